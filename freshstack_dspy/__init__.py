@@ -1,0 +1,1 @@
+"""Judged retrieval and RAG test collections for your own domain."""

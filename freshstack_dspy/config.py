@@ -1,0 +1,265 @@
+"""The configuration of a build: one Pydantic model, read from TOML.
+
+Paths are relative to the file that names them and absolute once read.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.records import TECHNIQUES, Technique
+
+Mode = Literal["live", "replay", "defer", "refresh"]
+MODES: tuple[Mode, ...] = ("live", "replay", "defer", "refresh")
+
+
+class Section(BaseModel):
+    """The base of all sections: immutable, and a misspelt key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class QueriesConfig(Section):
+    """Where the questions and their accepted answers come from."""
+
+    source: Literal["stackexchange", "jsonl"] = "jsonl"
+    path: Path
+    site: str | None = None
+    """Host of the Stack Exchange site, for the links of the attribution, as `stackoverflow.com`."""
+    tags: tuple[str, ...] = ()
+    """Keep questions with any of these; empty: all."""
+    since: str | None = None
+    """Keep questions asked on or after this ISO date."""
+    until: str | None = None
+    """Keep questions asked before this ISO date."""
+    min_score: int | None = None
+    limit: int | None = Field(default=None, ge=1)
+
+
+class CorpusConfig(Section):
+    """One folder or git repository of documents."""
+
+    name: str = Field(min_length=1, pattern=r"^[^/\s]+$")
+    path: Path
+    revision: str | None = None
+    """A commit, tag or branch; makes `path` a git repository."""
+    include: tuple[str, ...] = ()
+    """Globs of paths to keep; empty: all."""
+    exclude: tuple[str, ...] = ()
+    """Globs of paths to leave out."""
+
+
+class ChunkingConfig(Section):
+    """How files are cut."""
+
+    max_tokens: int = Field(default=512, ge=32, le=8192)
+    max_file_bytes: int = Field(default=1_000_000, ge=1)
+
+
+class IndexConfig(Section):
+    """How chunks are indexed."""
+
+    path: Path = Path(".freshstack/index")
+    dimensions: int = Field(default=256, ge=2, le=2048)
+    """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
+
+
+class ModelConfig(Section):
+    """Which language model is asked, and how."""
+
+    name: str = "extractive/baseline"
+    temperature: float = Field(default=0.1, ge=0, le=2)
+    max_tokens: int = Field(default=4096, ge=16)
+    """Longest reply, in tokens."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    """Better left to the provider's environment variable."""
+    concurrency: int = Field(default=16, ge=1, le=64)
+    timeout: float = Field(default=120, gt=0)
+    """Seconds for one attempt."""
+    retries: int = Field(default=4, ge=0, le=20)
+    """Attempts after the first on rate limits, timeouts and server errors."""
+    reasks: int = Field(default=2, ge=0, le=10)
+    """How often an invalid reply is sent back with its error."""
+    structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    """How the reply's shape is asked for; the prompt describes it in any case."""
+
+
+class CacheConfig(Section):
+    """Where replies are kept."""
+
+    path: Path = Path(".freshstack/cache")
+    bundles: tuple[Path, ...] = ()
+    """Recorded replies to read beside the store: JSON Lines files."""
+
+
+class NuggetsConfig(Section):
+    """How answers are cut into nuggets."""
+
+    limit: int = Field(default=10, ge=1, le=50)
+
+
+class SubQuestionsConfig(Section):
+    """How questions are decomposed."""
+
+    limit: int = Field(default=5, ge=1, le=20)
+
+
+class PoolConfig(Section):
+    """Which chunks are judged."""
+
+    depth: int = Field(default=100, ge=1)
+    """How many chunks each retriever gives for each technique."""
+    top_k: int = Field(default=20, ge=1)
+    """How many chunks of each technique's fused list are judged."""
+    techniques: tuple[Technique, ...] = TECHNIQUES
+    retrievers: tuple[str, ...] = ("bm25", "lsa")
+
+    @model_validator(mode="after")
+    def _something_to_pool(self) -> Self:
+        for key, values in (("techniques", self.techniques), ("retrievers", self.retrievers)):
+            if not values or len(set(values)) != len(values):
+                raise ValueError(f"{key} takes at least one name, each once, not {list(values)}")
+        if self.top_k > self.depth:
+            raise ValueError(f"top_k ({self.top_k}) cannot be larger than depth ({self.depth})")
+        return self
+
+
+class JudgeConfig(Section):
+    """How support is judged."""
+
+    batch: int = Field(default=20, ge=1, le=100)
+    """Most chunks in one call."""
+
+
+class FilterConfig(Section):
+    """Which queries the collection is evaluated on."""
+
+    unsupported_nuggets: Literal["drop", "keep"] = "drop"
+    """What becomes of a query with a nugget that no chunk supports (the paper drops it)."""
+
+
+class ProgramsConfig(Section):
+    """Optimized programs, saved by `freshstack optimize`, to use in place of the plain ones."""
+
+    nuggetizer: Path | None = None
+    question_decomposer: Path | None = None
+    closed_book_answerer: Path | None = None
+    support_judge: Path | None = None
+
+
+class BuildConfig(Section):
+    """All of a build."""
+
+    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    recipe: Literal["freshstack"] = "freshstack"
+    out: Path
+    queries: QueriesConfig
+    corpus: tuple[CorpusConfig, ...] = Field(min_length=1)
+    chunking: ChunkingConfig = ChunkingConfig()
+    index: IndexConfig = IndexConfig()
+    model: ModelConfig = ModelConfig()
+    cache: CacheConfig = CacheConfig()
+    nuggets: NuggetsConfig = NuggetsConfig()
+    sub_questions: SubQuestionsConfig = SubQuestionsConfig()
+    pool: PoolConfig = PoolConfig()
+    judge: JudgeConfig = JudgeConfig()
+    filters: FilterConfig = FilterConfig()
+    programs: ProgramsConfig = ProgramsConfig()
+
+    @model_validator(mode="after")
+    def _corpus_names_differ(self) -> Self:
+        names = [corpus.name for corpus in self.corpus]
+        if len(set(names)) != len(names):
+            raise ValueError(f"each [[corpus]] needs a name of its own, not {names}")
+        return self
+
+
+def load_config(path: Path | str) -> BuildConfig:
+    """Read a TOML configuration.
+
+    Raises:
+        ConfigError: In one line with the file, the key, what was found and what is allowed.
+    """
+    path = Path(path)
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file; write a commented example with: freshstack init {path}"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    try:
+        config = BuildConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_in_one_line(error)}") from None
+    config = _with_absolute_paths(config, path.resolve().parent)
+    _check_inputs_exist(config, path)
+    return config
+
+
+def _in_one_line(error: ValidationError) -> str:
+    """Say every fault of a configuration in one line, by key, with what is allowed there."""
+    faults = []
+    for fault in error.errors(include_url=False):
+        key = ".".join(str(part) for part in fault["loc"]) or "the file"
+        if fault["type"] == "extra_forbidden":
+            allowed = ", ".join(_keys_allowed_at(fault["loc"][:-1]))
+            faults.append(f"unknown key {key}; allowed here: {allowed}")
+        elif fault["type"] == "missing":
+            faults.append(f"{key} is missing")
+        elif fault["type"] == "value_error":
+            faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
+        else:
+            faults.append(
+                f"{key} is {fault['input']!r}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+            )
+    return "; ".join(faults)
+
+
+def _keys_allowed_at(location: tuple[int | str, ...]) -> list[str]:
+    model: type[BaseModel] = BuildConfig
+    for part in location:
+        if isinstance(part, int):
+            continue
+        annotation = model.model_fields[part].annotation
+        arguments = getattr(annotation, "__args__", ())
+        model = next(
+            candidate
+            for candidate in (annotation, *arguments)
+            if isinstance(candidate, type) and issubclass(candidate, BaseModel)
+        )
+    return sorted(model.model_fields)
+
+
+def _with_absolute_paths(config: BuildConfig, base: Path) -> BuildConfig:
+    """Resolve every path of a configuration against the folder of its file."""
+
+    def absolute(value: Any) -> Any:
+        if isinstance(value, Path):
+            return base / value.expanduser()
+        if isinstance(value, Section):
+            fields = {name: absolute(getattr(value, name)) for name in type(value).model_fields}
+            return value.model_copy(update=fields)
+        if isinstance(value, tuple):
+            return tuple(absolute(item) for item in value)
+        return value
+
+    resolved: BuildConfig = absolute(config)
+    return resolved
+
+
+def _check_inputs_exist(config: BuildConfig, path: Path) -> None:
+    inputs = [("queries.path", config.queries.path)]
+    inputs += [(f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus]
+    inputs += [("cache.bundles", bundle) for bundle in config.cache.bundles]
+    inputs += [(f"programs.{name}", value) for name, value in config.programs if value is not None]
+    for key, value in inputs:
+        if not value.exists():
+            raise ConfigError(f"{path}: {key} names {value}, and there is no such file or folder")

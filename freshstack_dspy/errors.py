@@ -1,0 +1,86 @@
+"""Every error of ours, as one tree.
+
+    FreshstackError                 one clean line for the user, exit code 1
+    ├── ConfigError                 the configuration or a command's words are wrong
+    ├── SourceError                 queries or documents cannot be read
+    ├── IndexingError               a corpus cannot be indexed or searched
+    ├── CollectionError             a collection, run, label or program file is missing, damaged or foreign
+    └── ModelError                  anything between us and a language model
+        ├── FatalModelError         no retry can help: unknown model, no key, not allowed
+        ├── TransientModelError     retries were used up: rate limit, timeout, server error
+        ├── ReplayMissError         a reply is not recorded and asking is not allowed
+        ├── DeferredError           the request was written down for later; there is no reply yet
+        ├── StoreError              the replies store cannot be read or written
+        └── ReplyError              a reply came and is no answer (see its `status`)
+
+A `ReplyError` concerns one query and becomes a counted `Failure`; the others stop the build.
+A message says what was wrong, what is allowed and what to type.
+"""
+
+from typing import Literal
+
+FailureStatus = Literal["unparsed", "refused", "truncated", "failed"]
+
+
+class FreshstackError(Exception):
+    """The root of all errors that a user can meet and mend."""
+
+
+class ConfigError(FreshstackError):
+    """The configuration, or the words of a command, are wrong."""
+
+
+class SourceError(FreshstackError):
+    """Queries or documents cannot be read."""
+
+
+class IndexingError(FreshstackError):
+    """A corpus cannot be indexed or searched."""
+
+
+class CollectionError(FreshstackError):
+    """A collection, run, label or program file is missing, damaged or of another kind."""
+
+
+class ModelError(FreshstackError):
+    """Anything that goes wrong between us and a language model."""
+
+
+class FatalModelError(ModelError):
+    """No retry can help: unknown model, missing key, access refused, request refused as malformed."""
+
+
+class TransientModelError(ModelError):
+    """Bounded retries were used up: rate limit, timeout, dropped connection, server error.
+
+    Attributes:
+        retry_after: Seconds that the server asked to wait, or None.
+    """
+
+    retry_after: float | None = None
+
+
+class ReplayMissError(ModelError):
+    """A reply is not recorded, and the mode does not allow asking for it."""
+
+
+class DeferredError(ModelError):
+    """The request was written to the deferred requests; there is no reply yet."""
+
+
+class StoreError(ModelError):
+    """The replies store cannot be read or written, or an entry in it is damaged."""
+
+
+class ReplyError(ModelError):
+    """A reply came and is no answer.
+
+    Attributes:
+        status: Why: `unparsed`, `refused`, `truncated` or `failed`.
+        call_id: The key of the last reply, or None where none was received.
+    """
+
+    def __init__(self, message: str, *, status: FailureStatus, call_id: str | None) -> None:
+        super().__init__(message)
+        self.status: FailureStatus = status
+        self.call_id = call_id

@@ -1,0 +1,43 @@
+"""The terms of prose and code: what the lexical index and the baseline model count.
+
+`getUserName`, `get_user_name` and `user.getName` must be found by "user name", and
+"indexing" by "index"; so a compound gives its parts, stemmed, and itself, whole.
+"""
+
+import functools
+import re
+
+import Stemmer
+
+_COMPOUND = re.compile(r"\w+(?:\.\w+)*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_]+|[^\W\d_]+|\d+")
+STOP_WORDS = frozenset(
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with".split()
+)
+"""Lucene's English stop words."""
+
+
+@functools.lru_cache(maxsize=1)
+def _stemmer() -> Stemmer.Stemmer:
+    return Stemmer.Stemmer("english")
+
+
+def terms(text: str) -> list[str]:
+    """Cut a text into index terms, in order, with repetitions.
+
+    Args:
+        text: Prose, code or both.
+
+    Returns:
+        For a plain word its lower-case Snowball stem, stop words left out; for a compound
+        (dotted, underscored or mixed-case) the stems of its parts and, last, the whole in lower case.
+    """
+    stem = _stemmer().stemWord
+    found: list[str] = []
+    for compound in _COMPOUND.findall(text):
+        parts = _PART.findall(compound)
+        found += [stem(part) for part in map(str.lower, parts) if part not in STOP_WORDS]
+        if len(parts) > 1:
+            found.append(compound.lower())
+    return found
