@@ -1,0 +1,38 @@
+# Everything runs in .venv, which the first target that needs it makes.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.installed
+
+.PHONY: demo test test-all lint types docs bench check
+
+demo: $(SETUP)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
+	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
+	$(BIN)/freshstack retrieve collections/quickstart --retriever bm25 --out collections/bm25.run
+	$(BIN)/freshstack retrieve collections/quickstart --retriever hybrid --out collections/hybrid.run
+	$(BIN)/freshstack evaluate collections/quickstart collections/bm25.run collections/hybrid.run
+
+test: $(SETUP)  ## every test but the slow ones, with the blocks of README and docs
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(SETUP)  ## the slow tests too
+	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+
+lint: $(SETUP)  ## style and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(SETUP)
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+docs: $(SETUP)  ## write the help pages of the commands into docs/cli.md
+	$(BIN)/python docs/write_cli_help.py
+
+bench: $(SETUP)  ## one JSON line for each figure
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+$(SETUP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(SETUP)

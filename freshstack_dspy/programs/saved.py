@@ -1,0 +1,106 @@
+"""Programs on disk: what `freshstack optimize` saves and a build's config names.
+
+A program file is data: instructions and demonstrations as JSON. Nothing in it is executed, no
+model is named in it, and anything else in it is refused.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from freshstack_dspy.errors import CollectionError
+
+SCHEMA = 1
+
+
+class SavedField(BaseModel):
+    """How a field is introduced in the prompt."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prefix: str
+    description: str
+
+
+class SavedSignature(BaseModel):
+    """The optimizable part of a signature."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    instructions: str
+    fields: list[SavedField]
+
+
+class SavedPredictor(BaseModel):
+    """The optimizable part of a predictor, as DSPy dumps it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    traces: list[Any] = Field(max_length=0)
+    train: list[Any] = Field(max_length=0)
+    demos: list[dict[str, Any]]
+    signature: SavedSignature
+    lm: None
+
+
+class SavedProgram(BaseModel):
+    """A program file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    schema_version: int
+    program: str
+    predictors: dict[str, SavedPredictor]
+
+
+def save_program(program: Any, path: Path) -> None:
+    """Write a program's instructions and demonstrations as JSON."""
+    predictors = {}
+    for name, predictor in program.named_predictors():
+        state = predictor.dump_state()
+        predictors[name] = {**state, "traces": [], "train": [], "lm": None}
+    saved = {
+        "schema_version": SCHEMA,
+        "program": type(program).__name__,
+        "predictors": predictors,
+    }
+    text = json.dumps(saved, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise CollectionError(f"{path}: the program cannot be written: {error}") from error
+
+
+def load_program(program: Any, path: Path) -> Any:
+    """Give a fresh program the instructions and demonstrations of a file, and return it.
+
+    Raises:
+        CollectionError: The file is not a program, or one of another kind.
+    """
+    try:
+        saved = SavedProgram.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise CollectionError(f"{path}: the program cannot be read: {error}") from error
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise CollectionError(
+            f"{path}: not a program that `freshstack optimize` saved: {place}: {fault['msg']}"
+        ) from None
+    expected = dict(program.named_predictors())
+    if saved.schema_version != SCHEMA:
+        raise CollectionError(
+            f"{path}: a program file of schema {saved.schema_version}; this one reads {SCHEMA}"
+        )
+    if saved.program != type(program).__name__ or saved.predictors.keys() != expected.keys():
+        raise CollectionError(
+            f"{path}: a saved {saved.program}, and a {type(program).__name__} is needed here"
+        )
+    for name, predictor in expected.items():
+        if len(saved.predictors[name].signature.fields) != len(predictor.signature.fields):
+            raise CollectionError(f"{path}: {name} was saved with other fields than it has now")
+        predictor.load_state(saved.predictors[name].model_dump())
+    return program

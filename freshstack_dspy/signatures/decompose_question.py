@@ -1,0 +1,23 @@
+"""Which simpler questions does a question consist of?"""
+
+from typing import Annotated
+
+import dspy
+from pydantic import Field
+
+from freshstack_dspy.signatures.limit import within_limit
+
+
+class DecomposeQuestion(dspy.Signature):  # type: ignore[misc]
+    """Break a community question into the sub-questions that someone answering it must look up.
+
+    Each sub-question stands on its own: it names the library, function, option or error that it
+    is about, and can be typed into a search box over documentation and source code.
+    Together they cover what the question needs. Give at most `limit`.
+    """
+
+    question: str = dspy.InputField(desc="the question, as Markdown")
+    limit: int = dspy.InputField(desc="the largest number of sub-questions allowed")
+    sub_questions: Annotated[
+        list[Annotated[str, Field(min_length=1)]], within_limit("sub-questions")
+    ] = dspy.OutputField(desc="the sub-questions", min_length=1)
