@@ -1,0 +1,22 @@
+"""The judged collection on disk: reading, writing, describing and exporting it."""
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.export import ExportFormat, export_collection
+from freshstack_dspy.collection.manifest import SCHEMA_VERSION, Counts, Manifest, Provenance
+from freshstack_dspy.collection.statistics import Statistics, collection_statistics
+from freshstack_dspy.collection.writing import write_collection
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Collection",
+    "Contents",
+    "Counts",
+    "ExportFormat",
+    "Manifest",
+    "Provenance",
+    "Statistics",
+    "collection_statistics",
+    "export_collection",
+    "write_collection",
+]

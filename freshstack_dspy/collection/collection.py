@@ -1,0 +1,133 @@
+"""The judged collection, as it stands on disk."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents, RecordFile
+from freshstack_dspy.collection.corpus import CORPUS_FILE, Corpus
+from freshstack_dspy.collection.jsonl import decode_records
+from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, count, read_manifest
+from freshstack_dspy.collection.references import check_references
+from freshstack_dspy.collection.staging import standing_folder
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import Chunk, Record, SliceName
+
+if TYPE_CHECKING:
+    from freshstack_dspy.measures.qrels import NuggetQrels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collection(Contents):
+    """A judged collection: its records, its manifest and its chunks.
+
+    Two collections are equal when their records and manifests are.
+
+    Attributes:
+        manifest: What it is, how it was made, and the hashes of its files.
+        corpus: The chunks; read from disk when first needed.
+    """
+
+    manifest: Manifest
+    corpus: Corpus = field(compare=False, repr=False)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read and check a collection; the texts of its chunks are read and checked later.
+
+        Args:
+            path: Its folder.
+
+        Raises:
+            CollectionError: In one line, where a file is missing, of another schema version,
+                damaged or not that of the manifest, or where an id leads nowhere.
+        """
+        folder = standing_folder(Path(path).resolve())
+        manifest = read_manifest(folder)
+        records: dict[str, Any] = {
+            file.name: _read_records(folder, file, manifest) for file in RECORD_FILES
+        }
+        corpus = Corpus(folder / CORPUS_FILE, _hash_of(CORPUS_FILE, folder, manifest))
+        collection = cls(**records, manifest=manifest, corpus=corpus)
+        try:
+            check_references(collection, corpus.rows.keys())
+        except CollectionError as error:
+            raise CollectionError(f"{folder}: {error}") from None
+        if count(collection, len(corpus.rows), manifest.counts.rejected) != manifest.counts:
+            raise CollectionError(f"{folder / MANIFEST_FILE}: counts are not those of the files")
+        return collection
+
+    @property
+    def name(self) -> str:
+        """The name of the collection."""
+        return self.manifest.name
+
+    @property
+    def recipe(self) -> str:
+        """The recipe that built it."""
+        return self.manifest.recipe
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Give all chunks of the corpus, by chunk_id.
+
+        Raises:
+            CollectionError: The corpus is not that of the manifest.
+        """
+        return iter(self.corpus)
+
+    def chunk(self, chunk_id: str) -> Chunk:
+        """Give one chunk of the corpus.
+
+        Raises:
+            CollectionError: There is no such chunk, or the corpus is not that of the manifest.
+        """
+        return self.corpus.chunk(chunk_id)
+
+    def query_ids(self, slices: Sequence[SliceName] | None = None) -> tuple[str, ...]:
+        """List the queries that an evaluation uses, ascending; those without nuggets never are.
+
+        Args:
+            slices: Which slices; None: those that the manifest names as evaluated.
+
+        Raises:
+            CollectionError: A name is not that of a slice.
+        """
+        return self.queries_in(self.manifest.evaluated_slices if slices is None else slices)
+
+    def qrels(self, slices: Sequence[SliceName] | None = None) -> "NuggetQrels":
+        """Give the judgments of these queries as the measures read them.
+
+        Args:
+            slices: As in `query_ids`.
+
+        Raises:
+            CollectionError: A name is not that of a slice.
+        """
+        return self.qrels_of(self.manifest.evaluated_slices if slices is None else slices)
+
+
+def _hash_of(name: str, folder: Path, manifest: Manifest) -> str:
+    try:
+        return manifest.files[name]
+    except KeyError:
+        raise CollectionError(f"{folder / MANIFEST_FILE}: files has no hash of {name}") from None
+
+
+def _read_records(folder: Path, file: RecordFile, manifest: Manifest) -> tuple[Record, ...]:
+    path = folder / file.filename
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise CollectionError(f"{path}: the file is missing") from None
+    except OSError as error:
+        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+    # Read before hashed: a line that was mistyped is named by its number.
+    records = decode_records(data, file.record, path)
+    if hashlib.sha256(data).hexdigest() != _hash_of(file.filename, folder, manifest):
+        raise CollectionError(
+            f"{path}: not the file that the manifest was written for; "
+            "get the collection again or rebuild it"
+        )
+    return records

@@ -1,0 +1,144 @@
+"""The records of a collection, file by file, each file in its one order."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, get_args
+
+from freshstack_dspy.collection.jsonl import canonical_line
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import (
+    Candidate,
+    Expansion,
+    Failure,
+    Judgment,
+    Nugget,
+    Query,
+    QuerySlice,
+    Record,
+    SkippedFile,
+    SliceName,
+)
+
+if TYPE_CHECKING:
+    from freshstack_dspy.measures.qrels import NuggetQrels
+
+SLICES: tuple[SliceName, ...] = get_args(SliceName)
+
+
+class RecordFile(NamedTuple):
+    """One JSON Lines file of a collection."""
+
+    name: str
+    """The file's stem, and the attribute of `Contents` that holds its records."""
+    record: type[Record]
+    order: tuple[str, ...]
+    """The fields that order the lines, compared as text by code point."""
+    once: bool = True
+    """Whether these fields name at most one record; where not, the lines themselves break ties."""
+
+    @property
+    def filename(self) -> str:
+        """The file's name in the folder."""
+        return f"{self.name}.jsonl"
+
+    def sort(self, records: Iterable[Record]) -> tuple[Record, ...]:
+        """Put records into the order of the file, which is total."""
+        return tuple(sorted(records, key=self._position))
+
+    def identity(self, record: Record) -> tuple[str, ...]:
+        """Give the ids of a record, in the order of the file's sorting."""
+        return tuple(getattr(record, field) for field in self.order)
+
+    def _position(self, record: Record) -> tuple[str, ...]:
+        ids = self.identity(record)
+        return ids if self.once else (*ids, canonical_line(record))
+
+
+RECORD_FILES: tuple[RecordFile, ...] = (
+    RecordFile("queries", Query, ("query_id",)),
+    RecordFile("nuggets", Nugget, ("query_id", "nugget_id")),
+    RecordFile("expansions", Expansion, ("query_id", "kind")),
+    RecordFile("pool", Candidate, ("query_id", "chunk_id")),
+    RecordFile("judgments", Judgment, ("query_id", "nugget_id", "chunk_id")),
+    RecordFile("failures", Failure, ("query_id", "step", "status"), once=False),
+    RecordFile("slices", QuerySlice, ("query_id",)),
+    RecordFile("skipped", SkippedFile, ("source", "path"), once=False),
+)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The records of a collection; the chunks of its corpus are kept apart.
+
+    However the records are handed in, each tuple is kept in the order of its file.
+
+    Attributes:
+        queries: All queries, whatever slice they are in; by query_id.
+        nuggets: By query_id, then nugget_id.
+        expansions: By query_id, then kind.
+        pool: By query_id, then chunk_id.
+        judgments: By query_id, nugget_id, then chunk_id.
+        failures: By query_id, step, status, then the whole line.
+        slices: One for each query; by query_id.
+        skipped: By source, path, then the whole line.
+    """
+
+    queries: tuple[Query, ...] = ()
+    nuggets: tuple[Nugget, ...] = ()
+    expansions: tuple[Expansion, ...] = ()
+    pool: tuple[Candidate, ...] = ()
+    judgments: tuple[Judgment, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    slices: tuple[QuerySlice, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+
+    def __post_init__(self) -> None:
+        for file in RECORD_FILES:
+            object.__setattr__(self, file.name, file.sort(getattr(self, file.name)))
+
+    def queries_in(self, slices: Sequence[SliceName]) -> tuple[str, ...]:
+        """List the ids of the queries in these slices that have nuggets, ascending.
+
+        A query without nuggets cannot be evaluated, whatever slice it is in.
+
+        Raises:
+            CollectionError: A name is not that of a slice.
+        """
+        if unknown := [name for name in slices if name not in SLICES]:
+            raise CollectionError(f"{unknown[0]!r} is no slice; allowed: {', '.join(SLICES)}")
+        with_nuggets = Counter(nugget.query_id for nugget in self.nuggets)
+        return tuple(
+            part.query_id
+            for part in self.slices
+            if part.slice in slices and part.query_id in with_nuggets
+        )
+
+    def qrels_of(self, slices: Sequence[SliceName]) -> "NuggetQrels":
+        """Give the judgments of the queries in these slices as the measures read them.
+
+        Only a judgment that is `ok` is a label; any other is counted as failed.
+
+        Raises:
+            CollectionError: A name is not that of a slice.
+        """
+        from freshstack_dspy.measures.qrels import NuggetQrels
+
+        nuggets: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
+        for nugget in self.nuggets:
+            if nugget.query_id in nuggets:
+                nuggets[nugget.query_id].append(nugget.nugget_id)
+        labels: dict[str, dict[str, int]] = defaultdict(dict)
+        failed: dict[str, set[str]] = defaultdict(set)
+        for judgment in self.judgments:
+            if judgment.query_id not in nuggets:
+                continue
+            if judgment.label is not None:
+                labels[judgment.nugget_id][judgment.chunk_id] = judgment.label
+            else:
+                failed[judgment.nugget_id].add(judgment.chunk_id)
+        return NuggetQrels(
+            nuggets={query_id: tuple(ids) for query_id, ids in nuggets.items()},
+            labels=labels,
+            failed={nugget_id: frozenset(chunks) for nugget_id, chunks in failed.items()},
+        )

@@ -1,0 +1,169 @@
+"""The manifest: what a collection is, what is in it, how it was made."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from freshstack_dspy.collection.contents import SLICES, Contents
+from freshstack_dspy.collection.jsonl import first_fault
+from freshstack_dspy.errors import CollectionError, FailureStatus
+from freshstack_dspy.lm.ledger import StepLedger
+from freshstack_dspy.records import Record, SliceName, Step
+
+MANIFEST_FILE = "manifest.json"
+SCHEMA_VERSION: Literal[1] = 1
+"""The version of the files; any change to a record or to the manifest raises it."""
+
+
+class Provenance(Record):
+    """How a collection was made, as told by who made it. It may name no secret and no machine."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    recipe: str
+    model: str
+    """The language model that was asked."""
+    evaluated_slices: tuple[SliceName, ...] = Field(min_length=1)
+    """Which slices an evaluation uses unless told otherwise."""
+    prompts: dict[str, str] = Field(default_factory=dict)
+    """SHA-256 of the prompt, by signature."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Version by package, of those that shape the outcome."""
+    ledger: dict[str, StepLedger] = Field(default_factory=dict)
+    """What was asked and paid, by step."""
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    """The configuration of the build."""
+
+
+class Counts(Record):
+    """How much of everything a collection holds."""
+
+    queries: int = Field(ge=0)
+    nuggets: int = Field(ge=0)
+    expansions: int = Field(ge=0)
+    pool: int = Field(ge=0)
+    judgments: int = Field(ge=0)
+    failures: dict[Step, dict[FailureStatus, int]]
+    """By step, then by status."""
+    chunks: int = Field(ge=0)
+    skipped: int = Field(ge=0)
+    slices: dict[SliceName, int]
+    """Queries by slice, each slice named."""
+    rejected: dict[str, int]
+    """Questions of the source that did not become queries, by reason."""
+
+
+class Manifest(Provenance):
+    """`manifest.json`: the provenance, the counts and the hashes of a collection."""
+
+    schema_version: Literal[1]
+    content_hash: str
+    """The identity of the data: SHA-256 over the names and hashes in `files`."""
+    counts: Counts
+    files: dict[str, str]
+    """SHA-256 of each data file's content, by file name; of the corpus, of its rows as JSON Lines."""
+
+
+def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
+    """Count what a collection holds.
+
+    Args:
+        contents: Its records.
+        chunks: How many chunks its corpus has.
+        rejected: How many questions did not become queries, by reason.
+    """
+    failures: dict[Step, dict[FailureStatus, int]] = {}
+    for failure in contents.failures:
+        by_status = failures.setdefault(failure.step, {})
+        by_status[failure.status] = by_status.get(failure.status, 0) + 1
+    slices = Counter(part.slice for part in contents.slices)
+    return Counts(
+        queries=len(contents.queries),
+        nuggets=len(contents.nuggets),
+        expansions=len(contents.expansions),
+        pool=len(contents.pool),
+        judgments=len(contents.judgments),
+        failures=failures,
+        chunks=chunks,
+        skipped=len(contents.skipped),
+        slices={name: slices[name] for name in SLICES},
+        rejected=dict(rejected),
+    )
+
+
+def hash_content(files: Mapping[str, str]) -> str:
+    """Hash the data as a whole: SHA-256 over one line `<sha256>  <name>` for each file, by name."""
+    lines = "".join(f"{files[name]}  {name}\n" for name in sorted(files))
+    return hashlib.sha256(lines.encode("utf-8")).hexdigest()
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Write a manifest as indented JSON with sorted keys."""
+    text = json.dumps(
+        manifest.model_dump(mode="json"),
+        ensure_ascii=False,
+        indent=2,
+        sort_keys=True,
+        allow_nan=False,
+    )
+    return f"{text}\n".encode()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a collection.
+
+    Raises:
+        CollectionError: There is none, it is of another schema version, or it is damaged.
+    """
+    path = folder / MANIFEST_FILE
+    values = _read_json(folder)
+    version = values.get("schema_version")
+    if isinstance(version, int) and version != SCHEMA_VERSION:
+        remedy = (
+            "rebuild it with this version"
+            if version < SCHEMA_VERSION
+            else "update freshstack_dspy to read it"
+        )
+        age = "older" if version < SCHEMA_VERSION else "newer"
+        raise CollectionError(
+            f"{path}: schema version {version} is {age} than {SCHEMA_VERSION}, "
+            f"which this freshstack_dspy reads; {remedy}"
+        )
+    try:
+        manifest = Manifest.model_validate(values)
+    except ValidationError as error:
+        raise CollectionError(f"{path}: not a manifest: {first_fault(error)}") from None
+    if hash_content(manifest.files) != manifest.content_hash:
+        raise CollectionError(f"{path}: content_hash is not the hash of the hashes in files")
+    return manifest
+
+
+def is_collection(folder: Path) -> bool:
+    """Tell whether a folder has the manifest of a collection, of whatever schema version."""
+    try:
+        return {"schema_version", "content_hash"} <= _read_json(folder).keys()
+    except CollectionError:
+        return False
+
+
+def _read_json(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST_FILE
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        if folder.is_dir():
+            raise CollectionError(
+                f"{folder}: not a collection, for it has no {MANIFEST_FILE}"
+            ) from None
+        raise CollectionError(f"{folder}: no such collection") from None
+    except OSError as error:
+        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise CollectionError(f"{path}: not valid JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise CollectionError(f"{path}: not a manifest but a JSON {type(values).__name__}")
+    return values

@@ -1,0 +1,101 @@
+"""Writing a collection: whole or not at all, and the same content always to the same bytes."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from freshstack_dspy.collection.card import CARD_FILE, data_card
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents
+from freshstack_dspy.collection.corpus import (
+    CORPUS_FILE,
+    corpus_schema,
+    corpus_sha256,
+    sorted_chunks,
+    write_rows,
+)
+from freshstack_dspy.collection.jsonl import encode_records
+from freshstack_dspy.collection.manifest import (
+    MANIFEST_FILE,
+    SCHEMA_VERSION,
+    Manifest,
+    Provenance,
+    count,
+    encode_manifest,
+    hash_content,
+    is_collection,
+)
+from freshstack_dspy.collection.references import check_references
+from freshstack_dspy.collection.staging import names_in, staged_folder
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import Chunk
+
+COLLECTION_FILES = frozenset(
+    (MANIFEST_FILE, CARD_FILE, CORPUS_FILE, *(file.filename for file in RECORD_FILES))
+)
+"""All that a collection's folder holds."""
+
+
+def write_collection(
+    path: Path | str,
+    contents: Contents,
+    chunks: Iterable[Chunk],
+    provenance: Provenance,
+    *,
+    rejected: Mapping[str, int] | None = None,
+) -> Collection:
+    """Write a collection, in place of an older one or where nothing stands.
+
+    Args:
+        path: The folder; a collection in it is replaced as a whole.
+        contents: The records.
+        chunks: All chunks of the corpus, in any order.
+        provenance: How it was made.
+        rejected: How many questions of the source did not become queries, by reason.
+
+    Returns:
+        The collection, read back.
+
+    Raises:
+        CollectionError: The folder holds something else, an id stands twice or leads nowhere, or
+            the folder cannot be written. What stood there still stands.
+    """
+    path = Path(path).resolve()
+    _refuse_foreign(path)
+    ordered = sorted_chunks(chunks)
+    check_references(contents, {chunk.chunk_id for chunk in ordered})
+    data = {file.filename: encode_records(getattr(contents, file.name)) for file in RECORD_FILES}
+    files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
+    files[CORPUS_FILE] = corpus_sha256(ordered)
+    told = {field: getattr(provenance, field) for field in Provenance.model_fields}
+    manifest = Manifest(
+        **told,
+        schema_version=SCHEMA_VERSION,
+        content_hash=hash_content(files),
+        counts=count(contents, len(ordered), rejected or {}),
+        files=files,
+    )
+    data[MANIFEST_FILE] = encode_manifest(manifest)
+    data[CARD_FILE] = data_card(contents, ordered, manifest).encode("utf-8")
+    with staged_folder(path) as folder:
+        for name, content in data.items():
+            (folder / name).write_bytes(content)
+        write_rows(folder / CORPUS_FILE, corpus_schema(), (chunk.model_dump() for chunk in ordered))
+    return Collection.load(path)
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse to replace anything but a collection, and a collection with other files in it."""
+    if not path.exists():
+        return
+    names = names_in(path)
+    if names and not is_collection(path):
+        raise CollectionError(
+            f"{path}: the folder is not empty and not a collection, so nothing was written; "
+            "name another folder"
+        )
+    if foreign := sorted(names - COLLECTION_FILES):
+        raise CollectionError(
+            f"{path}: beside a collection the folder holds {foreign[0]!r} ({len(foreign)} such), "
+            "which would be lost; move it elsewhere"
+        )

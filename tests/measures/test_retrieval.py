@@ -1,0 +1,209 @@
+"""The measures of one query, by hand on five chunks and by property."""
+
+from math import e, log2
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.measures import alpha_ndcg, coverage, recall
+
+from .five import LABELS
+from .strategies import CHUNKS, UNJUDGED, NuggetLabels, cutoffs, labels, rankings, untimed
+
+# By hand: the ideal is a (gain 2), then d and b (gain 1/2 each; d is the larger id), then nothing.
+IDEAL_3 = 2 + 0.5 / log2(3) + 0.5 / log2(4)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [
+        ("adb", 3, 1.0),
+        ("abd", 3, 1.0),
+        ("a", 1, 1.0),
+        ("b", 1, 1 / 2),
+        ("ecb", 3, (1 / log2(4)) / IDEAL_3),
+        ("bad", 3, (1 + 1.5 / log2(3) + 0.5 / log2(4)) / IDEAL_3),
+        ("bad", 2, (1 + 1.5 / log2(3)) / (2 + 0.5 / log2(3))),
+        ("bdeca", 100, (1 + 1 / log2(3) + 1 / log2(6)) / IDEAL_3),
+        ("ec", 10, 0.0),
+        ("", 10, 0.0),
+    ],
+)
+def test_alpha_ndcg_by_hand(ranking: str, k: int, value: float) -> None:
+    assert value == pytest.approx(alpha_ndcg(list(ranking), LABELS, k), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "value"),
+    [
+        (0.0, (1 + 2 / log2(3)) / (2 + 1 / log2(3))),
+        (0.25, (1 + 1.75 / log2(3)) / (2 + 0.75 / log2(3))),
+        (1.0, (1 + 1 / log2(3)) / 2),
+    ],
+)
+def test_alpha_is_what_a_repetition_takes_away(alpha: float, value: float) -> None:
+    assert value == pytest.approx(alpha_ndcg(["b", "a"], LABELS, 2, alpha=alpha), abs=1e-15)
+
+
+def test_a_greedy_ideal_can_be_beaten() -> None:
+    """The ideal takes z first (a tie, the largest id) and cannot make up for it; pyndeval agrees."""
+    pairs = {"1": {"x": 1, "z": 1}, "2": {"x": 1}, "3": {"y": 1, "z": 1}, "4": {"y": 1}}
+    ideal = 2 + 1.5 / log2(3) + 1.5 / log2(4)
+
+    value = alpha_ndcg(["x", "y", "z"], pairs, 3)
+
+    assert (2 + 2 / log2(3) + 1 / log2(4)) / ideal == pytest.approx(value, abs=1e-15)
+    assert value is not None
+    assert value > 1
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "of_all", "of_answerable"),
+    [
+        ("abcde", 1, 2 / 3, 1.0),
+        ("bcdea", 1, 1 / 3, 1 / 2),
+        ("bcdea", 2, 1 / 3, 1 / 2),
+        ("bcdea", 3, 2 / 3, 1.0),
+        ("ce", 2, 0.0, 0.0),
+        ("", 2, 0.0, 0.0),
+    ],
+)
+def test_coverage_by_hand(ranking: str, k: int, of_all: float, of_answerable: float) -> None:
+    assert of_all == coverage(list(ranking), LABELS, k)
+    assert of_answerable == coverage(list(ranking), LABELS, k, denominator="answerable")
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [("abcde", 1, 1 / 3), ("abcde", 2, 2 / 3), ("abcde", 4, 1.0), ("ceb", 2, 0.0), ("", 5, 0.0)],
+)
+def test_recall_by_hand(ranking: str, k: int, value: float) -> None:
+    assert value == recall(list(ranking), LABELS, k)
+
+
+def test_a_query_without_a_relevant_chunk_has_no_value() -> None:
+    """Coverage of all nuggets has one: none of them can be covered, and none is."""
+    unsupported = {"n": {"a": 0}, "m": {}}
+
+    assert alpha_ndcg(["a"], unsupported, 5) is None
+    assert recall(["a"], unsupported, 5) is None
+    assert coverage(["a"], unsupported, 5, denominator="answerable") is None
+    assert coverage(["a"], unsupported, 5) == 0.0
+    assert coverage(["a"], {}, 5) is None
+
+
+def test_labels_above_one_support_and_those_below_do_not() -> None:
+    graded = {"n": {"a": 4, "b": 0, "c": -2}}
+
+    assert recall(["a"], graded, 1) == alpha_ndcg(["a"], graded, 1) == 1.0
+    assert coverage(["b", "c"], graded, 2) == alpha_ndcg(["b", "c"], graded, 2) == 0.0
+
+
+@pytest.mark.parametrize("measure", [alpha_ndcg, coverage, recall])
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_cut_off_below_one_is_refused(measure: type, k: int) -> None:
+    with pytest.raises(ValueError, match=f"at least 1, not {k}"):
+        measure(["a"], LABELS, k)
+
+
+def test_unknown_choices_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"alpha is between 0 and 1, not 1.5"):
+        alpha_ndcg(["a"], LABELS, 1, alpha=1.5)
+    with pytest.raises(ValueError, match="'all' or 'answerable', not 'some'"):
+        coverage(["a"], LABELS, 1, denominator="some")  # type: ignore[arg-type]
+
+
+@untimed
+@given(labels(), rankings, cutoffs)
+def test_coverage_and_recall_are_shares(labels: NuggetLabels, ranking: list[str], k: int) -> None:
+    for value in (coverage(ranking, labels, k), recall(ranking, labels, k)):
+        assert value is None or 0 <= value <= 1
+
+
+@untimed
+@given(labels(), rankings, cutoffs)
+def test_alpha_ndcg_is_bounded_as_greedy_cover_is(
+    labels: NuggetLabels, ranking: list[str], k: int
+) -> None:
+    """Greedy choice reaches at least 1 - 1/e of the best gain at every depth."""
+    value = alpha_ndcg(ranking, labels, k)
+
+    assert value is None or 0 <= value <= 1 / (1 - 1 / e)
+
+
+@untimed
+@given(st.dictionaries(st.sampled_from(CHUNKS), st.integers(0, 3), min_size=1), rankings, cutoffs)
+def test_alpha_ndcg_is_at_most_one_where_chunks_support_one_nugget_each(
+    nugget_of: dict[str, int], ranking: list[str], k: int
+) -> None:
+    """There the greedy ideal is the best ranking."""
+    labels = {
+        f"n{number}": {chunk: 1 for chunk, mine in nugget_of.items() if mine == number}
+        for number in range(4)
+    }
+
+    value = alpha_ndcg(ranking, labels, k)
+
+    assert value is not None
+    assert 0 <= value <= 1 + 1e-12
+
+
+@untimed
+@given(labels(), rankings, cutoffs)
+def test_coverage_and_recall_do_not_fall_with_depth(
+    labels: NuggetLabels, ranking: list[str], k: int
+) -> None:
+    for measure in (coverage, recall):
+        shallow, deep = measure(ranking, labels, k), measure(ranking, labels, k + 1)
+        assert (shallow is None) == (deep is None)
+        assert shallow is None or deep is None or shallow <= deep
+
+
+@untimed
+@given(labels(), rankings, cutoffs)
+def test_unjudged_chunks_at_the_end_change_nothing(
+    labels: NuggetLabels, ranking: list[str], k: int
+) -> None:
+    longer = [*ranking, "new 1", "new 2"]
+
+    for measure in (alpha_ndcg, coverage, recall):
+        assert measure(ranking, labels, k) == measure(longer, labels, k)
+
+
+@untimed
+@given(labels(), rankings, cutoffs, st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]))
+def test_the_order_of_nuggets_and_labels_changes_nothing(
+    labels: NuggetLabels, ranking: list[str], k: int, alpha: float
+) -> None:
+    """Not even in the last digit: sums over nuggets are exact, so ties in the ideal stay ties."""
+    shuffled = {nugget: dict(reversed(labels[nugget].items())) for nugget in reversed(labels)}
+
+    assert alpha_ndcg(ranking, labels, k, alpha) == alpha_ndcg(ranking, shuffled, k, alpha)
+    assert coverage(ranking, labels, k) == coverage(ranking, shuffled, k)
+    assert recall(ranking, labels, k) == recall(ranking, shuffled, k)
+
+
+@untimed
+@given(labels(), rankings, cutoffs)
+def test_a_label_of_not_supporting_scores_as_no_label(
+    labels: NuggetLabels, ranking: list[str], k: int
+) -> None:
+    positive = {
+        nugget: {chunk: label for chunk, label in judged.items() if label}
+        for nugget, judged in labels.items()
+    }
+
+    for measure in (alpha_ndcg, coverage, recall):
+        assert measure(ranking, positive, k) == measure(ranking, labels, k)
+
+
+@untimed
+@given(labels())
+def test_a_ranking_of_all_chunks_has_full_recall_and_answerable_coverage(
+    labels: NuggetLabels,
+) -> None:
+    everything = sorted(CHUNKS + UNJUDGED)
+
+    assert recall(everything, labels, 1000) in (None, 1.0)
+    assert coverage(everything, labels, 1000, denominator="answerable") in (None, 1.0)
