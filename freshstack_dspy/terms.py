@@ -33,11 +33,18 @@ def terms(text: str) -> list[str]:
         For a plain word its lower-case Snowball stem, stop words left out; for a compound
         (dotted, underscored or mixed-case) the stems of its parts and, last, the whole in lower case.
     """
-    stem = _stemmer().stemWord
     found: list[str] = []
     for compound in _COMPOUND.findall(text):
-        parts = _PART.findall(compound)
-        found += [stem(part) for part in map(str.lower, parts) if part not in STOP_WORDS]
-        if len(parts) > 1:
-            found.append(compound.lower())
+        found += (_remembered if len(compound) <= _LONGEST_REMEMBERED else _cut)(compound)
     return found
+
+
+def _cut(compound: str) -> tuple[str, ...]:
+    stem = _stemmer().stemWord
+    parts = _PART.findall(compound)
+    found = tuple(stem(part) for part in map(str.lower, parts) if part not in STOP_WORDS)
+    return (*found, compound.lower()) if len(parts) > 1 else found
+
+
+_LONGEST_REMEMBERED = 64
+_remembered = functools.lru_cache(maxsize=65_536)(_cut)
