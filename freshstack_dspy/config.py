@@ -3,17 +3,21 @@
 Paths are relative to the file that names them and absolute once read.
 """
 
+import json
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.records import TECHNIQUES, Technique
 
 Mode = Literal["live", "replay", "defer", "refresh"]
 MODES: tuple[Mode, ...] = ("live", "replay", "defer", "refresh")
+Retriever = Literal["bm25", "lsa", "hybrid"]
 
 
 class Section(BaseModel):
@@ -32,7 +36,7 @@ class QueriesConfig(Section):
     tags: tuple[str, ...] = ()
     """Keep questions with any of these; empty: all."""
     since: str | None = None
-    """Keep questions asked on or after this ISO date."""
+    """Keep questions asked on or after this ISO date; a date of TOML will do."""
     until: str | None = None
     """Keep questions asked before this ISO date."""
     min_score: int | None = None
@@ -78,7 +82,7 @@ class ModelConfig(Section):
     api_key: SecretStr | None = None
     """Better left to the provider's environment variable."""
     concurrency: int = Field(default=16, ge=1, le=64)
-    timeout: float = Field(default=120, gt=0)
+    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
     """Seconds for one attempt."""
     retries: int = Field(default=4, ge=0, le=20)
     """Attempts after the first on rate limits, timeouts and server errors."""
@@ -116,7 +120,7 @@ class PoolConfig(Section):
     top_k: int = Field(default=20, ge=1)
     """How many chunks of each technique's fused list are judged."""
     techniques: tuple[Technique, ...] = TECHNIQUES
-    retrievers: tuple[str, ...] = ("bm25", "lsa")
+    retrievers: tuple[Retriever, ...] = ("bm25", "lsa")
 
     @model_validator(mode="after")
     def _something_to_pool(self) -> Self:
@@ -186,80 +190,61 @@ def load_config(path: Path | str) -> BuildConfig:
     """
     path = Path(path)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file; write a commented example with: freshstack init {path}"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    # As JSON, so that dates are text and nothing else is silently made into another type.
+    text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:
-        config = BuildConfig.model_validate(values)
+        config = BuildConfig.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_in_one_line(error)}") from None
-    config = _with_absolute_paths(config, path.resolve().parent)
-    _check_inputs_exist(config, path)
+        raise ConfigError(f"{path}: {in_one_line(error, BuildConfig)}") from None
+    config = _with_absolute_paths(config, path)
+    missing = list(_missing_inputs(config))
+    if missing:
+        raise ConfigError(f"{path}: {'; '.join(missing)}")
     return config
 
 
-def _in_one_line(error: ValidationError) -> str:
-    """Say every fault of a configuration in one line, by key, with what is allowed there."""
-    faults = []
-    for fault in error.errors(include_url=False):
-        key = ".".join(str(part) for part in fault["loc"]) or "the file"
-        if fault["type"] == "extra_forbidden":
-            allowed = ", ".join(_keys_allowed_at(fault["loc"][:-1]))
-            faults.append(f"unknown key {key}; allowed here: {allowed}")
-        elif fault["type"] == "missing":
-            faults.append(f"{key} is missing")
-        elif fault["type"] == "value_error":
-            faults.append(f"{key}: {fault['msg'].removeprefix('Value error, ')}")
-        else:
-            faults.append(
-                f"{key} is {fault['input']!r}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
-            )
-    return "; ".join(faults)
-
-
-def _keys_allowed_at(location: tuple[int | str, ...]) -> list[str]:
-    model: type[BaseModel] = BuildConfig
-    for part in location:
-        if isinstance(part, int):
-            continue
-        annotation = model.model_fields[part].annotation
-        arguments = getattr(annotation, "__args__", ())
-        model = next(
-            candidate
-            for candidate in (annotation, *arguments)
-            if isinstance(candidate, type) and issubclass(candidate, BaseModel)
-        )
-    return sorted(model.model_fields)
-
-
-def _with_absolute_paths(config: BuildConfig, base: Path) -> BuildConfig:
+def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
     """Resolve every path of a configuration against the folder of its file."""
 
-    def absolute(value: Any) -> Any:
+    def absolute(value: Any, key: str) -> Any:
         if isinstance(value, Path):
-            return base / value.expanduser()
+            try:
+                return (file.parent / value.expanduser()).resolve()
+            except (OSError, RuntimeError, ValueError) as error:
+                raise ConfigError(f"{file}: {key} is {str(value)!r}: {error}") from None
         if isinstance(value, Section):
-            fields = {name: absolute(getattr(value, name)) for name in type(value).model_fields}
+            fields = {
+                name: absolute(getattr(value, name), f"{key}.{name}".removeprefix("."))
+                for name in type(value).model_fields
+            }
             return value.model_copy(update=fields)
         if isinstance(value, tuple):
-            return tuple(absolute(item) for item in value)
+            return tuple(absolute(item, f"{key}[{number}]") for number, item in enumerate(value))
         return value
 
-    resolved: BuildConfig = absolute(config)
+    resolved: BuildConfig = absolute(config, "")
     return resolved
 
 
-def _check_inputs_exist(config: BuildConfig, path: Path) -> None:
+def _missing_inputs(config: BuildConfig) -> Iterator[str]:
     inputs = [("queries.path", config.queries.path)]
     inputs += [(f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus]
     inputs += [("cache.bundles", bundle) for bundle in config.cache.bundles]
     inputs += [(f"programs.{name}", value) for name, value in config.programs if value is not None]
     for key, value in inputs:
-        if not value.exists():
-            raise ConfigError(f"{path}: {key} names {value}, and there is no such file or folder")
+        try:
+            exists = value.exists()
+        except OSError as error:
+            yield f"{key} names {value}, which cannot be read: {error.strerror}"
+            continue
+        if not exists:
+            yield f"{key} names {value}, and there is no such file or folder"

@@ -11,6 +11,7 @@
         ├── ReplayMissError         a reply is not recorded and asking is not allowed
         ├── DeferredError           the request was written down for later; there is no reply yet
         ├── StoreError              the replies store cannot be read or written
+        │   └── DamagedReplyError   an entry in it cannot be trusted
         └── ReplyError              a reply came and is no answer (see its `status`)
 
 A `ReplyError` concerns one query and becomes a counted `Failure`; the others stop the build.
@@ -69,7 +70,11 @@ class DeferredError(ModelError):
 
 
 class StoreError(ModelError):
-    """The replies store cannot be read or written, or an entry in it is damaged."""
+    """The replies store, a bundle or a replies file cannot be read or written."""
+
+
+class DamagedReplyError(StoreError):
+    """An entry of the replies store is damaged, edited by hand, or not plain text."""
 
 
 class ReplyError(ModelError):

@@ -105,7 +105,7 @@ def _draw(
     resamples: int,
     seed: int,
 ) -> list[float | None]:
-    import numpy as np  # noqa: PLC0415 - only who draws waits for it
+    import numpy as np
 
     generator = np.random.default_rng(seed)
     draws = []
@@ -116,6 +116,6 @@ def _draw(
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     return float(np.quantile(values, share))

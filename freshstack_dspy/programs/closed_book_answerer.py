@@ -7,7 +7,7 @@ from freshstack_dspy.records import Expansion, Query
 from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
 
 
-class ClosedBookAnswerer(dspy.Module):  # type: ignore[misc]
+class ClosedBookAnswerer(dspy.Module):
     """From a question to a hypothetical answer (FreshStack §3.4; HyDE, arXiv 2212.10496)."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from freshstack_dspy.records import Nugget, Query
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
 
 
-class Nuggetizer(dspy.Module):  # type: ignore[misc]
+class Nuggetizer(dspy.Module):
     """From a question and its accepted answer to at most `limit` nuggets (FreshStack §3.3)."""
 
     def __init__(self, limit: int = 10) -> None:

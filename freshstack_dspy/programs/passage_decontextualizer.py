@@ -6,7 +6,7 @@ from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
 
 
-class PassageDecontextualizer(dspy.Module):  # type: ignore[misc]
+class PassageDecontextualizer(dspy.Module):
     """From a document to at most `limit` standalone passages (CRUX §3.2)."""
 
     def __init__(self, limit: int = 3) -> None:

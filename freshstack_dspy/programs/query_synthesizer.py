@@ -8,7 +8,7 @@ from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.signatures.synthesize_queries import SynthesizeQueries
 
 
-class QuerySynthesizer(dspy.Module):  # type: ignore[misc]
+class QuerySynthesizer(dspy.Module):
     """From a passage to at most `limit` questions that it answers."""
 
     def __init__(self, limit: int = 3) -> None:
@@ -25,6 +25,4 @@ class QuerySynthesizer(dspy.Module):  # type: ignore[misc]
         Raises:
             ReplyError: The model gave no valid answer.
         """
-        return self.predict(
-            passage=passage, style_examples=list(style_examples), limit=self.limit
-        )
+        return self.predict(passage=passage, style_examples=list(style_examples), limit=self.limit)

@@ -7,7 +7,7 @@ from freshstack_dspy.records import Expansion, Query
 from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
 
 
-class QuestionDecomposer(dspy.Module):  # type: ignore[misc]
+class QuestionDecomposer(dspy.Module):
     """From a question, without its answer, to at most `limit` sub-questions (FreshStack §3.4)."""
 
     def __init__(self, limit: int = 5) -> None:

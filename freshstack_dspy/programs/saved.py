@@ -1,16 +1,18 @@
 """Programs on disk: what `freshstack optimize` saves and a build's config names.
 
 A program file is data: instructions and demonstrations as JSON. Nothing in it is executed, no
-model is named in it, and anything else in it is refused.
+model is named in it, a demonstration is a question and an answer that the program could have had,
+and anything else in it is refused.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.lm.answer_model import answer_model, validating_against
 
 SCHEMA = 1
 
@@ -81,14 +83,12 @@ def load_program(program: Any, path: Path) -> Any:
         CollectionError: The file is not a program, or one of another kind.
     """
     try:
-        saved = SavedProgram.model_validate_json(path.read_bytes())
+        saved = SavedProgram.model_validate_json(path.read_bytes(), strict=True)
     except OSError as error:
         raise CollectionError(f"{path}: the program cannot be read: {error}") from error
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in fault["loc"])
         raise CollectionError(
-            f"{path}: not a program that `freshstack optimize` saved: {place}: {fault['msg']}"
+            f"{path}: not a program that `freshstack optimize` saved: {_first_fault(error)}"
         ) from None
     expected = dict(program.named_predictors())
     if saved.schema_version != SCHEMA:
@@ -100,7 +100,33 @@ def load_program(program: Any, path: Path) -> Any:
             f"{path}: a saved {saved.program}, and a {type(program).__name__} is needed here"
         )
     for name, predictor in expected.items():
-        if len(saved.predictors[name].signature.fields) != len(predictor.signature.fields):
+        state = saved.predictors[name]
+        if len(state.signature.fields) != len(predictor.signature.fields):
             raise CollectionError(f"{path}: {name} was saved with other fields than it has now")
-        predictor.load_state(saved.predictors[name].model_dump())
+        for number, demo in enumerate(state.demos, 1):
+            _check_demonstration(demo, predictor.signature, f"{path}: demonstration {number}")
+        predictor.load_state(state.model_dump())
     return program
+
+
+def _check_demonstration(demo: dict[str, Any], signature: Any, where: str) -> None:
+    """Refuse a demonstration that is not an input and a valid answer to it."""
+    if demo.keys() != signature.fields.keys():
+        raise CollectionError(
+            f"{where}: its fields are {', '.join(demo)}; needed: {', '.join(signature.fields)}"
+        )
+    try:
+        for name, field in signature.input_fields.items():
+            TypeAdapter(field.annotation).validate_json(json.dumps(demo[name]), strict=True)
+        inputs = {name: demo[name] for name in signature.input_fields}
+        answer = {name: demo[name] for name in signature.output_fields}
+        with validating_against(inputs):
+            answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
+    except ValidationError as error:
+        raise CollectionError(f"{where}: {_first_fault(error)}") from None
+
+
+def _first_fault(error: ValidationError) -> str:
+    fault = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in fault["loc"])
+    return f"{place}: {fault['msg']}" if place else str(fault["msg"])

@@ -9,7 +9,7 @@ from freshstack_dspy.records import Chunk, Judgment, Nugget, Query
 from freshstack_dspy.signatures.judge_support import JudgeSupport, NumberedChunk, NumberedNugget
 
 
-class SupportJudge(dspy.Module):  # type: ignore[misc]
+class SupportJudge(dspy.Module):
     """From a query, all its nuggets and a batch of chunks to a judgment of every pair.
 
     One call costs n + k texts rather than the n x k of pairwise judging (FreshStack §3.5).

@@ -3,7 +3,7 @@
 import dspy
 
 
-class AnswerClosedBook(dspy.Signature):  # type: ignore[misc]
+class AnswerClosedBook(dspy.Signature):
     """Answer a technical question from what you know, without any document.
 
     Write the answer that an expert of the library in question would give: the likely cause, the

@@ -8,7 +8,7 @@ from pydantic import Field
 from freshstack_dspy.signatures.limit import within_limit
 
 
-class DecomposeQuestion(dspy.Signature):  # type: ignore[misc]
+class DecomposeQuestion(dspy.Signature):
     """Break a community question into the sub-questions that someone answering it must look up.
 
     Each sub-question stands on its own: it names the library, function, option or error that it

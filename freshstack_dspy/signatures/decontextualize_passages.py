@@ -8,7 +8,7 @@ from pydantic import Field
 from freshstack_dspy.signatures.limit import within_limit
 
 
-class DecontextualizePassages(dspy.Signature):  # type: ignore[misc]
+class DecontextualizePassages(dspy.Signature):
     """Break a document into standalone passages of about 200 words each.
 
     Each passage can be read by itself: names replace pronouns, and the context that the document
@@ -19,6 +19,6 @@ class DecontextualizePassages(dspy.Signature):  # type: ignore[misc]
     title: str = dspy.InputField(desc="the document's title or path; may be empty")
     document: str = dspy.InputField(desc="the document")
     limit: int = dspy.InputField(desc="the largest number of passages allowed")
-    passages: Annotated[
-        list[Annotated[str, Field(min_length=1)]], within_limit("passages")
-    ] = dspy.OutputField(desc="the passages", min_length=1)
+    passages: Annotated[list[Annotated[str, Field(min_length=1)]], within_limit("passages")] = (
+        dspy.OutputField(desc="the passages", min_length=1)
+    )

@@ -61,7 +61,7 @@ def _every_chunk_once(verdicts: list[ChunkVerdict], info: ValidationInfo) -> lis
     return verdicts
 
 
-class JudgeSupport(dspy.Signature):  # type: ignore[misc]
+class JudgeSupport(dspy.Signature):
     """Judge which nuggets each document chunk supports.
 
     A nugget is a fact that a good answer to the question must hold. A chunk supports a nugget if

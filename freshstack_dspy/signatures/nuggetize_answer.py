@@ -23,7 +23,7 @@ def _each_once(nuggets: list[NuggetText]) -> list[NuggetText]:
     return nuggets
 
 
-class NuggetizeAnswer(dspy.Signature):  # type: ignore[misc]
+class NuggetizeAnswer(dspy.Signature):
     """List the nuggets of an accepted answer: the atomic facts that any good answer must hold.
 
     You write grading notes for a technical question. From the question and its accepted answer,
@@ -37,6 +37,6 @@ class NuggetizeAnswer(dspy.Signature):  # type: ignore[misc]
     question: str = dspy.InputField(desc="the question, as Markdown")
     answer: str = dspy.InputField(desc="the accepted answer, as Markdown")
     limit: int = dspy.InputField(desc="the largest number of nuggets allowed")
-    nuggets: Annotated[
-        list[NuggetText], within_limit("nuggets"), AfterValidator(_each_once)
-    ] = dspy.OutputField(desc="the nuggets, most important first", min_length=1)
+    nuggets: Annotated[list[NuggetText], within_limit("nuggets"), AfterValidator(_each_once)] = (
+        dspy.OutputField(desc="the nuggets, most important first", min_length=1)
+    )

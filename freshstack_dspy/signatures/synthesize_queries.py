@@ -17,7 +17,7 @@ class SynthesizedQuery(BaseModel):
     answer: str = Field(min_length=1)
 
 
-class SynthesizeQueries(dspy.Signature):  # type: ignore[misc]
+class SynthesizeQueries(dspy.Signature):
     """Write questions that a user of the software would ask and that the passage answers.
 
     A question describes the asker's situation or problem and never mentions the passage. It is
@@ -27,7 +27,9 @@ class SynthesizeQueries(dspy.Signature):  # type: ignore[misc]
     """
 
     passage: str = dspy.InputField(desc="a piece of documentation or code")
-    style_examples: list[str] = dspy.InputField(desc="questions whose style to follow; may be empty")
+    style_examples: list[str] = dspy.InputField(
+        desc="questions whose style to follow; may be empty"
+    )
     limit: int = dspy.InputField(desc="the largest number of queries allowed")
     queries: Annotated[list[SynthesizedQuery], within_limit("queries")] = dspy.OutputField(
         desc="the questions with their answers", min_length=1

@@ -52,10 +52,10 @@ def test_every_query_of_the_collection_counts_and_what_is_missing_is_named() -> 
 
 def test_holes_are_found_at_each_cut_off_once() -> None:
     evaluation = evaluate(
-        QRELS, run({"q": in_order("a", "e")}), ("Recall@20", "Coverage@1", "Coverage@20")
+        QRELS, run({"q": in_order("a", "e")}), ("Recall@8", "Coverage@1", "Coverage@8")
     )
 
-    assert [(hole.k, hole.mean_unjudged) for hole in evaluation.holes] == [(1, 0.0), (20, 0.5)]
+    assert [(hole.k, hole.mean_unjudged) for hole in evaluation.holes] == [(1, 0.0), (8, 0.5)]
 
 
 def test_failed_judgments_in_the_top_are_reported() -> None:

@@ -58,6 +58,36 @@ def test_a_greedy_ideal_can_be_beaten() -> None:
     assert value > 1
 
 
+def test_ties_in_the_ideal_go_to_the_largest_id_that_is_left() -> None:
+    """After z all three kinds are worth 2; m is next, and leaves 2 for 0, as a would not."""
+    supported = {"z": "1256", "a": "1256", "m": "123", "0": "569"}
+    labels = {
+        nugget: {chunk: 1 for chunk, nuggets in supported.items() if nugget in nuggets}
+        for nugget in "123569"
+    }
+    ideal = 4 + 2 / log2(3) + 2 / log2(4)
+
+    assert alpha_ndcg(["z"], labels, 3) == pytest.approx(4 / ideal, abs=1e-15)
+
+
+def test_the_order_of_nuggets_does_not_show_in_the_last_digit() -> None:
+    """With plain sums it does here: 1 + 1 + 0.49 is not 0.49 + 1 + 1."""
+    labels = {"n1": {"a": 1, "b": 1, "c": 1}, "n2": {"c": 1}, "n3": {"c": 1}}
+    other_way = dict(reversed(labels.items()))
+
+    assert alpha_ndcg(list("abc"), labels, 3, 0.3) == alpha_ndcg(list("abc"), other_way, 3, 0.3)
+
+
+def test_the_ideal_is_as_deep_as_the_cut_off() -> None:
+    """Pyndeval ends at 20."""
+    labels = {f"n{number}": {f"c{number}": 1} for number in range(100)}
+    ranking = [f"c{number}" for number in range(100)]
+    gains = [1 / log2(rank + 1) for rank in range(1, 101)]
+
+    assert alpha_ndcg(ranking, labels, 50) == 1.0
+    assert alpha_ndcg(ranking[:30], labels, 50) == pytest.approx(sum(gains[:30]) / sum(gains[:50]))
+
+
 @pytest.mark.parametrize(
     ("ranking", "k", "of_all", "of_answerable"),
     [
@@ -176,7 +206,6 @@ def test_unjudged_chunks_at_the_end_change_nothing(
 def test_the_order_of_nuggets_and_labels_changes_nothing(
     labels: NuggetLabels, ranking: list[str], k: int, alpha: float
 ) -> None:
-    """Not even in the last digit: sums over nuggets are exact, so ties in the ideal stay ties."""
     shuffled = {nugget: dict(reversed(labels[nugget].items())) for nugget in reversed(labels)}
 
     assert alpha_ndcg(ranking, labels, k, alpha) == alpha_ndcg(ranking, shuffled, k, alpha)

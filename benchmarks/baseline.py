@@ -1,0 +1,179 @@
+"""Measure the embedded baseline: its agreement with people, on public labels, and its speed.
+
+Two sets of TREC RAG 2024 are read from `../shared/data`: nuggets assigned to answers, and
+sentences judged against the passages that they cite. Each person's label is taken twice: any
+support against none, and full support against the rest. Intervals are 95 % bootstrap intervals
+over topics. `unseen topics` chooses the threshold anew for every topic from all other topics of
+both sets; the others use the threshold that ships.
+
+Prints one JSON line a figure: {"name", "value", "goal", "holds"}.
+"""
+
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from freshstack_dspy.lm.baseline import reply
+from freshstack_dspy.lm.baseline.entailment import THRESHOLD, support
+from freshstack_dspy.measures.agreement import class_precision, class_recall, cohen_kappa
+from freshstack_dspy.measures.statistics import bootstrap_interval
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+ASSIGNMENTS = DATA / "trec-rag24-nugget-assignments" / "assignments.jsonl"
+CITATIONS = DATA / "trec-rag24-citation-support" / "support.jsonl"
+GRADES = {"support": 2, "partial_support": 1, "not_support": 0}
+GOALS = {"nugget assignment": 0.46, "citation support": 0.37}
+STRICTNESS = {"any support": 1, "full support": 2}
+THRESHOLDS = [place / 100 for place in range(10, 61)]
+PAIRS_PER_SECOND = 1500
+PASSAGES = 1000
+REPETITIONS = 3
+
+
+class Pair(NamedTuple):
+    """A nugget and a text: how the baseline scores them and what a person said (0, 1 or 2)."""
+
+    topic: str
+    score: float
+    grade: int
+
+
+class Call(NamedTuple):
+    """Nuggets to judge against one text, with a person's grade for each."""
+
+    topic: str
+    question: str
+    nuggets: list[str]
+    chunk: str
+    grades: list[int]
+
+
+def assignments() -> Iterator[Call]:
+    for line in ASSIGNMENTS.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield Call(
+            row["qid"],
+            row["query"],
+            [nugget["text"] for nugget in row["nuggets"]],
+            row["answer_text"],
+            [GRADES[nugget["assignment"]] for nugget in row["nuggets"]],
+        )
+
+
+def citations() -> Iterator[Call]:
+    for line in CITATIONS.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield Call(row["topic"], "", [row["sentence"]], row["passage"], [row["support"]])
+
+
+def scored(calls: Iterator[Call]) -> list[Pair]:
+    pairs = []
+    for call in calls:
+        found = support(call.question, call.nuggets, [call.chunk])[0]
+        for score, grade in zip(found.scores, call.grades, strict=True):
+            pairs.append(Pair(call.topic, score, grade))
+    return pairs
+
+
+def labels(pairs: Sequence[Pair], threshold: float, least: int) -> list[tuple[int, int]]:
+    return [(int(pair.score >= threshold), int(pair.grade >= least)) for pair in pairs]
+
+
+def kappa(pairs: Sequence[Pair], threshold: float, least: int) -> float:
+    return cohen_kappa(labels(pairs, threshold, least)).value or 0.0
+
+
+def report(name: str, value: float, goal: str, *, holds: bool) -> None:
+    print(json.dumps({"name": name, "value": round(value, 3), "goal": goal, "holds": holds}))
+
+
+def agreement(name: str, pairs: Sequence[Pair]) -> None:
+    for strictness, least in STRICTNESS.items():
+        by_topic = defaultdict(list)
+        for pair, label in zip(pairs, labels(pairs, THRESHOLD, least), strict=True):
+            by_topic[pair.topic].append(label)
+        found = bootstrap_interval(by_topic, lambda drawn: cohen_kappa(drawn).value)
+        value, low, high = found.value or 0.0, found.low or 0.0, found.high or 0.0
+        what = f"{name}, {strictness}"
+        if least == 1:
+            report(f"{what}: kappa", value, f"> {GOALS[name]}", holds=value > GOALS[name])
+        else:
+            report(f"{what}: kappa", value, "none", holds=True)
+        report(f"{what}: kappa, lower end of 95 %", low, "none", holds=True)
+        report(f"{what}: kappa, upper end of 95 %", high, "none", holds=True)
+        all_labels = list(chain.from_iterable(by_topic.values()))
+        for measure, compute in (("precision", class_precision), ("recall", class_recall)):
+            share = compute(all_labels, 1).value or 0.0
+            report(f"{what}: {measure}", share, "none", holds=True)
+
+
+def unseen_topics(sets: dict[str, list[Pair]]) -> None:
+    """Choose the threshold on all topics but one, for both sets together; judge that one."""
+    topics = sorted({pair.topic for pairs in sets.values() for pair in pairs})
+    judged: dict[str, list[tuple[int, int]]] = {name: [] for name in sets}
+    for topic in topics:
+        rest = [[pair for pair in pairs if pair.topic != topic] for pairs in sets.values()]
+        chosen = max(THRESHOLDS, key=lambda t: sum(kappa(pairs, t, 1) for pairs in rest))
+        for name, pairs in sets.items():
+            held_out = [pair for pair in pairs if pair.topic == topic]
+            judged[name] += labels(held_out, chosen, 1)
+    for name, pairs_of_labels in judged.items():
+        value = cohen_kappa(pairs_of_labels).value or 0.0
+        goal = GOALS[name]
+        report(
+            f"{name}, any support: kappa on unseen topics", value, f"> {goal}", holds=value > goal
+        )
+
+
+def judge_inputs(nuggets: Sequence[str], chunks: Sequence[str]) -> dict[str, Any]:
+    return {
+        "question": "",
+        "nuggets": [{"number": n, "text": text} for n, text in enumerate(nuggets, 1)],
+        "chunks": [{"number": n, "path": "", "text": text} for n, text in enumerate(chunks, 1)],
+    }
+
+
+def speed(name: str, calls: Sequence[dict[str, Any]]) -> None:
+    """Judge all calls a few times; report the pairs a second of processor time of the fastest."""
+    times = []
+    for _ in range(REPETITIONS):
+        start = time.process_time()
+        for inputs in calls:
+            reply("JudgeSupport", inputs)
+        times.append(time.process_time() - start)
+    pairs = sum(len(inputs["nuggets"]) * len(inputs["chunks"]) for inputs in calls)
+    rate = pairs / min(times)
+    goal = f">= {PAIRS_PER_SECOND}"
+    report(f"pairs a second of one core, {name}", rate, goal, holds=rate >= PAIRS_PER_SECOND)
+
+
+def speeds() -> None:
+    rows = list(citations())[:PASSAGES]
+    texts = [row.chunk for row in rows]
+    nuggets = [row.nuggets[0] for row in rows]
+    speed("1 nugget x 1 passage a call", [judge_inputs(row.nuggets, [row.chunk]) for row in rows])
+    batches = [
+        judge_inputs(nuggets[place : place + 5], texts[place : place + 20])
+        for place in range(0, PASSAGES, 20)
+    ]
+    speed("5 nuggets x 20 passages a call", batches)
+
+
+def main() -> None:
+    missing = [path for path in (ASSIGNMENTS, CITATIONS) if not path.exists()]
+    if missing:
+        print(json.dumps({"skipped": f"{missing[0]} is absent"}))
+        return
+    sets = {"nugget assignment": scored(assignments()), "citation support": scored(citations())}
+    for name, pairs in sets.items():
+        agreement(name, pairs)
+    unseen_topics(sets)
+    speeds()
+
+
+if __name__ == "__main__":
+    main()

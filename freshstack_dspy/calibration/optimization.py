@@ -1,0 +1,221 @@
+"""Optimize a program against people's labels, and report the untouched test split."""
+
+import contextlib
+import importlib.util
+import io
+import sys
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import dspy
+
+from freshstack_dspy.calibration.agreement import JudgeFigures, judge_figures
+from freshstack_dspy.calibration.examples import (
+    LabelledExample,
+    judge_examples,
+    split_by_query,
+)
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.errors import CollectionError, ConfigError, ReplyError
+from freshstack_dspy.lm.connect import DoorLM
+from freshstack_dspy.lm.ledger import step
+from freshstack_dspy.lm.providers import BASELINE
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.measures.agreement import LabelPair
+from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.records import HumanLabel, Record
+from freshstack_dspy.signatures.judge_support import JudgeSupport
+
+OptimizerName = Literal["labeled", "bootstrap", "mipro"]
+OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
+
+_DEMONSTRATIONS = 8
+_BOOTSTRAPPED = 4
+_GOOD_ENOUGH = 0.8
+_FEWEST_FOR_MIPRO = 2
+"""It keeps some of them for choosing among its candidates."""
+
+
+class SplitFigures(Record):
+    """How a judge does on the test split."""
+
+    figures: JudgeFigures
+    failed: int
+    """Examples without a valid answer; they are in no figure."""
+
+
+class OptimizationReport(Record):
+    """What `optimize` did. Only the test split says how good the program is."""
+
+    optimizer: OptimizerName
+    train_queries: int
+    train_examples: int
+    test_queries: int
+    test_examples: int
+    demonstrations: int
+    before: SplitFigures
+    after: SplitFigures
+
+
+class Optimized(NamedTuple):
+    """The optimized program and how it compares with the plain one."""
+
+    program: SupportJudge
+    report: OptimizationReport
+
+
+def optimize(
+    program: str,
+    labels: Sequence[HumanLabel],
+    lm: DoorLM,
+    *,
+    optimizer: OptimizerName = "bootstrap",
+    collection: Collection | None = None,
+    test_share: float = 0.4,
+    batch: int = 5,
+    seed: int = 0,
+) -> Optimized:
+    """Compile a program with one of DSPy's optimizers.
+
+    Args:
+        program: `support_judge`, the program that people's labels are about.
+        labels: With their texts, or with ids of the collection.
+        lm: The model to optimize for.
+        optimizer: `labeled` (LabeledFewShot), `bootstrap` (BootstrapFewShot) or `mipro` (MIPROv2).
+        collection: Where texts are looked up first.
+        test_share: Share of the queries that the optimizer never sees.
+        batch: Most chunks in one call.
+        seed: Of the split, and of `mipro`; the others draw nothing by chance.
+
+    Raises:
+        ConfigError: The program or optimizer is unknown, is not installed, or does not go with
+            the model.
+        CollectionError: The labels cannot be split, or lack texts.
+        ModelError: The model cannot be asked.
+    """
+    _check_names(program, optimizer, lm.model)
+    split = split_by_query(judge_examples(labels, collection, batch), test_share, seed)
+    trainset = [example.example for example in split.train]
+    if optimizer == "mipro" and len(trainset) < _FEWEST_FOR_MIPRO:
+        raise CollectionError(
+            f"mipro needs {_FEWEST_FOR_MIPRO} examples to train on, and here is {len(trainset)}: "
+            "label more questions or chunks, or take --optimizer bootstrap or labeled"
+        )
+    student = TypedPredict(JudgeSupport)
+    # An example whose reply is no answer scores nothing; DSPy would give up after ten of them.
+    with dspy.context(lm=lm, disable_history=True, max_errors=sys.maxsize):
+        with step("optimize: test before"):
+            before = _figures(student, split.test, lm)
+        with step("optimize: compile"):
+            compiled = _compile(student, trainset, optimizer, seed, lm)
+        with step("optimize: test after"):
+            after = _figures(compiled, split.test, lm)
+    judge = SupportJudge()
+    judge.predict.signature = compiled.signature
+    judge.predict.demos = compiled.demos
+    report = OptimizationReport(
+        optimizer=optimizer,
+        train_queries=_queries(split.train),
+        train_examples=len(split.train),
+        test_queries=_queries(split.test),
+        test_examples=len(split.test),
+        demonstrations=len(compiled.demos),
+        before=before,
+        after=after,
+    )
+    return Optimized(judge, report)
+
+
+def _check_names(program: str, optimizer: str, model: str) -> None:
+    if program != "support_judge":
+        raise ConfigError(
+            f"{program!r} cannot be optimized on support labels; allowed: support_judge"
+        )
+    if optimizer not in OPTIMIZERS:
+        raise ConfigError(f"unknown optimizer {optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
+    if optimizer == "mipro" and model == BASELINE:
+        raise ConfigError(
+            f"mipro needs a model that can write instructions, and {BASELINE} cannot; "
+            "take --optimizer bootstrap or labeled, or name another [model]"
+        )
+    if optimizer == "mipro" and importlib.util.find_spec("optuna") is None:
+        raise ConfigError(
+            "mipro needs optuna: pip install 'freshstack_dspy[optimize]', or take "
+            "--optimizer bootstrap or labeled"
+        )
+
+
+def share_agreed(example: dspy.Example, prediction: Any, trace: Any = None) -> float | bool:
+    """The optimizers' metric: the share of (nugget, chunk) pairs on which judge and person agree.
+
+    While demonstrations are collected (`trace` is given), whether it is at least 0.8.
+    """
+    pairs = _pairs(example, prediction)
+    share = sum(judge == person for judge, person in pairs) / len(pairs)
+    return share if trace is None else share >= _GOOD_ENOUGH
+
+
+def _compile(
+    student: TypedPredict, trainset: list[Any], name: OptimizerName, seed: int, lm: DoorLM
+) -> Any:
+    # The optimizers print their progress; what they found is in the report.
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        compiled = _optimizer(name, seed, lm).compile(student, trainset=trainset)
+    # Bootstrapped ones also carry what the call brought beside the answer.
+    compiled.demos = [
+        {field: demo[field] for field in compiled.signature.fields} for demo in compiled.demos
+    ]
+    return compiled
+
+
+def _optimizer(name: OptimizerName, seed: int, lm: DoorLM) -> Any:
+    from dspy.teleprompt import BootstrapFewShot, LabeledFewShot, MIPROv2
+
+    if name == "labeled":
+        return LabeledFewShot(k=_DEMONSTRATIONS)
+    if name == "bootstrap":
+        return BootstrapFewShot(
+            metric=share_agreed,
+            max_bootstrapped_demos=_BOOTSTRAPPED,
+            max_labeled_demos=_DEMONSTRATIONS,
+        )
+    return MIPROv2(
+        metric=share_agreed,
+        auto="light",
+        max_bootstrapped_demos=_BOOTSTRAPPED,
+        max_labeled_demos=_DEMONSTRATIONS,
+        num_threads=lm.door.model.concurrency,
+        seed=seed,
+    )
+
+
+def _figures(judge: Any, examples: Sequence[LabelledExample], lm: DoorLM) -> SplitFigures:
+    def run(labelled: LabelledExample) -> list[LabelPair] | None:
+        try:
+            return _pairs(labelled.example, judge(**labelled.example.inputs()))
+        except ReplyError:
+            lm.ledger.failed()
+            return None
+
+    results = map_in_order(run, examples, workers=lm.door.model.concurrency)
+    pairs: dict[str, list[LabelPair]] = {}
+    for labelled, result in zip(examples, results, strict=True):
+        pairs.setdefault(labelled.query_id, []).extend(result or [])
+    return SplitFigures(
+        figures=judge_figures(pairs), failed=sum(result is None for result in results)
+    )
+
+
+def _pairs(example: dspy.Example, prediction: Any) -> list[LabelPair]:
+    """The judge's and the person's label of every pair of an example."""
+    judged = {verdict.chunk: set(verdict.supported) for verdict in prediction.verdicts}
+    return [
+        (int(nugget.number in judged[verdict.chunk]), int(nugget.number in verdict.supported))
+        for verdict in example.verdicts
+        for nugget in example.nuggets
+    ]
+
+
+def _queries(examples: Sequence[LabelledExample]) -> int:
+    return len({example.query_id for example in examples})

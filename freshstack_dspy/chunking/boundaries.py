@@ -1,0 +1,76 @@
+"""Boundaries: where a text may be cut, and how good each place is.
+
+An outline (of code, Markdown or reStructuredText) gives the places its grammar knows.
+`refine` keeps those that are needed to make pieces small enough, and where they do not
+suffice adds finer ones: paragraphs, lines, sentences, words.
+"""
+
+import functools
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+
+class Boundary(NamedTuple):
+    """A byte offset before which a text may be cut."""
+
+    offset: int
+    level: int
+    """How deep in the text's structure; 0 is best."""
+
+
+FINER = 1000
+"""The levels from here on are those of `_CUTS`; outlines stay below."""
+_CUTS = (
+    re.compile(rb"\n[ \t\r\f\v]*\n(?=\S)"),  # a blank line, and then text that is not indented
+    re.compile(rb"\n[ \t\r\f\v]*\n"),
+    re.compile(rb"\r\n?|\n"),
+    re.compile(rb"[.!?][\"')\]]*\s+|\xe3\x80\x82|\xef\xbc[\x81\x9f]"),  # and those of Chinese
+    re.compile(rb"[\s;,)}\]>]+"),
+)
+
+Fits = Callable[[int, int], bool]
+"""Whether the bytes from one offset to another are within the limit."""
+
+
+def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundary]:
+    """Choose the boundaries that cut a text into pieces that fit, coarse ones before fine ones.
+
+    A piece that fits is not cut further, so what belongs together stays together. Pieces may
+    be left that do not fit: words longer than the limit.
+
+    Returns:
+        The boundaries strictly inside the text, in order.
+    """
+    offsets_at: dict[int, list[int]] = {}
+    for offset, level in sorted(set(outline)):
+        offsets_at.setdefault(level, []).append(offset)
+    kept: list[Boundary] = []
+    pieces = [(0, len(data))]
+
+    def cut(level: int, offsets_in: Callable[[int, int], list[int]]) -> None:
+        nonlocal pieces
+        smaller = []
+        for start, end in pieces:
+            if fits(start, end):
+                continue
+            ends = offsets_in(start, end)
+            kept.extend(Boundary(offset, level) for offset in ends)
+            smaller += list(zip([start, *ends], [*ends, end], strict=True))
+        pieces = smaller
+
+    for level, offsets in sorted(offsets_at.items()):
+        cut(level, functools.partial(_between, offsets))
+    for level, pattern in enumerate(_CUTS, start=FINER):
+        cut(level, functools.partial(_matched, pattern, data))
+    return sorted(kept)
+
+
+def _between(offsets: list[int], start: int, end: int) -> list[int]:
+    return offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
+
+
+def _matched(pattern: re.Pattern[bytes], data: bytes, start: int, end: int) -> list[int]:
+    ends = [match.end() for match in pattern.finditer(data, start, end)]
+    return ends[:-1] if ends and ends[-1] == end else ends

@@ -1,0 +1,55 @@
+"""All commands of `freshstack`; each one's work is in the package, imported when it is called."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from freshstack_dspy.cli import collections, documents, labels, requests
+
+app = typer.Typer(
+    name="freshstack",
+    help="Build judged retrieval and RAG test collections for your own domain.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
+) -> None:
+    """Write a commented example of a configuration."""
+    from freshstack_dspy.cli.example import write_example
+
+    write_example(path)
+    typer.echo(
+        f"{path} written; name your questions and your corpus in it, then: freshstack build {path}"
+    )
+
+
+app.command()(collections.build)
+app.command()(collections.retrieve)
+app.command()(collections.evaluate)
+app.command()(collections.export)
+app.command()(labels.agree)
+app.command()(labels.optimize)
+app.command()(documents.synthesize)
+app.command()(documents.decontextualize)
+app.add_typer(requests.app, name="requests")
+
+
+@app.callback(invoke_without_command=True)
+def version(
+    show: Annotated[
+        bool, typer.Option("--version", help="Show the version.", is_eager=True)
+    ] = False,
+) -> None:
+    """Build judged retrieval and RAG test collections for your own domain."""
+    if show:
+        from importlib.metadata import version as installed
+
+        typer.echo(installed("freshstack_dspy"))
+        raise typer.Exit

@@ -1,0 +1,66 @@
+"""A build's progress in the terminal: bars on a screen, one line a step in a log."""
+
+import sys
+import time
+from typing import Self
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+_NAMES = {
+    "nuggets": "nuggets",
+    "sub_questions": "sub-questions",
+    "closed_book_answer": "closed-book answers",
+    "support": "support judgments",
+}
+
+
+class Bars:
+    """Progress on standard error."""
+
+    def __init__(self) -> None:
+        self._screen = sys.stderr.isatty()
+        self._bars = Progress(
+            TextColumn("{task.description:<22}"),
+            BarColumn(bar_width=28),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=Console(stderr=True),
+            disable=not self._screen,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def start(self, step: str, total: int) -> None:
+        """Show a step's bar."""
+        self._started[step] = time.monotonic()
+        self._tasks[step] = self._bars.add_task(_NAMES.get(step, step), total=total, note="")
+
+    def advance(self, step: str) -> None:
+        """Move a step's bar."""
+        self._bars.advance(self._tasks[step])
+
+    def finish(self, step: str, note: str = "") -> None:
+        """Say how a step went."""
+        self._bars.update(self._tasks[step], note=note)
+        if not self._screen:
+            seconds = time.monotonic() - self._started[step]
+            typed = f"{_NAMES.get(step, step):<22} {seconds:6.1f} s  {note}"
+            print(typed, file=sys.stderr)

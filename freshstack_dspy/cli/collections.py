@@ -1,0 +1,100 @@
+"""`freshstack build`, `retrieve`, `evaluate`, `export`."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
+ModeName = Literal["live", "replay", "defer", "refresh"]
+
+
+def build(
+    config: Annotated[Path, typer.Argument(help="TOML file; `freshstack init` writes an example.")],
+    mode: Annotated[
+        ModeName,
+        typer.Option(
+            help="live: ask for what is not recorded. replay: recorded replies only, no network. "
+            "defer: write missing requests to a file. refresh: ask everything again."
+        ),
+    ] = "live",
+    requests: Annotated[
+        Path | None, typer.Option(help="With defer: the file of missing requests.")
+    ] = None,
+    save_replies: Annotated[
+        Path | None, typer.Option(help="Write the replies that were used to this bundle.")
+    ] = None,
+) -> None:
+    """Build a judged collection; run it again to resume."""
+    from freshstack_dspy.cli.bars import Bars
+    from freshstack_dspy.cli.tables import build_summary
+    from freshstack_dspy.config import load_config
+    from freshstack_dspy.recipes.build import build as build_collection
+
+    settings = load_config(config)
+    with Bars() as bars:
+        collection = build_collection(
+            settings, mode=mode, progress=bars, requests_file=requests, replies_file=save_replies
+        )
+    build_summary(collection, settings.out)
+
+
+def retrieve(
+    collection: CollectionArgument,
+    retriever: Annotated[str, typer.Option(help="bm25, lsa or hybrid.")] = "hybrid",
+    out: Annotated[Path | None, typer.Option(help="Run file; by default RETRIEVER.run.")] = None,
+    depth: Annotated[int, typer.Option(min=1, help="Chunks for each question.")] = 100,
+    index: Annotated[Path, typer.Option(help="Folder where indexes are kept.")] = Path(
+        ".freshstack/index"
+    ),
+) -> None:
+    """Retrieve for a collection's questions and write a TREC run."""
+    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.collection.retrieving import retrieve as run_retriever
+    from freshstack_dspy.measures import write_run
+
+    run = run_retriever(Collection.load(collection), retriever, depth=depth, index_path=index)
+    path = out or Path(f"{retriever}.run")
+    write_run(run, path)
+    typer.echo(f"{path}: {len(run.rankings)} questions by {retriever}")
+
+
+def evaluate(
+    collection: CollectionArgument,
+    runs: Annotated[list[Path], typer.Argument(help="TREC run files.")],
+    measure: Annotated[
+        list[str] | None,
+        typer.Option(help="As alpha_nDCG@10, Coverage@20, Recall@50; may be repeated."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Everything as JSON, with the values by query.")
+    ] = False,
+) -> None:
+    """Evaluate runs on a collection."""
+    from freshstack_dspy.cli.tables import evaluation_json, evaluation_table
+    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.measures import FRESHSTACK_MEASURES, read_run
+    from freshstack_dspy.measures import evaluate as evaluate_run
+
+    loaded = Collection.load(collection)
+    qrels = loaded.qrels()
+    chosen = measure or FRESHSTACK_MEASURES
+    evaluations = [(path.name, evaluate_run(qrels, read_run(path), chosen)) for path in runs]
+    if as_json:
+        evaluation_json(loaded, evaluations)
+    else:
+        evaluation_table(loaded, evaluations)
+
+
+def export(
+    collection: CollectionArgument,
+    out: Annotated[Path, typer.Option(help="Folder to write.")],
+    format: Annotated[  # noqa: A002  the option's name is the user's word
+        Literal["freshstack"], typer.Option(help="The layout to write.")
+    ] = "freshstack",
+) -> None:
+    """Export a collection to another tool's layout."""
+    from freshstack_dspy.collection import Collection, export_collection
+
+    export_collection(Collection.load(collection), format, out)
+    typer.echo(f"{out}: written in the {format} layout")

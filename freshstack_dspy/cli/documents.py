@@ -1,0 +1,81 @@
+"""`freshstack synthesize` and `decontextualize`: programs over documents alone."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from freshstack_dspy.cli.models import ConfigOption, ModelOption, opened_model
+
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.documents import Harvest
+
+DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
+OutOption = Annotated[Path, typer.Option(help="JSON Lines file to write.")]
+LimitOption = Annotated[int, typer.Option(min=1, max=20, help="Most for each piece of a document.")]
+
+
+def synthesize(
+    path: DocumentsArgument,
+    out: OutOption,
+    limit: LimitOption = 3,
+    examples: Annotated[
+        Path | None, typer.Option(help="Questions whose style to follow, one a line.")
+    ] = None,
+    config: ConfigOption = None,
+    model: ModelOption = None,
+) -> None:
+    """Make questions with answers from documents."""
+    from freshstack_dspy.cli.bars import Bars
+    from freshstack_dspy.recipes.documents import synthesize as from_documents
+
+    style = [line for line in _lines(examples) if line.strip()]
+    with opened_model(config, model) as lm, Bars() as bars:
+        harvest = from_documents(path, lm, limit=limit, style_examples=style, progress=bars)
+    _write(harvest, out, "questions")
+
+
+def decontextualize(
+    path: DocumentsArgument,
+    out: OutOption,
+    limit: LimitOption = 3,
+    config: ConfigOption = None,
+    model: ModelOption = None,
+) -> None:
+    """Break documents into passages that stand on their own."""
+    from freshstack_dspy.cli.bars import Bars
+    from freshstack_dspy.recipes.documents import decontextualize as from_documents
+
+    with opened_model(config, model) as lm, Bars() as bars:
+        harvest = from_documents(path, lm, limit=limit, progress=bars)
+    _write(harvest, out, "passages")
+
+
+def _lines(path: Path | None) -> list[str]:
+    from freshstack_dspy.errors import SourceError
+
+    if path is None:
+        return []
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"{path}: the examples cannot be read: {error}") from None
+
+
+def _write(harvest: "Harvest", out: Path, what: str) -> None:
+    from freshstack_dspy.errors import CollectionError
+
+    text = "".join(record.model_dump_json() + "\n" for record in harvest.records)
+    try:
+        out.write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise CollectionError(f"{out}: cannot be written: {error}") from None
+    typer.echo(f"{out}: {len(harvest.records)} {what}")
+    for failure in harvest.failures:
+        place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"
+        typer.echo(f"failed: {place}: {failure.status}: {failure.message}", err=True)
+    if harvest.skipped:
+        first = harvest.skipped[0]
+        typer.echo(
+            f"{len(harvest.skipped)} files skipped, as {first.path}: {first.reason}", err=True
+        )

@@ -1,0 +1,73 @@
+"""The commented example that `freshstack init` writes."""
+
+from pathlib import Path
+
+from freshstack_dspy.errors import ConfigError
+
+EXAMPLE = """\
+# A build of freshstack_dspy. Paths are relative to this file.
+name = "my-domain"
+recipe = "freshstack"
+out = "collections/my-domain"           # the judged collection is written here
+
+[queries]
+source = "stackexchange"                # a Posts.xml of a Stack Exchange dump; or "jsonl"
+path = "Posts.xml"
+# site = "stackoverflow.com"            # for the links of the attribution
+tags = []                               # keep questions with any of these; empty: all
+# since = "2023-01-01"                  # asked on or after
+# until = "2024-10-01"                  # asked before
+# min_score = 1
+limit = 100
+
+[[corpus]]                              # as many as you like
+name = "my-library"
+path = "src/my-library"                 # a folder, or a git repository
+# revision = "v1.2.0"                   # git only: a commit, tag or branch
+# include = ["docs/**", "src/**"]
+# exclude = ["**/generated/**"]
+
+[chunking]
+max_tokens = 512
+
+[model]
+name = "extractive/baseline"            # needs no key: a dry run and a floor; or openai/…, anthropic/…, hosted_vllm/…
+temperature = 0.1
+# api_base = "http://127.0.0.1:8000/v1" # any OpenAI-compatible server
+# max_tokens = 4096                     # longest reply
+concurrency = 16
+
+[pool]
+depth = 100                             # chunks by each retriever for each technique
+top_k = 20                              # chunks of each technique that are judged
+# techniques = ["question", "sub_questions", "closed_book_answer", "answer", "nuggets"]
+# retrievers = ["bm25", "lsa"]
+
+[judge]
+batch = 20                              # most chunks in one call
+
+[filters]
+unsupported_nuggets = "drop"            # or "keep": evaluate on partly supported questions too
+
+# [programs]
+# support_judge = "judge.json"          # what `freshstack optimize` saved
+
+# [cache]
+# path = ".freshstack/cache"            # every reply is kept here
+# bundles = ["replies.jsonl"]           # recorded replies to read beside it
+"""
+
+
+def write_example(path: Path) -> None:
+    """Write the example, never over a file that is there.
+
+    Raises:
+        ConfigError: The file exists or cannot be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(EXAMPLE)
+    except FileExistsError:
+        raise ConfigError(f"{path} exists; name another file: freshstack init OTHER.toml") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error}") from None

@@ -1,0 +1,41 @@
+"""Opening the door for a command that needs a model and no whole build."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from freshstack_dspy.lm.connect import DoorLM
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", help="A build's TOML file, for its [model] and [cache]."),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", help="Name of a model, in place of the configuration's."),
+]
+
+
+@contextmanager
+def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
+    """Connect to the model of a configuration, or by default to the embedded baseline."""
+    from freshstack_dspy.config import CacheConfig, ModelConfig, load_config
+    from freshstack_dspy.lm.bundle import read_bundle
+    from freshstack_dspy.lm.connect import connect
+    from freshstack_dspy.lm.store import ReplyStore
+
+    settings = load_config(config) if config else None
+    model = settings.model if settings else ModelConfig()
+    cache = settings.cache if settings else CacheConfig()
+    if name is not None:
+        model = model.model_copy(update={"name": name})
+    recorded = {key: reply for path in cache.bundles for key, reply in read_bundle(path).items()}
+    store = ReplyStore(cache.path)
+    try:
+        yield connect(model, store=store, recorded=recorded)
+    finally:
+        store.close()

@@ -1,0 +1,84 @@
+"""The faults of a configuration in one line: by key, with what was found and what is allowed."""
+
+import re
+import reprlib
+from typing import Any
+
+from pydantic import BaseModel, SecretStr, ValidationError
+
+Location = tuple[int | str, ...]
+_WORD = re.compile(r"[\w-]+")
+
+
+def in_one_line(error: ValidationError, model: type[BaseModel]) -> str:
+    """Say every fault that Pydantic found.
+
+    A secret is never shown, nor is a table, which may hold one.
+
+    Args:
+        error: What validation raised.
+        model: What was validated against.
+    """
+    found = error.errors(include_url=False)
+    # An array whose only items are at fault is also reported as too short.
+    reported = {fault["loc"][:length] for fault in found for length in range(len(fault["loc"]))}
+    return "; ".join(
+        _said(fault, model)
+        for fault in found
+        if not (fault["type"] == "too_short" and fault["loc"] in reported)
+    )
+
+
+def _said(fault: Any, model: type[BaseModel]) -> str:
+    location: Location = fault["loc"]
+    key, message = _key(location), fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key {key}; allowed here: {', '.join(_keys_at(location[:-1], model))}"
+    if fault["type"] == "missing":
+        return f"{key} is missing"
+    if fault["type"] == "value_error":
+        return f"{key}: {message}"
+    shown = _shown(location, fault["input"], model)
+    if fault["type"] == "too_short":
+        return f"{key} is {shown}: at least {fault['ctx']['min_length']} is needed"
+    return f"{key} is {shown}: {message[:1].lower()}{message[1:]}"
+
+
+def _key(location: Location) -> str:
+    """Write a place in the file as `corpus[0].name`; a key that is no plain word is quoted."""
+    written = ""
+    for part in location:
+        if isinstance(part, int):
+            written += f"[{part}]"
+        else:
+            written += f".{part if _WORD.fullmatch(part) else repr(part)}"
+    return written.removeprefix(".") or "the file"
+
+
+def _shown(location: Location, value: Any, model: type[BaseModel]) -> str:
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    if SecretStr in _types_at(location, model):
+        return "a value that is not shown"
+    return reprlib.repr(value)
+
+
+def _keys_at(location: Location, model: type[BaseModel]) -> list[str]:
+    """The keys of the table at a place."""
+    tables = _types_at(location, model)
+    table = next(each for each in tables if isinstance(each, type) and issubclass(each, BaseModel))
+    return sorted(table.model_fields)
+
+
+def _types_at(location: Location, model: type[BaseModel]) -> tuple[Any, ...]:
+    """The type of a key and its parts, as `(str | None, str, NoneType)`."""
+    types: tuple[Any, ...] = (model,)
+    for name in (part for part in location if isinstance(part, str)):
+        table = next(
+            each for each in types if isinstance(each, type) and issubclass(each, BaseModel)
+        )
+        annotation = table.model_fields[name].annotation
+        types = (annotation, *getattr(annotation, "__args__", ()))
+    return types

@@ -1,0 +1,107 @@
+"""Asking a provider with good manners: bounded retries, waits, and knowing when to stop."""
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Any
+
+import tenacity
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.lm.providers import Provider, provider_for
+
+if TYPE_CHECKING:
+    from dspy.lm15 import Request, Response
+
+_LONGEST_WAIT = 60.0
+_OUTAGE = 3
+"""So many unanswered requests in a row are no accident."""
+_log = logging.getLogger(__name__)
+
+
+class Attempts:
+    """The only way to a provider; shared by threads."""
+
+    def __init__(self, model: ModelConfig, provider: Provider | None = None) -> None:
+        """Prepare; the provider of the model's name is made when it is first asked."""
+        self._model = model
+        self._provider = provider
+        self._borrowed = provider is not None
+        self._guard = threading.Lock()
+        self._unanswered = 0
+        self._refused = 0
+        self._answered = False
+
+    def complete(self, request: "Request") -> "Response":
+        """Ask until there is an answer or no point in asking.
+
+        Raises:
+            FatalModelError: No retry can help, or the provider has refused all requests so far.
+            TransientModelError: Several requests in a row were not answered.
+            ReplyError: This request was refused, or not answered by the last attempt.
+        """
+        retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(self._model.retries + 1),
+            wait=_wait,
+            retry=tenacity.retry_if_exception_type(TransientModelError),
+            before_sleep=tenacity.before_sleep_log(_log, logging.INFO),
+            reraise=True,
+        )
+        try:
+            response: Response = retrying(self._opened().complete, request)
+        except TransientModelError as error:
+            raise self._gave_up(error) from None
+        except ReplyError as error:
+            raise self._judged(error) from None
+        with self._guard:
+            self._unanswered, self._answered = 0, True
+        return response
+
+    def close(self) -> None:
+        """Close the connections of a provider made here; the next request opens them again."""
+        with self._guard:
+            provider, self._provider = self._provider, self._provider if self._borrowed else None
+        close = getattr(provider, "close", None)
+        if close is not None and not self._borrowed:
+            close()
+
+    def _opened(self) -> Provider:
+        with self._guard:
+            if self._provider is None:
+                self._provider = provider_for(self._model)
+            return self._provider
+
+    def _gave_up(self, error: TransientModelError) -> ModelError:
+        """One request that is never answered is a failure; several in a row are an outage."""
+        with self._guard:
+            self._unanswered += 1
+            in_a_row = self._unanswered
+        said = f"{error} (after {self._model.retries + 1} attempts)"
+        if in_a_row >= _OUTAGE:
+            return TransientModelError(
+                f"{said}; {in_a_row} requests in a row: the build stops here, and "
+                "running it again asks only for what is missing"
+            )
+        return ReplyError(said, status="failed", call_id=None)
+
+    def _judged(self, error: ReplyError) -> ModelError:
+        """One refused request is a failure; if none was ever accepted, all will be refused."""
+        with self._guard:
+            self._refused += 1
+            hopeless = not self._answered and self._refused >= _OUTAGE
+        if hopeless and error.status == "failed":
+            return FatalModelError(
+                f"{error}; so were all {self._refused} requests so far: check [model]; "
+                'if it is the response format, set structured = "none"'
+            )
+        return error
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    """What the server asked for, at most a minute; else full jitter."""
+    outcome = state.outcome
+    error: Any = outcome.exception() if outcome is not None else None
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
+        return min(float(retry_after), _LONGEST_WAIT)
+    return tenacity.wait_random_exponential(multiplier=1, max=_LONGEST_WAIT)(state)

@@ -1,0 +1,113 @@
+"""Questions by extraction: what a question asks, and what a passage could be asked."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from freshstack_dspy.lm.baseline.markdown import Statement, blocks, statements
+from freshstack_dspy.lm.baseline.nuggets import facts, is_chatter, shortened, shown
+from freshstack_dspy.lm.baseline.phrases import faults, key_phrases, names
+from freshstack_dspy.lm.baseline.rarity import is_common
+from freshstack_dspy.lm.baseline.selection import most_telling
+from freshstack_dspy.terms import terms
+
+_ASKS = re.compile(
+    r"(?:how|why|what|which|where|when|who|is|are|can|could|should|does|do)\b", re.IGNORECASE
+)
+_LONGEST_SENTENCE = 300
+_CONTEXT = 3
+_FEW_TERMS = 6
+
+
+class QuestionAndAnswer(NamedTuple):
+    """A question that a passage answers, and the statement that does."""
+
+    question: str
+    answer: str
+
+
+def sub_questions(question: str, limit: int) -> list[str]:
+    """Cut a question into what it asks, each part with the names that it is about.
+
+    Args:
+        question: Long Markdown with code.
+        limit: The largest number of sub-questions.
+
+    Returns:
+        1 to `limit` different questions, in the question's order and its error message last;
+        none if it has no text.
+    """
+    found = prose(question)
+    asked = [place for place, text in enumerate(found) if place == 0 or _asks(text)]
+    causes = [f"What causes {fault}?" for fault in faults(question, 1)] if limit > 1 else []
+    places = most_telling(found, limit - len(causes), favoured=asked)
+    about = [*names(question, _CONTEXT), *key_phrases(question, _CONTEXT)]
+    parts = [_standalone(found[place], about) for place in places]
+    return list(dict.fromkeys([*parts, *causes]))
+
+
+def queries(passage: str, style_examples: Sequence[str], limit: int) -> list[QuestionAndAnswer]:
+    """Turn the most telling statements of a passage into questions.
+
+    Args:
+        passage: Documentation or code.
+        style_examples: Questions to follow: if most have no question mark, none is given one.
+        limit: The largest number of queries.
+
+    Returns:
+        1 to `limit` different questions with their answers; none if the passage has no text.
+    """
+    marked = sum(example.rstrip().endswith("?") for example in style_examples)
+    bare = 2 * marked < len(style_examples)
+    found = facts(passage)
+    answers: dict[str, str] = {}
+    for place in most_telling([fact.text for fact in found], limit):
+        ask = _ask_for(found[place])
+        answers.setdefault(ask.rstrip("?") if bare else ask, shown(found[place]))
+    return [QuestionAndAnswer(ask, answer) for ask, answer in answers.items()]
+
+
+def prose(text: str) -> list[str]:
+    """The different sentences of a text outside its code, without greetings and thanks.
+
+    Returns:
+        Of a text that is all code its statements; none if it is blank.
+    """
+    found = [
+        shortened(statement.text, _LONGEST_SENTENCE)
+        for block in blocks(text)
+        if block.kind != "code"
+        for statement in statements(block)
+        if not is_chatter(statement.text)
+    ]
+    return list(dict.fromkeys(found)) or [fact.text for fact in facts(text)]
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Texts as English lists them: `a, b and c`."""
+    *most, last = texts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _asks(sentence: str) -> bool:
+    return sentence.endswith("?") or bool(_ASKS.match(sentence))
+
+
+def _standalone(sentence: str, about: Sequence[str]) -> str:
+    """A sentence as a question that names what it is about."""
+    ask = sentence if _asks(sentence) else _about(key_phrases(sentence, _CONTEXT) or [sentence])
+    missing = [name for name in about if name.lower() not in sentence.lower()][:_CONTEXT]
+    telling = sum(not is_common(term) for term in terms(sentence))
+    return f"{ask} ({', '.join(missing)})" if missing and telling < _FEW_TERMS else ask
+
+
+def _ask_for(fact: Statement) -> str:
+    if fact.is_code:
+        return f"How does one use {listed(names(fact.text, _CONTEXT) or [shown(fact)])}?"
+    return _about(
+        [*names(fact.text, 2), *key_phrases(fact.text, _CONTEXT)][:_CONTEXT] or [fact.text]
+    )
+
+
+def _about(subjects: Sequence[str]) -> str:
+    return f"What should one know about {listed(subjects)}?"

@@ -1,0 +1,133 @@
+"""The baseline's reply to a prompt: from a task's name and its inputs to its outputs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, Field, ValidationError
+
+from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.lm.baseline.closed_book import closed_book_answer
+from freshstack_dspy.lm.baseline.nuggets import nuggets
+from freshstack_dspy.lm.baseline.passages import passages
+from freshstack_dspy.lm.baseline.questions import queries, sub_questions
+from freshstack_dspy.lm.baseline.verdicts import Judged, JudgeInputs, verdicts
+
+Json = dict[str, Any]
+Demo = tuple[Json, Json]
+Inputs = TypeVar("Inputs", bound=BaseModel)
+
+
+class _Answer(BaseModel):
+    question: str
+    answer: str
+    limit: int = Field(ge=1)
+
+
+class _Question(BaseModel):
+    question: str
+
+
+class _LimitedQuestion(_Question):
+    limit: int = Field(ge=1)
+
+
+class _Passage(BaseModel):
+    passage: str
+    style_examples: list[str]
+    limit: int = Field(ge=1)
+
+
+class _Document(BaseModel):
+    document: str
+    title: str
+    limit: int = Field(ge=1)
+
+
+def reply(task: str, inputs: Json, demos: Sequence[Demo] = ()) -> Json:
+    """Answer one prompt.
+
+    Args:
+        task: Name of the signature.
+        inputs: The prompt's inputs, as JSON has them.
+        demos: Inputs and outputs of the demonstrations in the prompt. `JudgeSupport` takes its
+            threshold from their labels; the other tasks do not use them.
+
+    Returns:
+        The outputs, as JSON has them.
+
+    Raises:
+        FatalModelError: The task is unknown, or its inputs or a demonstration do not fit it.
+        ReplyError: The text to work on is blank, so there is nothing to answer.
+    """
+    answer = _TASKS.get(task)
+    if answer is None:
+        raise FatalModelError(
+            f"extractive/baseline cannot do {task!r}; it does {', '.join(sorted(_TASKS))}. "
+            "For anything else name a real model in [model] name, as openai/gpt-4o"
+        )
+    outputs = answer(task, inputs, demos)
+    for field, value in outputs.items():
+        if not value and task != "JudgeSupport":
+            raise ReplyError(
+                f"{task}: the baseline has no {field} to give, because the text is blank",
+                status="failed",
+                call_id=None,
+            )
+    return outputs
+
+
+def _nuggetize(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(_Answer, task, inputs)
+    texts = nuggets(given.question, given.answer, given.limit)
+    return {"nuggets": [{"text": text} for text in texts]}
+
+
+def _decompose(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(_LimitedQuestion, task, inputs)
+    return {"sub_questions": sub_questions(given.question, given.limit)}
+
+
+def _answer_closed_book(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    return {"answer": closed_book_answer(_read(_Question, task, inputs).question)}
+
+
+def _judge(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(JudgeInputs, task, inputs)
+    judged = [
+        _read(Judged, f"a demonstration of {task}", before | after) for before, after in demos
+    ]
+    return {"verdicts": [verdict._asdict() for verdict in verdicts(given, judged)]}
+
+
+def _synthesize(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(_Passage, task, inputs)
+    found = queries(given.passage, given.style_examples, given.limit)
+    return {"queries": [query._asdict() for query in found]}
+
+
+def _decontextualize(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(_Document, task, inputs)
+    return {"passages": passages(given.document, given.title, given.limit)}
+
+
+_TASKS: dict[str, Callable[[str, Json, Sequence[Demo]], Json]] = {
+    "AnswerClosedBook": _answer_closed_book,
+    "DecomposeQuestion": _decompose,
+    "DecontextualizePassages": _decontextualize,
+    "JudgeSupport": _judge,
+    "NuggetizeAnswer": _nuggetize,
+    "SynthesizeQueries": _synthesize,
+}
+
+
+def _read(model: type[Inputs], task: str, values: Json) -> Inputs:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()
+        )
+        raise FatalModelError(
+            f"extractive/baseline cannot read {task}: {faults}. It answers the signatures of this "
+            "package as they are; for changed ones name a real model in [model] name"
+        ) from None

@@ -1,0 +1,79 @@
+"""The ledger: what each step of a build asked, found recorded, asked again and paid."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from pydantic import Field
+
+from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.records import Record
+
+_step: ContextVar[str] = ContextVar("freshstack_step", default="other")
+
+
+class StepLedger(Record):
+    """The account of one step."""
+
+    calls: int = Field(default=0, ge=0)
+    """Requests sent to the model, re-asks included, retries of one request counted once."""
+    cached: int = 0
+    """Requests answered from recorded replies."""
+    reasked: int = 0
+    """Requests that sent an invalid reply back, sent or recorded."""
+    failed: int = 0
+    """Questions that ended without an answer."""
+    tokens: int = 0
+    """Input and output tokens of the calls."""
+    cost: float = 0.0
+    """US dollars for the calls, where the price is known."""
+    cached_tokens: int = 0
+    cached_cost: float = 0.0
+    """What the recorded replies cost when they were first asked for."""
+
+
+class Ledger:
+    """Accounts by step, written by many threads."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, StepLedger] = {}
+        self._lock = threading.Lock()
+
+    def asked(self, reply: Reply) -> None:
+        """Enter a reply that was asked for now."""
+        self._add(calls=1, tokens=reply.tokens, cost=reply.cost or 0.0)
+
+    def served(self, reply: Reply) -> None:
+        """Enter a reply that was recorded before."""
+        self._add(cached=1, cached_tokens=reply.tokens, cached_cost=reply.cost or 0.0)
+
+    def reasked(self) -> None:
+        """Enter that an invalid reply was sent back."""
+        self._add(reasked=1)
+
+    def failed(self) -> None:
+        """Enter that a question ended without an answer."""
+        self._add(failed=1)
+
+    def steps(self) -> dict[str, StepLedger]:
+        """The accounts so far, by step."""
+        with self._lock:
+            return dict(sorted(self._steps.items()))
+
+    def _add(self, **amounts: float) -> None:
+        step = _step.get()
+        with self._lock:
+            account = self._steps.get(step, StepLedger())
+            sums = {name: getattr(account, name) + amount for name, amount in amounts.items()}
+            self._steps[step] = account.model_copy(update=sums)
+
+
+@contextmanager
+def step(name: str) -> Iterator[None]:
+    """Enter all that is asked inside under this step's name."""
+    token = _step.set(name)
+    try:
+        yield
+    finally:
+        _step.reset(token)

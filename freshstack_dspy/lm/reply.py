@@ -1,0 +1,98 @@
+"""A recorded reply: what was asked, what came back, what it cost, and what it was worth."""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from freshstack_dspy.errors import StoreError
+from freshstack_dspy.lm.prices import cost_of
+from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.records import Record, Status
+
+Origin = Literal["live", "import"]
+
+
+class Reply(Record):
+    """One reply of a language model, with the request that it answers.
+
+    Only a reply of status `ok` is ever an answer. The others are kept for the record; one that
+    was `unparsed` is served again only as the first half of a recorded re-ask (`reasked_as`).
+    """
+
+    key: str
+    ask: Ask
+    text: str
+    finish_reason: str
+    status: Status
+    reasked_as: str | None = None
+    """Key of the request that sent this invalid reply back with its error."""
+    input_tokens: int | None = Field(default=None, ge=0)
+    output_tokens: int | None = Field(default=None, ge=0)
+    cost: float | None = Field(default=None, ge=0)
+    """US dollars, by LiteLLM's price table; None where the table has no price."""
+    received_at: str
+    origin: Origin
+
+    @model_validator(mode="after")
+    def _key_is_of_this_request(self) -> "Reply":
+        if self.key != self.ask.key:
+            raise ValueError(f"the key {self.key} is not the key of the request beside it")
+        return self
+
+    @property
+    def tokens(self) -> int:
+        """All tokens that were paid for, as far as they are known."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+
+def receive(
+    ask: Ask,
+    *,
+    text: str,
+    finish_reason: str,
+    input_tokens: int | None,
+    output_tokens: int | None,
+    origin: Origin,
+) -> Reply:
+    """Make the record of a reply that has just come in."""
+    return Reply(
+        key=ask.key,
+        ask=ask,
+        text=_encodable(text),
+        finish_reason=finish_reason,
+        status=status_of(finish_reason),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cost=cost_of(ask.model, input_tokens, output_tokens),
+        received_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        origin=origin,
+    )
+
+
+def _encodable(text: str) -> str:
+    """Half a surrogate pair, which a reply cut inside an escape holds, has no UTF-8."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def reply_from_json(line: str, where: str) -> Reply:
+    """Read one recorded reply, validating every field.
+
+    Raises:
+        StoreError: Naming `where` and the fault.
+    """
+    try:
+        return Reply.model_validate_json(line)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in fault["loc"]) or "entry"
+        raise StoreError(f"{where}: not a recorded reply: {place}: {fault['msg']}") from None
+
+
+def status_of(finish_reason: str) -> Status:
+    """What the provider's finish reason alone says of a reply."""
+    if finish_reason in ("length", "max_tokens"):
+        return "truncated"
+    if finish_reason in ("content_filter", "refusal", "safety"):
+        return "refused"
+    return "ok"

@@ -1,0 +1,204 @@
+"""A request as it is sent, and the key that its reply is found by.
+
+What is in the key, by name (`Ask`): the provider and model, the identity of the endpoint, the
+messages, every sampling parameter, the response schema, the tools, and the sample number.
+
+What is not (`NOT_IN_THE_KEY`): whatever cannot change the reply. Synchronous and asynchronous,
+live and deferred requests have the same key.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.records import Record
+
+if TYPE_CHECKING:
+    from dspy.lm15 import Request
+
+KEY_VERSION = 1
+"""Raised when the same request gets another key, so that old stores say why they miss."""
+
+NOT_IN_THE_KEY = (
+    "api_key",
+    "headers",
+    "timeout",
+    "retries",
+    "concurrency",
+    "mode",
+    "step",
+    "user and password in api_base",
+)
+
+_RENAMED = {"extensions": "extra", "cache": "prompt_cache"}
+_PORTS = {"http": 80, "https": 443}
+
+
+class ChatMessage(Record):
+    """One message of a conversation; text only."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Ask(Record):
+    """One request to a language model: exactly what can change its reply."""
+
+    model: str
+    endpoint: str
+    messages: tuple[ChatMessage, ...]
+    parameters: dict[str, Any]
+    """Sampling parameters, response_format and tools, by their names in the API; None left out."""
+    sample: int | None = None
+    """Number of the sample where the same request is asked several times (DSPy's rollout_id)."""
+
+    @functools.cached_property
+    def key(self) -> str:
+        """SHA-256 over the canonical JSON of every field, as 64 hexadecimal digits."""
+        return sha256_of({"key_version": KEY_VERSION, **self.model_dump(mode="json")})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Copy without the key, which would be that of the original."""
+        copied = super().model_copy(update=update, deep=deep)
+        copied.__dict__.pop("key", None)
+        return copied
+
+    @property
+    def task(self) -> str | None:
+        """Name of the response schema, which is the name of the DSPy signature."""
+        response_format = self.parameters.get("response_format")
+        name = response_format.get("name") if isinstance(response_format, dict) else None
+        return name if isinstance(name, str) else None
+
+    def body(self) -> dict[str, Any]:
+        """The request as the body of an OpenAI chat completion, as batch files hold it."""
+        provider, _, name = self.model.partition("/")
+        body: dict[str, Any] = {
+            "model": name,
+            "messages": [message.model_dump() for message in self.messages],
+        }
+        for parameter, value in self.parameters.items():
+            if parameter == "extra":
+                body.update(value)
+            elif parameter == "response_format":
+                body[parameter] = _wire_format(value)
+            elif parameter == "max_tokens" and provider in ("openai", "azure"):
+                body["max_completion_tokens"] = value
+            else:
+                body[parameter] = value
+        return body
+
+
+def _wire_format(response_format: dict[str, Any]) -> dict[str, Any]:
+    """From DSPy's shape of a response format to that of the chat-completions protocol."""
+    if response_format.get("type") != "json_schema":
+        return response_format
+    schema = {name: value for name, value in response_format.items() if name != "type"}
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def ask_from(request: "Request", *, endpoint: str, sample: int | None) -> Ask:
+    """Make the canonical form of a DSPy request.
+
+    Raises:
+        FatalModelError: The request holds something other than text.
+    """
+    messages = []
+    if request.system is not None:
+        system = request.system if isinstance(request.system, str) else _text_of(request.system)
+        messages.append(ChatMessage(role="system", content=system))
+    for message in request.messages:
+        if message.role not in ("user", "assistant") or message.continuation:
+            raise FatalModelError(
+                f"a message of role {message.role!r} cannot be sent: only text goes"
+            )
+        messages.append(ChatMessage(role=message.role, content=_text_of(message.parts)))
+    parameters = {}
+    # Every field of the configuration, not a list of known ones: a field that a later
+    # DSPy adds must not be able to change the reply behind the key's back.
+    for field in dataclasses.fields(request.config):
+        value = _plain(getattr(request.config, field.name))
+        if value not in (None, [], {}):
+            parameters[_RENAMED.get(field.name, field.name)] = value
+    if request.tools:
+        parameters["tools"] = [_plain(tool) for tool in request.tools]
+    return Ask(
+        model=request.model,
+        endpoint=endpoint,
+        messages=tuple(messages),
+        parameters=parameters,
+        sample=sample,
+    )
+
+
+def endpoint_identity(model: str, api_base: str | None) -> str:
+    """Say where requests go, without credentials: a normalised URL, or the provider's own endpoint.
+
+    A provider's `…_API_BASE` or `…_BASE_URL` variable in the environment counts as `api_base`.
+    """
+    base = api_base or base_from_environment(model)
+    if base is None:
+        return f"{model.partition('/')[0]}:default"
+    try:
+        url = urlsplit(base)
+        port = url.port
+    except ValueError:
+        url, port = urlsplit(""), None
+    if url.scheme not in _PORTS or not url.hostname or url.query or url.fragment:
+        # The address itself is not shown: it may hold a password.
+        raise FatalModelError(
+            "[model] api_base must be an http or https URL without a query, "
+            'as "http://127.0.0.1:8000/v1"'
+        )
+    host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+    shown_port = "" if port in (None, _PORTS[url.scheme]) else f":{port}"
+    return f"{url.scheme}://{host}{shown_port}{url.path.rstrip('/')}"
+
+
+def base_from_environment(model: str) -> str | None:
+    """The endpoint that the environment sets for a model's provider, if any."""
+    prefix = model.partition("/")[0].upper()
+    names = (f"{prefix}_API_BASE", f"{prefix}_BASE_URL")
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value: keys sorted, no spaces, no escapes for non-ASCII."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
+
+
+def sha256_of(value: Any) -> str:
+    """SHA-256 of a value's canonical JSON, as 64 hexadecimal digits."""
+    # A lone surrogate in a text has no UTF-8; it is hashed as it stands rather than refused.
+    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _text_of(parts: Any) -> str:
+    texts = []
+    for part in parts:
+        if part.type != "text" or getattr(part, "continuation", ()):
+            raise FatalModelError(f"a {part.type} part cannot be sent: only text goes")
+        texts.append(part.text)
+    return "".join(texts)
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: _plain(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if getattr(value, field.name) is not None
+        }
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict) or hasattr(value, "items"):
+        return {str(name): _plain(item) for name, item in value.items()}
+    return value

@@ -1,0 +1,1 @@
+"""Recipes: the steps that make a judged collection, in order."""

@@ -1,0 +1,175 @@
+"""The programs that work on documents alone: queries from passages, passages from documents."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dspy
+
+from freshstack_dspy.chunking import chunk_files
+from freshstack_dspy.config import ChunkingConfig, CorpusConfig
+from freshstack_dspy.errors import ReplyError, SourceError
+from freshstack_dspy.lm.connect import DoorLM
+from freshstack_dspy.lm.ledger import step
+from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
+from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
+from freshstack_dspy.sources import read_files
+
+
+class SyntheticQuery(Record):
+    """A question that a model made from a chunk. It is synthetic, and says so."""
+
+    source: str
+    path: str
+    start_byte: int
+    end_byte: int
+    question: str
+    answer: str
+    synthetic: bool = True
+    call_id: str
+
+
+class Passage(Record):
+    """A passage that a model wrote from a piece of a document, to stand on its own."""
+
+    source: str
+    path: str
+    start_byte: int
+    end_byte: int
+    text: str
+    call_id: str
+
+
+class NoReply(Record):
+    """A piece of a document that a model gave no valid answer for."""
+
+    source: str
+    path: str
+    start_byte: int
+    end_byte: int
+    status: str
+    message: str
+
+
+class Harvest(NamedTuple):
+    """What came of documents."""
+
+    records: list[Record]
+    failures: list[NoReply]
+    skipped: list[SkippedFile]
+
+
+def synthesize(
+    path: Path, lm: DoorLM, *, limit: int, style_examples: Sequence[str], progress: Progress
+) -> Harvest:
+    """Make questions from every chunk of a file or folder.
+
+    Raises:
+        SourceError: There is no readable text.
+    """
+    program = QuerySynthesizer(limit)
+
+    def of_chunk(chunk: Chunk) -> list[Record]:
+        reply = program(passage=chunk.text, style_examples=style_examples)
+        return [
+            SyntheticQuery(
+                **_place(chunk), question=made.question, answer=made.answer, call_id=reply.call_id
+            )
+            for made in reply.queries
+        ]
+
+    return _harvest(path, lm, "synthesize", of_chunk, ChunkingConfig(), progress)
+
+
+def decontextualize(path: Path, lm: DoorLM, *, limit: int, progress: Progress) -> Harvest:
+    """Write standalone passages for every piece, of at most 1,024 tokens, of a file or folder.
+
+    Raises:
+        SourceError: There is no readable text.
+    """
+    program = PassageDecontextualizer(limit)
+
+    def of_piece(piece: Chunk) -> list[Record]:
+        reply = program(document=piece.text, title=piece.path)
+        return [
+            Passage(**_place(piece), text=text, call_id=reply.call_id) for text in reply.passages
+        ]
+
+    cut = ChunkingConfig(max_tokens=1024)
+    return _harvest(path, lm, "decontextualize", of_piece, cut, progress)
+
+
+def _harvest(
+    path: Path,
+    lm: DoorLM,
+    name: str,
+    function: Callable[[Chunk], list[Record]],
+    cut: ChunkingConfig,
+    progress: Progress,
+) -> Harvest:
+    files, skipped = _read(path, cut.max_file_bytes)
+    chunks = [chunk for group in chunk_files(files, cut.max_tokens) for chunk in group]
+    progress.start(name, len(chunks))
+
+    def run(chunk: Chunk) -> list[Record] | NoReply:
+        try:
+            return function(chunk)
+        except ReplyError as error:
+            lm.ledger.failed()
+            return NoReply(**_place(chunk), status=error.status, message=str(error))
+
+    with dspy.context(lm=lm, disable_history=True), step(name):
+        results = map_in_order(
+            run,
+            chunks,
+            workers=lm.door.model.concurrency,
+            done=lambda: progress.advance(name),
+        )
+    failures = [result for result in results if isinstance(result, NoReply)]
+    records = [record for result in results if isinstance(result, list) for record in result]
+    progress.finish(name, f"{len(records)} from {len(chunks)} pieces, {len(failures)} failed")
+    return Harvest(records, failures, skipped)
+
+
+def _read(path: Path, max_file_bytes: int) -> tuple[list[SourceFile], list[SkippedFile]]:
+    try:
+        if not path.is_dir():
+            return [_one_file(path, max_file_bytes)], []
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    corpus = CorpusConfig(name=_source_name(path), path=path)
+    entries = list(read_files(corpus, max_file_bytes))
+    files = [entry for entry in entries if isinstance(entry, SourceFile)]
+    skipped = [entry for entry in entries if isinstance(entry, SkippedFile)]
+    if not files:
+        why = f": {skipped[0].path}: {skipped[0].reason}" if skipped else ""
+        raise SourceError(f"{path}: no file of text or code in it{why}")
+    return files, skipped
+
+
+def _one_file(path: Path, max_file_bytes: int) -> SourceFile:
+    """Read a file that was named itself: hidden or linked, but text."""
+    with path.open("rb") as file:
+        data = file.read(max_file_bytes + 1)
+    if len(data) > max_file_bytes:
+        raise SourceError(f"{path}: larger than {max_file_bytes:,} bytes; split it")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: not UTF-8; byte {error.start} is no text") from None
+    if "\0" in text:
+        raise SourceError(f"{path}: binary, not text or code")
+    if not text.removeprefix("\ufeff").strip():
+        raise SourceError(f"{path}: there is nothing in it")
+    return SourceFile(_source_name(path.parent), path.name, data)
+
+
+def _source_name(folder: Path) -> str:
+    """The folder's name as the name of a corpus, which has no white space in it."""
+    return "-".join(folder.resolve().name.split()) or "root"
+
+
+def _place(chunk: Chunk) -> dict[str, Any]:
+    return {name: getattr(chunk, name) for name in ("source", "path", "start_byte", "end_byte")}

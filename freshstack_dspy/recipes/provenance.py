@@ -1,0 +1,50 @@
+"""How a collection was made, as its manifest tells it."""
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from freshstack_dspy.collection import Provenance
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.lm.ledger import Ledger
+from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.typed import instructions
+from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.slices import evaluated_slices
+
+_PACKAGES = ("freshstack_dspy", "bm25s", "dspy", "instructor", "lancedb", "litellm", "pydantic")
+_PRIVATE = frozenset(["api_key", "api_base"])
+
+
+def provenance(config: BuildConfig, recipe: FreshStack, ledger: Ledger) -> Provenance:
+    """Tell how a build was made; what is told can be handed on.
+
+    Args:
+        config: Of the build.
+        recipe: With the prompts that were used.
+        ledger: What was asked, by step.
+    """
+    return Provenance(
+        name=config.name,
+        recipe=config.recipe,
+        model=config.model.name,
+        evaluated_slices=evaluated_slices(config.filters),
+        prompts={
+            predictor.signature.__name__: sha256_of(
+                [instructions(predictor.signature), predictor.demos]
+            )
+            for _, predictor in recipe.named_predictors()
+        },
+        versions={name: version(name) for name in _PACKAGES},
+        ledger=ledger.steps(),
+        config=_shareable(config.model_dump()),
+    )
+
+
+def _shareable(value: Any) -> Any:
+    """A configuration without secrets and machines, and of each path only the last part."""
+    if isinstance(value, dict):
+        return {name: _shareable(item) for name, item in value.items() if name not in _PRIVATE}
+    if isinstance(value, (list, tuple)):
+        return [_shareable(item) for item in value]
+    return value.name if isinstance(value, Path) else value

@@ -1,0 +1,49 @@
+"""What holds for every test: no network but the loopback, no home, no keys."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_PROVIDER_SETTINGS = ("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")
+
+
+@pytest.fixture(autouse=True)
+def _network_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stray call fails at once, instead of costing money or depending on somebody's server."""
+
+    def guarded(name: str) -> Any:
+        connect = getattr(socket.socket, name)
+
+        def local_only(self: socket.socket, address: Any) -> Any:
+            if self.family != socket.AF_UNIX and address[0] not in _LOOPBACK:
+                raise AssertionError(f"a test tried to reach {address!r}; the network is off")
+            return connect(self, address)
+
+        return local_only
+
+    for name in ("connect", "connect_ex"):
+        monkeypatch.setattr(socket.socket, name, guarded(name))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_the_machine(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The user's home, caches and keys neither help a test nor are touched by it."""
+    home = _home(tmp_path_factory)
+    for name in ("HOME", "USERPROFILE", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "DSPY_CACHEDIR"):
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    for name in list(os.environ):
+        if name.endswith(_PROVIDER_SETTINGS):
+            monkeypatch.delenv(name)
+
+
+def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.getbasetemp() / "home"
+    home.mkdir(exist_ok=True)
+    return home

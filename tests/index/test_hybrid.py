@@ -1,0 +1,182 @@
+import random
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index import HybridIndex, fuse_normalised_sum
+from freshstack_dspy.records import Chunk
+from tests.index.pieces import CAMEL, GREEK, GUIDE, SMALL, SNAKE, TWIN_A, TWIN_B, many, piece
+
+RETRIEVERS = ("bm25", "lsa", "hybrid")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
+    return HybridIndex.build(tmp_path_factory.mktemp("small"), SMALL)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
+    return HybridIndex.build(tmp_path_factory.mktemp("large"), many(400), dimensions=32)
+
+
+def test_the_retrievers_are_named() -> None:
+    assert HybridIndex.retrievers == RETRIEVERS
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("user name", CAMEL),
+        ("the name of a user", CAMEL),
+        ("getUserName", CAMEL),
+        ("configuration file: reading a config", SNAKE),
+        ("read_config_file", SNAKE),
+        ("installing packages", GUIDE),
+        ("größe", GREEK),
+        ("日本語", GREEK),
+        ("λ", GREEK),
+    ],
+)
+def test_words_find_prose_identifiers_and_other_scripts(
+    small: HybridIndex, retriever: str, query: str, expected: Chunk
+) -> None:
+    (found,) = small.search(retriever, [query], 3)
+
+    assert small.chunk(found[0].chunk_id) == expected
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_a_chunk_is_found_by_the_name_of_its_file(small: HybridIndex, retriever: str) -> None:
+    (found,) = small.search(retriever, ["guide"], 10)
+
+    assert found[0].chunk_id == GUIDE.chunk_id
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_chunks_of_equal_text_tie_and_stand_by_id(tmp_path: Path, retriever: str) -> None:
+    twins = [piece(f"license{letter}", TWIN_A.text) for letter in "dbeac"]
+    index = HybridIndex.build(tmp_path, [*twins, GUIDE])
+
+    (found,) = index.search(retriever, ["permission granted"], 4)
+
+    assert len({entry.score for entry in found}) == 1
+    assert [entry.chunk_id for entry in found] == sorted(twin.chunk_id for twin in twins)[:4]
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_every_ranking_is_totally_ordered(large: HybridIndex, retriever: str) -> None:
+    rankings = large.search(retriever, [chunk.text[:40] for chunk in many(20, seed=1)], 50)
+
+    assert all(len(ranking) == 50 for ranking in rankings)
+    for ranking in rankings:
+        assert ranking == sorted(ranking, key=lambda entry: (-entry.score, entry.chunk_id))
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "lsa"])
+def test_a_smaller_depth_gives_the_head_of_the_same_ranking(
+    large: HybridIndex, retriever: str
+) -> None:
+    (deep,), (shallow,) = (
+        large.search(retriever, ["worda0 worda1 wordb3"], depth) for depth in (100, 7)
+    )
+
+    assert deep[:7] == shallow
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_many_texts_are_ranked_as_one_by_one(large: HybridIndex, retriever: str) -> None:
+    texts = [chunk.text for chunk in many(9, seed=2)] + ["", "unheard"]
+
+    together = large.search(retriever, texts, 20)
+
+    assert together == [large.search(retriever, [text], 20)[0] for text in texts]
+
+
+def test_hybrid_fuses_the_other_two_at_the_same_depth(large: HybridIndex) -> None:
+    query = ["worda0 wordb7 wordc2"]
+    lists = [large.search(name, query, 15)[0] for name in ("bm25", "lsa")]
+
+    assert large.search("hybrid", query, 15) == [fuse_normalised_sum(lists, 15)]
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_a_text_without_a_known_word_finds_nothing(small: HybridIndex, retriever: str) -> None:
+    assert small.search(retriever, ["", "the", "unheard"], 10) == [[], [], []]
+    assert small.search(retriever, [], 10) == []
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_a_corpus_of_one_chunk_can_be_searched_deeper_than_it_is(
+    tmp_path: Path, retriever: str
+) -> None:
+    index = HybridIndex.build(tmp_path, [GREEK])
+
+    (found,) = index.search(retriever, ["naïve größe"], 100)
+
+    assert [entry.chunk_id for entry in found] == [GREEK.chunk_id]
+    assert found[0].score > 0
+
+
+def test_chunks_come_back_whole_and_in_the_order_of_their_ids(small: HybridIndex) -> None:
+    expected = sorted(SMALL, key=lambda chunk: chunk.chunk_id)
+
+    assert list(small.chunks()) == expected
+    assert len(small) == len(SMALL)
+    assert small.chunk(TWIN_B.chunk_id) == TWIN_B
+
+
+def test_an_index_does_not_depend_on_the_order_of_the_chunks(tmp_path: Path) -> None:
+    chunks = many(80)
+    shuffled = random.Random(3).sample(chunks, len(chunks))
+    queries = [chunk.text for chunk in chunks[:10]]
+
+    one = HybridIndex.build(tmp_path / "one", chunks, dimensions=8)
+    other = HybridIndex.build(tmp_path / "other", shuffled, dimensions=8)
+
+    assert one.fingerprint == other.fingerprint
+    for retriever in RETRIEVERS:
+        assert one.search(retriever, queries, 20) == other.search(retriever, queries, 20)
+
+
+def test_an_unknown_retriever_is_answered_with_the_known_ones(small: HybridIndex) -> None:
+    with pytest.raises(IndexingError, match=r"'bm52'.*bm25, lsa, hybrid"):
+        small.search("bm52", ["user"], 10)
+
+
+def test_a_depth_below_one_is_refused(small: HybridIndex) -> None:
+    with pytest.raises(IndexingError, match="at least 1, not 0"):
+        small.search("bm25", ["user"], 0)
+
+
+def test_an_unknown_chunk_is_named(small: HybridIndex) -> None:
+    with pytest.raises(IndexingError, match="'repo/none_0_1'"):
+        small.chunk("repo/none_0_1")
+
+
+def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexingError, match="no chunks"):
+        HybridIndex.build(tmp_path, [])
+
+
+def test_two_chunks_of_one_id_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexingError, match=GUIDE.chunk_id):
+        HybridIndex.build(tmp_path, [GUIDE, CAMEL, GUIDE])
+
+
+def test_a_corpus_without_a_word_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexingError, match="'repo/-_0_3'"):
+        HybridIndex.build_or_open(tmp_path, [piece("-", "!?!")])
+
+
+def test_a_chunk_without_a_word_stands_beside_others(tmp_path: Path) -> None:
+    index = HybridIndex.build(tmp_path, [piece("-", "!?!"), GUIDE])
+
+    assert [len(ranking) for ranking in index.search("hybrid", ["!?!", "server"], 10)] == [0, 1]
+
+
+def test_dimensions_below_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexingError, match="at least 1, not 0"):
+        HybridIndex.build(tmp_path, SMALL, dimensions=0)

@@ -1,0 +1,1 @@
+"""The door to language models, against a real server on the loopback."""

@@ -1,0 +1,52 @@
+"""Requests and typed questions to try the door with."""
+
+from typing import Annotated, Any
+
+import dspy
+from dspy.lm15 import Config, Message, Request
+from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
+
+from freshstack_dspy.lm.typed import TypedPredict
+
+
+def request(text: str = "hello", **config: Any) -> Request:
+    """A plain request to the scripted model."""
+    return Request(
+        model="openai/scripted",
+        messages=(Message.user(text),),
+        system="be brief",
+        config=Config(**config),
+    )
+
+
+class City(BaseModel):
+    """A city."""
+
+    name: str = Field(min_length=2)
+    people: int = Field(ge=0)
+
+
+def _in_the_country(cities: list[City], info: ValidationInfo) -> list[City]:
+    country = (info.context or {}).get("country", "")
+    for city in cities:
+        if country == "Atlantis":
+            raise ValueError(f"{city.name} is not in {country}")
+    return cities
+
+
+class ListCities(dspy.Signature):
+    """List cities."""
+
+    country: str = dspy.InputField()
+    cities: Annotated[list[City], AfterValidator(_in_the_country)] = dspy.OutputField(
+        min_length=1, max_length=2
+    )
+
+
+BERN = '{"cities": [{"name": "Bern", "people": 137000}]}'
+
+
+def ask_cities(lm: Any, country: str = "Switzerland", **config: Any) -> Any:
+    """Ask the typed question."""
+    with dspy.context(lm=lm):
+        return TypedPredict(ListCities)(country=country, config=config)

@@ -1,0 +1,140 @@
+"""A real HTTP server that speaks the chat-completions protocol and replies by a script."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """What the server does with one request."""
+
+    content: str | None = ""
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    drop: bool = False
+    """Close the connection without a word."""
+    body: bytes | None = None
+    """Sent as it is, in place of a chat completion."""
+    usage: Any = field(default_factory=lambda: {"prompt_tokens": 7, "completion_tokens": 3})
+
+    def encoded(self) -> bytes:
+        if self.body is not None:
+            return self.body
+        if self.status != 200:
+            return json.dumps({"error": {"message": self.content, "code": self.status}}).encode()
+        message = {"role": "assistant", "content": self.content, "refusal": self.refusal}
+        choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
+        return json.dumps(
+            {
+                "id": "chatcmpl-1",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "scripted",
+                "choices": [choice],
+                "usage": self.usage,
+            }
+        ).encode()
+
+
+Script = Callable[[dict[str, Any]], Scripted]
+"""From the body of a request to what the server does."""
+
+
+class ChatServer:
+    """Replies by its script and remembers what it was asked."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.at_once = 0
+        """The most requests that were open at the same time."""
+        self._open = 0
+        self._lock = threading.Lock()
+        self._http = _Server(("127.0.0.1", 0), _handler(self))
+
+    @property
+    def api_base(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def says(self, *replies: str | Scripted) -> None:
+        """Reply with these in turn, and with the last of them from then on."""
+        left = [Scripted(reply) if isinstance(reply, str) else reply for reply in replies]
+        lock = threading.Lock()
+
+        def next_reply(_: dict[str, Any]) -> Scripted:
+            with lock:
+                return left.pop(0) if len(left) > 1 else left[0]
+
+        self.script = next_reply
+
+    def take(self, body: dict[str, Any], headers: dict[str, str]) -> Scripted:
+        with self._lock:
+            self.requests.append(body)
+            self.headers.append(headers)
+            self._open += 1
+            self.at_once = max(self.at_once, self._open)
+        try:
+            reply = self.script(body)
+            time.sleep(reply.delay)
+            return reply
+        finally:
+            with self._lock:
+                self._open -= 1
+
+    @contextmanager
+    def running(self) -> Iterator["ChatServer"]:
+        thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._http.shutdown()
+            self._http.server_close()
+            thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+
+def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = server.take(body, dict(self.headers.items()))
+            if reply.drop:
+                self.close_connection = True
+                return
+            payload = reply.encoded()
+            self.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+        def handle_one_request(self) -> None:
+            try:
+                super().handle_one_request()
+            except ConnectionError:
+                self.close_connection = True
+
+    return Handler

@@ -1,0 +1,56 @@
+"""The server and the doors of these tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Protocol
+
+import pytest
+import tenacity.nap
+
+from freshstack_dspy.config import Mode, ModelConfig
+from freshstack_dspy.lm.connect import DoorLM, connect
+from freshstack_dspy.lm.store import ReplyStore
+
+from .chat_server import ChatServer, Scripted
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(lambda _: Scripted("{}")).running() as running:
+        yield running
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ReplyStore]:
+    store = ReplyStore(tmp_path / "cache")
+    yield store
+    store.close()
+
+
+class Connect(Protocol):
+    def __call__(self, mode: Mode = "live", **settings: Any) -> DoorLM: ...
+
+
+@pytest.fixture
+def door_to(server: ChatServer, store: ReplyStore) -> Iterator[Connect]:
+    """Opens doors to the server over one store, as runs of a build do one after the other."""
+    opened: list[DoorLM] = []
+
+    def open_door(mode: Mode = "live", **settings: Any) -> DoorLM:
+        values = {"name": "openai/scripted", "api_base": server.api_base, **settings}
+        lm = connect(ModelConfig.model_validate(values), mode=mode, store=store)
+        opened.append(lm)
+        return lm
+
+    yield open_door
+    for lm in opened:
+        lm.door.close()
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The waits between attempts, written down instead of waited for."""
+    waited: list[float] = []
+    monkeypatch.setattr(tenacity.nap, "time", SimpleNamespace(sleep=waited.append))
+    return waited

@@ -1,0 +1,318 @@
+"""The modes of the door, and what is asked only once."""
+
+import asyncio
+import copy
+import socket
+import sqlite3
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy.lm15 import Message, Request, Response, Usage
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import (
+    DamagedReplyError,
+    DeferredError,
+    FatalModelError,
+    ReplayMissError,
+    ReplyError,
+)
+from freshstack_dspy.lm.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.door import open_store
+from freshstack_dspy.lm.store import ReplyStore
+
+from .asking import BERN, ask_cities, request
+from .chat_server import ChatServer, Scripted
+from .conftest import Connect
+
+
+def _forbid_sockets(patch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    patch.setattr(socket, "socket", refuse)
+    patch.setattr(socket, "create_connection", refuse)
+
+
+def test_live_asks_once_and_serves_from_then_on(server: ChatServer, door_to: Connect) -> None:
+    server.says("first", "second")
+    texts = [door_to()(request()).text, door_to()(request()).text]
+
+    assert (texts, len(server.requests)) == (["first", "first"], 1)
+
+
+def test_the_id_of_a_response_is_the_key_of_its_reply(store: ReplyStore, door_to: Connect) -> None:
+    response = door_to()(request())
+    reply = store.get(response.id)
+
+    assert reply is not None
+    assert tuple(message.content for message in reply.ask.messages) == ("be brief", "hello")
+    assert (
+        reply.input_tokens,
+        reply.output_tokens,
+        reply.finish_reason,
+        reply.origin,
+    ) == (7, 3, "stop", "live")
+
+
+def test_twenty_equal_calls_at_once_are_one_request(server: ChatServer, door_to: Connect) -> None:
+    server.says(Scripted("slow", delay=0.3))
+    lm = door_to()
+    with ThreadPoolExecutor(20) as pool:
+        texts = list(pool.map(lambda _: lm(request()).text, range(20)))
+
+    assert (texts, len(server.requests)) == (["slow"] * 20, 1)
+
+
+def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
+    server: ChatServer, door_to: Connect
+) -> None:
+    server.says(Scripted("slow", delay=0.3))
+    lm = door_to()
+
+    async def all_at_once() -> list[Any]:
+        return await asyncio.gather(*(lm.acall(request()) for _ in range(20)))
+
+    assert [response.text for response in asyncio.run(all_at_once())] == ["slow"] * 20
+    assert len(server.requests) == 1
+
+
+def test_equal_calls_at_once_share_a_refusal_too(server: ChatServer, door_to: Connect) -> None:
+    server.says(Scripted(None, refusal="no", delay=0.3))
+    lm = door_to()
+
+    def status(_: int) -> str:
+        with pytest.raises(ReplyError) as caught:
+            ask_cities(lm)
+        return caught.value.status
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(status, range(8))) == ["refused"] * 8
+    assert len(server.requests) == 1
+
+
+def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
+    server: ChatServer, door_to: Connect
+) -> None:
+    server.says(Scripted("no", status=401, delay=0.3))
+    lm = door_to()
+
+    def outcome(_: int) -> type[BaseException]:
+        with pytest.raises(FatalModelError) as caught:
+            lm(request())
+        return type(caught.value)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert {FatalModelError} == set(pool.map(outcome, range(8)))
+    assert len(server.requests) == 1
+    server.says("now")
+
+    assert lm(request()).text == "now"
+
+
+def test_replay_serves_without_a_socket(server: ChatServer, door_to: Connect) -> None:
+    server.says(BERN)
+    recorded = ask_cities(door_to())
+    with pytest.MonkeyPatch.context() as patch:
+        _forbid_sockets(patch)
+        replayed = ask_cities(door_to("replay"))
+
+    assert (recorded.cities, recorded.call_id) == (replayed.cities, replayed.call_id)
+
+
+def test_a_replay_miss_opens_no_socket_and_names_key_nearest_request_and_difference(
+    server: ChatServer, door_to: Connect
+) -> None:
+    lm = door_to()
+    near = lm(request("How high is the tower of Pisa?", temperature=0.5)).id
+    lm(request("Something else entirely", temperature=0.5))
+    missing = request("How high is the tower of Pisa?", temperature=0.7)
+    replay = door_to("replay")
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ReplayMissError) as caught:
+        _forbid_sockets(patch)
+        replay(missing)
+    message = str(caught.value)
+
+    assert replay.key_of(missing) in message
+    assert near[:12] in message
+    assert "temperature (0.5 recorded, 0.7 asked)" in message
+    assert "--mode live" in message
+    assert "\n" not in message
+
+
+def test_a_replay_miss_shows_where_two_texts_part(server: ChatServer, door_to: Connect) -> None:
+    door_to()(request("The tower of Pisa"))
+    with pytest.raises(ReplayMissError) as caught:
+        door_to("replay")(request("The tower of Paris"))
+
+    assert "message 2 (user) from character 14 on ('isa' recorded, 'aris' asked)" in str(
+        caught.value
+    )
+
+
+def test_a_replay_of_nothing_says_that_nothing_is_recorded(door_to: Connect) -> None:
+    with pytest.raises(ReplayMissError, match="nothing is recorded at all"):
+        door_to("replay")(request())
+
+
+def test_a_replay_needs_no_store(server: ChatServer, door_to: Connect, tmp_path: Path) -> None:
+    first = door_to()
+    first(request())
+    write_bundle(first.door.used(), tmp_path / "replies.jsonl")
+    nowhere = tmp_path / "nowhere"
+    lm = connect(
+        ModelConfig(name="openai/scripted", api_base=server.api_base),
+        mode="replay",
+        store=open_store(nowhere, "replay"),
+        recorded=read_bundle(tmp_path / "replies.jsonl"),
+    )
+
+    assert (lm(request()).text, nowhere.exists()) == ("{}", False)
+
+
+def test_replay_writes_nothing(server: ChatServer, store: ReplyStore, door_to: Connect) -> None:
+    """Not even what a served reply turns out to be worth."""
+    server.says("prose")
+    with pytest.raises(ReplyError):
+        ask_cities(door_to())
+    before = [reply.model_dump() for reply in store.replies()]
+    with pytest.raises(ReplyError):
+        ask_cities(door_to("replay"))
+
+    assert before == [reply.model_dump() for reply in store.replies()]
+
+
+def test_defer_writes_the_request_down_and_serves_what_is_there(
+    server: ChatServer, store: ReplyStore, door_to: Connect
+) -> None:
+    door_to()(request("known"))
+    lm = door_to("defer")
+
+    assert lm(request("known")).text == "{}"
+    for _ in range(2):
+        with pytest.raises(DeferredError, match="written down"):
+            lm(request("new"))
+
+    assert [lm.key_of(request("new"))] == [ask.key for ask in store.deferred()]
+    assert (len(server.requests), lm.door.deferred) == (1, 2)
+
+
+def test_a_deferred_request_that_live_answers_waits_no_longer(
+    store: ReplyStore, door_to: Connect
+) -> None:
+    with pytest.raises(DeferredError):
+        door_to("defer")(request())
+    door_to()(request())
+
+    assert list(store.deferred()) == []
+
+
+def test_refresh_asks_again_once_in_a_run(
+    server: ChatServer, store: ReplyStore, door_to: Connect
+) -> None:
+    server.says("old", "new", "newest")
+    door_to()(request())
+    lm = door_to("refresh")
+
+    assert [lm(request()).text, lm(request()).text] == ["new", "new"]
+    assert [reply.text for reply in store.replies()] == ["new"]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("mode", ["live", "defer", "refresh"])
+def test_every_mode_but_replay_needs_a_store(mode: Any) -> None:
+    lm = connect(ModelConfig(name="openai/scripted"), mode=mode)
+
+    with pytest.raises(FatalModelError, match="needs a replies store"):
+        lm(request())
+
+
+def test_a_damaged_reply_is_asked_again_and_said_so(
+    server: ChatServer, store: ReplyStore, door_to: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.says("first", "second")
+    door_to()(request())
+    _damage(store)
+
+    assert door_to()(request()).text == "second"
+    assert "damaged or edited by hand: asked again" in caplog.text
+
+
+def test_a_damaged_reply_stops_a_replay(store: ReplyStore, door_to: Connect) -> None:
+    door_to()(request())
+    _damage(store)
+
+    with pytest.raises(DamagedReplyError, match="damaged or edited by hand"):
+        door_to("replay")(request())
+
+
+def _damage(store: ReplyStore) -> None:
+    with sqlite3.connect(store.path / "cache.db") as rows:
+        changed = rows.execute(
+            "UPDATE Cache SET value = replace(value, 'hello', 'jello') WHERE key LIKE 'reply:%'"
+        )
+        assert changed.rowcount == 1
+    rows.close()
+
+
+def test_used_replies_are_those_given_out_as_they_are_recorded_now(
+    server: ChatServer, door_to: Connect
+) -> None:
+    lm = door_to()
+    keys = {lm(request(text)).id for text in ("one", "two", "one")}
+    door_to()(request("three"))
+    server.says("prose")
+    with pytest.raises(ReplyError):
+        ask_cities(lm)
+    used = lm.door.used()
+
+    assert [reply.key for reply in used] == sorted(reply.key for reply in used)
+    assert keys < {reply.key for reply in used}
+    assert {"ok", "unparsed"} == {reply.status for reply in used}
+    assert "three" not in {reply.ask.messages[-1].content for reply in used}
+
+
+def test_a_copied_program_keeps_its_door(door_to: Connect) -> None:
+    """DSPy's optimizers copy programs, and with them the models that they hold."""
+    lm = door_to()
+
+    assert lm.door is copy.deepcopy(lm).door
+    assert copy.deepcopy(lm)(request()).text == "{}"
+
+
+def test_a_hundred_different_calls_at_once_are_all_answered_by_their_own_reply(
+    server: ChatServer, door_to: Connect
+) -> None:
+    server.script = lambda body: Scripted(body["messages"][-1]["content"] + "!")
+    lm = door_to()
+    with warnings.catch_warnings(), ThreadPoolExecutor(16) as pool:
+        warnings.simplefilter("error")
+        texts = list(pool.map(lambda number: lm(request(str(number))).text, range(100)))
+
+    assert [f"{number}!" for number in range(100)] == texts
+    assert len(server.requests) == 100
+    assert server.at_once <= 16
+
+
+def test_an_interrupted_call_does_not_block_the_next_one(store: ReplyStore) -> None:
+    class InterruptedOnce:
+        calls = 0
+
+        def complete(self, request: Request) -> Response:
+            self.calls += 1
+            if self.calls == 1:
+                raise KeyboardInterrupt
+            message = Message.assistant("after all")
+            return Response(
+                id=None, model=request.model, message=message, finish_reason="stop", usage=Usage()
+            )
+
+    lm = connect(ModelConfig(name="openai/scripted"), store=store, provider=InterruptedOnce())
+    with pytest.raises(KeyboardInterrupt):
+        lm(request())
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: lm(request()).text).result(timeout=10) == "after all"

@@ -1,0 +1,283 @@
+"""The key of a request."""
+
+import asyncio
+import hashlib
+import json
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import Message, Request
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.request import Ask, ChatMessage, ask_from, endpoint_identity
+from freshstack_dspy.lm.store import ReplyStore
+
+from .asking import request
+from .chat_server import ChatServer, Scripted
+from .conftest import Connect
+
+KNOWN = Ask(
+    model="openai/gpt-4o",
+    endpoint="https://api.example.org/v1",
+    messages=(
+        ChatMessage(role="system", content="Judge."),
+        ChatMessage(role="user", content='{"question": "Wie groß?"}'),
+    ),
+    parameters={
+        "temperature": 0.1,
+        "max_tokens": 4096,
+        "response_format": {"type": "json_schema", "name": "Judge", "schema": {"type": "object"}},
+    },
+    sample=2,
+)
+
+
+def test_the_key_of_a_known_request_never_changes_by_accident() -> None:
+    """All recorded replies are lost with it: a change here raises KEY_VERSION and is announced."""
+    assert KNOWN.key == "07bc065b6454cca902e39d288bd58f2e09b6cb960d4fd75512fc8551e6c63640"
+
+
+def test_a_key_is_the_hash_of_the_written_out_request() -> None:
+    written = (
+        '{"endpoint":"https://api.example.org/v1","key_version":1,"messages":['
+        '{"content":"Judge.","role":"system"},'
+        '{"content":"{\\"question\\": \\"Wie groß?\\"}","role":"user"}],'
+        '"model":"openai/gpt-4o","parameters":{"max_tokens":4096,"response_format":'
+        '{"name":"Judge","schema":{"type":"object"},"type":"json_schema"},"temperature":0.1},'
+        '"sample":2}'
+    )
+
+    assert hashlib.sha256(written.encode()).hexdigest() == KNOWN.key
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+messages = st.lists(
+    st.builds(
+        ChatMessage,
+        role=st.sampled_from(["system", "user", "assistant"]),
+        content=st.text(max_size=5),
+    ),
+    max_size=3,
+).map(tuple)
+asks = st.builds(
+    Ask,
+    model=st.text(max_size=4),
+    endpoint=st.text(max_size=4),
+    messages=messages,
+    parameters=st.dictionaries(st.text(max_size=3), json_values, max_size=3),
+    sample=st.none() | st.integers(0, 3),
+)
+
+
+@given(asks, asks)
+def test_two_requests_share_a_key_only_if_all_their_fields_are_the_same(
+    one: Ask, other: Ask
+) -> None:
+    same = json.dumps(one.model_dump(), sort_keys=True) == json.dumps(
+        other.model_dump(), sort_keys=True
+    )
+
+    assert same == (one.key == other.key)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model": "openai/gpt-4o-mini"},
+        {"endpoint": "https://api.example.org/v2"},
+        {"messages": KNOWN.messages[:1]},
+        {"messages": (KNOWN.messages[1], KNOWN.messages[0])},
+        {"parameters": {**KNOWN.parameters, "temperature": 0.2}},
+        {"parameters": {**KNOWN.parameters, "seed": 0}},
+        {"parameters": {**KNOWN.parameters, "response_format": {"type": "json_object"}}},
+        {"sample": 3},
+        {"sample": None},
+        {"sample": 0},
+    ],
+)
+def test_any_changed_field_gives_another_key(change: dict[str, Any]) -> None:
+    assert KNOWN.key != KNOWN.model_copy(update=change).key
+
+
+@given(asks)
+def test_the_order_of_parameters_does_not_matter(ask: Ask) -> None:
+    turned = ask.model_copy(update={"parameters": dict(reversed(ask.parameters.items()))})
+
+    assert ask.key == turned.key
+
+
+@given(asks)
+def test_a_key_survives_writing_and_reading(ask: Ask) -> None:
+    assert ask.key == Ask.model_validate_json(ask.model_dump_json()).key
+
+
+def test_every_parameter_that_dspy_can_send_reaches_the_key() -> None:
+    """A parameter that a later DSPy adds must not change replies behind the key's back."""
+    values: dict[str, Any] = {
+        "max_tokens": 5,
+        "temperature": 0.5,
+        "top_p": 0.5,
+        "top_k": 5,
+        "stop": ("end",),
+        "response_format": {"type": "json_object"},
+        "seed": 5,
+        "frequency_penalty": 0.5,
+        "presence_penalty": 0.5,
+        "service_tier": "flex",
+        "user_id": "me",
+        "store": False,
+        "logprobs": 0,
+        "extensions": {"min_p": 0.5},
+    }
+    keys = {
+        ask_from(request(**{name: value}), endpoint="e", sample=None).key
+        for name, value in [*values.items(), ("seed", None)]
+    }
+
+    assert len(values) + 1 == len(keys)
+
+
+def test_synchronous_and_asynchronous_calls_share_a_reply(
+    server: ChatServer, door_to: Connect
+) -> None:
+    lm = door_to()
+    lm(request())
+    reply = asyncio.run(lm.acall(request()))
+
+    assert (reply.text, len(server.requests)) == ("{}", 1)
+
+
+def test_a_sample_number_reaches_the_key_from_a_copy_and_from_a_call(
+    server: ChatServer, door_to: Connect
+) -> None:
+    lm = door_to(temperature=1.0)
+    plain = lm(request()).id
+    copied = lm.copy(rollout_id=7)(request()).id
+    called = lm(request(), rollout_id=7).id
+    other = asyncio.run(lm.acall(request(), rollout_id=8)).id
+
+    assert (copied, 3) == (called, len({plain, copied, other}))
+    assert len(server.requests) == 3
+
+
+def test_a_sample_number_is_not_sent(server: ChatServer, door_to: Connect) -> None:
+    door_to()(request(), rollout_id=7)
+
+    assert "rollout_id" not in server.requests[0]
+
+
+def test_dspy_calls_with_a_prompt_go_through_the_same_door(
+    server: ChatServer, door_to: Connect
+) -> None:
+    server.says("hello back")
+    lm = door_to()
+
+    assert ["hello back"] == lm("hello") == lm("hello")
+    assert len(server.requests) == 1
+
+
+def test_keys_timeouts_retries_and_concurrency_do_not_reach_the_key(door_to: Connect) -> None:
+    settings: list[dict[str, Any]] = [
+        {},
+        {"api_key": "sk-one"},
+        {"timeout": 3},
+        {"retries": 0},
+        {"concurrency": 2},
+    ]
+
+    assert len({door_to(**setting).key_of(request()) for setting in settings}) == 1
+
+
+def test_two_endpoints_never_share_a_reply(server: ChatServer, door_to: Connect) -> None:
+    with ChatServer(lambda _: Scripted("from B")).running() as second:
+        server.says("from A")
+        texts = [door_to()(request()).text, door_to(api_base=second.api_base)(request()).text]
+
+    assert texts == ["from A", "from B"]
+
+
+def test_the_environments_endpoint_is_as_much_an_endpoint_as_the_configurations(
+    server: ChatServer, store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_BASE", server.api_base)
+    lm = connect(ModelConfig(name="openai/scripted"), store=store)
+    try:
+        lm(request())
+    finally:
+        lm.door.close()
+
+    assert [server.api_base] == [reply.ask.endpoint for reply in store.replies()]
+
+
+def test_credentials_in_the_address_do_not_reach_the_key(door_to: Connect) -> None:
+    plain, with_password = (door_to(api_base=f"http://{user}host/v1") for user in ("", "me:pass@"))
+
+    assert plain.key_of(request()) == with_password.key_of(request())
+
+
+@pytest.mark.parametrize(
+    ("api_base", "identity"),
+    [
+        (None, "openai:default"),
+        ("http://LocalHost:8000/v1/", "http://localhost:8000/v1"),
+        ("https://me:secret@host/v1", "https://host/v1"),
+        ("https://host:443", "https://host"),
+        ("http://host:443", "http://host:443"),
+        ("http://[::1]:80/v1", "http://[::1]/v1"),
+    ],
+)
+def test_an_endpoint_is_known_by_its_normal_address(api_base: str | None, identity: str) -> None:
+    assert identity == endpoint_identity("openai/x", api_base)
+
+
+@pytest.mark.parametrize(
+    "api_base",
+    [
+        "me:secret@host/v1",
+        "ftp://me:secret@host",
+        "http://me:secret@host:port",
+        "http://me:secret@",
+        "http://[me:secret@host",
+        "http://host/v1?key=secret",
+        "http://host/v1#secret",
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_without_being_shown(api_base: str) -> None:
+    with pytest.raises(FatalModelError, match="api_base must be") as caught:
+        endpoint_identity("openai/x", api_base)
+
+    assert "secret" not in str(caught.value)
+
+
+def test_only_text_can_be_asked() -> None:
+    picture = Message(role="user", parts=(dspy.lm15.ImagePart(url="https://host/a.png"),))
+
+    with pytest.raises(FatalModelError, match="image part cannot be sent"):
+        ask_from(Request(model="x/y", messages=(picture,)), endpoint="e", sample=None)
+
+
+def test_a_request_becomes_the_body_of_a_batch_line() -> None:
+    assert KNOWN.body() == {
+        "model": "gpt-4o",
+        "messages": [
+            {"role": "system", "content": "Judge."},
+            {"role": "user", "content": '{"question": "Wie groß?"}'},
+        ],
+        "temperature": 0.1,
+        "max_completion_tokens": 4096,
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "Judge", "schema": {"type": "object"}},
+        },
+    }
