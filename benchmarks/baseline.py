@@ -3,13 +3,14 @@
 Two sets of TREC RAG 2024 are read from `../shared/data`: nuggets assigned to answers, and
 sentences judged against the passages that they cite. Each person's label is taken twice: any
 support against none, and full support against the rest. Intervals are 95 % bootstrap intervals
-over topics. `unseen topics` chooses the threshold anew for every topic from all other topics of
-both sets; the others use the threshold that ships.
+over topics. `unseen topics` is the mean over random halves of the topics: one half chooses the
+threshold, for both sets together, and the other is judged. All else uses the one that ships.
 
 Prints one JSON line a figure: {"name", "value", "goal", "holds"}.
 """
 
 import json
+import random
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -28,8 +29,9 @@ CITATIONS = DATA / "trec-rag24-citation-support" / "support.jsonl"
 GRADES = {"support": 2, "partial_support": 1, "not_support": 0}
 GOALS = {"nugget assignment": 0.46, "citation support": 0.37}
 STRICTNESS = {"any support": 1, "full support": 2}
-THRESHOLDS = [place / 100 for place in range(10, 61)]
+THRESHOLDS = [place / 100 for place in range(10, 41)]
 PAIRS_PER_SECOND = 1500
+HALVES = 30
 PASSAGES = 1000
 REPETITIONS = 3
 
@@ -112,21 +114,21 @@ def agreement(name: str, pairs: Sequence[Pair]) -> None:
 
 
 def unseen_topics(sets: dict[str, list[Pair]]) -> None:
-    """Choose the threshold on all topics but one, for both sets together; judge that one."""
+    """Choose the threshold on half of the topics, for both sets together; judge the others."""
     topics = sorted({pair.topic for pairs in sets.values() for pair in pairs})
-    judged: dict[str, list[tuple[int, int]]] = {name: [] for name in sets}
-    for topic in topics:
-        rest = [[pair for pair in pairs if pair.topic != topic] for pairs in sets.values()]
-        chosen = max(THRESHOLDS, key=lambda t: sum(kappa(pairs, t, 1) for pairs in rest))
+    found: dict[str, list[float]] = {name: [] for name in sets}
+    rng = random.Random(0)
+    for _ in range(HALVES):
+        seen = set(rng.sample(topics, len(topics) // 2))
+        known = [[pair for pair in pairs if pair.topic in seen] for pairs in sets.values()]
+        chosen = max(THRESHOLDS, key=lambda t: sum(kappa(pairs, t, 1) for pairs in known))
         for name, pairs in sets.items():
-            held_out = [pair for pair in pairs if pair.topic == topic]
-            judged[name] += labels(held_out, chosen, 1)
-    for name, pairs_of_labels in judged.items():
-        value = cohen_kappa(pairs_of_labels).value or 0.0
-        goal = GOALS[name]
-        report(
-            f"{name}, any support: kappa on unseen topics", value, f"> {goal}", holds=value > goal
-        )
+            unseen = [pair for pair in pairs if pair.topic not in seen]
+            found[name].append(kappa(unseen, chosen, 1))
+    for name, kappas in found.items():
+        value = sum(kappas) / len(kappas)
+        what = f"{name}, any support: kappa on unseen topics, threshold chosen on the others"
+        report(what, value, f"> {GOALS[name]}", holds=value > GOALS[name])
 
 
 def judge_inputs(nuggets: Sequence[str], chunks: Sequence[str]) -> dict[str, Any]:

@@ -18,7 +18,9 @@ from freshstack_dspy.records import Chunk
 
 SCIFACT = Path(__file__).parents[2] / "shared" / "data" / "scifact"
 GOALS = {"bm25": (0.67, 0.918), "lsa": (0.5, 0.85), "hybrid": (0.65, 0.918)}
-CODE_CHUNKS, CHUNK_LINES_BYTES = 20_000, 1_500
+"""nDCG@10 and R@100: for bm25 what bm25s reaches with a Porter stemmer and Lucene's stop words,
+for the others floors below what they were first measured at."""
+CODE_CHUNKS, PIECE_BYTES = 20_000, 1_500
 SECONDS_TO_BUILD, SEARCHES, SEARCHES_PER_SECOND = 180, 200, 20
 
 
@@ -89,7 +91,7 @@ def code_pieces() -> Iterator[Chunk]:
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True):
             lines.append(line)
             size += len(line.encode())
-            if size >= CHUNK_LINES_BYTES:
+            if size >= PIECE_BYTES:
                 yield piece("packages", path.relative_to(root).as_posix(), start, "".join(lines))
                 start, lines, size = start + size, [], 0
         if lines:

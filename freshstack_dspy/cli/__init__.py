@@ -2,6 +2,8 @@
 
 import sys
 
+_INTERRUPTED = 130
+
 
 def main() -> None:
     """Run `freshstack`; an expected error is one line on standard error.
@@ -10,18 +12,18 @@ def main() -> None:
     wait for replies; 130 interrupted.
     """
     from freshstack_dspy.cli.app import app
+    from freshstack_dspy.cli.lines import complain
     from freshstack_dspy.errors import DeferredError, FreshstackError
 
     try:
         app()
     except DeferredError as error:
-        print(error, file=sys.stderr)
+        complain(str(error))
         sys.exit(3)
     except FreshstackError as error:
-        print(f"error: {error}", file=sys.stderr)
+        complain(f"error: {error}")
         sys.exit(1)
-    except KeyboardInterrupt:
-        print(
-            "interrupted; run it again to go on: nothing that was paid for is lost", file=sys.stderr
-        )
-        sys.exit(130)
+    except SystemExit as left:
+        if left.code == _INTERRUPTED:
+            complain("interrupted; run it again to go on: nothing that was paid for is lost")
+        raise

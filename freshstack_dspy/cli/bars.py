@@ -29,12 +29,12 @@ class Bars:
     def __init__(self) -> None:
         self._screen = sys.stderr.isatty()
         self._bars = Progress(
-            TextColumn("{task.description:<22}"),
+            TextColumn("{task.description:<22}", markup=False),
             BarColumn(bar_width=28),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             console=Console(stderr=True),
             disable=not self._screen,
         )
@@ -59,7 +59,8 @@ class Bars:
 
     def finish(self, step: str, note: str = "") -> None:
         """Say how a step went."""
-        self._bars.update(self._tasks[step], note=note)
+        task = self._tasks[step]
+        self._bars.update(task, completed=self._bars.tasks[task].total, note=note)
         if not self._screen:
             seconds = time.monotonic() - self._started[step]
             typed = f"{_NAMES.get(step, step):<22} {seconds:6.1f} s  {note}"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from freshstack_dspy.cli.lines import complain
 from freshstack_dspy.cli.models import ConfigOption, ModelOption, opened_model
 
 if TYPE_CHECKING:
@@ -73,9 +74,7 @@ def _write(harvest: "Harvest", out: Path, what: str) -> None:
     typer.echo(f"{out}: {len(harvest.records)} {what}")
     for failure in harvest.failures:
         place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"
-        typer.echo(f"failed: {place}: {failure.status}: {failure.message}", err=True)
+        complain(f"failed: {place}: {failure.status}: {failure.message}")
     if harvest.skipped:
         first = harvest.skipped[0]
-        typer.echo(
-            f"{len(harvest.skipped)} files skipped, as {first.path}: {first.reason}", err=True
-        )
+        complain(f"{len(harvest.skipped)} files skipped, as {first.path}: {first.reason}")

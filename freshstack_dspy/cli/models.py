@@ -1,7 +1,7 @@
 """Opening the door for a command that needs a model and no whole build."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +22,10 @@ ModelOption = Annotated[
 
 @contextmanager
 def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
-    """Connect to the model of a configuration, or by default to the embedded baseline."""
+    """Connect to the model of a configuration, or by default to the embedded baseline.
+
+    A model of another provider gets neither the address nor the key of the configuration's.
+    """
     from freshstack_dspy.config import CacheConfig, ModelConfig, load_config
     from freshstack_dspy.lm.bundle import read_bundle
     from freshstack_dspy.lm.connect import connect
@@ -32,10 +35,11 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
     model = settings.model if settings else ModelConfig()
     cache = settings.cache if settings else CacheConfig()
     if name is not None:
-        model = model.model_copy(update={"name": name})
+        same_provider = name.partition("/")[0] == model.name.partition("/")[0]
+        private = {} if same_provider else {"api_base": None, "api_key": None}
+        model = model.model_copy(update={"name": name, **private})
     recorded = {key: reply for path in cache.bundles for key, reply in read_bundle(path).items()}
-    store = ReplyStore(cache.path)
-    try:
-        yield connect(model, store=store, recorded=recorded)
-    finally:
-        store.close()
+    with closing(ReplyStore(cache.path)) as store:
+        lm = connect(model, store=store, recorded=recorded)
+        with closing(lm.door):
+            yield lm

@@ -1,5 +1,6 @@
 """`freshstack requests`: what waits for a reply, and the replies that came."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -22,9 +23,9 @@ def export_requests(
     from freshstack_dspy.lm.deferred import write_requests
     from freshstack_dspy.lm.store import ReplyStore
 
-    store = ReplyStore(load_config(config).cache.path)
-    typer.echo(f"{out}: {write_requests(store, out)} requests")
-    store.close()
+    with closing(ReplyStore(load_config(config).cache.path)) as store:
+        written = write_requests(store, out)
+    typer.echo(f"{out}: {written} requests")
 
 
 @app.command("import")
@@ -37,9 +38,8 @@ def import_(
     from freshstack_dspy.lm.deferred import import_replies
     from freshstack_dspy.lm.store import ReplyStore
 
-    store = ReplyStore(load_config(config).cache.path)
-    report = import_replies(store, replies)
-    store.close()
+    with closing(ReplyStore(load_config(config).cache.path)) as store:
+        report = import_replies(store, replies)
     typer.echo(str(report))
     if report.failed or report.unknown:
         raise typer.Exit(1)

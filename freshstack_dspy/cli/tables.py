@@ -1,12 +1,17 @@
 """What the commands print: tables for people, JSON for machines."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
+
+from freshstack_dspy.cli.lines import say
+from freshstack_dspy.records import Step
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration import AgreementReport, OptimizationReport
@@ -19,39 +24,40 @@ Evaluations = Sequence[tuple[str, "Evaluation"]]
 
 def build_summary(collection: "Collection", path: Path) -> None:
     """Say what a build made."""
-    console = Console(highlight=False)
     manifest = collection.manifest
-    table = Table(title=f"{manifest.name}: {path}", title_justify="left")
+    table = Table()
     for column in ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost"):
         table.add_column(column, justify="left" if column == "step" else "right")
-    for name, account in manifest.ledger.items():
+    for name in get_args(Step):
+        if name not in manifest.ledger:
+            continue
+        account = manifest.ledger[name]
         counts = (account.calls, account.cached, account.reasked, account.failed, account.tokens)
         table.add_row(name, *(f"{count:,}" for count in counts), f"${account.cost:.4f}")
-    console.print(table)
+    _show(f"{manifest.name}: {path}", table)
     counts_ = manifest.counts
     positive = sum(bool(judgment.label) for judgment in collection.judgments)
-    console.print(
+    say(
         f"{counts_.queries} queries, {counts_.nuggets} nuggets, {counts_.chunks:,} chunks, "
         f"{counts_.judgments:,} judged pairs ({positive:,} supported)"
     )
-    console.print("slices: " + ", ".join(f"{n} {name}" for name, n in counts_.slices.items()))
+    say("slices: " + ", ".join(f"{n} {name}" for name, n in counts_.slices.items()))
     if counts_.rejected:
         left = ", ".join(f"{n} {reason}" for reason, n in counts_.rejected.items())
-        console.print(f"questions left out: {left}")
+        say(f"questions left out: {left}")
     if counts_.skipped:
-        console.print(f"{counts_.skipped} files skipped; see {path / 'skipped.jsonl'}")
+        say(f"{counts_.skipped} files skipped; see {path / 'skipped.jsonl'}")
     failed = sum(n for statuses in counts_.failures.values() for n in statuses.values())
     if failed:
-        console.print(f"{failed} failures; see {path / 'failures.jsonl'}, and build again to retry")
-    console.print(f"content {manifest.content_hash}")
+        say(f"{failed} failures; see {path / 'failures.jsonl'}, and build again to retry")
+    say(f"content {manifest.content_hash}")
 
 
 def evaluation_table(collection: "Collection", evaluations: Evaluations) -> None:
     """Print one row for each run."""
-    console = Console(highlight=False)
     measures = evaluations[0][1].measures
     queries = len(evaluations[0][1].per_query)
-    table = Table(title=f"{collection.name}: {queries} queries", title_justify="left")
+    table = Table()
     table.add_column("run")
     for measure in measures:
         table.add_column(measure, justify="right")
@@ -64,16 +70,16 @@ def evaluation_table(collection: "Collection", evaluations: Evaluations) -> None
             *(f"{evaluation.means[measure]:.4f}" for measure in measures),
             "–" if unjudged is None else f"{unjudged:.3f}",
         )
-    console.print(table)
+    _show(f"{collection.name}: {queries} queries", table)
     for name, evaluation in evaluations:
         for what in ("absent", "empty", "without_relevant", "unknown"):
             ids = getattr(evaluation, what)
             if ids:
                 said = what.replace("_", " ")
-                console.print(f"{name}: {len(ids)} queries {said}, as {ids[0]}")
+                say(f"{name}: {len(ids)} queries {said}, as {ids[0]}")
         failed = sum(evaluation.holes[-1].failed.values()) if evaluation.holes else 0
         if failed:
-            console.print(f"{name}: {failed} failed judgments in the top {evaluation.holes[-1].k}")
+            say(f"{name}: {failed} failed judgments in the top {evaluation.holes[-1].k}")
 
 
 def evaluation_json(collection: "Collection", evaluations: Evaluations) -> None:
@@ -85,30 +91,26 @@ def evaluation_json(collection: "Collection", evaluations: Evaluations) -> None:
             {"file": name, **evaluation.model_dump(mode="json")} for name, evaluation in evaluations
         ],
     }
-    Console(highlight=False, soft_wrap=True).print_json(json.dumps(found, ensure_ascii=False))
+    print(json.dumps(found, ensure_ascii=False, indent=2))
 
 
 def agreement_table(report: "AgreementReport") -> None:
     """Print how the judge agrees with people."""
-    console = Console(highlight=False)
-    table = Table(
-        title=f"judge against {len(report.annotators)} annotators, {report.figures.pairs} pairs",
-        title_justify="left",
-    )
+    table = Table()
     table.add_column("figure")
     table.add_column("value", justify="right")
     table.add_column("95 % interval", justify="right")
     for name, interval in _rows(report.figures):
         table.add_row(name, *_cells(interval))
-    console.print(table)
+    _show(f"judge against {len(report.annotators)} annotators, {report.figures.pairs} pairs", table)
     ceiling = report.ceiling
-    console.print(
+    say(
         f"annotators among themselves: kappa {ceiling.value:.3f}"
         if ceiling.value is not None
         else f"annotators among themselves: {ceiling.reason}"
     )
     if report.failed or report.unjudged:
-        console.print(
+        say(
             f"{report.unjudged} labels of pairs that were not judged, {report.failed} of pairs "
             "whose judgment failed: in no figure"
         )
@@ -116,12 +118,7 @@ def agreement_table(report: "AgreementReport") -> None:
 
 def optimization_table(report: "OptimizationReport", path: Path) -> None:
     """Print the test split before and after."""
-    console = Console(highlight=False)
-    table = Table(
-        title=f"{report.optimizer}: {report.train_queries} queries to train, "
-        f"{report.test_queries} to test ({report.before.figures.pairs} pairs)",
-        title_justify="left",
-    )
+    table = Table()
     table.add_column("on the test split")
     for moment in ("before", "after"):
         table.add_column(moment, justify="right")
@@ -129,15 +126,29 @@ def optimization_table(report: "OptimizationReport", path: Path) -> None:
     before, after = _rows(report.before.figures), _rows(report.after.figures)
     for (name, one), (_, other) in zip(before, after, strict=True):
         table.add_row(name, *_cells(one), *_cells(other))
-    console.print(table)
+    _show(
+        f"{report.optimizer}: {report.train_queries} queries to train, {report.test_queries} to "
+        f"test ({report.before.figures.pairs} pairs)",
+        table,
+    )
     if report.before.failed or report.after.failed:
-        console.print(
-            f"failed examples: {report.before.failed} before, {report.after.failed} after"
-        )
-    console.print(
+        say(f"failed examples: {report.before.failed} before, {report.after.failed} after")
+    say(
         f"{path} written, with {report.demonstrations} demonstrations; "
         f'name it in a build as [programs] support_judge = "{path.name}"'
     )
+
+
+def _show(title: str, table: Table) -> None:
+    """Print a table in full, however narrow the screen: rich would leave columns out.
+
+    What is in it is text: brackets and colons in a name mean nothing.
+    """
+    say(title)
+    console = Console(highlight=False, markup=False, emoji=False)
+    unbounded = console.options.update(max_width=sys.maxsize)
+    console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
+    console.print(table)
 
 
 def _rows(figures: "JudgeFigures") -> list[tuple[str, "Interval"]]:

@@ -1,6 +1,6 @@
 """The principal directions of a term matrix, the same on every machine."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def principal_directions(matrix: "csr_matrix", dimensions: int) -> NDArray[np.fl
     Returns:
         Shape (columns, directions), orthonormal columns; no direction where nothing is left.
     """
-    if min(matrix.shape) <= max(_DENSE_BELOW, 2 * dimensions + 2):
+    if min(matrix.get_shape()) <= max(_DENSE_BELOW, 2 * dimensions + 2):
         values, vectors = _dense(matrix)
     else:
         values, vectors = _arpack(matrix, dimensions + 1)
@@ -41,15 +41,17 @@ def principal_directions(matrix: "csr_matrix", dimensions: int) -> NDArray[np.fl
 def _arpack(matrix: "csr_matrix", count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     from scipy.sparse.linalg import svds
 
-    start = np.random.RandomState(0).standard_normal(min(matrix.shape))
-    _, values, rows = svds(matrix, k=count, v0=start, tol=0, solver="arpack")
+    start = np.random.RandomState(0).standard_normal(min(matrix.get_shape()))
+    found: Any = svds(matrix, k=count, v0=start, tol=0, solver="arpack")
+    _, values, rows = found
     order = np.argsort(-values, kind="stable")
     return values[order], rows[order].T
 
 
 def _dense(matrix: "csr_matrix") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Decompose by the smaller of the two Gram matrices."""
-    wide = matrix.shape[0] < matrix.shape[1]
+    rows, columns = matrix.get_shape()
+    wide = rows < columns
     gram = (matrix @ matrix.T if wide else matrix.T @ matrix).toarray()
     squares, vectors = np.linalg.eigh(gram)
     values, vectors = np.sqrt(np.maximum(squares[::-1], 0)), vectors[:, ::-1]

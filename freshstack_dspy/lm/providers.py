@@ -5,7 +5,6 @@ knows; LiteLLM all others. Each makes exactly one attempt: retries are the door'
 """
 
 import json
-import os
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.redaction import presentable
-from freshstack_dspy.lm.request import base_from_environment
+from freshstack_dspy.lm.request import base_from_environment, has_key_in_environment
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -138,7 +137,7 @@ def _native(model: ModelConfig) -> Any | None:
     if base and (provider.startswith("azure") or "@" in urlsplit(base).netloc):
         return None  # an address with further parts or a password, which LiteLLM knows to use
     keys = {provider: model.api_key.get_secret_value()} if model.api_key else {}
-    if base and not keys and not _key_in_environment(model.name):
+    if base and not keys and not has_key_in_environment(model.name):
         keys = {provider: "none"}  # a local server takes any key, and the client insists on one
     return LM15Engine(
         RouterConfig(
@@ -156,20 +155,9 @@ def _native(model: ModelConfig) -> Any | None:
 
 
 def _litellm(model: ModelConfig) -> Any:
-    # LiteLLM fetches its price table when it is imported, unless told not to.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    from dspy.clients.engines import LiteLLMEngine
+    from freshstack_dspy.lm.through_litellm import litellm_engine
 
-    options: dict[str, Any] = {"timeout": model.timeout}
-    if base := model.api_base or base_from_environment(model.name):
-        options["api_base"] = base
-    if model.api_key:
-        options["api_key"] = model.api_key.get_secret_value()
-    return LiteLLMEngine(**options)
-
-
-def _key_in_environment(name: str) -> bool:
-    return bool(os.environ.get(f"{name.partition('/')[0].upper()}_API_KEY"))
+    return litellm_engine(model)
 
 
 def _explained(error: Any, model: ModelConfig) -> ModelError:

@@ -45,6 +45,9 @@ _PACKAGES = ("freshstack_dspy", "bm25s", "dspy", "instructor", "lancedb", "litel
 
 _PRIVATE = frozenset(["api_key", "api_base"])
 
+_INDEX_STAGES = 4
+"""`terms`, `bm25`, `lsa` and `table`; an index that is only opened reports none."""
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -153,12 +156,22 @@ class _Build:
         )
 
     def _index(self, chunks: Sequence[Chunk]) -> HybridIndex:
-        self._progress.start("index", 1)
+        self._progress.start("index", _INDEX_STAGES)
+
+        ended: set[str] = set()
+
+        def report(stage: str, fraction: float) -> None:
+            if fraction >= 1 and stage not in ended:
+                ended.add(stage)
+                self._progress.advance("index")
+
         index = HybridIndex.build_or_open(
-            self._config.index.path, chunks, dimensions=self._config.index.dimensions
+            self._config.index.path,
+            chunks,
+            dimensions=self._config.index.dimensions,
+            progress=report,
         )
-        self._progress.advance("index")
-        self._progress.finish("index", f"{len(chunks)} chunks")
+        self._progress.finish("index", f"{len(chunks):,} chunks")
         return index
 
     def _each(

@@ -1,4 +1,6 @@
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -180,3 +182,10 @@ def test_a_chunk_without_a_word_stands_beside_others(tmp_path: Path) -> None:
 def test_dimensions_below_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match="at least 1, not 0"):
         HybridIndex.build(tmp_path, SMALL, dimensions=0)
+
+
+def test_importing_the_index_waits_for_no_heavy_library() -> None:
+    heavy = ("lancedb", "pyarrow", "bm25s", "scipy", "sklearn", "threadpoolctl")
+    code = f"import freshstack_dspy.index, sys; sys.exit(any(n in sys.modules for n in {heavy}))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

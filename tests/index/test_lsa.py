@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from freshstack_dspy.index.lsa import LsaModel, fit_lsa
+from freshstack_dspy.index.lsa import FIT_SAMPLE, MAX_FEATURES, LsaModel, fit_lsa
 from freshstack_dspy.index.term_rows import TermRows, number_terms
 from freshstack_dspy.index.vectors import nearest
 from freshstack_dspy.records import Chunk
@@ -87,3 +87,28 @@ def test_a_saved_model_embeds_as_before(tmp_path: Path) -> None:
     texts = ["user name", "größe", "unheard", ""]
 
     np.testing.assert_array_equal(LsaModel.load(tmp_path / "lsa").embed(texts), model.embed(texts))
+
+
+def test_a_large_corpus_is_fitted_on_a_sample_and_embedded_whole() -> None:
+    chunks = [piece("p", f"qa{n % 7} qb{n % 11}", start=n) for n in range(FIT_SAMPLE + 50)]
+
+    vectors = fit_lsa(corpus(chunks), 5).vectors
+
+    assert vectors.shape == (FIT_SAMPLE + 50, 5)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(vectors[-77:], vectors[-154:-77])
+
+
+def test_of_too_many_terms_those_in_the_most_chunks_count() -> None:
+    """Every number stands in one chunk, but the last hundred in two."""
+    numbers = range(MAX_FEATURES + 100)
+    chunks = [
+        piece("p", " ".join(map(str, numbers[start : start + 1000])), start=start)
+        for start in range(0, len(numbers), 1000)
+    ]
+    chunks.append(piece("p", " ".join(map(str, numbers[-100:])), start=len(numbers)))
+
+    features = fit_lsa(corpus(chunks), 2).model.features
+
+    assert len(features) == MAX_FEATURES
+    assert {str(number) for number in numbers[-100:]} <= features.keys()

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+_USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+
 
 @dataclass(frozen=True)
 class Scripted:
@@ -24,7 +26,7 @@ class Scripted:
     """Close the connection without a word."""
     body: bytes | None = None
     """Sent as it is, in place of a chat completion."""
-    usage: Any = field(default_factory=lambda: {"prompt_tokens": 7, "completion_tokens": 3})
+    usage: Any = field(default_factory=_USAGE.copy)
 
     def encoded(self) -> bytes:
         if self.body is not None:

@@ -81,7 +81,7 @@ def test_a_missing_key_names_the_variable_to_set(store: ReplyStore) -> None:
 
 @pytest.mark.parametrize("name", ["gpt-4o", "/gpt-4o", "openai/", ""])
 def test_a_name_without_provider_and_model_is_explained(name: str, store: ReplyStore) -> None:
-    with pytest.raises(FatalModelError, match="cannot be asked|takes a provider and a model"):
+    with pytest.raises(FatalModelError, match=r"cannot be asked|takes a provider and a model"):
         connect(ModelConfig(name=name), store=store)("hello")
 
 
@@ -201,7 +201,7 @@ def test_a_request_that_is_refused_as_malformed_is_not_tried_again(
     server: ChatServer, door_to: Connect, waits: list[float]
 ) -> None:
     server.says(Scripted("too long", status=400))
-    with pytest.raises(ReplyError, match="refused the request: .*too long") as caught:
+    with pytest.raises(ReplyError, match=r"refused the request: .*too long") as caught:
         door_to()(request())
 
     assert (caught.value.status, len(server.requests), waits) == ("failed", 1, [])

@@ -132,9 +132,10 @@ def test_a_replay_miss_opens_no_socket_and_names_key_nearest_request_and_differe
     lm(request("Something else entirely", temperature=0.5))
     missing = request("How high is the tower of Pisa?", temperature=0.7)
     replay = door_to("replay")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(ReplayMissError) as caught:
+    with pytest.MonkeyPatch.context() as patch:
         _forbid_sockets(patch)
-        replay(missing)
+        with pytest.raises(ReplayMissError) as caught:
+            replay(missing)
     message = str(caught.value)
 
     assert replay.key_of(missing) in message

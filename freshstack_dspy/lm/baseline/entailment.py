@@ -27,12 +27,12 @@ import numpy.typing as npt
 from freshstack_dspy.lm.baseline.rarity import expected_share, information
 from freshstack_dspy.terms import terms
 
-THRESHOLD = 0.29
+THRESHOLD = 0.25
 """From which score on a nugget counts as supported."""
 
 UNIT_TERMS = 8
 NEAR_UNITS, WIDE_UNITS = 2, 10
-PRIOR_UNITS = 100.0
+PRIOR_UNITS = 30.0
 ASKED = 0.5
 NUMBER = 2.0
 DOUBT = 2.0

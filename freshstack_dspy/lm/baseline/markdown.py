@@ -137,17 +137,18 @@ def _lines(text: str) -> Iterator[_Line]:
 
 
 def _code_statements(code: str) -> Iterator[str]:
-    """Join the lines of a statement that an open bracket or line end continues, without comments."""
+    """Join lines while a bracket is open or the line's end goes on; leave out comments."""
     begun: list[str] = []
     depth = 0
     for line in code.splitlines():
-        stripped = _PROMPT.sub("", line.strip(), count=1)
+        written = _PROMPT.sub("", line.strip(), count=1)
+        stripped = written.removesuffix("\\").strip()
         if not stripped or (not begun and _COMMENT.match(stripped)):
             continue
-        begun.append(stripped.removesuffix("\\").rstrip())
+        begun.append(stripped)
         depth += sum(stripped.count(mark) for mark in "([")
         depth -= sum(stripped.count(mark) for mark in ")]")
-        is_open = depth > 0 or stripped.endswith(("\\", "|", "&&", ","))
+        is_open = depth > 0 or written.endswith(("\\", "|", "&&", ","))
         if not is_open or len(begun) == _LONGEST_STATEMENT:
             yield " ".join(begun)
             begun = []

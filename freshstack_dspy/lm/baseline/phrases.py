@@ -13,7 +13,7 @@ _NAME = re.compile(r"\b[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*\b(?:\(\))?")
 _MIXED_CASE = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]|\w[._:]\w|_\w|\(\)$")
 _NOT_A_NAME = re.compile(r"https?://\S+|\b(?:e\.g|i\.e|U\.S|a\.k\.a)\b")
 _FAULT = re.compile(
-    r"\b\w*(?:Error|Exception|Warning)\b[^\n]{0,200}|\b(?:error|fatal):[^\n]{1,200}"
+    r"\b\w*(?:Error|Exception|Warning)\b[^\n`]{0,200}|\b(?:error|fatal):[^\n`]{1,200}"
 )
 _LONGEST_PHRASE = 4
 _LONGEST_NAME = 60
@@ -67,7 +67,9 @@ def names(text: str, limit: int) -> list[str]:
 
 def faults(text: str, limit: int) -> list[str]:
     """The error messages that a text quotes, each once, in order."""
-    found = [" ".join(fault.split())[:_LONGEST_FAULT] for fault in _FAULT.findall(text)]
+    found = [
+        " ".join(fault.split())[:_LONGEST_FAULT].rstrip(" .?!") for fault in _FAULT.findall(text)
+    ]
     return list(dict.fromkeys(found))[:limit]
 
 

@@ -10,7 +10,7 @@ from freshstack_dspy.terms import terms
 KNOWN = 0.25
 """What a term is still worth that the reader already has, as one of the question."""
 
-REPEATS = 0.6
+REPEATS = 0.7
 """The share of its information that makes a statement a repetition of another."""
 
 WORTH_KEEPING = 0.33

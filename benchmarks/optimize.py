@@ -1,0 +1,81 @@
+"""`freshstack optimize` with the embedded baseline on the TREC RAG 2024 nugget assignments.
+
+A row of the data is a full answer with people's assignment of each nugget to it; the answer is
+the chunk, and any support counts. Read from ../shared/data; without it the figures are left out.
+Prints one JSON line for each figure: name, value, goal, holds.
+"""
+
+import json
+import tempfile
+from pathlib import Path
+
+from freshstack_dspy.calibration import OPTIMIZERS, SplitFigures, optimize
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.records import HumanLabel
+
+DATA = (
+    Path(__file__).resolve().parent.parent.parent
+    / "shared/data/trec-rag24-nugget-assignments/assignments.jsonl"
+)
+GRADES = {"support": 2, "partial_support": 1, "not_support": 0}
+
+
+def figure(name: str, value: object) -> None:
+    print(json.dumps({"name": name, "value": value, "goal": None, "holds": None}), flush=True)
+
+
+def assignments(path: Path) -> list[HumanLabel]:
+    """Read the assignments as labels that carry their texts."""
+    labels = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        labels += [
+            HumanLabel(
+                query_id=row["qid"],
+                nugget_id=f"{row['qid']}_{number}",
+                chunk_id=f"{row['run_id']}/{row['qid']}",
+                label=GRADES[nugget["assignment"]],
+                annotator="NIST",
+                question=row["query"],
+                nugget=nugget["text"],
+                chunk=row["answer_text"],
+            )
+            for number, nugget in enumerate(row["nuggets"])
+        ]
+    return labels
+
+
+def shown(split: SplitFigures) -> dict[str, object]:
+    kappa = split.figures.kappa
+    return {
+        "kappa": kappa.value,
+        "interval": [kappa.low, kappa.high],
+        "exact_match": split.figures.exact_match.value,
+        "pairs": split.figures.pairs,
+        "failed": split.failed,
+    }
+
+
+def main() -> None:
+    if not DATA.exists():
+        figure("optimize", f"left out: there is no {DATA.name} in ../shared/data")
+        return
+    labels = assignments(DATA)
+    figure("labels", len(labels))
+    for optimizer in OPTIMIZERS:
+        if optimizer == "mipro":
+            continue  # writes instructions, which the baseline cannot
+        with tempfile.TemporaryDirectory() as folder:
+            store = ReplyStore(Path(folder))
+            lm = connect(ModelConfig(), store=store)
+            report = optimize("support_judge", labels, lm, optimizer=optimizer).report
+            store.close()
+        figure(f"{optimizer}: queries to train and test", [report.train_queries, report.test_queries])
+        figure(f"{optimizer}: test before", shown(report.before))
+        figure(f"{optimizer}: test after", shown(report.after))
+
+
+if __name__ == "__main__":
+    main()

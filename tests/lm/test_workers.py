@@ -1,0 +1,122 @@
+"""The pool of threads."""
+
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+import dspy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.lm.workers import map_in_order
+
+place: ContextVar[str] = ContextVar("place", default="nowhere")
+
+
+@given(st.lists(st.integers(), max_size=20), st.integers(1, 8))
+def test_results_come_in_the_order_of_the_items(items: list[int], workers: int) -> None:
+    assert map_in_order(lambda item: item * 2, items, workers=workers) == [2 * n for n in items]
+
+
+def test_the_first_to_finish_does_not_come_first() -> None:
+    second_is_done = threading.Event()
+
+    def work(item: str) -> str:
+        if item == "first":
+            assert second_is_done.wait(10)
+        else:
+            second_is_done.set()
+        return item
+
+    assert map_in_order(work, ["first", "second"], workers=2) == ["first", "second"]
+
+
+def test_no_more_than_the_given_number_run_at_once() -> None:
+    lock = threading.Lock()
+    running, most = 0, 0
+    together = threading.Barrier(3)
+
+    def work(_: int) -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        together.wait(10)
+        with lock:
+            running -= 1
+
+    map_in_order(work, range(9), workers=3)
+
+    assert most == 3
+
+
+def test_threads_see_the_callers_context_and_keep_their_own() -> None:
+    place.set("here")
+    lm = object()
+
+    def work(number: int) -> tuple[str, object]:
+        seen = place.get()
+        place.set(str(number))
+        return seen, dspy.settings.lm
+
+    with dspy.context(lm=lm):
+        assert map_in_order(work, range(4), workers=2) == [("here", lm)] * 4
+    assert place.get() == "here"
+
+
+def test_the_first_error_ends_it_and_what_has_not_begun_does_not_begin() -> None:
+    begun = []
+
+    def work(number: int) -> None:
+        begun.append(number)
+        raise ValueError(str(number))
+
+    with pytest.raises(ValueError, match="0"):
+        map_in_order(work, range(100), workers=1)
+    assert len(begun) < 100
+
+
+def test_everything_that_is_done_is_counted() -> None:
+    counted = []
+
+    map_in_order(lambda n: n, range(5), workers=2, done=lambda: counted.append(1))
+
+    assert len(counted) == 5
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_is_not_swallowed(error: type[BaseException]) -> None:
+    def work(_: int) -> None:
+        raise error
+
+    with pytest.raises(error):
+        map_in_order(work, range(3), workers=2)
+
+
+def test_an_interruption_while_waiting_cancels_what_has_not_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Control-C reaches the waiting thread; work in hand is finished, the rest is left."""
+    begun: list[int] = []
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    def work(number: int) -> None:
+        begun.append(number)
+        threading.Event().wait(0.05)
+
+    monkeypatch.setattr("freshstack_dspy.lm.workers.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        map_in_order(work, range(100), workers=1)
+    assert len(begun) < 100
+
+
+def test_an_error_among_the_items_is_raised_after_no_work() -> None:
+    def items() -> Iterator[int]:
+        raise ValueError("no items")
+        yield 1
+
+    with pytest.raises(ValueError, match="no items"):
+        map_in_order(lambda n: n, items(), workers=2)

@@ -1,0 +1,137 @@
+"""A provider that answers each signature by a function of its inputs, and counts its requests.
+
+Its answers are simple enough to work out by hand:
+
+- the nuggets of an answer are its sentences;
+- the one sub-question of a question is the question's first line, and so is its closed-book answer;
+- a chunk supports a nugget if it holds the nugget's text.
+"""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from dspy.lm15 import Request, Response
+
+Inputs = dict[str, Any]
+FinishReason = Literal["stop", "length", "content_filter"]
+
+
+@dataclass(frozen=True)
+class Said:
+    """A reply that is not a plain answer."""
+
+    text: str
+    finish_reason: FinishReason = "stop"
+
+
+Script = Callable[[Inputs], Any]
+"""From the inputs of a question to its answer, or to a `Said`, or to an error to raise."""
+
+
+def nuggetize(inputs: Inputs) -> Any:
+    sentences = [part.strip(" .") for part in inputs["answer"].split(". ")]
+    return {"nuggets": [{"text": sentence} for sentence in sentences[: inputs["limit"]]]}
+
+
+def decompose(inputs: Inputs) -> Any:
+    return {"sub_questions": [inputs["question"].splitlines()[0]]}
+
+
+def answer_closed_book(inputs: Inputs) -> Any:
+    return {"answer": inputs["question"].splitlines()[0]}
+
+
+def judge(inputs: Inputs) -> Any:
+    return {
+        "verdicts": [
+            {
+                "chunk": chunk["number"],
+                "reason": "whether the words are there",
+                "supported": [
+                    nugget["number"]
+                    for nugget in inputs["nuggets"]
+                    if nugget["text"].lower() in chunk["text"].lower()
+                ],
+            }
+            for chunk in inputs["chunks"]
+        ]
+    }
+
+
+def synthesize(inputs: Inputs) -> Any:
+    first = inputs["passage"].strip().splitlines()[0]
+    return {"queries": [{"question": f"What about {first}?", "answer": first}]}
+
+
+def decontextualize(inputs: Inputs) -> Any:
+    return {"passages": [f"{inputs['title']}: {inputs['document'].strip()}"]}
+
+
+SCRIPTS: dict[str, Script] = {
+    "NuggetizeAnswer": nuggetize,
+    "DecomposeQuestion": decompose,
+    "AnswerClosedBook": answer_closed_book,
+    "JudgeSupport": judge,
+    "SynthesizeQueries": synthesize,
+    "DecontextualizePassages": decontextualize,
+}
+
+
+class ScriptedProvider:
+    """Answers by `SCRIPTS`, or by what it is given in their place."""
+
+    def __init__(self, **scripts: Script) -> None:
+        self._scripts = SCRIPTS | scripts
+        self._guard = threading.Lock()
+        self.calls: Counter[str] = Counter()
+        """How often it was asked, by signature."""
+        self.asked: list[Inputs] = []
+
+    def complete(self, request: "Request") -> "Response":
+        from dspy.lm15 import Message, Response, Usage
+
+        task = str((request.config.response_format or {}).get("name"))
+        inputs = inputs_of([message.text or "" for message in request.messages])
+        with self._guard:
+            self.calls[task] += 1
+            self.asked.append(inputs)
+        answer = self._scripts[task](inputs)
+        if isinstance(answer, Exception):
+            raise answer
+        said = answer if isinstance(answer, Said) else Said(json.dumps(answer))
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(said.text),
+            finish_reason=said.finish_reason,
+            usage=Usage(input_tokens=100, output_tokens=10),
+        )
+
+
+def inputs_of(messages: list[str]) -> Inputs:
+    """The inputs of a question: its last turn that is a JSON object with inputs, before re-asks."""
+    for text in reversed(messages):
+        try:
+            value = json.loads(text)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and not value.keys().isdisjoint(_INPUTS):
+            return value
+    raise AssertionError(f"no turn of {messages!r} holds inputs")
+
+
+_INPUTS = {"question", "passage", "document"}
+
+
+def when(marker: str, script: Script, otherwise: Script) -> Script:
+    """Answer a question by one script if its text holds a marker, by another if not."""
+
+    def answer(inputs: Inputs) -> Any:
+        return (script if marker in inputs["question"] else otherwise)(inputs)
+
+    return answer

@@ -1,0 +1,409 @@
+"""The configuration: what it takes, and one line for whatever is wrong in it."""
+
+import os
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel, SecretStr
+
+from freshstack_dspy.cli.example import EXAMPLE, write_example
+from freshstack_dspy.config import (
+    MODES,
+    BuildConfig,
+    Mode,
+    ModelConfig,
+    Retriever,
+    load_config,
+)
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.records import TECHNIQUES
+
+LEAST = """
+name = "small"
+out = "out"
+[queries]
+path = "questions.jsonl"
+[[corpus]]
+name = "docs"
+path = "docs"
+"""
+SECRET = "sk-very-secret-1234"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the inputs of `LEAST`."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "questions.jsonl").write_text("{}")
+    return tmp_path
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "build.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path: Path) -> str:
+    """What is said of a configuration after the name of its file, which comes first."""
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    said = str(caught.value)
+
+    assert said.startswith(f"{path}: ")
+    assert said.isprintable(), "one line"
+
+    return said.removeprefix(f"{path}: ")
+
+
+def test_the_least_configuration_has_the_papers_defaults(folder: Path) -> None:
+    config = load_config(written(folder, LEAST))
+
+    assert config.model.name == "extractive/baseline"
+    assert (config.pool.depth, config.pool.top_k, config.judge.batch) == (100, 20, 20)
+    assert config.pool.techniques == TECHNIQUES
+    assert config.filters.unsupported_nuggets == "drop"
+
+
+def test_paths_are_relative_to_the_file_wherever_one_stands(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(folder, LEAST)
+    elsewhere = folder / "docs"
+    monkeypatch.chdir(elsewhere)
+
+    config = load_config("../build.toml")
+
+    assert config.queries.path == folder / "questions.jsonl"
+    assert config.corpus[0].path == folder / "docs"
+    assert config.out == folder / "out"
+    assert config.index.path == folder / ".freshstack/index"
+    assert config.cache.path == folder / ".freshstack/cache"
+
+
+def test_lists_of_paths_absolute_paths_and_the_home_are_resolved(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    bundle, absolute, program = (folder / name for name in ("a.jsonl", "b.jsonl", "judge.json"))
+    for path in (bundle, absolute, program):
+        path.write_text("")
+    text = (
+        f'{LEAST}[cache]\nbundles = ["a.jsonl", "{absolute}"]\n'
+        '[programs]\nsupport_judge = "~/docs/../judge.json"\n'
+    )
+
+    config = load_config(written(folder, text))
+
+    assert config.cache.bundles == (bundle, absolute)
+    assert config.programs.support_judge == program
+
+
+FAULTS = {
+    "a word for a number": (
+        '[pool]\ndepth = "deep"',
+        "pool.depth is 'deep': input should be a valid integer",
+    ),
+    "text that only looks like a number": (
+        '[model]\ntemperature = "0.1"',
+        "model.temperature is '0.1': input should be a valid number",
+    ),
+    "true for a number": (
+        "[judge]\nbatch = true",
+        "judge.batch is True: input should be a valid integer",
+    ),
+    "a fraction for a whole number": (
+        "[judge]\nbatch = 2.5",
+        "judge.batch is 2.5: input should be a valid integer",
+    ),
+    "too small": (
+        "[chunking]\nmax_tokens = 31",
+        "chunking.max_tokens is 31: input should be greater than or equal to 32",
+    ),
+    "too large": (
+        "[model]\ntemperature = 2.5",
+        "model.temperature is 2.5: input should be less than or equal to 2",
+    ),
+    "without end": (
+        "[model]\ntimeout = inf",
+        "model.timeout is inf: input should be a finite number",
+    ),
+    "a word outside of its set": (
+        '[filters]\nunsupported_nuggets = "ignore"',
+        "filters.unsupported_nuggets is 'ignore': input should be 'drop' or 'keep'",
+    ),
+    "one of a list outside of its set": (
+        '[pool]\nretrievers = ["bm25", "bm52"]',
+        "pool.retrievers[1] is 'bm52': input should be 'bm25', 'lsa' or 'hybrid'",
+    ),
+    "a word for a list": (
+        '[pool]\nretrievers = "bm25"',
+        "pool.retrievers is 'bm25': input should be a valid array",
+    ),
+    "a list for a word": (
+        '[model]\nname = ["a", "b"]',
+        "model.name is an array of 2: input should be a valid string",
+    ),
+    "an empty list": (
+        "[pool]\ntechniques = []",
+        "pool: techniques takes at least one name, each once, not []",
+    ),
+    "a name twice": (
+        '[pool]\nretrievers = ["lsa", "lsa"]',
+        "pool: retrievers takes at least one name, each once, not ['lsa', 'lsa']",
+    ),
+    "numbers that do not go together": (
+        "[pool]\ndepth = 5\ntop_k = 6",
+        "pool: top_k (6) cannot be larger than depth (5)",
+    ),
+    "a list of tables for a table": (
+        f'[[model]]\napi_key = "{SECRET}"',
+        "model is an array of 1: input should be an object",
+    ),
+    "a misspelt key": (
+        "[pool]\ntopk = 3",
+        "unknown key pool.topk; allowed here: depth, retrievers, techniques, top_k",
+    ),
+    "an unknown section": (
+        "[judges]\nbatch = 3",
+        "unknown key judges; allowed here: cache, chunking, corpus, filters, index, judge, model, "
+        "name, nuggets, out, pool, programs, queries, recipe, sub_questions",
+    ),
+    "a key with a line break": (
+        '[judge]\n"a\\nb" = 3',
+        "unknown key judge.'a\\nb'; allowed here: batch",
+    ),
+    "an unknown key in one of several tables": (
+        '[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"',
+        "unknown key corpus[1].glob; allowed here: exclude, include, name, path, revision",
+    ),
+    "a missing key in one of several tables": (
+        '[[corpus]]\nname = "b"',
+        "corpus[1].path is missing",
+    ),
+    "a name that two corpora share": (
+        '[[corpus]]\nname = "docs"\npath = "docs"',
+        "the file: each [[corpus]] needs a name of its own, not ['docs', 'docs']",
+    ),
+    "an unknown home": (
+        '[cache]\npath = "~nobody-of-this-name/cache"',
+        "cache.path is '~nobody-of-this-name/cache': Could not determine home directory.",
+    ),
+    "a path with a NUL": (
+        '[cache]\npath = "a\\u0000b"',
+        "cache.path is 'a\\x00b': embedded null byte",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_one_line_with_file_key_found_and_allowed(folder: Path, fault: str) -> None:
+    added, said = FAULTS[fault]
+
+    assert refused(written(folder, LEAST + added)) == said
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('name = "small"', "name is missing"),
+        ('out = "out"', "out is missing"),
+        ('[queries]\npath = "questions.jsonl"', "queries is missing"),
+        ('[[corpus]]\nname = "docs"\npath = "docs"', "corpus is missing"),
+    ],
+)
+def test_a_missing_part_is_named(folder: Path, line: str, said: str) -> None:
+    assert line in LEAST
+    assert refused(written(folder, LEAST.replace(line, ""))) == said
+
+
+def test_an_empty_list_of_corpora_is_one_fault(folder: Path) -> None:
+    text = 'name = "a"\nout = "b"\ncorpus = []\n[queries]\npath = "questions.jsonl"'
+
+    assert refused(written(folder, text)) == "corpus is an array of 0: at least 1 is needed"
+
+
+def test_a_fault_inside_the_only_corpus_is_one_fault(folder: Path) -> None:
+    """Pydantic adds that the list of valid corpora is then too short."""
+    text = LEAST.replace('name = "docs"', 'name = "my docs"')
+
+    said = refused(written(folder, text))
+
+    assert said == "corpus[0].name is 'my docs': string should match pattern '^[^/\\s]+$'"
+
+
+def test_a_corpus_that_is_no_table_is_one_fault(folder: Path) -> None:
+    text = 'name = "a"\nout = "b"\ncorpus = ["docs"]\n[queries]\npath = "questions.jsonl"'
+
+    assert refused(written(folder, text)) == "corpus[0] is 'docs': input should be an object"
+
+
+def test_every_fault_is_said_at_once(folder: Path) -> None:
+    text = LEAST.replace('"small"', '""') + "[judge]\nbatch = 0\nsize = 1\n[pool]\ndepth = 0"
+
+    said = refused(written(folder, text))
+
+    for fault in ("name is ''", "judge.batch is 0", "unknown key judge.size", "pool.depth is 0"):
+        assert fault in said
+
+
+def test_every_missing_input_is_named(folder: Path) -> None:
+    text = (
+        LEAST.replace('"questions.jsonl"', '"lost.jsonl"').replace('path = "docs"', 'path = "gone"')
+        + '[cache]\nbundles = ["replies.jsonl"]\n[programs]\nnuggetizer = "n.json"'
+    )
+
+    assert refused(written(folder, text)) == "; ".join(
+        f"{key} names {folder / name}, and there is no such file or folder"
+        for key, name in [
+            ("queries.path", "lost.jsonl"),
+            ("corpus 'docs': path", "gone"),
+            ("cache.bundles", "replies.jsonl"),
+            ("programs.nuggetizer", "n.json"),
+        ]
+    )
+
+
+def test_a_name_too_long_for_a_file_is_a_fault(folder: Path) -> None:
+    said = refused(written(folder, LEAST.replace("questions.jsonl", "q" * 300)))
+
+    assert said.endswith("File name too long")
+
+
+def test_a_missing_file_says_how_to_get_an_example(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+
+    assert refused(path) == (
+        f"no such file; write a commented example with: freshstack init {path}"
+    )
+
+
+def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
+    assert refused(tmp_path).startswith("cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    "data", [b"name = ", b'name = "a"\nname = "b"', b"x = " + b"[" * 100_000, b"\x00"]
+)
+def test_what_is_no_toml_is_one_line(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "build.toml"
+    path.write_bytes(data)
+
+    assert refused(path).startswith("not valid TOML: ")
+
+
+def test_what_is_no_utf8_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "build.toml"
+    path.write_bytes(b'name = "\xff"')
+
+    assert refused(path).startswith("cannot be read: 'utf-8' codec")
+
+
+def test_a_byte_order_mark_is_passed_over(folder: Path) -> None:
+    assert load_config(written(folder, "\ufeff" + LEAST)).name == "small"
+
+
+def test_dates_may_be_dates_of_toml(folder: Path) -> None:
+    text = LEAST.replace(
+        "[[corpus]]", "since = 2023-01-31\nuntil = 2024-01-31T10:00:00Z\n[[corpus]]"
+    )
+
+    queries = load_config(written(folder, text)).queries
+
+    assert (queries.since, queries.until) == ("2023-01-31", "2024-01-31T10:00:00+00:00")
+
+
+def test_a_secret_is_in_no_error_and_no_text_of_the_configuration(folder: Path) -> None:
+    with_key = f'{LEAST}[model]\napi_key = "{SECRET}"\n'
+
+    config = load_config(written(folder, with_key))
+
+    assert config.model.api_key == SecretStr(SECRET)
+    for text in (repr(config), str(config), config.model_dump_json(), repr(config.model)):
+        assert SECRET not in text
+    assert SECRET not in refused(written(folder, f"{with_key}temperature = 9\napikey = '{SECRET}'"))
+    said = refused(written(folder, f"{LEAST}[model]\napi_key = 12345678"))
+    assert said == "model.api_key is a value that is not shown: input should be a valid string"
+    assert SECRET not in refused(written(folder, f"{LEAST}[model]\napi_key = ['{SECRET}']"))
+    assert SECRET not in refused(written(folder, f"{LEAST}[model.api_key]\nvalue = '{SECRET}'"))
+
+
+def test_the_example_loads_once_its_inputs_are_there(tmp_path: Path) -> None:
+    path = tmp_path / "build.toml"
+    write_example(path)
+    (tmp_path / "Posts.xml").write_text("")
+    (tmp_path / "src/my-library").mkdir(parents=True)
+
+    config = load_config(path)
+
+    assert config.name == "my-domain"
+    assert config.queries.source == "stackexchange"
+
+
+def test_the_examples_commented_lines_are_valid_too(tmp_path: Path) -> None:
+    """What stands behind a `#` is there to be uncommented."""
+    text = re.sub(r"^# (?=[\w]+ = |\[)", "", EXAMPLE, flags=re.MULTILINE)
+    for name in ("Posts.xml", "judge.json", "replies.jsonl"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "src/my-library").mkdir(parents=True)
+
+    config = load_config(written(tmp_path, text))
+
+    assert "\n# " not in text[text.index("[queries]") :]
+    assert config.programs.support_judge == tmp_path / "judge.json"
+    assert config.cache.bundles == (tmp_path / "replies.jsonl",)
+    assert config.queries.since == "2023-01-01"
+    assert config.pool == BuildConfig.model_fields["pool"].default
+
+
+def test_the_examples_plain_values_are_the_defaults(tmp_path: Path) -> None:
+    write_example(tmp_path / "build.toml")
+    (tmp_path / "Posts.xml").write_text("")
+    (tmp_path / "src/my-library").mkdir(parents=True)
+
+    config = load_config(tmp_path / "build.toml")
+
+    for section in ("chunking", "model", "pool", "judge", "filters"):
+        assert getattr(config, section) == BuildConfig.model_fields[section].default, section
+
+
+def test_configurations_do_not_change() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        ModelConfig().name = "openai/other"  # type: ignore[misc]
+
+
+def test_the_closed_sets_are_those_of_the_program() -> None:
+    assert get_args(Mode) == MODES
+    assert get_args(Retriever) == HybridIndex.retrievers
+
+
+def test_every_section_refuses_unknown_keys_and_is_frozen() -> None:
+    def sections(model: type[BaseModel]) -> list[type[BaseModel]]:
+        found = [model]
+        for field in model.model_fields.values():
+            types: list[Any] = [field.annotation, *getattr(field.annotation, "__args__", ())]
+            for each in types:
+                if isinstance(each, type) and issubclass(each, BaseModel):
+                    found += sections(each)
+        return found
+
+    found = sections(BuildConfig)
+
+    assert ModelConfig in found
+    for section in found:
+        assert section.model_config.get("extra") == "forbid", section
+        assert section.model_config.get("frozen"), section
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read everything")
+def test_an_input_behind_a_closed_door_is_a_fault(folder: Path) -> None:
+    (folder / "closed").mkdir()
+    (folder / "closed/questions.jsonl").write_text("{}")
+    (folder / "closed").chmod(0)
+
+    said = refused(written(folder, LEAST.replace("questions.jsonl", "closed/questions.jsonl")))
+
+    assert said.endswith("Permission denied")

@@ -1,0 +1,67 @@
+"""The tree of errors, as it is drawn in `errors.py`."""
+
+import inspect
+import re
+
+import pytest
+
+from freshstack_dspy import errors
+from freshstack_dspy.errors import (
+    DamagedReplyError,
+    FailureStatus,
+    FreshstackError,
+    ReplyError,
+    TransientModelError,
+)
+
+CLASSES = {
+    name: value
+    for name, value in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(value, BaseException)
+}
+
+
+def drawn() -> dict[str, str]:
+    """The parent of each error in the drawing, by the error's name."""
+    parents: dict[str, str] = {}
+    open_branches: list[tuple[int, str]] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"^(?P<branch>[ │├└─]*)(?P<name>[A-Z]\w+Error)\s", line)
+        if found is None:
+            continue
+        depth = len(found["branch"])
+        while open_branches and open_branches[-1][0] >= depth:
+            open_branches.pop()
+        if open_branches:
+            parents[found["name"]] = open_branches[-1][1]
+        open_branches.append((depth, found["name"]))
+    return parents
+
+
+def test_the_drawn_tree_is_the_real_tree() -> None:
+    real = {name: error.__base__.__name__ for name, error in CLASSES.items() if error.__base__}
+
+    assert real.pop("FreshstackError") == "Exception"
+    assert drawn() == real
+
+
+def test_every_error_of_ours_says_what_it_is() -> None:
+    for name, error in CLASSES.items():
+        assert error.__module__ == "freshstack_dspy.errors", name
+        assert inspect.getdoc(error), name
+
+
+@pytest.mark.parametrize("status", ["unparsed", "refused", "truncated", "failed"])
+def test_a_reply_error_says_why_and_which_reply(status: FailureStatus) -> None:
+    error = ReplyError("no", status=status, call_id="k1")
+
+    assert (str(error), error.status, error.call_id) == ("no", status, "k1")
+
+
+def test_a_transient_error_may_say_when_to_ask_again() -> None:
+    assert TransientModelError("busy").retry_after is None
+
+
+def test_one_except_catches_them_all() -> None:
+    with pytest.raises(FreshstackError):
+        raise DamagedReplyError("no")
