@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
 
-.PHONY: demo test test-all lint types docs bench check
+.PHONY: demo test lint types docs bench
 
 demo: $(SETUP)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -11,10 +11,7 @@ demo: $(SETUP)  ## build the sample collection from recorded replies, offline, a
 	$(BIN)/freshstack retrieve collections/quickstart --retriever hybrid --out collections/hybrid.run
 	$(BIN)/freshstack evaluate collections/quickstart collections/bm25.run collections/hybrid.run
 
-test: $(SETUP)  ## every test but the slow ones, with the blocks of README and docs
-	$(BIN)/python -m pytest -n 2
-
-test-all: $(SETUP)  ## the slow tests too
+test: $(SETUP)  ## every test, with the blocks of README and docs; `pytest` alone leaves the slow ones out
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
 
 lint: $(SETUP)  ## style and layers

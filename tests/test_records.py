@@ -1,6 +1,7 @@
 """The records: what they refuse, and the one order of rankings."""
 
 import inspect
+import itertools
 import json
 from typing import get_args
 
@@ -158,6 +159,6 @@ def test_a_ranking_is_one_order_however_the_scores_stand(
     assert ranked(dict(shuffled)) == whole
     assert ranked(scores, depth) == whole[:depth]
     assert sorted(entry.chunk_id for entry in whole) == sorted(scores)
-    for one, other in zip(whole, whole[1:], strict=False):
+    for one, other in itertools.pairwise(whole):
         assert (one.score, other.chunk_id) > (other.score, one.chunk_id)
     assert all(entry == ScoredChunk(entry.chunk_id, scores[entry.chunk_id]) for entry in whole)

@@ -1,28 +1,14 @@
 """The outline of source code: where its definitions and statements begin, from tree-sitter."""
 
-import functools
-import importlib
 import itertools
 from collections.abc import Iterator
 
-from tree_sitter import Language as Grammar
-from tree_sitter import Node, Parser
+from tree_sitter import Node
 
 from freshstack_dspy.chunking.boundaries import Boundary, Fits
 from freshstack_dspy.chunking.kinds import Language
+from freshstack_dspy.chunking.syntax import syntax_tree
 
-_GRAMMARS: dict[Language, tuple[str, str]] = {
-    "python": ("tree_sitter_python", "language"),
-    "javascript": ("tree_sitter_javascript", "language"),
-    "typescript": ("tree_sitter_typescript", "language_typescript"),
-    "tsx": ("tree_sitter_typescript", "language_tsx"),
-    "go": ("tree_sitter_go", "language"),
-    "rust": ("tree_sitter_rust", "language"),
-    "java": ("tree_sitter_java", "language"),
-    "c": ("tree_sitter_c", "language"),
-    "cpp": ("tree_sitter_cpp", "language"),
-}
-"""The module that carries each grammar, and its function."""
 _BELONGS_TO_NEXT = frozenset(
     ["comment", "line_comment", "block_comment", "decorator", "attribute_item"]
 )
@@ -41,14 +27,15 @@ def code_outline(data: bytes, language: Language, fits: Fits) -> Iterator[Bounda
 
     Comments, decorators and attributes above a definition belong to it, and a
     definition's head to the first line of its body. Only nodes that do not fit are entered.
-    Broken code has an outline as well: the grammars recover from errors.
+    Broken code has an outline as well, as long as it can be parsed at a sane cost.
 
     Args:
         data: UTF-8.
         language: Which grammar reads it.
         fits: Whether a range of bytes needs no cut.
     """
-    pending = [(_parser(language).parse(data).root_node, 0)]
+    tree = syntax_tree(data, language)
+    pending = [(tree.root_node, 0)] if tree else []
     while pending:
         node, depth = pending.pop()
         children = node.named_children
@@ -58,12 +45,6 @@ def code_outline(data: bytes, language: Language, fits: Fits) -> Iterator[Bounda
             line = _line_start(data, child)
             if line is not None and not _belongs_together(data, before, child):
                 yield Boundary(line, depth)
-
-
-@functools.cache
-def _parser(language: Language) -> Parser:
-    module, function = _GRAMMARS[language]
-    return Parser(Grammar(getattr(importlib.import_module(module), function)()))
 
 
 def _belongs_together(data: bytes, before: Node, node: Node) -> bool:

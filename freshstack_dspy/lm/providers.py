@@ -5,6 +5,7 @@ knows; LiteLLM all others. Each makes exactly one attempt: retries are the door'
 """
 
 import json
+import os
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.redaction import presentable
-from freshstack_dspy.lm.request import base_from_environment, has_key_in_environment
+from freshstack_dspy.lm.request import base_from_environment
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -137,7 +138,7 @@ def _native(model: ModelConfig) -> Any | None:
     if base and (provider.startswith("azure") or "@" in urlsplit(base).netloc):
         return None  # an address with further parts or a password, which LiteLLM knows to use
     keys = {provider: model.api_key.get_secret_value()} if model.api_key else {}
-    if base and not keys and not has_key_in_environment(model.name):
+    if base and not keys and not _has_key_in_environment(model.name):
         keys = {provider: "none"}  # a local server takes any key, and the client insists on one
     return LM15Engine(
         RouterConfig(
@@ -152,6 +153,10 @@ def _native(model: ModelConfig) -> Any | None:
             max_connections=model.concurrency + _SPARE_CONNECTIONS,
         )
     )
+
+
+def _has_key_in_environment(name: str) -> bool:
+    return bool(os.environ.get(f"{name.partition('/')[0].upper()}_API_KEY"))
 
 
 def _litellm(model: ModelConfig) -> Any:

@@ -168,11 +168,6 @@ def base_from_environment(model: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
-def has_key_in_environment(model: str) -> bool:
-    """Whether the environment holds the usual key of a model's provider."""
-    return bool(os.environ.get(f"{model.partition('/')[0].upper()}_API_KEY"))
-
-
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: keys sorted, no spaces, no escapes for non-ASCII."""
     return json.dumps(

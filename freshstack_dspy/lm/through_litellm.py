@@ -2,16 +2,18 @@
 
 import math
 import os
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from dspy.clients.engines import LiteLLMEngine
 from dspy.lm15 import LM15Error, Message, RefusalPart, Request, Response
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
-from freshstack_dspy.lm.request import base_from_environment, has_key_in_environment
+from freshstack_dspy.lm.request import base_from_environment
 
 
 def litellm_engine(model: ModelConfig) -> LiteLLMEngine:
@@ -20,14 +22,7 @@ def litellm_engine(model: ModelConfig) -> LiteLLMEngine:
     Raises:
         FatalModelError: LiteLLM does not know the provider either, or is not installed.
     """
-    # It fetches its price table when it is imported, and prints advice, unless told not to.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("LITELLM_LOG", "ERROR")
-    try:
-        import litellm
-    except ImportError as error:
-        raise FatalModelError(f"{model.name} cannot be asked: {error}") from error
-    litellm.suppress_debug_info = True
+    litellm = _imported(model)
     try:
         litellm.get_llm_provider(model.name)
     except litellm.BadRequestError:
@@ -41,9 +36,25 @@ def litellm_engine(model: ModelConfig) -> LiteLLMEngine:
         options["api_key"] = model.api_key.get_secret_value()
     if base := model.api_base or base_from_environment(model.name):
         options["api_base"] = base
-        if not has_key_in_environment(model.name):
-            options.setdefault("api_key", "none")
+        if "@" in urlsplit(base).netloc:
+            options.setdefault("api_key", "none")  # the password serves, and a client insists
     return _Engine(**options)
+
+
+def _imported(model: ModelConfig) -> Any:
+    # It fetches its price table when it is imported, and prints advice, unless told not to.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_LOG", "ERROR")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import litellm
+
+            litellm.ModelResponse()  # Pydantic warns of its types when the first is made
+    except ImportError as error:
+        raise FatalModelError(f"{model.name} cannot be asked: {error}") from error
+    litellm.suppress_debug_info = True
+    return litellm
 
 
 class _Engine(LiteLLMEngine):

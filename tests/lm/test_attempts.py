@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -255,15 +257,11 @@ def test_a_reply_cut_inside_an_escape_is_kept_readable(
     assert [(reply.text, reply.status) for reply in store.replies()] == [("cut �", "truncated")]
 
 
-@pytest.mark.parametrize("name", sorted(name for name in os.environ if name.endswith("_API_KEY")))
-def test_no_key_of_the_machine_is_seen_by_a_test(name: str) -> None:
-    assert name not in os.environ
+def test_no_key_of_the_machine_is_seen_by_a_test() -> None:
+    assert [name for name in os.environ if name.endswith("_API_KEY")] == []
 
 
 def test_litellm_is_not_imported_unless_it_is_needed() -> None:
-    import subprocess
-    import sys
-
     code = (
         "import sys, freshstack_dspy.lm.connect, freshstack_dspy.programs\n"
         "print(sorted({'litellm', 'instructor', 'openai'} & set(sys.modules)))"

@@ -1,8 +1,10 @@
 """Typed questions: what is accepted, what is sent back, and what is no answer."""
 
 import asyncio
+import gc
 import json
 import logging
+import warnings
 from typing import Any, Literal
 
 import dspy
@@ -19,6 +21,7 @@ from freshstack_dspy.errors import FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.connect import connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedAdapter, TypedPredict, instructions
+from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import BERN, City, ListCities, ask_cities
 from .chat_server import ChatServer, Scripted
@@ -489,3 +492,40 @@ def test_the_typed_adapter_can_be_configured_for_any_program(
     server.says(BERN)
     with dspy.context(lm=door_to(), adapter=TypedAdapter()):
         assert dspy.Predict(ListCities)(country="Switzerland").cities[0].name == "Bern"
+
+
+def test_sixteen_threads_get_their_own_answers_and_re_asks(
+    server: ChatServer, door_to: Connect
+) -> None:
+    """instructor and DSPy keep state of their own; none of it may leak between threads."""
+
+    def script(body: dict[str, Any]) -> Scripted:
+        country = json.loads(body["messages"][1]["content"])["country"]
+        if len(body["messages"]) == 2 and int(country) % 2:
+            return Scripted(f"prose about {country}")
+        return Scripted(json.dumps({"cities": [{"name": f"City {country}", "people": 1}]}))
+
+    server.script = script
+    lm = door_to(reasks=1)
+    names = [f"City {number}" for number in range(200)]
+
+    def ask(number: int) -> str:
+        name: str = ask_cities(lm, str(number)).cities[0].name
+        return name
+
+    assert map_in_order(ask, range(200), workers=16) == names
+    assert len(server.requests) == 300
+    assert map_in_order(ask, range(200), workers=16) == names
+    assert len(server.requests) == 300
+    account = lm.ledger.steps()["other"]
+    assert (account.calls, account.cached, account.reasked) == (300, 300, 200)
+
+
+def test_a_forgotten_door_leaves_no_connection_open(server: ChatServer, store: ReplyStore) -> None:
+    server.says(BERN)
+    lm = connect(ModelConfig(name="openai/scripted", api_base=server.api_base), store=store)
+    ask_cities(lm)
+    del lm
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gc.collect()

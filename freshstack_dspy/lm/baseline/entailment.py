@@ -12,9 +12,10 @@ row: the weight of the nugget's terms in them over the weight of all its terms. 
 
 where the share is counted in the chunk and smoothed by `rarity.expected_share`: a word that is
 everywhere in the chunk or in the question says nothing of one fact, nor does one that most
-nuggets of the call have. A number weighs double. `size` is the nugget's weight before the last
-two factors; so a nugget of a single word needs a better match than a sentence. A nugget that denies
-something loses DENIAL of its score where the unit nearest to it denies nothing.
+nuggets of the call have. A number weighs double, and the terms of a name of code that
+gives n of them 1 / √n each. `size` is the nugget's weight before the last two factors; so a nugget
+of a single word needs a better match than a sentence. A nugget that denies something loses DENIAL
+of its score where the unit nearest to it denies nothing.
 """
 
 import re
@@ -40,8 +41,10 @@ DENIAL = 0.2
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
 
 _TINY = float(np.finfo(np.float64).tiny)
+_WORD = re.compile(r"\w+(?:\.\w+)*")
 _BREAK = re.compile(r"(?<=[.!?;])\s+|\n+")
 _DENIES = re.compile(
     r"\b(?:no|not|never|none|neither|nor|without|cannot)\b|n['’]t\b", re.IGNORECASE
@@ -83,32 +86,33 @@ class _Facts:
     """The nuggets of one call as a matrix over their terms, made once for all chunks."""
 
     def __init__(self, question: str, nuggets: Sequence[str]) -> None:
-        rows = [set(terms(nugget)) for nugget in nuggets]
+        rows = [_parts(nugget) for nugget in nuggets]
         self.vocabulary = sorted(set().union(*rows))
         self.column = {term: place for place, term in enumerate(self.vocabulary)}
         self.holds = np.array(
-            [[term in row for term in self.vocabulary] for row in rows], dtype=np.float64
+            [[row.get(term, 0.0) for term in self.vocabulary] for row in rows], dtype=np.float64
         ).reshape(len(rows), len(self.vocabulary))
         self.denies = np.array([bool(_DENIES.search(nugget)) for nugget in nuggets], dtype=np.bool_)
         self.share = np.array([expected_share(term) for term in self.vocabulary], dtype=np.float64)
         self.emphasis = np.array([NUMBER if t.isdigit() else 1.0 for t in self.vocabulary])
         asked = set(terms(question))
         self.discount = np.array([ASKED if term in asked else 1.0 for term in self.vocabulary])
-        self.discount /= np.sqrt(np.maximum(1.0, self.holds.sum(axis=0)))
+        self.discount /= np.sqrt(np.maximum(1, (self.holds > 0).sum(axis=0)))
 
     def found_in(self, chunk: str) -> Support:
         units = _units(chunk)
         present = self._present(units)
-        share = (present.sum(axis=0) + PRIOR_UNITS * self.share) / (len(units) + PRIOR_UNITS)
+        counts = _counts(present)
+        share = (counts[-1] + PRIOR_UNITS * self.share) / (len(units) + PRIOR_UNITS)
         weight = self.emphasis * information(share)
         size = self.holds @ weight
         parts = self.holds * (weight * self.discount)
         whole = np.maximum(parts.sum(axis=1), _TINY)
-        near = (parts @ _windows(present, NEAR_UNITS).T).max(axis=1)
-        wide = (parts @ _windows(present, WIDE_UNITS).T).max(axis=1)
-        scores = (near + wide) / 2 / whole * size / (size + DOUBT)
-        scores *= self._agreement(units, parts @ present.T)
-        return Support(tuple(map(float, scores)), self._matched(parts * present.any(axis=0)))
+        covered = _best(parts, counts, NEAR_UNITS) + _best(parts, counts, WIDE_UNITS)
+        scores = covered / 2 / whole * size / (size + DOUBT)
+        if self.denies.any():
+            scores *= self._agreement(units, parts @ present.T)
+        return Support(tuple(scores.tolist()), self._matched(parts * (counts[-1] > 0)))
 
     def _present(self, units: list[_Unit]) -> Bools:
         """Which terms each unit holds, as a matrix of units by terms."""
@@ -122,8 +126,6 @@ class _Facts:
 
     def _agreement(self, units: list[_Unit], coverage: Floats) -> Floats:
         """What is left of each nugget's score once denials are compared."""
-        if not self.denies.any():
-            return np.ones(len(self.denies))
         unit_denies = np.array([bool(_DENIES.search(unit.text)) for unit in units])
         return np.where(self.denies & ~unit_denies[coverage.argmax(axis=1)], 1 - DENIAL, 1.0)
 
@@ -133,6 +135,16 @@ class _Facts:
             tuple(self.vocabulary[place] for place in places if row[place] > 0)
             for row, places in zip(weights, order, strict=True)
         )
+
+
+def _parts(nugget: str) -> dict[str, float]:
+    """The terms of a nugget; those of a name that gives n terms count 1 / √n each."""
+    parts: dict[str, float] = {}
+    for word in _WORD.findall(nugget):
+        found = terms(word)
+        for term in found:
+            parts[term] = max(parts.get(term, 0.0), len(found) ** -0.5)
+    return parts
 
 
 def _units(text: str) -> list[_Unit]:
@@ -151,10 +163,16 @@ def _units(text: str) -> list[_Unit]:
     return units
 
 
-def _windows(present: Bools, length: int) -> Bools:
-    """Which terms each run of `length` units holds: a row for each run, at least one."""
-    length = min(length, len(present))
-    before = np.zeros((1, present.shape[1]), dtype=np.int64)
-    counts = np.vstack([before, np.cumsum(present, axis=0)])
-    held: Bools = counts[length:] > counts[:-length]
-    return held
+def _counts(present: Bools) -> Counts:
+    """In how many of the first k units each term is, for k from 0: units + 1 by terms."""
+    counts = np.zeros((len(present) + 1, present.shape[1]), dtype=np.int64)
+    np.cumsum(present, axis=0, out=counts[1:])
+    return counts
+
+
+def _best(parts: Floats, counts: Counts, length: int) -> Floats:
+    """What the best run of `length` units holds of each nugget, by weight."""
+    length = min(length, len(counts) - 1)
+    held = counts[length:] > counts[:-length]
+    best: Floats = (parts @ held.T).max(axis=1)
+    return best

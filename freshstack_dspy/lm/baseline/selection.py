@@ -51,7 +51,7 @@ def most_telling(
     Returns:
         Places in `texts`, ascending; at least one if there is a text.
     """
-    known = frozenset(known)
+    known, favoured = frozenset(known), frozenset(favoured)
     candidates = [
         _candidate(place, text, known, 1.5 if place in favoured else 1.0)
         for place, text in enumerate(texts)

@@ -44,10 +44,10 @@ def test_a_wrong_number_lowers_the_score() -> None:
     assert score(nugget, "The House passed the act by 66 votes") < score(nugget, nugget)
 
 
-def test_a_number_counts_twice_as_much_as_a_rare_word() -> None:
+def test_a_number_counts_more_than_a_rare_word() -> None:
     nugget = "4096 megabytes"
 
-    assert score(nugget, "4096") == pytest.approx(2 * score(nugget, "megabytes"))
+    assert score(nugget, "4096") > score(nugget, "megabytes")
 
 
 def test_the_parts_of_an_identifier_are_found_but_less_than_itself() -> None:

@@ -1,0 +1,155 @@
+"""Deferred builds: requests written down, answered by hand, imported; two rounds to the end."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.errors import DeferredError
+from freshstack_dspy.lm.deferred import ImportReport, import_replies
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.recipes.build import build
+
+from .domain import domain
+from .scripted import SCRIPTS, ScriptedProvider, inputs_of
+
+Line = dict[str, Any]
+
+
+def defer(config: BuildConfig, file: Path) -> list[Line]:
+    """Let a build write down what it misses, and read that."""
+    with pytest.raises(DeferredError) as caught:
+        build(config, mode="defer", requests_file=file)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+
+    assert str(caught.value).startswith(f"{len(lines)} requests were written to {file}; ")
+    assert "freshstack requests import" in str(caught.value)
+
+    return lines
+
+
+def task(request: Line) -> str:
+    return str(request["body"]["response_format"]["json_schema"]["name"])
+
+
+def by_hand(request: Line) -> Line:
+    """What a person types."""
+    inputs = inputs_of([message["content"] for message in request["body"]["messages"]])
+    answer = SCRIPTS[task(request)](inputs)
+    return {"custom_id": request["custom_id"], "content": json.dumps(answer)}
+
+
+def by_batch(request: Line) -> Line:
+    """What a provider's batch API gives back."""
+    message = {"role": "assistant", "content": by_hand(request)["content"]}
+    body = {
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 100, "completion_tokens": 10},
+    }
+    return {"custom_id": request["custom_id"], "response": {"status_code": 200, "body": body}}
+
+
+def hand_in(config: BuildConfig, replies: list[Line], folder: Path) -> ImportReport:
+    file = folder / "replies.jsonl"
+    file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    store = ReplyStore(config.cache.path)
+    try:
+        return import_replies(store, file)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("answer", [by_hand, by_batch])
+def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) -> None:
+    live = build(domain(tmp_path / "live"), provider=ScriptedProvider())
+    config = domain(tmp_path / "deferred")
+    file = tmp_path / "requests.jsonl"
+
+    first = defer(config, file)
+    one = hand_in(config, [answer(request) for request in first], tmp_path)
+    second = defer(config, file)
+    other = hand_in(config, [answer(request) for request in second], tmp_path)
+    collection = build(config, mode="defer")
+
+    assert sorted(map(task, first)) == sorted(
+        ["NuggetizeAnswer", "DecomposeQuestion", "AnswerClosedBook"] * 3
+    )
+    assert set(map(task, second)) == {"JudgeSupport"}
+    assert (one.imported, one.waiting) == (9, 0)
+    assert (other.imported, other.waiting) == (len(second), 0)
+    assert collection.manifest.content_hash == live.manifest.content_hash
+    assert sum(account.calls for account in collection.manifest.ledger.values()) == 0
+
+
+def test_what_is_still_missing_is_written_down_again_and_nothing_else(tmp_path: Path) -> None:
+    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
+    first = defer(config, file)
+
+    hand_in(config, [by_hand(request) for request in first[:4]], tmp_path)
+    again = defer(config, file)
+
+    assert again == first[4:]
+
+
+def test_the_two_ways_to_answer_can_be_mixed_with_live_calls(tmp_path: Path) -> None:
+    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
+    first = defer(config, file)
+    hand_in(config, [by_hand(request) for request in first], tmp_path)
+    provider = ScriptedProvider()
+
+    build(config, provider=provider)
+
+    assert provider.calls.keys() == {"JudgeSupport"}
+
+
+def test_nothing_is_asked_and_no_collection_made_while_requests_wait(tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+    config = domain(tmp_path)
+
+    with pytest.raises(DeferredError):
+        build(config, mode="defer", provider=provider)
+
+    assert provider.calls.total() == 0
+    assert not config.out.exists()
+    assert (tmp_path / "requests" / "small.jsonl").exists(), "beside the store by default"
+
+
+def test_an_invalid_reply_takes_a_round_of_its_own(tmp_path: Path) -> None:
+    """The re-ask is a request like any other: written down, answered, imported."""
+    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
+    first = defer(config, file)
+    replies = [by_hand(request) for request in first]
+    place = next(n for n, request in enumerate(first) if task(request) == "NuggetizeAnswer")
+    replies[place]["content"] = "Let me think."
+    hand_in(config, replies, tmp_path)
+
+    (reask,) = defer(config, file)
+    hand_in(config, [by_hand(reask)], tmp_path)
+    support = defer(config, file)
+
+    assert [message["role"] for message in reask["body"]["messages"]] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
+    assert set(map(task, support)) == {"JudgeSupport"}
+
+
+def test_a_refusal_that_was_imported_is_a_failure(tmp_path: Path) -> None:
+    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
+    first = defer(config, file)
+    replies = [by_batch(request) for request in first]
+    place = next(n for n, request in enumerate(first) if task(request) == "NuggetizeAnswer")
+    choice = replies[place]["response"]["body"]["choices"][0]
+    choice["message"] = {"role": "assistant", "content": None, "refusal": "I will not."}
+    hand_in(config, replies, tmp_path)
+    hand_in(config, [by_batch(request) for request in defer(config, file)], tmp_path)
+
+    collection = build(config, mode="defer")
+
+    assert [(failure.step, failure.status) for failure in collection.failures] == [
+        ("nuggets", "refused")
+    ]

@@ -1,0 +1,114 @@
+"""The slices, by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.config import FilterConfig
+from freshstack_dspy.recipes.slices import evaluated_slices, slice_queries
+from freshstack_dspy.records import Judgment, Nugget, Query, SliceName
+
+# What the judgments of each nugget say: 1, 0, or ! for one that failed.
+BY_HAND: dict[str, tuple[SliceName, int, int]] = {
+    "": ("undetermined", 0, 0),
+    "1": ("answerable", 1, 0),
+    "0": ("unanswerable", 0, 0),
+    "!": ("undetermined", 0, 1),
+    "01": ("answerable", 1, 0),
+    "!1": ("answerable", 1, 0),
+    "1!": ("answerable", 1, 0),
+    "!0": ("undetermined", 0, 1),
+    "00": ("unanswerable", 0, 0),
+    "1 1": ("answerable", 2, 0),
+    "1 0": ("partly_supported", 1, 0),
+    "0 0": ("unanswerable", 0, 0),
+    "1 !": ("undetermined", 1, 1),
+    "0 !": ("undetermined", 0, 1),
+    "! !": ("undetermined", 0, 2),
+    "1 0 !": ("partly_supported", 1, 1),
+    "0! 10": ("undetermined", 1, 1),
+    "01! 10": ("answerable", 2, 0),
+}
+
+
+def query(query_id: str) -> Query:
+    return Query(query_id=query_id, title="How?", body="", answer="So.")
+
+
+def nuggets(query_id: str, said: str) -> list[Nugget]:
+    return [
+        Nugget(nugget_id=f"{query_id}_{number}", query_id=query_id, text="a", call_id="k")
+        for number, _ in enumerate(said.split())
+    ]
+
+
+def judgments(query_id: str, said: str) -> list[Judgment]:
+    return [
+        Judgment(
+            query_id=query_id,
+            nugget_id=f"{query_id}_{number}",
+            chunk_id=f"chunk {place}",
+            label=None if letter == "!" else int(letter),
+            status="refused" if letter == "!" else "ok",
+            reason="",
+            call_id=None,
+        )
+        for number, letters in enumerate(said.split())
+        for place, letter in enumerate(letters)
+    ]
+
+
+@pytest.mark.parametrize("said", BY_HAND)
+def test_slices_by_hand(said: str) -> None:
+    (found,) = slice_queries([query("7")], nuggets("7", said), judgments("7", said))
+
+    assert (found.slice, found.supported, found.undetermined) == BY_HAND[said]
+    assert found.nuggets == len(said.split())
+
+
+def test_a_nugget_without_any_judgment_is_unsupported() -> None:
+    """Nothing was pooled for it: there is nothing to be in doubt about."""
+    (found,) = slice_queries([query("7")], nuggets("7", "1"), [])
+
+    assert found.slice == "unanswerable"
+
+
+def test_each_query_has_its_own_slice_in_the_given_order() -> None:
+    saids = {"b": "1", "a": "0 1", "c": ""}
+
+    found = slice_queries(
+        [query(name) for name in saids],
+        [nugget for name in reversed(saids) for nugget in nuggets(name, saids[name])],
+        [judgment for name in saids for judgment in judgments(name, saids[name])],
+    )
+
+    assert [(part.query_id, part.slice) for part in found] == [
+        ("b", "answerable"),
+        ("a", "partly_supported"),
+        ("c", "undetermined"),
+    ]
+
+
+@given(st.lists(st.text(alphabet="01!", min_size=1, max_size=3), max_size=4))
+def test_a_slice_is_determined_if_and_only_if_no_failure_could_change_it(said: list[str]) -> None:
+    """The oracle replaces every failed judgment by 0 and by 1 in all ways."""
+
+    def slice_of(text: str) -> SliceName:
+        return slice_queries([query("7")], nuggets("7", text), judgments("7", text))[0].slice
+
+    worlds = [""]
+    for letter in " ".join(said):
+        worlds = [world + each for world in worlds for each in ("01" if letter == "!" else letter)]
+    possible = {slice_of(world) for world in worlds}
+
+    found = slice_of(" ".join(said))
+
+    assert found == (possible.pop() if len(possible) == 1 else "undetermined")
+
+
+def test_the_paper_evaluates_answerable_queries_only() -> None:
+    assert evaluated_slices(FilterConfig()) == ("answerable",)
+    assert evaluated_slices(FilterConfig(unsupported_nuggets="keep")) == (
+        "answerable",
+        "partly_supported",
+    )
