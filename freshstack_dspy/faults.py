@@ -29,6 +29,13 @@ def in_one_line(error: ValidationError, model: type[BaseModel]) -> str:
     )
 
 
+def first_fault(error: ValidationError) -> str:
+    """Say the first fault of a record or a reply: its place and what is wrong, not what is there."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in fault["loc"])
+    return f"{place}: {fault['msg']}" if place else str(fault["msg"])
+
+
 def _said(fault: Any, model: type[BaseModel]) -> str:
     location: Location = fault["loc"]
     key, message = _key(location), fault["msg"].removeprefix("Value error, ")

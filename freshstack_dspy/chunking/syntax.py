@@ -33,8 +33,8 @@ _LONGEST_LINE = 10_000
 _MOST_OPEN = {b"([{": (b")]}", 1000), b"<": (b">", 3000)}
 """How many brackets may be open at once; `<` may be a comparison, which nothing closes."""
 _BLOCK = 1024
-_READS_PER_BLOCK, _STEPS_PER_BLOCK = 20, 100
-"""Code that people wrote takes about 2 reads and at most 15 steps (of 100 operations) for each."""
+_READS_PER_BLOCK, _STEPS_PER_BLOCK = 20, 60
+"""Code that people wrote takes about 2 reads and 5 to 25 steps (of 100 operations) for each."""
 _ALLOWANCE = 1000
 
 

@@ -10,10 +10,10 @@ from dspy.lm15 import Config, Message, Request
 from pydantic import BaseModel, ValidationError
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.answer_model import answer_model, answer_schema, validating_against
 from freshstack_dspy.lm.connect import DoorLM
 from freshstack_dspy.lm.reply import status_of
-from freshstack_dspy.records import Status
 
 _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 _ERROR_PAGE = re.compile(r"\n\s*For further information visit \S+")
@@ -90,9 +90,10 @@ class Conversation:
         """What it means that instructor gave up."""
         if not isinstance(cause, ValidationError):
             return cause or RuntimeError("instructor gave up without a cause")
-        self._note("unparsed")
+        if self._door_lm is not None and self.last_key is not None:
+            self._door_lm.note(self.last_key, "unparsed")
         return ReplyError(
-            f"{self._task}: no valid reply in {self._calls} attempts; last: {_fault(cause)}",
+            f"{self._task}: no valid reply in {self._calls} attempts; last: {first_fault(cause)}",
             status="unparsed",
             call_id=self.last_key,
         )
@@ -102,21 +103,21 @@ class Conversation:
         request = self._request(messages)
         if self._door_lm is not None and self.last_key is not None:
             # Before it is asked: if this is interrupted or put off, it is where to go on.
-            self._note("unparsed", self._door_lm.key_of(request, **self._sample))
+            self._door_lm.note(
+                self.last_key, "unparsed", self._door_lm.key_of(request, **self._sample)
+            )
             self._door_lm.ledger.reasked()
         response = self._lm(request, **self._sample)
         self._calls += 1
         self.last_key = response.id if self._door_lm is not None else None
         status = status_of(str(response.finish_reason))
         if status == "truncated":
-            self._note(status)
             raise ReplyError(
                 f"{self._task}: the reply was truncated: raise [model] max_tokens",
                 status=status,
                 call_id=self.last_key,
             )
         if status == "refused":
-            self._note(status)
             raise ReplyError(
                 f"{self._task}: the reply was refused", status=status, call_id=self.last_key
             )
@@ -142,10 +143,6 @@ class Conversation:
         if structured == "json_schema":
             return {"type": structured, "name": self._task, "schema": answer_schema(signature)}
         return {"type": structured} if structured == "json_object" else None
-
-    def _note(self, status: Status, reasked_as: str | None = None) -> None:
-        if self._door_lm is not None and self.last_key is not None:
-            self._door_lm.note(self.last_key, status, reasked_as)
 
 
 def unfenced(text: str) -> str:
@@ -186,9 +183,3 @@ def _completion(text: str) -> Any:
             "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
         }
     )
-
-
-def _fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
-    return f"{place}: {fault['msg']}" if place else str(fault["msg"])

@@ -12,6 +12,7 @@ from typing import Any, Self
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from freshstack_dspy.errors import StoreError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.reply import Reply, receive
 from freshstack_dspy.lm.request import Ask, canonical_json
 from freshstack_dspy.lm.store import ReplyStore
@@ -111,11 +112,9 @@ def _lines(path: Path) -> list["_Line"]:
         try:
             found.append(_Line.model_validate_json(line))
         except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(part) for part in fault["loc"])
             raise StoreError(
                 f"{path}:{number}: neither a batch reply (custom_id, response.body.choices) nor a "
-                f"hand-written one (custom_id, content): {place}: {fault['msg']}"
+                f"hand-written one (custom_id, content): {first_fault(error)}"
             ) from None
     return found
 

@@ -71,13 +71,12 @@ class Door:
         self.mode: Mode = mode
         self.ledger = Ledger()
         self.endpoint = endpoint_identity(model.name, model.api_base)
-        self.deferred = 0
-        """How many requests this door wrote down for later."""
         self._store = store
         self._recorded = recorded or {}
         self._attempts = Attempts(model, provider)
         self._flights: dict[str, Future[Reply]] = {}
         self._refreshed: set[str] = set()
+        self._deferred: set[str] = set()
         self._used: set[str] = set()
         self._guard = threading.Lock()
 
@@ -111,6 +110,11 @@ class Door:
                 del self._flights[key]
         mine.set_result(reply)
         return _response(reply)
+
+    @property
+    def deferred(self) -> int:
+        """How many requests this door wrote down for later."""
+        return len(self._deferred)
 
     def key_of(self, request: "Request", sample: int | None) -> str:
         """The key under which this request's reply is, or will be, recorded."""
@@ -173,8 +177,7 @@ class Door:
             raise FatalModelError(f"mode {self.mode!r} needs a replies store")
         if self.mode == "defer":
             self._store.defer(ask)
-            with self._guard:
-                self.deferred += 1
+            self._deferred.add(ask.key)
             raise DeferredError(f"request {ask.key} was written down")
         response = self._attempts.complete(request)
         refusals = [part.text for part in response.message.parts if part.type == "refusal"]

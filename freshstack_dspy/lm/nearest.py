@@ -1,6 +1,7 @@
 """Why a replay found no reply: the nearest recorded request, and where it differs."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask
@@ -11,9 +12,10 @@ _SHOWN = 60
 def explain_miss(ask: Ask, recorded: Iterable[Reply]) -> str:
     """Say in words what a recorded request would need to be the one that was asked."""
     miss = f"no recorded reply for request {ask.key} ({ask.task or ask.model})"
+    likeness = _likeness_to(ask)
     nearest = max(
         (reply.ask for reply in recorded),
-        key=lambda other: (_likeness(ask, other), other.key),
+        key=lambda other: (likeness(other), other.key),
         default=None,
     )
     if nearest is None:
@@ -24,25 +26,38 @@ def explain_miss(ask: Ask, recorded: Iterable[Reply]) -> str:
     )
 
 
-def _likeness(ask: Ask, other: Ask) -> tuple[int, int, int]:
-    same_fields = sum(
-        getattr(ask, name) == getattr(other, name) for name in ("model", "endpoint", "sample")
-    )
-    # The texts are compared by their common beginning and end: a full alignment with every
-    # recorded request would take minutes in a large store.
-    mine, theirs = _text(ask), _text(other)
-    shared = _common_prefix_length(mine, theirs) + _common_prefix_length(mine[::-1], theirs[::-1])
-    return (ask.task == other.task, shared, same_fields)
+def _likeness_to(ask: Ask) -> Callable[[Ask], tuple[bool, int, int]]:
+    """How like another request is: the same question, then the shared text, then the settings."""
+    text = _text(ask)
+    turned = text[::-1]
+    settings = _settings(ask)
+
+    def likeness(other: Ask) -> tuple[bool, int, int]:
+        # The texts are compared by their common beginning and end: a full alignment with every
+        # recorded request would take minutes in a large store.
+        theirs = _text(other)
+        shared = _common_prefix_length(text, theirs) + _common_prefix_length(turned, theirs[::-1])
+        same = sum(settings.get(name) == value for name, value in _settings(other).items())
+        return (ask.task == other.task, shared, same)
+
+    return likeness
+
+
+def _settings(ask: Ask) -> dict[str, Any]:
+    """All of a request that is not its text."""
+    return {
+        **ask.parameters,
+        "model": ask.model,
+        "endpoint": ask.endpoint,
+        "sample": ask.sample,
+    }
 
 
 def _differences(ask: Ask, other: Ask) -> list[str]:
-    found = [
-        f"{name} ({getattr(other, name)!r} recorded, {getattr(ask, name)!r} asked)"
-        for name in ("model", "endpoint", "sample")
-        if getattr(ask, name) != getattr(other, name)
-    ]
-    for name in sorted(ask.parameters.keys() | other.parameters.keys()):
-        mine, theirs = ask.parameters.get(name), other.parameters.get(name)
+    found = []
+    asked, recorded = _settings(ask), _settings(other)
+    for name in sorted(asked.keys() | recorded.keys()):
+        mine, theirs = asked.get(name), recorded.get(name)
         if mine != theirs:
             found.append(f"{name} ({_short(repr(theirs))} recorded, {_short(repr(mine))} asked)")
     if len(ask.messages) != len(other.messages):

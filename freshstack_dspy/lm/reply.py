@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, ValidationError, model_validator
 
 from freshstack_dspy.errors import StoreError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.prices import cost_of
 from freshstack_dspy.lm.request import Ask
 from freshstack_dspy.records import Record, Status
@@ -84,9 +85,7 @@ def reply_from_json(line: str, where: str) -> Reply:
     try:
         return Reply.model_validate_json(line)
     except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in fault["loc"]) or "entry"
-        raise StoreError(f"{where}: not a recorded reply: {place}: {fault['msg']}") from None
+        raise StoreError(f"{where}: not a recorded reply: {first_fault(error)}") from None
 
 
 def status_of(finish_reason: str) -> Status:

@@ -41,7 +41,7 @@ class JsonTextDisk(diskcache.Disk):
     def get(self, key: Any, raw: Any) -> str:
         """Read a key back, refusing one that would have to be unpickled."""
         if not raw or not isinstance(key, str):
-            raise DamagedReplyError("the replies store holds a key that is not plain text: refused")
+            raise DamagedReplyError("a key that is not plain text")
         return key
 
     def store(self, value: Any, read: Any, key: Any = None) -> tuple[int, int, None, str]:
@@ -55,9 +55,7 @@ class JsonTextDisk(diskcache.Disk):
         """Read a value back, refusing pickles and files."""
         del read
         if mode != MODE_RAW or filename is not None or not isinstance(value, str):
-            raise DamagedReplyError(
-                "the replies store holds an entry that is not plain text: refused unread"
-            )
+            raise DamagedReplyError("a value that is not plain text")
         return value
 
 
@@ -88,7 +86,7 @@ class ReplyStore:
                 timeout=_PATIENCE,
             )
             self._cache.add(_FORMAT_KEY, SCHEMA)
-            found = self._cache.get(_FORMAT_KEY)
+            found = self._read(_FORMAT_KEY)
         if found != SCHEMA:
             self.close()
             raise StoreError(
@@ -101,8 +99,7 @@ class ReplyStore:
         Raises:
             DamagedReplyError: The entry cannot be trusted.
         """
-        with self._errors_explained():
-            text = self._cache.get(f"reply:{key}")
+        text = self._read(f"reply:{key}")
         return None if text is None else self._opened(key, text)
 
     def put(self, reply: Reply) -> None:
@@ -132,8 +129,7 @@ class ReplyStore:
     def deferred(self) -> Iterator[Ask]:
         """The requests that wait for a reply, by key."""
         for name in self._names("ask:"):
-            with self._errors_explained():
-                text = self._cache.get(name)
+            text = self._read(name)
             if text is None:
                 continue
             try:
@@ -149,17 +145,22 @@ class ReplyStore:
             if reply is not None:
                 yield reply
 
-    def _names(self, prefix: str) -> list[str]:
-        with self._errors_explained():
-            return sorted(name for name in self._cache.iterkeys() if name.startswith(prefix))
-
     def close(self) -> None:
         """Close this thread's connection; those of threads that have ended are closed already."""
         self._cache.close()
 
+    def _names(self, prefix: str) -> list[str]:
+        with self._errors_explained(), self._refusals_explained("it"):
+            return sorted(name for name in self._cache.iterkeys() if name.startswith(prefix))
+
+    def _read(self, name: str) -> str | None:
+        with self._errors_explained(), self._refusals_explained(f"entry {name}"):
+            text: str | None = self._cache.get(name)
+        return text
+
     def _keep_replaced(self, name: str) -> None:
         try:
-            replaced = self._cache.get(name)
+            replaced = self._read(name)
         except DamagedReplyError:
             return  # not text, so there is nothing that could be read back
         number = 1
@@ -178,6 +179,13 @@ class ReplyStore:
         if reply.key != key:
             raise DamagedReplyError(f"{where}: holds the reply to another request, {reply.key}")
         return reply
+
+    @contextmanager
+    def _refusals_explained(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except DamagedReplyError as error:
+            raise DamagedReplyError(f"{self.path}: {what} holds {error}: refused unread") from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

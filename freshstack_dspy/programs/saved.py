@@ -6,13 +6,16 @@ and anything else in it is refused.
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.answer_model import answer_model, validating_against
+from freshstack_dspy.lm.prompt import plain
 
 SCHEMA = 1
 
@@ -59,10 +62,16 @@ class SavedProgram(BaseModel):
 
 def save_program(program: Any, path: Path) -> None:
     """Write a program's instructions and demonstrations as JSON."""
-    predictors = {}
-    for name, predictor in program.named_predictors():
-        state = predictor.dump_state()
-        predictors[name] = {**state, "traces": [], "train": [], "lm": None}
+    predictors = {
+        name: {
+            "traces": [],
+            "train": [],
+            "demos": _complete(predictor.demos, predictor.signature.fields),
+            "signature": predictor.signature.dump_state(),
+            "lm": None,
+        }
+        for name, predictor in program.named_predictors()
+    }
     saved = {
         "schema_version": SCHEMA,
         "program": type(program).__name__,
@@ -74,6 +83,15 @@ def save_program(program: Any, path: Path) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise CollectionError(f"{path}: the program cannot be written: {error}") from error
+
+
+def _complete(demos: Iterable[Any], fields: Any) -> list[dict[str, Any]]:
+    """The demonstrations that are ever sent, without what optimizers write beside the fields."""
+    return [
+        plain({field: demo[field] for field in fields})
+        for demo in demos
+        if all(field in demo for field in fields)
+    ]
 
 
 def load_program(program: Any, path: Path) -> Any:
@@ -88,7 +106,7 @@ def load_program(program: Any, path: Path) -> Any:
         raise CollectionError(f"{path}: the program cannot be read: {error}") from error
     except ValidationError as error:
         raise CollectionError(
-            f"{path}: not a program that `freshstack optimize` saved: {_first_fault(error)}"
+            f"{path}: not a program that `freshstack optimize` saved: {first_fault(error)}"
         ) from None
     expected = dict(program.named_predictors())
     if saved.schema_version != SCHEMA:
@@ -123,10 +141,4 @@ def _check_demonstration(demo: dict[str, Any], signature: Any, where: str) -> No
         with validating_against(inputs):
             answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:
-        raise CollectionError(f"{where}: {_first_fault(error)}") from None
-
-
-def _first_fault(error: ValidationError) -> str:
-    fault = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
-    return f"{place}: {fault['msg']}" if place else str(fault["msg"])
+        raise CollectionError(f"{where}: {first_fault(error)}") from None

@@ -27,10 +27,13 @@ class SupportJudge(dspy.Module):
         Returns:
             A prediction with `judgments`, a tuple of `Judgment`: for each chunk, in the given
             order, each nugget, with label 1 (supported) or 0 and the reason given for the chunk.
+            Without nuggets or without chunks it is empty, and nothing is asked.
 
         Raises:
             ReplyError: The model gave no valid answer.
         """
+        if not nuggets or not chunks:
+            return dspy.Prediction(judgments=())
         reply = self.predict(
             question=query.text,
             nuggets=[

@@ -2,6 +2,8 @@
 
 import dspy
 
+from freshstack_dspy.signatures.filled import FilledText
+
 
 class AnswerClosedBook(dspy.Signature):
     """Answer a technical question from what you know, without any document.
@@ -13,4 +15,4 @@ class AnswerClosedBook(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="the question, as Markdown")
-    answer: str = dspy.OutputField(desc="the answer, as Markdown", min_length=1)
+    answer: FilledText = dspy.OutputField(desc="the answer, as Markdown")

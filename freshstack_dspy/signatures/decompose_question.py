@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import dspy
-from pydantic import Field
 
+from freshstack_dspy.signatures.filled import FilledText
 from freshstack_dspy.signatures.limit import within_limit
 
 
@@ -18,6 +18,6 @@ class DecomposeQuestion(dspy.Signature):
 
     question: str = dspy.InputField(desc="the question, as Markdown")
     limit: int = dspy.InputField(desc="the largest number of sub-questions allowed")
-    sub_questions: Annotated[
-        list[Annotated[str, Field(min_length=1)]], within_limit("sub-questions")
-    ] = dspy.OutputField(desc="the sub-questions", min_length=1)
+    sub_questions: Annotated[list[FilledText], within_limit("sub-questions")] = dspy.OutputField(
+        desc="the sub-questions", min_length=1
+    )

@@ -3,8 +3,8 @@
 from typing import Annotated
 
 import dspy
-from pydantic import Field
 
+from freshstack_dspy.signatures.filled import FilledText
 from freshstack_dspy.signatures.limit import within_limit
 
 
@@ -19,6 +19,6 @@ class DecontextualizePassages(dspy.Signature):
     title: str = dspy.InputField(desc="the document's title or path; may be empty")
     document: str = dspy.InputField(desc="the document")
     limit: int = dspy.InputField(desc="the largest number of passages allowed")
-    passages: Annotated[list[Annotated[str, Field(min_length=1)]], within_limit("passages")] = (
-        dspy.OutputField(desc="the passages", min_length=1)
+    passages: Annotated[list[FilledText], within_limit("passages")] = dspy.OutputField(
+        desc="the passages", min_length=1
     )

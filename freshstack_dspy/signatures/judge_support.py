@@ -5,6 +5,8 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
+from freshstack_dspy.signatures.filled import FilledText
+
 
 class NumberedNugget(BaseModel):
     """A nugget as the judge sees it."""
@@ -31,7 +33,7 @@ class ChunkVerdict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     chunk: int = Field(description="the number of the chunk")
-    reason: str = Field(min_length=1, description="one sentence: what in the chunk decides it")
+    reason: FilledText = Field(description="one sentence: what in the chunk decides it")
     supported: list[int] = Field(
         description="the numbers of the nuggets that the chunk supports; may be empty"
     )

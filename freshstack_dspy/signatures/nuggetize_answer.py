@@ -3,8 +3,9 @@
 from typing import Annotated
 
 import dspy
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict
 
+from freshstack_dspy.signatures.filled import FilledText
 from freshstack_dspy.signatures.limit import within_limit
 
 
@@ -13,7 +14,7 @@ class NuggetText(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(min_length=1)
+    text: FilledText
 
 
 def _each_once(nuggets: list[NuggetText]) -> list[NuggetText]:

@@ -3,8 +3,9 @@
 from typing import Annotated
 
 import dspy
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
+from freshstack_dspy.signatures.filled import FilledText
 from freshstack_dspy.signatures.limit import within_limit
 
 
@@ -13,8 +14,8 @@ class SynthesizedQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    question: str = Field(min_length=1)
-    answer: str = Field(min_length=1)
+    question: FilledText
+    answer: FilledText
 
 
 class SynthesizeQueries(dspy.Signature):

@@ -128,7 +128,7 @@ def test_a_row_that_would_be_unpickled_is_refused_unread(
             "UPDATE Cache SET mode = ?, value = ? WHERE key LIKE 'reply:%'",
             (mode, pickle.dumps(Planted(witness))),
         )
-    with pytest.raises(DamagedReplyError, match="not plain text: refused unread"):
+    with pytest.raises(DamagedReplyError, match="a value that is not plain text: refused unread"):
         store.get(reply().key)
     with pytest.raises(DamagedReplyError, match="not plain text"):
         list(store.replies())

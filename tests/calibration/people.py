@@ -1,0 +1,44 @@
+"""Labels of two people, over chunks that either hold a nugget's words or do not."""
+
+from freshstack_dspy.records import HumanLabel
+
+QUERIES = 6
+FACTS = ("the dial shows the phase", "reset needs two calls")
+
+
+def label(
+    query_id: str, nugget_id: str, chunk_id: str, value: int, annotator: str = "ada"
+) -> HumanLabel:
+    """A label without texts."""
+    return HumanLabel(
+        query_id=query_id, nugget_id=nugget_id, chunk_id=chunk_id, label=value, annotator=annotator
+    )
+
+
+def synthetic_labels(queries: int = QUERIES) -> tuple[HumanLabel, ...]:
+    """For each query two nuggets and three chunks, with their texts.
+
+    The first chunk holds the first fact, the second the second, the third none.
+    """
+    labels = []
+    for number in range(queries):
+        texts = {
+            f"c{number}a": f"As of version {number}, {FACTS[0]} of the moon.",
+            f"c{number}b": f"In release {number}, {FACTS[1]} in a row.",
+            f"c{number}c": f"Unrelated news of the year 20{number:02}.",
+        }
+        for place, fact in enumerate(FACTS):
+            for chunk_id, text in texts.items():
+                labels.append(
+                    HumanLabel(
+                        query_id=f"q{number}",
+                        nugget_id=f"q{number}_{place}",
+                        chunk_id=chunk_id,
+                        label=int(fact in text),
+                        annotator="ada",
+                        question=f"What is new in version {number}?",
+                        nugget=fact,
+                        chunk=text,
+                    )
+                )
+    return tuple(labels)

@@ -1,0 +1,137 @@
+"""The judge against people, on pairs that can be counted by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.calibration import AgreementReport, agree
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import HumanLabel
+from tests.collection.small import A, B, D, write_small
+
+from .people import label
+
+# Of the judged pairs, the judge says 1 of (12_0, A), (12_0, B), (12_1, B), (123_0, A),
+# and 0 of (12_1, A), (123_0, B), (5_0, A); (123_0, D) failed.
+LABELS = (
+    label("12", "12_0", A, 1),
+    label("12", "12_0", B, 0),
+    label("12", "12_1", A, 0),
+    label("12", "12_1", B, 2),
+    label("123", "123_0", A, 1),
+    label("123", "123_0", B, 1),
+    label("123", "123_0", D, 1),
+    label("5", "5_0", B, 1),
+)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return write_small(tmp_path_factory.mktemp("small") / "collection")
+
+
+@pytest.fixture(scope="module")
+def report(collection: Collection) -> AgreementReport:
+    return agree(collection, LABELS)
+
+
+def test_the_confusion_by_hand(report: AgreementReport) -> None:
+    """Judge's label down, person's across: 1 and 0 agree thrice and once."""
+    assert report.figures.confusion.labels == (0, 1)
+    assert report.figures.confusion.counts == ((1, 1), (1, 3))
+
+
+def test_the_figures_by_hand(report: AgreementReport) -> None:
+    figures = report.figures
+
+    assert figures.pairs == 6
+    assert figures.exact_match.value == pytest.approx(4 / 6)
+    assert figures.precision["support"].value == pytest.approx(3 / 4)
+    assert figures.precision["no_support"].value == pytest.approx(1 / 2)
+    assert figures.recall["support"].value == pytest.approx(3 / 4)
+    assert figures.recall["no_support"].value == pytest.approx(1 / 2)
+    # Agreement 4/6; by chance (4·4 + 2·2) / 36 = 20/36.
+    assert figures.kappa.value == pytest.approx((4 / 6 - 20 / 36) / (1 - 20 / 36))
+
+
+def test_a_failed_and_an_unjudged_pair_are_counted_and_in_no_figure(
+    report: AgreementReport,
+) -> None:
+    assert (report.failed, report.unjudged) == (1, 1)
+
+
+def test_intervals_are_over_queries(report: AgreementReport) -> None:
+    interval = report.figures.exact_match
+
+    assert interval.groups == 2
+    assert interval.low is not None
+    assert interval.high is not None
+    assert interval.low <= (interval.value or 0) <= interval.high
+
+
+def test_a_graded_label_is_read_as_support(collection: Collection) -> None:
+    report = agree(collection, [label("12", "12_1", B, 5), label("12", "12_1", A, 0)])
+
+    assert report.figures.exact_match.value == 1
+
+
+def test_one_annotator_gives_no_ceiling_and_says_so(report: AgreementReport) -> None:
+    assert report.annotators == ("ada",)
+    assert report.ceiling.value is None
+    assert report.ceiling.reason == "no item was labelled by two annotators"
+
+
+def test_two_annotators_give_a_ceiling_and_each_label_counts(collection: Collection) -> None:
+    """Bob says as Ada, but of (12_0, B): exact match 3/4, by chance 8/16 → κ 1/2."""
+    pairs = (("12_0", A), ("12_0", B), ("12_1", A), ("12_1", B))
+    ada, bob = (1, 0, 0, 1), (1, 1, 0, 1)
+    labels = [
+        label("12", nugget_id, chunk_id, value, who)
+        for who, values in (("ada", ada), ("bob", bob))
+        for (nugget_id, chunk_id), value in zip(pairs, values, strict=True)
+    ]
+
+    report = agree(collection, labels)
+
+    assert report.annotators == ("ada", "bob")
+    assert report.ceiling.value == pytest.approx(1 / 2)
+    assert report.figures.pairs == 8
+    assert report.figures.exact_match.value == pytest.approx(7 / 8)
+
+
+def test_the_same_labels_give_the_same_report(
+    collection: Collection, report: AgreementReport
+) -> None:
+    assert agree(collection, tuple(reversed(LABELS))) == report
+    other = agree(collection, LABELS, seed=1, resamples=50)
+    assert other.figures.kappa.value == report.figures.kappa.value
+    assert other.figures.kappa.resamples == 50
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [],
+        [label("12", "12_0", "elsewhere", 1)],
+        [label("13", "12_0", A, 1)],
+        [label("123", "123_0", D, 1)],
+    ],
+)
+def test_labels_of_nothing_that_was_judged_are_refused(
+    collection: Collection, labels: list[HumanLabel]
+) -> None:
+    with pytest.raises(CollectionError, match="judged pair of 'small'"):
+        agree(collection, labels)
+
+
+def test_the_report_is_json(report: AgreementReport) -> None:
+    assert AgreementReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_labels_of_a_collection_on_disk_are_found_by_their_ids(
+    collection: Collection, tmp_path: Path
+) -> None:
+    again = write_small(tmp_path / "again")
+
+    assert agree(again, LABELS) == agree(collection, LABELS)

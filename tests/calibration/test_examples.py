@@ -1,0 +1,206 @@
+"""From labels to examples: majorities, ties, batches, texts, and the split by query."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import HumanLabel
+from tests.collection.small import A, B, D, write_small
+
+from .people import FACTS, label, synthetic_labels
+
+
+def with_texts(one: HumanLabel, **texts: str) -> HumanLabel:
+    given = {"question": "How?", "nugget": f"fact {one.nugget_id}", "chunk": f"text {one.chunk_id}"}
+    return one.model_copy(update=given | texts)
+
+
+def verdicts(example: LabelledExample) -> dict[str, set[str]]:
+    """By the text of each chunk, the texts of the nuggets that it supports."""
+    content = example.example
+    nuggets = {nugget.number: nugget.text for nugget in content.nuggets}
+    chunks = {chunk.number: chunk.text for chunk in content.chunks}
+    return {
+        chunks[verdict.chunk]: {nuggets[number] for number in verdict.supported}
+        for verdict in content.verdicts
+    }
+
+
+def test_an_example_is_a_call_of_the_judge_with_what_people_said() -> None:
+    (example,) = judge_examples(synthetic_labels(1), None, 5)
+
+    assert example.query_id == "q0"
+    assert example.example.question == "What is new in version 0?"
+    assert [nugget.text for nugget in example.example.nuggets] == list(FACTS)
+    assert [chunk.path for chunk in example.example.chunks] == ["c0a", "c0b", "c0c"]
+    assert list(verdicts(example).values()) == [{FACTS[0]}, {FACTS[1]}, set()]
+    assert example.example.inputs().keys() == ["question", "nuggets", "chunks"]
+
+
+def test_the_majority_counts_and_a_tie_is_left_out() -> None:
+    votes = {"a": (1, 1, 0), "b": (0, 1, 0), "c": (1, 0), "d": (2,), "e": (1, 0, 1, 0)}
+    labels = [
+        with_texts(label("1", "n", chunk_id, value, f"annotator {number}"))
+        for chunk_id, values in votes.items()
+        for number, value in enumerate(values)
+    ]
+
+    (example,) = judge_examples(labels, None, 9)
+
+    assert verdicts(example) == {"text a": {"fact n"}, "text b": set(), "text d": {"fact n"}}
+
+
+def test_chunks_go_together_that_were_labelled_for_the_same_nuggets() -> None:
+    """The judge answers for every pair, so every pair of an example must have a label."""
+    pairs = [("n1", "a"), ("n2", "a"), ("n1", "b"), ("n2", "b"), ("n1", "c")]
+    labels = [with_texts(label("1", nugget_id, chunk_id, 1)) for nugget_id, chunk_id in pairs]
+
+    found = [
+        ([nugget.text for nugget in one.example.nuggets], [c.path for c in one.example.chunks])
+        for one in judge_examples(labels, None, 9)
+    ]
+
+    assert found == [(["fact n1", "fact n2"], ["a", "b"]), (["fact n1"], ["c"])]
+
+
+def test_a_batch_holds_at_most_so_many_chunks() -> None:
+    labels = [with_texts(label("1", "n", f"c{number}", 0)) for number in range(5)]
+
+    examples = judge_examples(labels, None, 2)
+
+    assert [[c.path for c in one.example.chunks] for one in examples] == [
+        ["c0", "c1"],
+        ["c2", "c3"],
+        ["c4"],
+    ]
+    for one in examples:
+        assert [c.number for c in one.example.chunks] == list(range(1, len(one.example.chunks) + 1))
+
+
+def test_the_order_of_the_labels_does_not_matter() -> None:
+    labels = synthetic_labels()
+
+    assert judge_examples(labels[::-1], None, 2) == judge_examples(labels, None, 2)
+
+
+def test_queries_may_number_their_nuggets_alike() -> None:
+    """An id is one nugget within its query; labels from elsewhere may count from 1 in each."""
+    labels = [
+        with_texts(label("1", "1", "a", 1), nugget="of the first"),
+        with_texts(label("2", "1", "b", 1), nugget="of the second"),
+    ]
+
+    one, other = judge_examples(labels, None, 5)
+
+    assert verdicts(one) == {"text a": {"of the first"}}
+    assert verdicts(other) == {"text b": {"of the second"}}
+
+
+@pytest.mark.parametrize("what", ["question", "nugget", "chunk"])
+def test_one_thing_with_two_texts_is_a_fault(what: str) -> None:
+    labels = [
+        with_texts(label("1", "n", "a", 1)),
+        with_texts(label("1", "n", "a", 1, "bob"), **{what: "something else"}),
+    ]
+
+    with pytest.raises(CollectionError, match=f"two labels give {what} .* different texts"):
+        judge_examples(labels, None, 5)
+
+
+@pytest.mark.parametrize("what", ["question", "nugget", "chunk"])
+def test_a_missing_text_says_what_to_do(what: str) -> None:
+    labels = [with_texts(label("1", "n", "a", 1)).model_copy(update={what: None})]
+
+    with pytest.raises(CollectionError, match=f"text of {what} .*'{what}', or name the collection"):
+        judge_examples(labels, None, 5)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return write_small(tmp_path_factory.mktemp("small") / "collection")
+
+
+def test_texts_come_from_the_collection_by_their_ids(collection: Collection) -> None:
+    labels = [label("12", "12_0", A, 1), label("12", "12_0", B, 0)]
+
+    (example,) = judge_examples(labels, collection, 5)
+
+    assert example.example.question == "How? It fails."
+    assert verdicts(example) == {"alpha": {"fact 12_0"}, "bêta ": set()}
+    assert [chunk.path for chunk in example.example.chunks] == ["docs/x", "docs/x"]
+
+
+def test_the_collections_texts_go_before_the_labels(collection: Collection) -> None:
+    """The judge of a build sees them, with their paths; the labels' may be cut or tidied."""
+    given = [with_texts(label("12", "12_0", A, 1)), with_texts(label("0", "n", "elsewhere", 1))]
+
+    other, example = judge_examples(given, collection, 5)
+
+    assert verdicts(example) == {"alpha": {"fact 12_0"}}
+    assert verdicts(other) == {"text elsewhere": {"fact n"}}
+
+
+def test_an_id_that_is_nowhere_is_a_fault(collection: Collection) -> None:
+    with pytest.raises(CollectionError, match="do not carry the text of chunk 'nowhere'"):
+        judge_examples([label("12", "12_0", "nowhere", 1)], collection, 5)
+
+
+def test_a_chunk_with_a_space_in_its_id_is_one_chunk(collection: Collection) -> None:
+    (example,) = judge_examples([label("123", "123_0", D, 1)], collection, 5)
+
+    assert verdicts(example) == {"def d:": {"fact 123_0"}}
+
+
+@given(st.integers(2, 12), st.floats(0.01, 0.99), st.integers(0, 5), st.randoms())
+def test_a_split_is_by_query_never_empty_and_the_same_however_the_labels_stand(
+    queries: int, share: float, seed: int, random: object
+) -> None:
+    examples = judge_examples(synthetic_labels(queries), None, 2)
+    shuffled = list(examples)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+
+    split = split_by_query(examples, share, seed)
+    again = split_by_query(shuffled, share, seed)
+    train, test = ({one.query_id for one in part} for part in split)
+
+    assert train
+    assert test
+    assert train.isdisjoint(test)
+    assert len(test) == min(max(1, round(queries * share)), queries - 1)
+    assert sorted([*split.train, *split.test], key=examples.index) == examples
+    assert {one.query_id for one in again.test} == test
+
+
+def test_the_split_is_the_same_on_every_machine() -> None:
+    """By SHA-256 of seed and id; Python's own hash differs from process to process."""
+    examples = judge_examples(synthetic_labels(10), None, 5)
+
+    tested = {
+        seed: sorted(one.query_id for one in split_by_query(examples, 0.3, seed).test)
+        for seed in (0, 1)
+    }
+
+    assert tested == {0: [], 1: []}
+
+
+def test_adding_a_query_moves_at_most_one_other() -> None:
+    """The order of the others by their hashes stays."""
+    for count in range(3, 12):
+        before, after = (
+            {
+                one.query_id
+                for one in split_by_query(
+                    judge_examples(synthetic_labels(number), None, 5), 0.5, 0
+                ).test
+            }
+            for number in (count, count + 1)
+        )
+        assert len(before - after) <= 1
+
+
+def test_one_query_cannot_be_split() -> None:
+    with pytest.raises(CollectionError, match="at least two queries are needed.* here is 1"):
+        split_by_query(judge_examples(synthetic_labels(1), None, 2), 0.4, 0)

@@ -1,0 +1,140 @@
+"""Programs on disk."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.lm.prompt import turns
+from freshstack_dspy.programs import Nuggetizer, SupportJudge
+from freshstack_dspy.programs.saved import load_program, save_program
+
+from .conftest import Answering
+from .test_optimizers import VERDICTS, example
+
+
+@pytest.fixture
+def judge() -> SupportJudge:
+    judge = SupportJudge()
+    judge.predict.signature = judge.predict.signature.with_instructions("Judge strictly.")
+    bootstrapped = {**example(2).toDict(), "augmented": True, "call_id": "c"}
+    judge.predict.demos = [example(1), bootstrapped, dspy.Example(question="incomplete")]
+    return judge
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "programs" / "judge.json"
+
+
+def messages(judge: SupportJudge) -> list[dict[str, Any]]:
+    return turns(judge.predict.signature, judge.predict.demos, example(9).inputs().toDict())
+
+
+def test_a_loaded_program_asks_exactly_as_the_saved_one(judge: SupportJudge, path: Path) -> None:
+    save_program(judge, path)
+    loaded = load_program(SupportJudge(), path)
+
+    assert messages(loaded) == messages(judge)
+    assert len(messages(loaded)) == 6
+    assert messages(loaded)[0]["content"].startswith("Judge strictly.\n")
+
+
+def test_demonstrations_are_saved_as_json_objects(judge: SupportJudge, path: Path) -> None:
+    save_program(judge, path)
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    first, second = saved["predictors"]["predict"]["demos"]
+
+    assert first["verdicts"] == [VERDICTS[0].model_dump()]
+    assert first["chunks"] == [{"number": 1, "path": "a.py", "text": "code"}]
+    assert second.keys() == {"question", "nuggets", "chunks", "verdicts"}
+
+
+def test_a_program_that_holds_a_model_is_saved_without_it(
+    judge: SupportJudge, path: Path, answering: Answering
+) -> None:
+    answering()
+    judge.set_lm(dspy.settings.lm)
+    save_program(judge, path)
+
+    assert "scripted" not in path.read_text(encoding="utf-8")
+    assert load_program(SupportJudge(), path).predict.lm is None
+
+
+def test_saving_a_loaded_program_gives_the_same_file(judge: SupportJudge, path: Path) -> None:
+    save_program(judge, path)
+    before = path.read_bytes()
+    save_program(load_program(SupportJudge(), path), path)
+
+    assert path.read_bytes() == before
+
+
+def test_a_program_of_another_kind_is_refused(path: Path) -> None:
+    save_program(Nuggetizer(), path)
+
+    with pytest.raises(CollectionError, match="a saved Nuggetizer, and a SupportJudge is needed"):
+        load_program(SupportJudge(), path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema_version": 2},
+        {"schema_version": "1"},
+        {"extra": 1},
+        {"predictors": {}},
+        {"predictors": []},
+        {"predictors.predict.lm": {"model": "openai/x", "api_base": "http://evil"}},
+        {"predictors.predict.traces": ["x"]},
+        {"predictors.predict.extra": 1},
+        {"predictors.predict.demos": ["x"]},
+        {"predictors.predict.demos": [{"question": "incomplete"}]},
+        {"predictors.predict.demos.0.verdicts": "prose"},
+        {"predictors.predict.demos.0.verdicts": []},
+        {"predictors.predict.demos.0.chunks": [{"number": 1}]},
+        {"predictors.predict.demos.0.note": "x"},
+        {"predictors.predict.signature.fields": []},
+        {"predictors.predict.signature.instructions": 7},
+        {"predictors.predict.signature.__class__": "x"},
+    ],
+    ids=str,
+)
+def test_a_file_that_holds_anything_else_is_refused_in_one_line(
+    judge: SupportJudge, path: Path, change: dict[str, Any]
+) -> None:
+    save_program(judge, path)
+    saved = json.loads(path.read_text(encoding="utf-8"))
+    ((place, value),) = change.items()
+    *parents, last = place.split(".")
+    target = saved
+    for parent in parents:
+        target = target[int(parent) if parent.isdigit() else parent]
+    target[last] = value
+    path.write_text(json.dumps(saved), encoding="utf-8")
+    fresh = SupportJudge()
+
+    with pytest.raises(CollectionError, match=r"judge\.json: ") as caught:
+        load_program(fresh, path)
+    assert "\n" not in str(caught.value)
+    assert fresh.dump_state() == SupportJudge().dump_state()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\x00", b"[]", b"{", b"[" * 100_000, b"\x80\x04K\x01.", b'"\\ud800"', None]
+)
+def test_a_file_that_is_no_program_is_refused_in_one_line(path: Path, data: bytes | None) -> None:
+    path.parent.mkdir()
+    if data is not None:
+        path.write_bytes(data)
+
+    with pytest.raises(CollectionError, match=r"judge\.json: ") as caught:
+        load_program(SupportJudge(), path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_place_that_cannot_be_written_is_explained(judge: SupportJudge, tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="the program cannot be written"):
+        save_program(judge, tmp_path)

@@ -1,0 +1,48 @@
+"""One example of each question, and the prompt that comes of it.
+
+After a prompt was changed on purpose: python -m tests.signatures.examples
+"""
+
+from pathlib import Path
+from typing import Any
+
+from freshstack_dspy.lm.typed import TypedAdapter
+from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
+from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
+from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
+from freshstack_dspy.signatures.judge_support import JudgeSupport, NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
+from freshstack_dspy.signatures.synthesize_queries import SynthesizeQueries
+
+PROMPTS = Path(__file__).parent / "prompts"
+QUESTION = 'How do I read a "ring" width?\n\nI use `read_rwl`.'
+
+EXAMPLES: dict[Any, dict[str, Any]] = {
+    AnswerClosedBook: {"question": QUESTION},
+    DecomposeQuestion: {"question": QUESTION, "limit": 5},
+    DecontextualizePassages: {"title": "docs/años.md", "document": "It reads them.", "limit": 3},
+    JudgeSupport: {
+        "question": QUESTION,
+        "nuggets": [
+            NumberedNugget(number=1, text="`read_rwl` takes a path."),
+            NumberedNugget(number=2, text="Widths are in 0.01 mm."),
+        ],
+        "chunks": [
+            NumberedChunk(number=1, path="xylo/io.py", text="def read_rwl(path):\n    ..."),
+            NumberedChunk(number=2, path="xylo/README.md", text="# xylo"),
+        ],
+    },
+    NuggetizeAnswer: {"question": QUESTION, "answer": "Use `width`.", "limit": 10},
+    SynthesizeQueries: {"passage": "It reads them.", "style_examples": ["Why?"], "limit": 3},
+}
+
+
+def prompt(signature: Any) -> str:
+    """All that is sent for a signature's example, as text."""
+    messages = TypedAdapter().format(signature, [], EXAMPLES[signature])
+    return "".join(f"=== {turn['role']}\n{turn['content']}\n" for turn in messages)
+
+
+if __name__ == "__main__":
+    for asked in EXAMPLES:
+        (PROMPTS / f"{asked.__name__}.txt").write_text(prompt(asked), encoding="utf-8")
