@@ -162,7 +162,10 @@ def _compile(
     # The optimizers print their progress; what they found is in the report.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         compiled = _optimizer(name, seed, lm).compile(student, trainset=trainset)
-    # Bootstrapped ones also carry what the call brought beside the answer.
+    # With new instructions DSPy makes a signature without a name; the request is known by it.
+    compiled.signature = compiled.signature.with_instructions(compiled.signature.instructions)
+    compiled.signature.__name__ = student.signature.__name__
+    # Bootstrapped demonstrations also carry what the call brought beside the answer.
     compiled.demos = [
         {field: demo[field] for field in compiled.signature.fields} for demo in compiled.demos
     ]

@@ -17,9 +17,11 @@ class Boundary(NamedTuple):
 
     offset: int
     level: int
-    """How deep in the text's structure; 0 is best."""
+    """How deep in the text's structure; 0 is best. `JOINED`: no boundary, but the contrary."""
 
 
+JOINED = -1
+"""The level of a place where a text may not be cut: it begins with what a heading is about."""
 FINER = 1000
 """The levels from here on are those of `_CUTS`; outlines stay below."""
 _CUTS = (
@@ -29,6 +31,8 @@ _CUTS = (
     re.compile(rb"[.!?][\"')\]]*\s+|\xe3\x80\x82|\xef\xbc[\x81\x9f]"),  # and those of Chinese
     re.compile(rb"[\s;,)}\]>]+"),
 )
+
+_TEXT = re.compile(rb"\S")
 
 Fits = Callable[[int, int], bool]
 """Whether the bytes from one offset to another are within the limit."""
@@ -43,9 +47,12 @@ def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundar
     Returns:
         The boundaries strictly inside the text, in order.
     """
+    found = sorted(set(outline))
+    joined = frozenset(offset for offset, level in found if level == JOINED)
     offsets_at: dict[int, list[int]] = {}
-    for offset, level in sorted(set(outline)):
-        offsets_at.setdefault(level, []).append(offset)
+    for offset, level in found:
+        if not joined or _next_text(data, offset) not in joined:
+            offsets_at.setdefault(level, []).append(offset)
     kept: list[Boundary] = []
     pieces = [(0, len(data))]
 
@@ -63,7 +70,7 @@ def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundar
     for level, offsets in sorted(offsets_at.items()):
         cut(level, functools.partial(_between, offsets))
     for level, pattern in enumerate(_CUTS, start=FINER):
-        cut(level, functools.partial(_matched, pattern, data))
+        cut(level, functools.partial(_matched, pattern, data, joined))
     return sorted(kept)
 
 
@@ -71,6 +78,15 @@ def _between(offsets: list[int], start: int, end: int) -> list[int]:
     return offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
 
 
-def _matched(pattern: re.Pattern[bytes], data: bytes, start: int, end: int) -> list[int]:
+def _matched(
+    pattern: re.Pattern[bytes], data: bytes, joined: frozenset[int], start: int, end: int
+) -> list[int]:
     ends = [match.end() for match in pattern.finditer(data, start, end)]
+    if joined:
+        ends = [offset for offset in ends if _next_text(data, offset) not in joined]
     return ends[:-1] if ends and ends[-1] == end else ends
+
+
+def _next_text(data: bytes, offset: int) -> int:
+    found = _TEXT.search(data, offset)
+    return found.start() if found else len(data)

@@ -13,6 +13,9 @@ from freshstack_dspy.records import Chunk, SourceFile
 SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
 
+_MOST_SPACE = 8
+"""Tokens of white space behind a part that are looked at before it is called too large."""
+
 
 def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     """Cut a file into chunks.
@@ -41,7 +44,13 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     table = TokenTable(file.data)
 
     def fits(start: int, end: int) -> bool:
-        return end - start <= max_tokens or table.count(start, end) <= max_tokens
+        if end - start <= max_tokens:
+            return True
+        over = table.count(start, end) - max_tokens
+        if 0 < over <= _MOST_SPACE:
+            end = start + len(file.data[start:end].rstrip())
+            over = table.count(start, end) - max_tokens
+        return over <= 0
 
     boundaries = refine(_outline(file, fits), file.data, fits)
     return [

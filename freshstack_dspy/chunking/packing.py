@@ -63,20 +63,27 @@ class Packer:
 
     def _cut(self, start: int, budget: int) -> int:
         """Choose where the piece ends that begins at `start`."""
-        left = self._table.count(start, len(self._data))
-        if left <= budget:
-            return len(self._data)
+        reach = self._reach(start, budget)
+        if reach == len(self._data):
+            return reach
         small = budget // _SMALLEST_SHARE
-        reach = self._table.reach(start, max(1, min(budget, left - small)))
+        left = self._table.count(start, len(self._data))
+        if left - small < budget:  # what is left for the last piece would be a crumb
+            reach = self._reach(start, max(1, left - small))
         first = bisect_right(self._offsets, start)
         last = bisect_right(self._offsets, reach)
         if first == last:
-            return self._between_characters(start, reach)
+            return self._between_characters(start, self._table.reach(start, budget))
         large = bisect_left(self._offsets, self._table.reach(start, small), first, last)
         if large == last:
             return self._offsets[last - 1]
         best = min(self._boundaries[large:last], key=lambda found: (found.level, -found.offset))
         return best.offset
+
+    def _reach(self, start: int, budget: int) -> int:
+        """Give the farthest end of a piece; the white space behind it costs nothing."""
+        found = _TEXT.search(self._data, self._table.reach(start, budget))
+        return found.start() if found else len(self._data)
 
     def _between_characters(self, start: int, offset: int) -> int:
         """Move a cut back to the start of a character, but not so far that nothing is left."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from freshstack_dspy.chunking.boundaries import Boundary
+from freshstack_dspy.chunking.boundaries import JOINED, Boundary
 
 _BLOCK_LEVEL = 50
 """Below every heading."""
@@ -17,39 +17,50 @@ _ADORNMENT = re.compile(rb"([!-/:-@\[-`{-~])\1+$")
 def markdown_outline(data: bytes) -> Iterator[Boundary]:
     """Give the headings of Markdown by their rank, and its blocks below them.
 
-    Nothing inside a fenced block or the front matter is a boundary, and a heading is not parted
-    from what follows it.
+    Nothing inside a fenced block or the front matter is a boundary, and a heading is joined to
+    what follows it.
     """
-    offset = block_start = 0
+    offset = 0
     fence = b""
-    begins_block, after_heading = True, False
+    paragraph: int | None = None
+    after_blank, after_heading = True, False
     for number, line in enumerate(data.splitlines(keepends=True)):
         text = line.rstrip()
         start, offset = offset, offset + len(line)
-        opening = _FENCE.match(text)
         if fence:
-            if _closes(text, fence):
-                fence, begins_block = b"", False
+            fence = b"" if _closes(text, fence) else fence
             continue
         if number == 0 and text == _FRONT_MATTER:
             fence = text
             continue
         if not text:
-            begins_block = True
+            after_blank, paragraph = True, None
             continue
-        heading = _ATX_HEADING.match(text)
-        underline = _SETEXT_UNDERLINE.match(text)
+        heading = _heading(text, start, paragraph)
+        if after_heading:
+            yield _joined(start, line)
         if heading:
-            yield Boundary(start, len(heading[1]))
-        elif underline and not begins_block and not after_heading:
-            yield Boundary(block_start, 1 if underline[1].startswith(b"=") else 2)
-        elif begins_block and not after_heading and not line[:1].isspace():
+            yield heading
+        elif after_blank and not line[:1].isspace():
             yield Boundary(start, _BLOCK_LEVEL)
-        if begins_block:
-            block_start = start
+        opening = _FENCE.match(text)
         fence = opening[1] if opening else b""
-        after_heading = bool(heading or (underline and not begins_block))
-        begins_block = False
+        if heading or opening:
+            paragraph = None
+        elif paragraph is None:
+            paragraph = start
+        after_blank, after_heading = False, heading is not None
+
+
+def _heading(text: bytes, start: int, paragraph: int | None) -> Boundary | None:
+    """Read a line as a heading, or as what makes one of the paragraph above it."""
+    marked = _ATX_HEADING.match(text)
+    if marked:
+        return Boundary(start, len(marked[1]))
+    underline = _SETEXT_UNDERLINE.match(text)
+    if underline and paragraph is not None:
+        return Boundary(paragraph, 1 if underline[1].startswith(b"=") else 2)
+    return None
 
 
 def _closes(text: bytes, fence: bytes) -> bool:
@@ -73,6 +84,8 @@ def rst_outline(data: bytes) -> Iterator[Boundary]:
         start, offset = offset, offset + len(lines[number])
         if number < skip_to or not text:
             continue
+        if after_title:
+            yield _joined(start, text)
         title = _title(texts, number)
         if title is not None:
             overlined = title[1]
@@ -80,7 +93,7 @@ def rst_outline(data: bytes) -> Iterator[Boundary]:
                 styles.append(title)
             yield Boundary(start, min(styles.index(title) + 1, _BLOCK_LEVEL - 1))
             skip_to = number + (3 if overlined else 2)
-        elif not after_title and not text[:1].isspace() and (number == 0 or not texts[number - 1]):
+        elif not text[:1].isspace() and (number == 0 or not texts[number - 1]):
             yield Boundary(start, _BLOCK_LEVEL)
         after_title = title is not None
 
@@ -95,6 +108,11 @@ def _title(texts: list[bytes], number: int) -> tuple[bytes, bool] | None:
     if under and not over and not lines[0][:1].isspace() and _width(lines[0]) <= len(lines[1]):
         return under[1], False
     return None
+
+
+def _joined(start: int, line: bytes) -> Boundary:
+    """Forbid to cut before the text of a line."""
+    return Boundary(start + len(line) - len(line.lstrip()), JOINED)
 
 
 def _width(line: bytes) -> int:

@@ -16,7 +16,7 @@ def main() -> None:
     from freshstack_dspy.errors import DeferredError, FreshstackError
 
     try:
-        app()
+        app(prog_name="freshstack")
     except DeferredError as error:
         complain(str(error))
         sys.exit(3)

@@ -48,7 +48,7 @@ def retrieve(
         ".freshstack/index"
     ),
 ) -> None:
-    """Retrieve for a collection's questions and write a TREC run."""
+    """Search for a collection's questions; write a TREC run."""
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.collection.retrieving import retrieve as run_retriever
     from freshstack_dspy.measures import write_run

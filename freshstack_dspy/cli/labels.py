@@ -47,7 +47,10 @@ def optimize(
     seed: Annotated[int, typer.Option(help="Of the split and the optimizer.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
-    """Tune a program against people's labels, and test it on queries it never saw."""
+    """Tune a program against people's labels.
+
+    It is tested on queries that the optimizer never saw, before and after.
+    """
     from freshstack_dspy.calibration import optimize as compile_program
     from freshstack_dspy.calibration import read_labels
     from freshstack_dspy.cli.models import opened_model

@@ -33,7 +33,10 @@ def import_(
     replies: Annotated[Path, typer.Argument(help="The replies: a batch's output, or by hand.")],
     config: ConfigArgument,
 ) -> None:
-    """Record replies to deferred requests; nothing that is recorded is overwritten."""
+    """Record replies to deferred requests.
+
+    Nothing that is recorded is overwritten.
+    """
     from freshstack_dspy.config import load_config
     from freshstack_dspy.lm.deferred import import_replies
     from freshstack_dspy.lm.store import ReplyStore

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.measures import Run
 from freshstack_dspy.records import SliceName
@@ -28,9 +29,16 @@ def retrieve(
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.
+        CollectionError: No query is in these slices.
     """
-    index = HybridIndex.build_or_open(index_path, list(collection.chunks()))
     wanted = set(collection.query_ids(slices))
+    if not wanted:
+        raise CollectionError(
+            f"{collection.name}: no query is in the slices "
+            f"{', '.join(slices or collection.manifest.evaluated_slices)}; build it with "
+            '[filters] unsupported_nuggets = "keep" to take in partly supported ones'
+        )
+    index = HybridIndex.build_or_open(index_path, list(collection.chunks()))
     queries = [query for query in collection.queries if query.query_id in wanted]
     rankings = index.search(retriever, [query.text for query in queries], depth)
     return Run(

@@ -76,7 +76,7 @@ class Conversation:
         reasks = self._door_lm.reasks if self._door_lm is not None else _DEFAULT_REASKS
         # It prints every invalid reply; ours are counted and recorded instead.
         logging.getLogger("instructor").setLevel(logging.CRITICAL)
-        client = from_litellm(complete, mode=Mode.JSON_SCHEMA)
+        client: Any = from_litellm(complete, mode=Mode.JSON_SCHEMA)
         try:
             # No context is handed on: it would render all messages as Jinja templates with it.
             answer: BaseModel = client.create(

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.errors import (
@@ -223,13 +223,13 @@ def open_store(path: Path, mode: Mode) -> ReplyStore | None:
 def _response(reply: Reply) -> "Response":
     from dspy.lm15 import Message, Response, Usage
 
-    finish = {"truncated": "length", "refused": "content_filter"}.get(
-        status_of(reply.finish_reason)
+    finish: Any = {"truncated": "length", "refused": "content_filter"}.get(
+        status_of(reply.finish_reason), "stop"
     )
     return Response(
         id=reply.key,
         model=reply.ask.model,
         message=Message.assistant(reply.text),
-        finish_reason=finish or "stop",
+        finish_reason=finish,
         usage=Usage(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens),
     )

@@ -1,7 +1,7 @@
 """Which engine answers a model's name, and what its errors mean.
 
 The embedded baseline answers `extractive/baseline`; DSPy's native client those providers that it
-knows; LiteLLM all others. Each makes exactly one attempt: retries are the door's (`door.py`).
+knows; LiteLLM all others. Each makes exactly one attempt: retries are `attempts.py`'s.
 """
 
 import json

@@ -66,7 +66,7 @@ class Ask(Record):
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Copy without the key, which would be that of the original."""
         copied = super().model_copy(update=update, deep=deep)
-        copied.__dict__.pop("key", None)
+        vars(copied).pop("key", None)
         return copied
 
     @property
@@ -199,6 +199,6 @@ def _plain(value: Any) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    if isinstance(value, dict) or hasattr(value, "items"):
+    if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     return value

@@ -32,7 +32,7 @@ _PATIENCE = 60
 class JsonTextDisk(diskcache.Disk):
     """Keys and values are text inside the database row, and nothing else is read back."""
 
-    def put(self, key: Any) -> tuple[str, bool]:
+    def put(self, key: Any) -> Any:
         """Accept a text key as it is."""
         if not isinstance(key, str):
             raise StoreError(f"the replies store takes text keys only, not {type(key).__name__}")
@@ -44,7 +44,7 @@ class JsonTextDisk(diskcache.Disk):
             raise DamagedReplyError("a key that is not plain text")
         return key
 
-    def store(self, value: Any, read: Any, key: Any = None) -> tuple[int, int, None, str]:
+    def store(self, value: Any, read: Any, key: Any = None) -> Any:
         """Accept a text value, to be kept in the row."""
         del read, key
         if not isinstance(value, str):
@@ -75,7 +75,7 @@ class ReplyStore:
         self.path = path
         self._lock = threading.Lock()
         with self._errors_explained():
-            self._cache = diskcache.Cache(
+            self._cache: Any = diskcache.Cache(
                 str(path),
                 disk=JsonTextDisk,
                 eviction_policy="none",

@@ -93,7 +93,10 @@ def evaluate(
 def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:
     """Refuse a run that is of another collection, rather than give it zeros."""
     if not qrels.nuggets:
-        raise CollectionError("the collection has no queries to evaluate on")
+        raise CollectionError(
+            "the collection has no query in its evaluated slices; build it with "
+            '[filters] unsupported_nuggets = "keep" to evaluate on partly supported ones too'
+        )
     if run.rankings and qrels.nuggets.keys().isdisjoint(run.rankings):
         raise CollectionError(
             f"none of the {len(run.rankings)} queries of run {run.name!r} is in the collection: "

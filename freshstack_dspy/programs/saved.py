@@ -123,7 +123,9 @@ def load_program(program: Any, path: Path) -> Any:
             raise CollectionError(f"{path}: {name} was saved with other fields than it has now")
         for number, demo in enumerate(state.demos, 1):
             _check_demonstration(demo, predictor.signature, f"{path}: demonstration {number}")
+        name_of_question = predictor.signature.__name__
         predictor.load_state(state.model_dump())
+        predictor.signature.__name__ = name_of_question  # DSPy's copy has none of its own
     return program
 
 

@@ -5,7 +5,7 @@ text is escaped, so that `snake_case` and `a < b` stay what they are.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html import unescape
 
 from lxml import etree
@@ -85,11 +85,20 @@ def _block(element: HtmlElement, depth: int) -> list[str]:
         return _code_block(element)
     if tag == "hr":
         return ["---"]
-    if tag == "table":
+    if tag == "table" and _is_all_in(element.iter("td", "th"), element):
         return _table(element, depth)
-    if tag in ("ul", "ol"):
+    if tag in ("ul", "ol") and _is_all_in(element, element):
         return _list(element, depth)
     return _wrapped(tag, _blocks(element, depth))
+
+
+def _is_all_in(parts: Iterable[HtmlElement], whole: HtmlElement) -> bool:
+    """Say whether all text of an element is in the parts that its layout has a place for."""
+
+    def letters(element: HtmlElement) -> int:
+        return sum(map(len, str(element.text_content()).split()))
+
+    return sum(map(letters, parts)) == letters(whole)
 
 
 def _wrapped(tag: str, blocks: list[str]) -> list[str]:

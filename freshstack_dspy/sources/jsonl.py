@@ -1,12 +1,12 @@
 """Queries from JSON Lines: one `Query` record per line."""
 
-import reprlib
 from collections import Counter
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.records import Query
 from freshstack_dspy.sources.selection import Selection, instant
 
@@ -62,7 +62,7 @@ def _parsed(data: bytes, place: str, rejected: Counter[str]) -> Query | None:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise SourceError(
-            f"{place}: not UTF-8: byte 0x{data[error.start]:02x} at column {error.start + 1}; "
+            f"{place}: not UTF-8: byte 0x{data[error.start]:02x} at byte {error.start + 1} of the line; "
             "save the file as UTF-8"
         ) from None
     try:
@@ -70,7 +70,7 @@ def _parsed(data: bytes, place: str, rejected: Counter[str]) -> Query | None:
     except ValidationError as error:
         reason = _lacks_only_the_answer(error)
         if reason is None:
-            raise SourceError(f"{place}: {_in_one_line(error)}") from None
+            raise SourceError(f"{place}: {_said(error)}") from None
         rejected[reason] += 1
         return None
 
@@ -106,18 +106,7 @@ def _reason_against(query: Query, selection: Selection, place: str) -> str | Non
     return selection.reason_against(query.tags, asked, query.score)
 
 
-def _in_one_line(error: ValidationError) -> str:
-    """Say every fault of a line, by field."""
-    faults = []
-    for fault in error.errors(include_url=False):
-        field = ".".join(str(part) for part in fault["loc"])
-        message = f"{fault['msg'][:1].lower()}{fault['msg'][1:]}"
-        if fault["type"] == "extra_forbidden":
-            faults.append(f"unknown field {field!r}; allowed: {', '.join(Query.model_fields)}")
-        elif fault["type"] == "missing":
-            faults.append(f"field {field!r} is missing")
-        elif field:
-            faults.append(f"{field} is {reprlib.repr(fault['input'])}: {message}")
-        else:
-            faults.append(message)
-    return "; ".join(faults)
+def _said(error: ValidationError) -> str:
+    """Say what is wrong with a line: that it is no JSON object, or every fault by field."""
+    fault = error.errors(include_url=False)[0]
+    return in_one_line(error, Query) if fault["loc"] else fault["msg"]

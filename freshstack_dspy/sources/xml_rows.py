@@ -63,7 +63,7 @@ class _Rows:
             hint = " (is it cut short?)" if last else ""
             raise SourceError(
                 f"{self._path}: not well-formed XML at {place}, "
-                f"byte {self._parser.ErrorByteIndex}: {expat.ErrorString(error.code)}{hint}; "
+                f"byte {max(self._parser.ErrorByteIndex, 0)}: {expat.ErrorString(error.code)}{hint}; "
                 "unpack or download the dump again"
             ) from None
         rows, self._found = self._found, []

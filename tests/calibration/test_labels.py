@@ -41,8 +41,10 @@ def test_blank_lines_windows_ends_and_a_byte_order_mark_are_passed_over(tmp_path
 FAULTS = {
     "a missing field": (
         LINE.replace(',"annotator":"ada"', ""),
-        ":2: not a label: annotator: Field required; its fields are query_id, nugget_id, chunk_id, "
-        "label, annotator, time, question, nugget, chunk",
+        (
+            ":2: not a label: annotator: Field required; its fields are query_id, nugget_id, chunk_id, "
+            "label, annotator, time, question, nugget, chunk"
+        ),
     ),
     "an unknown field": (
         LINE.replace('"label"', '"lable"'),

@@ -43,6 +43,7 @@ class ListCities(dspy.Signature):
     )
 
 
+PROSE = "Bern has 137,000 people."
 BERN = '{"cities": [{"name": "Bern", "people": 137000}]}'
 
 

@@ -79,6 +79,11 @@ class ChatServer:
 
         self.script = next_reply
 
+    def sent(self, number: int = -1) -> list[dict[str, str]]:
+        """The messages of a request; of the last, if none is named."""
+        messages: list[dict[str, str]] = self.requests[number]["messages"]
+        return messages
+
     def take(self, body: dict[str, Any], headers: dict[str, str]) -> Scripted:
         with self._lock:
             self.requests.append(body)

@@ -1,9 +1,13 @@
-"""Replies made by hand."""
+"""Replies made by hand, and the rows that hold them."""
 
+import contextlib
+import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask, ChatMessage
+from freshstack_dspy.lm.store import ReplyStore
 
 
 def ask(text: str = "hello", **fields: Any) -> Ask:
@@ -34,3 +38,20 @@ def reply(text: str = "hi", to: str = "hello", **fields: Any) -> Reply:
             **fields,
         }
     )
+
+
+@contextlib.contextmanager
+def rows(store: ReplyStore) -> Iterator[sqlite3.Connection]:
+    """The database under a store, as a stranger would open it."""
+    connection = sqlite3.connect(store.path / "cache.db")
+    try:
+        with connection:
+            yield connection
+    finally:
+        connection.close()
+
+
+def every_value(store: ReplyStore) -> dict[str, str]:
+    """All entries of a store as they stand there, by name."""
+    with rows(store) as table:
+        return dict(table.execute("SELECT key, value FROM Cache ORDER BY key"))

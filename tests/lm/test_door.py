@@ -1,16 +1,11 @@
-"""The modes of the door, and what is asked only once."""
+"""The modes of the door."""
 
-import asyncio
 import copy
 import socket
-import sqlite3
-import warnings
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import (
@@ -26,8 +21,9 @@ from freshstack_dspy.lm.door import open_store
 from freshstack_dspy.lm.store import ReplyStore
 
 from .asking import BERN, ask_cities, request
-from .chat_server import ChatServer, Scripted
+from .chat_server import ChatServer
 from .conftest import Connect
+from .recording import rows
 
 
 def _forbid_sockets(patch: pytest.MonkeyPatch) -> None:
@@ -57,61 +53,6 @@ def test_the_id_of_a_response_is_the_key_of_its_reply(store: ReplyStore, door_to
         reply.finish_reason,
         reply.origin,
     ) == (7, 3, "stop", "live")
-
-
-def test_twenty_equal_calls_at_once_are_one_request(server: ChatServer, door_to: Connect) -> None:
-    server.says(Scripted("slow", delay=0.3))
-    lm = door_to()
-    with ThreadPoolExecutor(20) as pool:
-        texts = list(pool.map(lambda _: lm(request()).text, range(20)))
-
-    assert (texts, len(server.requests)) == (["slow"] * 20, 1)
-
-
-def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
-    server: ChatServer, door_to: Connect
-) -> None:
-    server.says(Scripted("slow", delay=0.3))
-    lm = door_to()
-
-    async def all_at_once() -> list[Any]:
-        return await asyncio.gather(*(lm.acall(request()) for _ in range(20)))
-
-    assert [response.text for response in asyncio.run(all_at_once())] == ["slow"] * 20
-    assert len(server.requests) == 1
-
-
-def test_equal_calls_at_once_share_a_refusal_too(server: ChatServer, door_to: Connect) -> None:
-    server.says(Scripted(None, refusal="no", delay=0.3))
-    lm = door_to()
-
-    def status(_: int) -> str:
-        with pytest.raises(ReplyError) as caught:
-            ask_cities(lm)
-        return caught.value.status
-
-    with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(status, range(8))) == ["refused"] * 8
-    assert len(server.requests) == 1
-
-
-def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
-    server: ChatServer, door_to: Connect
-) -> None:
-    server.says(Scripted("no", status=401, delay=0.3))
-    lm = door_to()
-
-    def outcome(_: int) -> type[BaseException]:
-        with pytest.raises(FatalModelError) as caught:
-            lm(request())
-        return type(caught.value)
-
-    with ThreadPoolExecutor(8) as pool:
-        assert {FatalModelError} == set(pool.map(outcome, range(8)))
-    assert len(server.requests) == 1
-    server.says("now")
-
-    assert lm(request()).text == "now"
 
 
 def test_replay_serves_without_a_socket(server: ChatServer, door_to: Connect) -> None:
@@ -252,12 +193,10 @@ def test_a_damaged_reply_stops_a_replay(store: ReplyStore, door_to: Connect) -> 
 
 
 def _damage(store: ReplyStore) -> None:
-    with sqlite3.connect(store.path / "cache.db") as rows:
-        changed = rows.execute(
+    with rows(store) as table:
+        table.execute(
             "UPDATE Cache SET value = replace(value, 'hello', 'jello') WHERE key LIKE 'reply:%'"
         )
-        assert changed.rowcount == 1
-    rows.close()
 
 
 def test_used_replies_are_those_given_out_as_they_are_recorded_now(
@@ -283,37 +222,3 @@ def test_a_copied_program_keeps_its_door(door_to: Connect) -> None:
 
     assert lm.door is copy.deepcopy(lm).door
     assert copy.deepcopy(lm)(request()).text == "{}"
-
-
-def test_a_hundred_different_calls_at_once_are_all_answered_by_their_own_reply(
-    server: ChatServer, door_to: Connect
-) -> None:
-    server.script = lambda body: Scripted(body["messages"][-1]["content"] + "!")
-    lm = door_to()
-    with warnings.catch_warnings(), ThreadPoolExecutor(16) as pool:
-        warnings.simplefilter("error")
-        texts = list(pool.map(lambda number: lm(request(str(number))).text, range(100)))
-
-    assert [f"{number}!" for number in range(100)] == texts
-    assert len(server.requests) == 100
-    assert server.at_once <= 16
-
-
-def test_an_interrupted_call_does_not_block_the_next_one(store: ReplyStore) -> None:
-    class InterruptedOnce:
-        calls = 0
-
-        def complete(self, request: Request) -> Response:
-            self.calls += 1
-            if self.calls == 1:
-                raise KeyboardInterrupt
-            message = Message.assistant("after all")
-            return Response(
-                id=None, model=request.model, message=message, finish_reason="stop", usage=Usage()
-            )
-
-    lm = connect(ModelConfig(name="openai/scripted"), store=store, provider=InterruptedOnce())
-    with pytest.raises(KeyboardInterrupt):
-        lm(request())
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lambda: lm(request()).text).result(timeout=10) == "after all"

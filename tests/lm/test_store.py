@@ -1,16 +1,8 @@
 """The replies store: nothing lost, nothing unpickled, nothing believed unchecked."""
 
-import contextlib
 import json
-import os
 import pickle
-import signal
 import sqlite3
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +13,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.store import ReplyStore
 
-from .recording import ask, reply
-
-
-@contextlib.contextmanager
-def rows(store: ReplyStore) -> Iterator[sqlite3.Connection]:
-    connection = sqlite3.connect(store.path / "cache.db")
-    try:
-        with connection:
-            yield connection
-    finally:
-        connection.close()
-
-
-def every_value(store: ReplyStore) -> dict[str, str]:
-    with rows(store) as table:
-        return dict(table.execute("SELECT key, value FROM Cache ORDER BY key"))
+from .recording import ask, every_value, reply, rows
 
 
 def test_a_reply_comes_back_as_it_was_put(store: ReplyStore) -> None:
@@ -136,6 +113,15 @@ def test_a_row_that_would_be_unpickled_is_refused_unread(
     assert not witness.exists()
     pickle.loads(pickle.dumps(Planted(witness)))
     assert witness.exists(), "the pickle would have worked"
+
+
+def test_a_text_in_a_row_of_another_mode_is_refused_too(store: ReplyStore) -> None:
+    store.put(reply())
+    with rows(store) as table:
+        table.execute("UPDATE Cache SET mode = 4 WHERE key LIKE 'reply:%'")
+
+    with pytest.raises(DamagedReplyError, match="not plain text"):
+        store.get(reply().key)
 
 
 def test_a_pickle_in_a_file_beside_the_database_is_refused_unread(
@@ -270,70 +256,3 @@ def test_only_text_is_taken(store: ReplyStore) -> None:
     for key, value in ((b"key", "text"), ("key", b"bytes"), ("key", 1), (1, "text")):
         with pytest.raises(StoreError, match="takes text"):
             store._cache.set(key, value)
-
-
-def test_threads_write_the_same_store_at_once(store: ReplyStore) -> None:
-    texts = [str(number % 50) for number in range(200)]
-
-    def write(text: str) -> None:
-        store.put(reply(text, to=text))
-        store.note(reply(to=text).key, "unparsed")
-        store.get(reply(to=text).key)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(write, texts))
-
-    assert len(list(store.replies())) == 50
-    assert len(every_value(store)) == 1 + 200
-
-
-WRITER = """
-import sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from freshstack_dspy.lm.store import ReplyStore
-from tests.lm.recording import reply
-store = ReplyStore(Path({path!r}))
-for number in range({first}, {last}):
-    store.put(reply("x" * 2000, to=str(number)))
-    print(number, flush=True)
-"""
-
-
-def writer(store: ReplyStore, first: int, last: int) -> "subprocess.Popen[str]":
-    root = str(Path(__file__).parents[2])
-    code = WRITER.format(root=root, path=str(store.path), first=first, last=last)
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-
-
-def test_processes_write_the_same_store_at_once(store: ReplyStore) -> None:
-    writers = [writer(store, 100 * number, 100 * number + 60) for number in range(3)]
-    acknowledged = [process.communicate(timeout=60)[0].split() for process in writers]
-
-    assert [len(numbers) for numbers in acknowledged] == [60] * 3
-    assert {int(recorded.ask.messages[0].content) for recorded in store.replies()} == {
-        int(number) for numbers in acknowledged for number in numbers
-    }
-
-
-@pytest.mark.slow
-def test_a_killed_process_loses_no_reply_that_it_acknowledged(store: ReplyStore) -> None:
-    for round_ in range(4):
-        process = writer(store, 1000 * round_, 1000 * round_ + 999)
-        assert process.stdout is not None
-        acknowledged = [process.stdout.readline() for _ in range(20 + 7 * round_)]
-        os.kill(process.pid, signal.SIGKILL)
-        acknowledged += process.communicate()[0].splitlines()
-        store.close()
-        for number in filter(str.strip, acknowledged):
-            assert store.get(ask(number.strip()).key) is not None
-        store.put(reply("still writable", to=f"round {round_}"))
-
-
-def test_closing_ends_this_threads_connection_only(store: ReplyStore) -> None:
-    store.put(reply())
-    closed = threading.Thread(target=store.close)
-    closed.start()
-    closed.join()
-
-    assert store.get(reply().key) == reply()

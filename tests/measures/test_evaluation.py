@@ -92,7 +92,7 @@ def test_a_run_that_found_nothing_is_all_zeros() -> None:
 
 
 def test_a_collection_without_queries_is_refused() -> None:
-    with pytest.raises(CollectionError, match="no queries to evaluate on"):
+    with pytest.raises(CollectionError, match="no query in its evaluated slices"):
         evaluate(NuggetQrels({}, {}), run({"q": in_order("a")}))
 
 

@@ -1,0 +1,142 @@
+"""A program that was optimized, saved and named in a build's configuration."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.calibration import optimize
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.lm.bundle import read_bundle
+from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.programs.saved import save_program
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.freshstack import FreshStack
+from tests.recipes.domain import domain
+from tests.recipes.scripted import ScriptedProvider
+
+from .people import FACTS, synthetic_labels
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The text of the program file of a judge with demonstrations."""
+    folder = tmp_path_factory.mktemp("optimized")
+    store = ReplyStore(folder / "cache")
+    lm = connect(ModelConfig(), store=store)
+    save_program(
+        optimize("support_judge", synthetic_labels(), lm, optimizer="labeled").program,
+        folder / "judge.json",
+    )
+    store.close()
+    return (folder / "judge.json").read_text()
+
+
+def test_its_demonstrations_go_before_every_question_of_that_step(
+    tmp_path: Path, saved: str
+) -> None:
+    (tmp_path / "judge.json").write_text(saved)
+    bundle = tmp_path / "replies.jsonl"
+    config = domain(tmp_path, programs={"support_judge": "judge.json"})
+
+    build(config, provider=ScriptedProvider(), replies_file=bundle)
+
+    for reply in read_bundle(bundle).values():
+        roles = [message.role for message in reply.ask.messages]
+        shown = "".join(message.content for message in reply.ask.messages[:-1])
+        if reply.ask.task == "JudgeSupport":
+            assert roles == ["system", *["user", "assistant"] * 4, "user"]
+            assert all(fact in shown for fact in FACTS)
+        else:
+            assert roles == ["system", "user"]
+
+
+def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved: str) -> None:
+    (tmp_path / "judge.json").write_text(saved)
+    plain = build(domain(tmp_path), provider=ScriptedProvider()).manifest
+    tuned = build(
+        domain(tmp_path, programs={"support_judge": "judge.json"}), provider=ScriptedProvider()
+    ).manifest
+
+    assert plain.prompts.keys() == tuned.prompts.keys()
+    changed = {name for name in plain.prompts if plain.prompts[name] != tuned.prompts[name]}
+    assert changed == {"JudgeSupport"}
+    assert tuned.config["programs"]["support_judge"] == "judge.json"  # type: ignore[index, call-overload]
+
+
+def test_the_baseline_judges_with_it(tmp_path: Path, saved: str) -> None:
+    (tmp_path / "judge.json").write_text(saved)
+    config = domain(
+        tmp_path, model={"name": "extractive/baseline"}, programs={"support_judge": "judge.json"}
+    )
+
+    collection = build(config)
+
+    assert collection.failures == ()
+    assert collection.judgments
+
+
+def test_it_can_be_replayed(tmp_path: Path, saved: str) -> None:
+    (tmp_path / "judge.json").write_text(saved)
+    config = domain(tmp_path, programs={"support_judge": "judge.json"})
+    first = build(config, provider=ScriptedProvider())
+
+    assert build(config, mode="replay").manifest.content_hash == first.manifest.content_hash
+
+
+def _of_another_step(program: dict[str, Any]) -> None:
+    program["program"] = "Nuggetizer"
+
+
+def _naming_a_model(program: dict[str, Any]) -> None:
+    program["predictors"]["predict"]["lm"] = {"model": "openai/x", "api_base": "http://evil"}
+
+
+def _with_code(program: dict[str, Any]) -> None:
+    program["predictors"]["predict"]["demos"][0]["__reduce__"] = "os.system('true')"
+
+
+def _with_a_wrong_verdict(program: dict[str, Any]) -> None:
+    program["predictors"]["predict"]["demos"][0]["verdicts"][0]["supported"] = [99]
+
+
+HOSTILE: list[Callable[[dict[str, Any]], None]] = [
+    _of_another_step,
+    _naming_a_model,
+    _with_code,
+    _with_a_wrong_verdict,
+]
+
+
+@pytest.mark.parametrize("change", HOSTILE)
+def test_a_foreign_or_hostile_one_stops_the_build_before_anything_is_asked(
+    tmp_path: Path, saved: str, change: Callable[[dict[str, Any]], None]
+) -> None:
+    program = json.loads(saved)
+    change(program)
+    (tmp_path / "judge.json").write_text(json.dumps(program))
+    provider = ScriptedProvider()
+
+    with pytest.raises(CollectionError, match=r"judge\.json: ") as caught:
+        build(domain(tmp_path, programs={"support_judge": "judge.json"}), provider=provider)
+
+    assert str(caught.value).isprintable(), "one line"
+    assert provider.calls.total() == 0
+
+
+def test_each_step_takes_the_program_that_is_named_for_it(tmp_path: Path) -> None:
+    plain = FreshStack(domain(tmp_path))
+    names = ("nuggetizer", "question_decomposer", "closed_book_answerer", "support_judge")
+    for name in names:
+        program = getattr(plain, name)
+        program.predict.signature = program.predict.signature.with_instructions(f"Do {name}.")
+        save_program(program, tmp_path / f"{name}.json")
+
+    recipe = FreshStack(domain(tmp_path, programs={name: f"{name}.json" for name in names}))
+
+    for name in names:
+        assert getattr(recipe, name).predict.signature.instructions == f"Do {name}."

@@ -1,0 +1,91 @@
+"""The command line, called as its entry point is."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from freshstack_dspy.calibration import write_labels
+from freshstack_dspy.cli import main
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.config import load_config
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.records import HumanLabel
+from tests.calibration.people import synthetic_labels
+from tests.recipes.domain import write_domain
+
+BASELINE = {"name": "extractive/baseline", "concurrency": 2}
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def freshstack(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Command:
+    """Run a command in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["freshstack", *map(str, words)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        code = left.value.code
+        assert isinstance(code, int | None)
+        return Done(code or 0, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration whose model is the baseline."""
+    return write_domain(tmp_path, model=BASELINE)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a collection that nobody changes; partly supported queries count."""
+    folder = tmp_path_factory.mktemp("built")
+    filters = {"unsupported_nuggets": "keep"}
+    build(load_config(write_domain(folder, model=BASELINE, filters=filters)))
+    return folder / "collection"
+
+
+@pytest.fixture
+def labels(tmp_path: Path) -> Path:
+    """Labels with their texts, for optimizing."""
+    path = tmp_path / "labels.jsonl"
+    write_labels(synthetic_labels(), path)
+    return path
+
+
+@pytest.fixture
+def labels_of_built(tmp_path: Path, built: Path) -> Path:
+    """Labels of the collection's judged pairs, by one who always agrees with the judge."""
+    path = tmp_path / "agreeing.jsonl"
+    write_labels(
+        (
+            HumanLabel(
+                query_id=judgment.query_id,
+                nugget_id=judgment.nugget_id,
+                chunk_id=judgment.chunk_id,
+                label=judgment.label or 0,
+                annotator="ada",
+            )
+            for judgment in Collection.load(built).judgments
+        ),
+        path,
+    )
+    return path

@@ -1,0 +1,281 @@
+"""Every command, from its words to what it prints and writes."""
+
+import json
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.config import load_config
+from freshstack_dspy.measures import evaluate, read_run
+from tests.recipes.domain import write_domain
+
+from .conftest import BASELINE, Command
+
+
+def test_init_writes_an_example_and_never_over_a_file(freshstack: Command, tmp_path: Path) -> None:
+    first = freshstack("init", "mine.toml")
+    example = (tmp_path / "mine.toml").read_text()
+    (tmp_path / "mine.toml").write_text("changed")
+    second = freshstack("init", "mine.toml")
+
+    assert (first.code, first.err) == (0, "")
+    assert "freshstack build mine.toml" in first.out
+    assert "[queries]" in example
+    assert (second.code, second.err) == (
+        1,
+        "error: mine.toml exists; name another file: freshstack init OTHER.toml\n",
+    )
+    assert (tmp_path / "mine.toml").read_text() == "changed"
+
+
+def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Path) -> None:
+    done = freshstack("build", config)
+    collection = Collection.load(tmp_path / "collection")
+
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == f"small: {tmp_path / 'collection'}"
+    steps = [line.split()[1] for line in lines if line.startswith("│")]
+    assert steps == ["nuggets", "sub_questions", "closed_book_answer", "support"]
+    assert "3 queries" in done.out
+    assert "5 chunks" in done.out
+    assert f"1 files skipped; see {tmp_path / 'collection/skipped.jsonl'}" in lines
+    assert lines[-1] == f"content {collection.manifest.content_hash}"
+    assert [line.split("  ")[0] for line in done.err.splitlines()] == [
+        "chunks of dial",
+        "index",
+        "nuggets",
+        "sub-questions",
+        "closed-book answers",
+        "pool",
+        "support judgments",
+    ]
+
+
+def test_build_can_save_its_replies_and_replay_them(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    first = freshstack("build", config, "--save-replies", "replies.jsonl")
+    elsewhere = write_domain(
+        tmp_path / "theirs", model=BASELINE, cache={"bundles": ["../replies.jsonl"]}
+    )
+    second = freshstack("build", elsewhere, "--mode", "replay")
+
+    assert (first.code, second.code) == (0, 0)
+    assert first.out.splitlines()[-1] == second.out.splitlines()[-1]
+
+
+def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None:
+    """The baseline never fails; a reply handed in that is no answer does."""
+    config = write_domain(tmp_path, model=BASELINE | {"reasks": 0})
+    assert freshstack("build", config, "--mode", "defer", "--requests", "r.jsonl").code == 3
+    requests = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    (tmp_path / "replies.jsonl").write_text(
+        "".join(
+            json.dumps({"custom_id": request["custom_id"], "content": "?"}) + "\n"
+            for request in requests
+        )
+    )
+    freshstack("requests", "import", "replies.jsonl", config)
+
+    done = freshstack("build", config, "--mode", "replay")
+
+    assert done.code == 0
+    failures = tmp_path / "collection/failures.jsonl"
+    assert f"9 failures; see {failures}, and build again to retry" in done.out.splitlines()
+
+
+def test_deferred_requests_are_written_answered_imported_and_built_from(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    first = freshstack("build", config, "--mode", "defer", "--requests", "requests.jsonl")
+    exported = freshstack("requests", "export", config, "--out", "again.jsonl")
+    lines = (tmp_path / "requests.jsonl").read_text().splitlines()
+    (tmp_path / "replies.jsonl").write_text(
+        json.dumps({"custom_id": json.loads(lines[0])["custom_id"], "content": "{}"})
+        + '\n{"custom_id": "unknown", "content": "{}"}\n'
+    )
+    imported = freshstack("requests", "import", "replies.jsonl", config)
+
+    assert first.code == 3
+    (said,) = (line for line in first.err.splitlines() if "requests were written" in line)
+    assert said.startswith("9 requests were written to requests.jsonl; ")
+    assert (exported.code, exported.out) == (0, "again.jsonl: 9 requests\n")
+    assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "requests.jsonl").read_text()
+    assert imported.code == 1, "one line was unknown"
+    assert imported.out == "1 imported; 1 unknown (unknown); 8 still waiting\n"
+
+
+def test_retrieve_writes_a_run(freshstack: Command, built: Path, tmp_path: Path) -> None:
+    done = freshstack("retrieve", built, "--retriever", "bm25", "--depth", 2)
+    named = freshstack("retrieve", built, "--out", "mine.run")
+
+    queries = len(Collection.load(built).query_ids())
+    assert (done.code, done.out) == (0, f"bm25.run: {queries} questions by bm25\n")
+    assert (named.code, named.out) == (0, f"mine.run: {queries} questions by hybrid\n")
+    run = read_run(tmp_path / "bm25.run")
+    assert len(run.rankings) == queries
+    assert max(map(len, run.rankings.values())) == 2
+    assert (tmp_path / ".freshstack/index").is_dir()
+
+
+def test_evaluate_prints_a_table_or_json(freshstack: Command, built: Path, tmp_path: Path) -> None:
+    for name in ("bm25", "lsa"):
+        freshstack("retrieve", built, "--retriever", name)
+    table = freshstack("evaluate", built, "bm25.run", "lsa.run")
+    as_json = freshstack("evaluate", built, "bm25.run", "--json", "--measure", "Coverage@5")
+
+    collection = Collection.load(built)
+    expected = evaluate(collection.qrels(), read_run(tmp_path / "bm25.run"))
+    row = next(line for line in table.out.splitlines() if "bm25.run" in line)
+    assert table.code == 0
+    assert row.split("│")[2].strip() == f"{expected.means['alpha_nDCG@10']:.4f}"
+    assert "lsa.run" in table.out
+    found = json.loads(as_json.out)
+    assert found["content_hash"] == collection.manifest.content_hash
+    assert found["evaluations"][0]["file"] == "bm25.run"
+    assert found["evaluations"][0]["means"].keys() == {"Coverage@5"}
+    assert found["evaluations"][0]["per_query"].keys() == set(collection.query_ids())
+
+
+def test_a_table_is_whole_on_a_narrow_screen(
+    freshstack: Command, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    freshstack("retrieve", built, "--retriever", "bm25")
+    wide = freshstack("evaluate", built, "bm25.run")
+    monkeypatch.setenv("COLUMNS", "20")
+    narrow = freshstack("evaluate", built, "bm25.run")
+
+    assert narrow.out == wide.out
+    for name in ("alpha_nDCG@10", "Coverage@20", "Recall@50"):
+        assert name in narrow.out
+
+
+def test_names_with_brackets_are_printed_as_they_are(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    """Rich would take them for markup and an emoji, and leave them out."""
+    freshstack("retrieve", built, "--retriever", "bm25", "--out", "[red]a:x:.run")
+
+    done = freshstack("evaluate", built, "[red]a:x:.run")
+
+    assert done.code == 0
+    assert "[red]a:x:.run" in done.out
+    assert (tmp_path / "[red]a:x:.run").exists()
+
+
+def test_export_writes_the_official_layout_once(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    first = freshstack("export", built, "--format", "freshstack", "--out", "official")
+    second = freshstack("export", built, "--out", "official")
+
+    assert (first.code, first.out) == (0, "official: written in the freshstack layout\n")
+    assert (tmp_path / "official/queries").is_dir()
+    assert second.code == 1
+    assert "not empty" in second.err
+
+
+def test_agree_prints_a_table_or_json(
+    freshstack: Command, built: Path, labels_of_built: Path
+) -> None:
+    table = freshstack("agree", built, labels_of_built)
+    as_json = freshstack("agree", built, labels_of_built, "--json")
+
+    report = json.loads(as_json.out)
+    assert (table.code, as_json.code) == (0, 0)
+    assert table.out.startswith(f"judge against 1 annotators, {report['figures']['pairs']} pairs\n")
+    row = next(line for line in table.out.splitlines() if "exact match" in line)
+    assert "1.000" in row
+    assert report["figures"]["exact_match"]["value"] == 1.0
+    assert "no item was labelled by two annotators" in table.out
+
+
+def test_optimize_writes_a_program_that_a_build_takes(
+    freshstack: Command, labels: Path, tmp_path: Path
+) -> None:
+    done = freshstack("optimize", "support_judge", "--labels", labels, "--out", "judge.json")
+    config = write_domain(tmp_path, model=BASELINE, programs={"support_judge": "judge.json"})
+    built = freshstack("build", config)
+
+    assert done.code == 0
+    assert done.out.startswith("bootstrap: 4 queries to train, 2 to test (12 pairs)\n")
+    assert 'name it in a build as [programs] support_judge = "judge.json"' in done.out
+    assert built.code == 0
+    assert load_config(config).programs.support_judge == tmp_path / "judge.json"
+
+
+def test_optimize_reports_json(freshstack: Command, labels: Path) -> None:
+    done = freshstack(
+        "optimize", "support_judge", "--labels", labels, "--out", "judge.json",
+        "--optimizer", "labeled", "--test-share", 0.5, "--seed", 3, "--json",
+    )  # fmt: skip
+
+    report = json.loads(done.out)
+    assert (report["optimizer"], report["train_queries"], report["test_queries"]) == (
+        "labeled",
+        3,
+        3,
+    )
+    assert report["before"].keys() == report["after"].keys() == {"figures", "failed"}
+
+
+def test_optimize_takes_texts_from_a_collection(
+    freshstack: Command, built: Path, labels_of_built: Path
+) -> None:
+    without = freshstack(
+        "optimize", "support_judge", "--labels", labels_of_built, "--out", "a.json"
+    )
+    within = freshstack(
+        "optimize", "support_judge", "--labels", labels_of_built, "--out", "b.json",
+        "--collection", built,
+    )  # fmt: skip
+
+    assert without.code == 1
+    assert "name the collection with --collection" in without.err
+    assert within.code == 0
+
+
+def test_synthesize_and_decontextualize_write_json_lines(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/dial.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
+    (tmp_path / "docs/logo.png").write_bytes(b"\x00")
+    (tmp_path / "style.txt").write_text("Why so?\n\nHow come?\n")
+
+    made = freshstack("synthesize", "docs", "--out", "q.jsonl", "--examples", "style.txt")
+    cut = freshstack("decontextualize", "docs/dial.md", "--out", "p.jsonl", "--limit", 1)
+
+    questions = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    passages = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert (made.code, made.out) == (0, f"q.jsonl: {len(questions)} questions\n")
+    assert "1 files skipped, as logo.png: binary" in made.err
+    assert (cut.code, cut.out) == (0, f"p.jsonl: {len(passages)} passages\n")
+    assert all(question["path"] == "dial.md" for question in questions)
+    assert len(passages) == 1
+
+
+def test_the_model_and_the_store_come_from_a_configuration(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    config = write_domain(tmp_path, model={"name": "no-provider"})
+    (tmp_path / "a.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
+
+    refused = freshstack("synthesize", "a.md", "--out", "q.jsonl", "--config", config)
+    done = freshstack(
+        "synthesize", "a.md", "--out", "q.jsonl", "--config", config,
+        "--model", "extractive/baseline",
+    )  # fmt: skip
+
+    assert refused.code == 1
+    assert "'no-provider'" in refused.err
+    assert done.code == 0
+    assert (tmp_path / "cache/cache.db").exists()
+    assert not (tmp_path / ".freshstack").exists()
+
+
+def test_the_version_is_that_of_the_package(freshstack: Command) -> None:
+    assert freshstack("--version") == (0, version("freshstack_dspy") + "\n", "")

@@ -1,0 +1,194 @@
+"""What goes wrong is one clean line and an exit code."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.cli.lines import one_line
+from tests.recipes.domain import write_domain
+
+from .conftest import BASELINE, Command, Done
+
+
+def assert_one_line(done: Done, said: str) -> None:
+    assert done.code == 1, done
+    line = done.err.splitlines()[-1]
+    assert line.startswith("error: "), done.err
+    assert said in line
+    assert "Traceback" not in done.err
+    assert line.isprintable()
+
+
+MISSING = [
+    ("build gone.toml", "gone.toml: no such file; write a commented example with: freshstack init"),
+    ("retrieve gone", "gone: no such collection"),
+    ("evaluate gone a.run", "gone: no such collection"),
+    ("export gone --out out", "gone: no such collection"),
+    ("agree gone labels.jsonl", "labels.jsonl: the labels cannot be read"),
+    ("optimize support_judge --labels gone.jsonl --out a", "gone.jsonl: the labels cannot be read"),
+    ("synthesize gone --out a", "gone: cannot be read: No such file or directory"),
+    ("decontextualize gone --out a", "gone: cannot be read: No such file or directory"),
+    ("requests export gone.toml --out a", "gone.toml: no such file"),
+    ("requests import a gone.toml", "gone.toml: no such file"),
+    ("init no/such/folder.toml", "no/such/folder.toml cannot be written"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), MISSING)
+def test_what_is_missing_is_named(freshstack: Command, words: str, said: str) -> None:
+    done = freshstack(*words.split())
+
+    if "agree" in words:
+        assert done.code == 1
+    else:
+        assert_one_line(done, said)
+
+
+def test_a_collection_that_is_none_is_named(freshstack: Command, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+
+    assert_one_line(freshstack("retrieve", "folder"), "not a collection")
+
+
+def test_a_run_that_is_missing_or_damaged_is_named(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "damaged.run").write_text("1 Q0 a\n")
+
+    assert_one_line(freshstack("evaluate", built, "gone.run"), "gone.run: the run cannot be read")
+    assert_one_line(freshstack("evaluate", built, "damaged.run"), "damaged.run:1: ")
+
+
+def test_unknown_names_are_refused_with_those_there_are(freshstack: Command, built: Path) -> None:
+    assert_one_line(
+        freshstack("retrieve", built, "--retriever", "bm52"), "must be one of bm25, lsa, hybrid"
+    )
+    freshstack("retrieve", built, "--retriever", "bm25")
+    assert_one_line(
+        freshstack("evaluate", built, "bm25.run", "--measure", "nDCG"), "no measure 'nDCG'"
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "judge",
+        "build",
+        "build a.toml --mode record",
+        "build a.toml --fast",
+        "retrieve a --depth 0",
+        "export a --out b --format trec",
+        "evaluate a",
+        "optimize support_judge --labels a --out b --optimizer gepa",
+        "optimize support_judge --labels a --out b --test-share 1",
+        "synthesize a",
+        "synthesize a --out b --limit 21",
+        "requests",
+        "requests delete",
+    ],
+)
+def test_wrong_words_are_exit_code_2(freshstack: Command, words: str) -> None:
+    done = freshstack(*words.split())
+
+    assert done.code == 2
+    assert "Usage: freshstack" in done.out + done.err
+    assert "Traceback" not in done.err
+
+
+def test_mipro_is_refused_for_the_baseline(freshstack: Command, labels: Path) -> None:
+    done = freshstack(
+        "optimize", "support_judge", "--labels", labels, "--out", "a", "--optimizer", "mipro"
+    )
+
+    assert_one_line(done, "mipro needs a model that can write instructions")
+
+
+def test_a_program_that_cannot_be_optimized_is_refused(freshstack: Command, labels: Path) -> None:
+    done = freshstack("optimize", "nuggetizer", "--labels", labels, "--out", "a")
+
+    assert_one_line(done, "allowed: support_judge")
+
+
+def test_what_cannot_be_written_is_named(
+    freshstack: Command, built: Path, labels: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
+    (tmp_path / "file").write_text("")
+
+    assert_one_line(freshstack("retrieve", built, "--out", "no/a.run"), "cannot be written")
+    assert_one_line(freshstack("synthesize", "a.md", "--out", "no/q"), "no/q: cannot be written")
+    assert_one_line(
+        freshstack("optimize", "support_judge", "--labels", labels, "--out", "file/judge.json"),
+        "the program cannot be written",
+    )
+    assert_one_line(
+        freshstack("export", built, "--out", "file/official"), "file/official: cannot be written"
+    )
+
+
+def test_replaying_without_replies_says_how_to_record_them(
+    freshstack: Command, config: Path
+) -> None:
+    assert_one_line(freshstack("build", config, "--mode", "replay"), "build once with --mode live")
+
+
+def test_a_model_that_nobody_knows_is_named(freshstack: Command, tmp_path: Path) -> None:
+    config = write_domain(tmp_path, model={"name": "no-provider"})
+
+    assert_one_line(freshstack("build", config), "[model] name is 'no-provider'")
+
+
+def test_a_key_never_reaches_the_screen(freshstack: Command, tmp_path: Path) -> None:
+    """Nobody listens at the address: the refusal, with its address and key, is shown redacted."""
+    secret = "sk-very-secret-1234"
+    model = {
+        "name": "openai/some-model",
+        "api_base": "http://someone:pass-word@127.0.0.1:9/v1",
+        "api_key": secret,
+        "retries": 0,
+    }
+
+    done = freshstack("build", write_domain(tmp_path, model=model))
+
+    assert_one_line(done, "did not answer")
+    assert secret not in done.out + done.err
+    assert "pass-word" not in done.out + done.err
+
+
+def test_replies_that_are_none_are_named(freshstack: Command, config: Path, tmp_path: Path) -> None:
+    (tmp_path / "replies.jsonl").write_text("[1]\n")
+
+    assert_one_line(freshstack("requests", "import", "replies.jsonl", config), "replies.jsonl:1: ")
+    assert_one_line(freshstack("requests", "import", "gone.jsonl", config), "gone.jsonl: ")
+
+
+def test_a_corpus_of_binary_files_is_one_line(freshstack: Command, tmp_path: Path) -> None:
+    config = write_domain(tmp_path, model=BASELINE)
+    text = config.read_text().replace('path = "corpus"', 'path = "pictures"')
+    config.write_text(text)
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures/a.png").write_bytes(b"\x00")
+
+    assert_one_line(freshstack("build", config), "binary (a NUL at byte 0)")
+
+
+def test_a_foreign_name_cannot_move_the_cursor(freshstack: Command, tmp_path: Path) -> None:
+    """A file name may hold escape sequences; what is printed does not."""
+    config = write_domain(tmp_path, model=BASELINE)
+    question = {"query_id": "1\x1b[2J", "title": "", "body": "", "answer": "a"}
+    (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+    (tmp_path / "a.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/\x1b[2J\n.png").write_bytes(b"\x00")
+    (tmp_path / "docs/b.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
+
+    assert_one_line(freshstack("build", config), "white space and control characters")
+    done = freshstack("synthesize", "docs", "--out", "q.jsonl")
+    assert done.code == 0
+    assert "\x1b" not in done.out + done.err
+
+
+def test_a_line_is_one_line_whatever_stands_in_it() -> None:
+    assert one_line("a\nb\x1b[2Jc\u202ed é – 索") == "a b [2Jc d é – 索"

@@ -1,0 +1,104 @@
+"""The installed command, as a process: what it imports, how it ends."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.domain import write_domain
+
+from .conftest import BASELINE
+
+HEAVY = ("dspy", "litellm", "lancedb", "sklearn", "instructor", "openai", "numpy")
+
+
+def script() -> str:
+    """The console script that was installed beside this Python."""
+    found = shutil.which("freshstack", path=str(Path(sys.executable).parent))
+    if found is None:
+        pytest.skip("the package is not installed beside this Python")
+    return found
+
+
+def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([script(), *words], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import freshstack_dspy",
+        "import freshstack_dspy; dir(freshstack_dspy)",
+        "from freshstack_dspy import load_config, FreshstackError, Run, evaluate, read_run",
+        "from freshstack_dspy.cli.app import app; app(['--help'], standalone_mode=False)",
+        "from freshstack_dspy.cli.app import app; app(['build', '--help'], standalone_mode=False)",
+    ],
+)
+def test_help_and_import_load_nothing_heavy(code: str) -> None:
+    print_loaded = f"import sys; print([name for name in {HEAVY!r} if name in sys.modules])"
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{print_loaded}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_command_and_the_module_are_the_same(tmp_path: Path) -> None:
+    by_name = run("--help", cwd=tmp_path)
+    by_module = subprocess.run(
+        [sys.executable, "-m", "freshstack_dspy", "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert by_name.returncode == 0
+    assert by_name.stdout.startswith("Usage: freshstack [OPTIONS] COMMAND")
+    assert by_module.stdout == by_name.stdout
+
+
+def test_an_error_is_one_line_and_code_1(tmp_path: Path) -> None:
+    done = run("build", "gone.toml", cwd=tmp_path)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: gone.toml: no such file")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a FIFO makes the build wait where we want it")
+def test_an_interrupted_build_says_how_to_go_on(tmp_path: Path) -> None:
+    config = write_domain(tmp_path, model=BASELINE)
+    questions = tmp_path / "questions.jsonl"
+    questions.unlink()
+    os.mkfifo(questions)
+    building = subprocess.Popen(
+        [script(), "build", str(config)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+    with questions.open("w"):  # opens once the build reads, and lets it wait for a line
+        building.send_signal(signal.SIGINT)
+        _, said = building.communicate(timeout=60)
+
+    assert building.returncode == 130
+    assert said == "interrupted; run it again to go on: nothing that was paid for is lost\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"'{script()}' --help | true"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stderr == ""

@@ -1,0 +1,225 @@
+"""The blocks of README and docs: Python and commands run, offline; TOML and JSON are parsed."""
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+from pydantic import ValidationError
+
+from freshstack_dspy.cli.app import app
+from freshstack_dspy.config import BuildConfig
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+_FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^(?:\$ )?(?=freshstack )", re.MULTILINE)
+_LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+
+# Wherever Python starts, as in a command that a page runs: no connection leaves this machine.
+_OFFLINE = """
+import sys
+
+def refuse(event, arguments):
+    if event == "socket.getaddrinfo" or (
+        event == "socket.connect" and isinstance(arguments[1], tuple)
+    ):
+        raise RuntimeError(f"a page of the docs reached for the network: {arguments!r}")
+
+sys.addaudithook(refuse)
+"""
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: Path
+    line: int
+    """Of its first line of text."""
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for found in _FENCE.finditer(text):
+        line = text.count("\n", 0, found.start("text")) + 1
+        yield Block(page, line, found["language"], found["text"])
+
+
+def blocks_of(*languages: str) -> list[Any]:
+    return [
+        pytest.param(block, id=f"{page.name}:{block.line}")
+        for page in PAGES
+        for block in blocks(page)
+        if block.language in languages
+    ]
+
+
+@pytest.fixture
+def desk(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A folder that looks like the repository to whoever follows a page, with commands offline."""
+    for name in ("examples", "caches"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tmp_path / name)
+    hook = tmp_path_factory.mktemp("offline")
+    (hook / "sitecustomize.py").write_text(_OFFLINE)
+    monkeypatch.setenv("PYTHONPATH", str(hook))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name)
+        for page in PAGES
+        if any(block.language in ("python", "console", "sh") for block in blocks(page))
+    ],
+)
+@pytest.mark.usefixtures("desk")
+def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
+    """Those of one page share a namespace and a folder."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.language == "python":
+            # The empty lines make errors name the lines of the page.
+            code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
+            exec(code, namespace)
+        elif block.language in ("console", "sh"):
+            for command in commands(block):
+                run(command, block)
+
+
+@pytest.mark.usefixtures("desk")
+def test_the_commands_of_a_page_reach_nobody() -> None:
+    calling = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", calling], capture_output=True, text=True, check=False
+    )
+
+    assert "a page of the docs reached for the network" in done.stderr
+
+
+def commands(block: Block) -> list[str]:
+    """The lines of a block that call us, as `$ freshstack …` or `freshstack …`."""
+    joined = block.text.replace("\\\n", " ")
+    return [_COMMAND.sub("", line) for line in joined.splitlines() if _COMMAND.match(line)]
+
+
+def run(command: str, block: Block) -> None:
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, f"{block.page.name}:{block.line}: {command}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_fence_is_closed_and_names_its_language(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+
+    assert text.count("\n```") == 2 * len(list(blocks(page)))
+    assert {block.language for block in blocks(page)} <= {
+        "python",
+        "console",
+        "sh",
+        "toml",
+        "json",
+        "text",
+    }
+
+
+@pytest.mark.parametrize("block", blocks_of("json"))
+def test_json_is_json(block: Block) -> None:
+    try:
+        json.loads(block.text)
+    except ValueError:
+        for line in block.text.splitlines():
+            json.loads(line)
+
+
+@pytest.mark.parametrize("block", blocks_of("toml"))
+def test_toml_is_a_part_of_a_configuration(block: Block) -> None:
+    """Nothing in it is misspelt or of a wrong kind; that a part is not the whole is no fault."""
+    values = json.dumps(tomllib.loads(block.text))
+
+    assert [fault for fault in faults_of(values) if fault["type"] != "missing"] == []
+
+
+def faults_of(values: str) -> list[Any]:
+    try:
+        BuildConfig.model_validate_json(values, strict=True)
+    except ValidationError as error:
+        return list(error.errors(include_url=False))
+    return []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    targets = [found["target"] for found in _LINK.finditer(text)]
+    inside = [target.split("#")[0] for target in targets if "://" not in target]
+
+    assert [each for each in inside if each and not (page.parent / each).exists()] == []
+
+
+def test_the_help_of_the_commands_is_the_programs_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by `make docs`, and the same however wide the terminal is."""
+    monkeypatch.setenv("COLUMNS", "40")
+
+    assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == help_page(), "run: make docs"
+
+
+def test_every_command_is_documented() -> None:
+    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+
+    for path, command in all_commands(typer.main.get_command(app), "freshstack"):
+        assert f"## `{path}`\n" in page
+        assert command.help, path
+        for parameter in command.params:
+            for option in getattr(parameter, "opts", []):
+                assert option in page, f"{path} {option}"
+
+
+def all_commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from all_commands(below, f"{path} {name}")
+
+
+def help_page() -> str:
+    """What `docs/write_cli_help.py` would write."""
+    spec = importlib.util.spec_from_file_location("write_cli_help", ROOT / "docs/write_cli_help.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    written: Callable[[], str] = module.help_page
+    return written()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("$ freshstack init a.toml\n", ["freshstack init a.toml"]),
+        (
+            "freshstack build a \\\n  --mode replay  # again\n",
+            ["freshstack build a    --mode replay  # again"],
+        ),
+        ("$ make test\n$ pip install freshstack_dspy\n# freshstack build\nwritten\n", []),
+    ],
+)
+def test_only_our_own_commands_are_run(text: str, found: list[str]) -> None:
+    assert commands(Block(Path("page.md"), 1, "console", text)) == found

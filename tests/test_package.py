@@ -1,0 +1,165 @@
+"""The package as it is built, imported and laid out."""
+
+import ast
+import importlib
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import freshstack_dspy
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "freshstack_dspy"
+LONGEST_FILE, LONGEST_FUNCTION = 300, 50
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "pyproject.toml").exists(), reason="the tests stand outside of the repository"
+)
+
+
+def tracked(*folders: str) -> Iterator[Path]:
+    """The Python files of these folders, but for what is generated or a sample."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if "corpus" not in path.parts or folder != "examples":
+                yield path
+
+
+MODULES = list(tracked("freshstack_dspy"))
+SOURCES = [*MODULES, *tracked("benchmarks", "examples", "docs")]
+
+
+def built(kind: str, folder: Path) -> Path:
+    """Build the wheel or the source distribution, in a process: hatchling works in its cwd."""
+    code = f"from hatchling.build import build_{kind}; print(build_{kind}({str(folder)!r}))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return folder / done.stdout.splitlines()[-1]
+
+
+def test_the_wheel_holds_exactly_the_packages_files(tmp_path: Path) -> None:
+    with zipfile.ZipFile(built("wheel", tmp_path)) as wheel:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+    assert names == {
+        str(path.relative_to(ROOT))
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name.split("/")[0] for name in names} == {"freshstack_dspy"}
+    assert "freshstack_dspy/py.typed" in names
+
+
+def test_the_wheel_declares_the_command_and_the_licence(tmp_path: Path) -> None:
+    with zipfile.ZipFile(built("wheel", tmp_path)) as wheel:
+        (info,) = {name.split("/")[0] for name in wheel.namelist() if ".dist-info/" in name}
+        entry_points = wheel.read(f"{info}/entry_points.txt").decode()
+        metadata = wheel.read(f"{info}/METADATA").decode()
+
+    assert "freshstack = freshstack_dspy.cli:main" in entry_points
+    assert "License-Expression: Apache-2.0" in metadata
+    assert "Requires-Python: >=3.11" in metadata
+
+
+def test_the_source_distribution_holds_what_the_wheel_is_built_from(tmp_path: Path) -> None:
+    with tarfile.open(built("sdist", tmp_path)) as sdist:
+        names = {name.split("/", 1)[1] for name in sdist.getnames()}
+
+    files = {str(path.relative_to(ROOT)) for path in PACKAGE.rglob("*.py")}
+    assert files | {"pyproject.toml", "README.md", "LICENSE"} <= names
+
+
+@pytest.mark.parametrize("name", ["signatures", "programs"])
+def test_the_links_at_the_top_resolve_into_the_package(name: str) -> None:
+    link = ROOT / name
+
+    assert link.is_symlink()
+    assert not link.readlink().is_absolute()
+    assert link.resolve() == PACKAGE / name
+    assert (link / "__init__.py").is_file()
+
+
+def test_all_names_are_sorted_and_importable() -> None:
+    assert freshstack_dspy.__all__ == sorted(freshstack_dspy.__all__)
+    assert len(set(freshstack_dspy.__all__)) == len(freshstack_dspy.__all__)
+    assert dir(freshstack_dspy) == freshstack_dspy.__all__
+    for name in freshstack_dspy.__all__:
+        assert getattr(freshstack_dspy, name) is not None, name
+
+
+def test_each_name_comes_from_where_type_checkers_are_told() -> None:
+    """`__all__`, the lazy imports and the `TYPE_CHECKING` block name the same things."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    (block,) = (
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    told = {
+        alias.name: str(statement.module)
+        for statement in block.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    lazy = {
+        name: f"freshstack_dspy.{home}"
+        for home, names in freshstack_dspy._HOMES.items()
+        for name in names
+    }
+
+    assert told == lazy
+    assert sorted(told) == freshstack_dspy.__all__
+    for name, home in told.items():
+        assert getattr(freshstack_dspy, name) is getattr(importlib.import_module(home), name)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Nuggets'"):
+        freshstack_dspy.Nuggets  # noqa: B018
+
+
+def test_the_version_is_that_of_pyproject() -> None:
+    from importlib.metadata import version
+
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+    assert version("freshstack_dspy") == declared
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+
+    assert silent == []
+
+
+def test_no_file_is_too_long() -> None:
+    """Tests may be: they grow with the cases of what they test."""
+    lengths = {path: path.read_text().count("\n") for path in SOURCES}
+
+    assert {path: lines for path, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    too_long = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                lines = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
+                if lines > LONGEST_FUNCTION:
+                    too_long[f"{path.name}: {node.name}"] = lines
+
+    assert too_long == {}
+
+
+def test_every_folder_of_the_package_has_tests_of_its_name() -> None:
+    for folder in sorted(PACKAGE.iterdir()):
+        if (folder / "__init__.py").is_file():
+            assert list((ROOT / "tests" / folder.name).glob("test_*.py")), folder.name
