@@ -206,9 +206,9 @@ def load_config(path: Path | str) -> BuildConfig:
     except ValidationError as error:
         raise ConfigError(f"{path}: {in_one_line(error, BuildConfig)}") from None
     config = _with_absolute_paths(config, path)
-    missing = list(_missing_inputs(config))
-    if missing:
-        raise ConfigError(f"{path}: {'; '.join(missing)}")
+    faults = [*_missing_inputs(config), *_outputs_in_the_corpus(config)]
+    if faults:
+        raise ConfigError(f"{path}: {'; '.join(faults)}")
     return config
 
 
@@ -248,3 +248,19 @@ def _missing_inputs(config: BuildConfig) -> Iterator[str]:
             continue
         if not exists:
             yield f"{key} names {value}, and there is no such file or folder"
+
+
+def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:
+    """A build that reads what builds write is another one each time."""
+    outputs = (
+        ("out", config.out),
+        ("cache.path", config.cache.path),
+        ("index.path", config.index.path),
+    )
+    for corpus in config.corpus:
+        for key, value in outputs:
+            if corpus.revision is None and value.is_relative_to(corpus.path):
+                yield (
+                    f"{key} is {value}, inside corpus {corpus.name!r}, so a build would read what "
+                    "it writes; name a folder outside, or a revision of the corpus"
+                )

@@ -269,6 +269,25 @@ def test_every_missing_input_is_named(folder: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [("", "out"), ("[cache]\n", "path"), ("[index]\n", "path")],
+)
+def test_a_build_may_not_write_into_what_it_reads(folder: Path, section: str, key: str) -> None:
+    """The next build would read the last one's files, and be another."""
+    text = (
+        f'{LEAST}{section}{key} = "docs/made"' if section else LEAST.replace('"out"', '"docs/made"')
+    )
+    name = f"{section.strip(chr(10) + '[]')}.{key}".removeprefix(".")
+
+    assert refused(written(folder, text)) == (
+        f"{name} is {folder / 'docs/made'}, inside corpus 'docs', so a build would read what it "
+        "writes; name a folder outside, or a revision of the corpus"
+    )
+    at_a_commit = text.replace('path = "docs"', 'path = "docs"\nrevision = "HEAD"')
+    assert load_config(written(folder, at_a_commit)).corpus[0].revision == "HEAD"
+
+
 def test_a_name_too_long_for_a_file_is_a_fault(folder: Path) -> None:
     said = refused(written(folder, LEAST.replace("questions.jsonl", "q" * 300)))
 

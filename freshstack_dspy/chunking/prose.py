@@ -11,7 +11,7 @@ _ATX_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]|$)")
 _SETEXT_UNDERLINE = re.compile(rb" {0,3}(=+|-+)[ \t]*$")
 _FENCE = re.compile(rb"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
 _FRONT_MATTER = b"---"
-_ADORNMENT = re.compile(rb"([!-/:-@\[-`{-~])\1+$")
+_ADORNMENT = re.compile(rb"([!-/:-@\[-`{-~])\1*$")
 
 
 def markdown_outline(data: bytes) -> Iterator[Boundary]:
@@ -37,7 +37,7 @@ def markdown_outline(data: bytes) -> Iterator[Boundary]:
             after_blank, paragraph = True, None
             continue
         heading = _heading(text, start, paragraph)
-        if after_heading:
+        if after_heading or (heading and heading.offset < start):
             yield _joined(start, line)
         if heading:
             yield heading
@@ -82,10 +82,12 @@ def rst_outline(data: bytes) -> Iterator[Boundary]:
     offset, skip_to, after_title = 0, 0, False
     for number, text in enumerate(texts):
         start, offset = offset, offset + len(lines[number])
-        if number < skip_to or not text:
+        if not text:
             continue
         if after_title:
             yield _joined(start, text)
+        if number < skip_to:
+            continue
         title = _title(texts, number)
         if title is not None:
             overlined = title[1]

@@ -11,7 +11,6 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -30,10 +29,9 @@ class Bars:
         self._screen = sys.stderr.isatty()
         self._bars = Progress(
             TextColumn("{task.description:<22}", markup=False),
-            BarColumn(bar_width=28),
+            BarColumn(bar_width=12),
             MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
+            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
             TextColumn("{task.fields[note]}", markup=False),
             console=Console(stderr=True),
             disable=not self._screen,

@@ -41,10 +41,6 @@ from freshstack_dspy.records import (
 )
 from freshstack_dspy.sources import read_queries
 
-_PACKAGES = ("freshstack_dspy", "bm25s", "dspy", "instructor", "lancedb", "litellm", "pydantic")
-
-_PRIVATE = frozenset(["api_key", "api_base"])
-
 _INDEX_STAGES = 4
 """`terms`, `bm25`, `lsa` and `table`; an index that is only opened reports none."""
 
@@ -157,7 +153,6 @@ class _Build:
 
     def _index(self, chunks: Sequence[Chunk]) -> HybridIndex:
         self._progress.start("index", _INDEX_STAGES)
-
         ended: set[str] = set()
 
         def report(stage: str, fraction: float) -> None:

@@ -22,7 +22,7 @@ def headings(text: str, outline: list[Boundary], lowest: int) -> list[tuple[str,
     return [
         (data[offset:].decode().split("\n")[0].strip(), level)
         for offset, level in outline
-        if level <= lowest
+        if 0 < level <= lowest
     ]
 
 
@@ -97,6 +97,18 @@ def test_a_heading_is_not_parted_from_its_text() -> None:
 
     assert [chunk.text.startswith("# ") for chunk in chunks] == [True, True, False]
     assert "# B" not in chunks[0].text
+
+
+@pytest.mark.parametrize(
+    ("path", "headings"),
+    [("a.md", "## B\n\n### C"), ("a.md", "B\n---\n### C"), ("a.rst", "B\n=\n\nC\n-")],
+)
+def test_headings_in_a_row_are_not_parted(path: str, headings: str) -> None:
+    text = f"{WORDS} {WORDS}.\n\n{headings}\n\n{WORDS} {WORDS}. {WORDS}.\n"
+
+    chunks = chunks_of(path, text, 30)
+
+    assert chunks[1].text.startswith(f"{headings.strip()}\n\n{WORDS}")
 
 
 def test_subsections_stay_together_where_they_fit() -> None:

@@ -11,10 +11,7 @@ import pytest
 from dspy.lm15 import Message, Request, Response, Usage
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import (
-    FatalModelError,
-    ReplyError,
-)
+from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.connect import connect
 from freshstack_dspy.lm.store import ReplyStore
 
@@ -82,8 +79,7 @@ def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
             lm(request())
         return type(caught.value)
 
-    with ThreadPoolExecutor(8) as pool:
-        assert {FatalModelError} == set(pool.map(outcome, range(8)))
+    assert set(all_at_once(8, outcome)) == {FatalModelError}
     assert len(server.requests) == 1
     server.says("now")
 
