@@ -3,10 +3,11 @@
 import inspect
 import itertools
 import json
+from random import Random
 from typing import get_args
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -143,16 +144,17 @@ def test_ties_are_ranked_by_id() -> None:
     assert [entry.chunk_id for entry in order] == ["c", "B", "a", "b", "é"]
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.text(max_size=3), st.sampled_from([0.0, -0.0, 0.5, 1.0, -1.0]), max_size=9),
     st.integers(min_value=0, max_value=9),
     st.randoms(),
 )
 def test_a_ranking_is_one_order_however_the_scores_stand(
-    scores: dict[str, float], depth: int, random: object
+    scores: dict[str, float], depth: int, chance: Random
 ) -> None:
     shuffled = list(scores.items())
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    chance.shuffle(shuffled)
 
     whole = ranked(scores)
 

@@ -1,7 +1,7 @@
 """The terms of prose and code."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.terms import STOP_WORDS, terms
@@ -36,6 +36,7 @@ def test_terms_by_hand(text: str, found: list[str]) -> None:
     assert terms(text) == found
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_terms_are_lower_case_and_hold_no_white_space(text: str) -> None:
     for term in terms(text):
@@ -44,12 +45,14 @@ def test_terms_are_lower_case_and_hold_no_white_space(text: str) -> None:
         assert term == term.lower() or len(term.lower()) != len(term)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="abcXYZ_. 01\n", max_size=80))
 def test_terms_are_the_same_again(text: str) -> None:
     """A remembered compound gives what a fresh one gave."""
     assert terms(text) == terms(text)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(alphabet="abcABC", min_size=1, max_size=6), max_size=6))
 def test_the_terms_of_a_text_are_those_of_its_words_in_order(words: list[str]) -> None:
     assert terms(" ".join(words)) == [term for word in words for term in terms(word)]

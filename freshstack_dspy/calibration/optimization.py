@@ -164,7 +164,7 @@ def _compile(
         compiled = _optimizer(name, seed, lm).compile(student, trainset=trainset)
     # With new instructions DSPy makes a signature without a name; the request is known by it.
     compiled.signature = compiled.signature.with_instructions(compiled.signature.instructions)
-    compiled.signature.__name__ = student.signature.__name__
+    compiled.signature.__name__ = JudgeSupport.__name__
     # Bootstrapped demonstrations also carry what the call brought beside the answer.
     compiled.demos = [
         {field: demo[field] for field in compiled.signature.fields} for demo in compiled.demos

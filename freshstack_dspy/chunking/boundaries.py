@@ -21,18 +21,17 @@ class Boundary(NamedTuple):
 
 
 JOINED = -1
-"""The level of a place where a text may not be cut: it begins with what a heading is about."""
+"""The level of a text offset that may not be cut before: a heading is about what begins there."""
 FINER = 1000
 """The levels from here on are those of `_CUTS`; outlines stay below."""
-_CUTS = (
+_CUTS = (  # each ends where the next text begins
     re.compile(rb"\n[ \t\r\f\v]*\n(?=\S)"),  # a blank line, and then text that is not indented
-    re.compile(rb"\n[ \t\r\f\v]*\n"),
-    re.compile(rb"\r\n?|\n"),
+    re.compile(rb"\n[ \t\r\f\v]*\n\s*"),
+    re.compile(rb"[\r\n]\s*"),
     re.compile(rb"[.!?][\"')\]]*\s+|\xe3\x80\x82|\xef\xbc[\x81\x9f]"),  # and those of Chinese
     re.compile(rb"[\s;,)}\]>]+"),
 )
 
-_TEXT = re.compile(rb"\S")
 
 Fits = Callable[[int, int], bool]
 """Whether the bytes from one offset to another are within the limit."""
@@ -51,7 +50,7 @@ def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundar
     joined = frozenset(offset for offset, level in found if level == JOINED)
     offsets_at: dict[int, list[int]] = {}
     for offset, level in found:
-        if not joined or _next_text(data, offset) not in joined:
+        if offset not in joined:
             offsets_at.setdefault(level, []).append(offset)
     kept: list[Boundary] = []
     pieces = [(0, len(data))]
@@ -82,11 +81,4 @@ def _matched(
     pattern: re.Pattern[bytes], data: bytes, joined: frozenset[int], start: int, end: int
 ) -> list[int]:
     ends = [match.end() for match in pattern.finditer(data, start, end)]
-    if joined:
-        ends = [offset for offset in ends if _next_text(data, offset) not in joined]
-    return ends[:-1] if ends and ends[-1] == end else ends
-
-
-def _next_text(data: bytes, offset: int) -> int:
-    found = _TEXT.search(data, offset)
-    return found.start() if found else len(data)
+    return [offset for offset in ends if offset < end and offset not in joined]

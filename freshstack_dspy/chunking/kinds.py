@@ -18,7 +18,7 @@ _SUFFIXES: dict[FileKind, str] = {
     "markdown": "md markdown mdown mkd mdx rmd qmd",
     "rst": "rst rest",
 }
-_KIND_OF_SUFFIX = {
+_KIND_OF_SUFFIX: dict[str, FileKind] = {
     suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()
 }
 

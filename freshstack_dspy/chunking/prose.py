@@ -26,7 +26,7 @@ def markdown_outline(data: bytes) -> Iterator[Boundary]:
     after_blank, after_heading = True, False
     for number, line in enumerate(data.splitlines(keepends=True)):
         text = line.rstrip()
-        start, offset = offset, offset + len(line)
+        start, offset = offset + _indent(line), offset + len(line)
         if fence:
             fence = b"" if _closes(text, fence) else fence
             continue
@@ -38,7 +38,7 @@ def markdown_outline(data: bytes) -> Iterator[Boundary]:
             continue
         heading = _heading(text, start, paragraph)
         if after_heading or (heading and heading.offset < start):
-            yield _joined(start, line)
+            yield Boundary(start, JOINED)
         if heading:
             yield heading
         elif after_blank and not line[:1].isspace():
@@ -81,11 +81,11 @@ def rst_outline(data: bytes) -> Iterator[Boundary]:
     styles: list[tuple[bytes, bool]] = []
     offset, skip_to, after_title = 0, 0, False
     for number, text in enumerate(texts):
-        start, offset = offset, offset + len(lines[number])
+        start, offset = offset + _indent(text), offset + len(lines[number])
         if not text:
             continue
         if after_title:
-            yield _joined(start, text)
+            yield Boundary(start, JOINED)
         if number < skip_to:
             continue
         title = _title(texts, number)
@@ -112,9 +112,9 @@ def _title(texts: list[bytes], number: int) -> tuple[bytes, bool] | None:
     return None
 
 
-def _joined(start: int, line: bytes) -> Boundary:
-    """Forbid to cut before the text of a line."""
-    return Boundary(start + len(line) - len(line.lstrip()), JOINED)
+def _indent(line: bytes) -> int:
+    """Count the bytes of white space before the text of a line."""
+    return len(line) - len(line.lstrip())
 
 
 def _width(line: bytes) -> int:

@@ -82,20 +82,18 @@ def _grammar(language: Language) -> Grammar:
 def _looks_written(data: bytes) -> bool:
     if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
         return False
-    codes = np.frombuffer(data, dtype=np.uint8)
     return all(
-        _most_open(codes, opening, closing) <= most
+        _most_open(data, opening, closing) <= most
         for opening, (closing, most) in _MOST_OPEN.items()
+        if sum(map(data.count, opening)) > most
     )
 
 
-def _most_open(
-    codes: "np.ndarray[tuple[int], np.dtype[np.uint8]]", opening: bytes, closing: bytes
-) -> int:
+def _most_open(data: bytes, opening: bytes, closing: bytes) -> int:
     """Count the brackets that are open at once; those that close nothing count for nothing."""
     change = np.zeros(256, dtype=np.int32)
     change[list(opening)] = 1
     change[list(closing)] = -1
-    level = np.cumsum(change[codes])
+    level = np.cumsum(change[np.frombuffer(data, dtype=np.uint8)])
     lowest = np.minimum(np.minimum.accumulate(level), 0)
     return int((level - lowest).max())

@@ -29,16 +29,17 @@ def provenance(config: BuildConfig, recipe: FreshStack, ledger: Ledger) -> Prove
         recipe=config.recipe,
         model=config.model.name,
         evaluated_slices=evaluated_slices(config.filters),
-        prompts={
-            predictor.signature.__name__: sha256_of(
-                [instructions(predictor.signature), predictor.demos]
-            )
-            for _, predictor in recipe.named_predictors()
-        },
+        prompts=dict(_hashed(predictor) for _, predictor in recipe.named_predictors()),
         versions={name: version(name) for name in _PACKAGES},
         ledger=ledger.steps(),
         config=_shareable(config.model_dump()),
     )
+
+
+def _hashed(predictor: Any) -> tuple[str, str]:
+    """The name of a predictor's signature, and the hash of its prompt."""
+    prompt = [instructions(predictor.signature), predictor.demos]
+    return predictor.signature.__name__, sha256_of(prompt)
 
 
 def _shareable(value: Any) -> Any:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from html import unescape
 
-from lxml import etree
+import lxml.etree
 from lxml.html import HtmlElement, HTMLParser
 
 _DEEPEST = 40
@@ -50,8 +50,8 @@ def html_to_markdown(html: str) -> str:
     """
     parser = HTMLParser(remove_comments=True, remove_pis=True, no_network=True)
     fragment = re.sub(r"</?(?:html|body)\b[^<>]*>", "", html, flags=re.IGNORECASE)
-    root = etree.fromstring(f"<html><body>{fragment}", parser)
-    if any(error.level == etree.ErrorLevels.FATAL for error in parser.error_log):
+    root = lxml.etree.fromstring(f"<html><body>{fragment}", parser)
+    if any(error.level == lxml.etree.ErrorLevels.FATAL for error in parser.error_log):
         return unescape(re.sub(r"<[^<>]*>", "", html)).strip()
     return "\n\n".join(_blocks(root, 0))
 
@@ -210,7 +210,7 @@ def _inline_code(code: str) -> str:
 def _verbatim(element: HtmlElement) -> str:
     """Give the text of an element as it stands, with a line break for each `<br>`."""
     parts = []
-    for event, node in etree.iterwalk(element, events=("start", "end")):
+    for event, node in lxml.etree.iterwalk(element, events=("start", "end")):
         if event == "start":
             parts.append("\n" if node.tag == "br" else node.text or "")
         elif node is not element:

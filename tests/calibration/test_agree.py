@@ -20,7 +20,7 @@ LABELS = (
     label("12", "12_1", A, 0),
     label("12", "12_1", B, 2),
     label("123", "123_0", A, 1),
-    label("123", "123_0", B, 1),
+    label("123", "123_0", B, 0),
     label("123", "123_0", D, 1),
     label("5", "5_0", B, 1),
 )
@@ -37,22 +37,22 @@ def report(collection: Collection) -> AgreementReport:
 
 
 def test_the_confusion_by_hand(report: AgreementReport) -> None:
-    """Judge's label down, person's across: 1 and 0 agree thrice and once."""
+    """The judge's label down, the person's across."""
     assert report.figures.confusion.labels == (0, 1)
-    assert report.figures.confusion.counts == ((1, 1), (1, 3))
+    assert report.figures.confusion.counts == ((2, 0), (1, 3))
 
 
 def test_the_figures_by_hand(report: AgreementReport) -> None:
     figures = report.figures
 
     assert figures.pairs == 6
-    assert figures.exact_match.value == pytest.approx(4 / 6)
+    assert figures.exact_match.value == pytest.approx(5 / 6)
     assert figures.precision["support"].value == pytest.approx(3 / 4)
-    assert figures.precision["no_support"].value == pytest.approx(1 / 2)
-    assert figures.recall["support"].value == pytest.approx(3 / 4)
-    assert figures.recall["no_support"].value == pytest.approx(1 / 2)
-    # Agreement 4/6; by chance (4·4 + 2·2) / 36 = 20/36.
-    assert figures.kappa.value == pytest.approx((4 / 6 - 20 / 36) / (1 - 20 / 36))
+    assert figures.recall["support"].value == 1
+    assert figures.precision["no_support"].value == 1
+    assert figures.recall["no_support"].value == pytest.approx(2 / 3)
+    # By chance they agree on (4·3 + 2·3) / 36 = 1/2.
+    assert figures.kappa.value == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
 
 
 def test_a_failed_and_an_unjudged_pair_are_counted_and_in_no_figure(

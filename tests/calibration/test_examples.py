@@ -1,7 +1,9 @@
 """From labels to examples: majorities, ties, batches, texts, and the split by query."""
 
+from random import Random
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
@@ -154,13 +156,14 @@ def test_a_chunk_with_a_space_in_its_id_is_one_chunk(collection: Collection) -> 
     assert verdicts(example) == {"def d:": {"fact 123_0"}}
 
 
+@settings(deadline=None)
 @given(st.integers(2, 12), st.floats(0.01, 0.99), st.integers(0, 5), st.randoms())
 def test_a_split_is_by_query_never_empty_and_the_same_however_the_labels_stand(
-    queries: int, share: float, seed: int, random: object
+    queries: int, share: float, seed: int, chance: Random
 ) -> None:
     examples = judge_examples(synthetic_labels(queries), None, 2)
     shuffled = list(examples)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    chance.shuffle(shuffled)
 
     split = split_by_query(examples, share, seed)
     again = split_by_query(shuffled, share, seed)

@@ -1,7 +1,9 @@
 """Batches of chunks: every chunk once, in the order of ids, as even as can be."""
 
+from random import Random
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.recipes.freshstack import batches
@@ -14,12 +16,13 @@ def chunk(chunk_id: str) -> Chunk:
     )
 
 
+@settings(deadline=None)
 @given(st.sets(st.text(max_size=4), max_size=60), st.integers(1, 25), st.randoms())
 def test_batches_partition_the_chunks_evenly_in_the_order_of_their_ids(
-    ids: set[str], size: int, random: object
+    ids: set[str], size: int, chance: Random
 ) -> None:
     shuffled = list(ids)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    chance.shuffle(shuffled)
 
     found = batches([chunk(chunk_id) for chunk_id in shuffled], size)
     sizes = [len(batch) for batch in found]

@@ -1,7 +1,7 @@
 """The slices, by hand."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.config import FilterConfig
@@ -89,6 +89,7 @@ def test_each_query_has_its_own_slice_in_the_given_order() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(alphabet="01!", min_size=1, max_size=3), max_size=4))
 def test_a_slice_is_determined_if_and_only_if_no_failure_could_change_it(said: list[str]) -> None:
     """The oracle replaces every failed judgment by 0 and by 1 in all ways."""

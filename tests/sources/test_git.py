@@ -129,7 +129,8 @@ def test_links_submodules_and_useless_files_are_skipped(repository: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "revision", ["v9", "", "--help", "-h", "HEAD:a.md", "main..main", "a\nb", "a\0b", "0" * 40, "@{99}"]
+    "revision",
+    ["v9", "", "--help", "-h", "HEAD:a.md", "main..main", "a\nb", "a\0b", "0" * 40, "@{99}"],
 )
 def test_an_unknown_revision_is_an_error_that_says_how_to_list_them(
     repository: Path, revision: str
