@@ -1,10 +1,11 @@
 """Syntax trees of source code that may be broken, machine-made or hostile.
 
 tree-sitter recovers from syntax errors, but what that costs can grow with the square of a
-file's size: megabytes of opening brackets take gigabytes of memory. So code that looks like
+file's size: 40 kB of opening brackets take more than a gigabyte. So code that looks like
 nothing a person wrote is not parsed, and parsing is given up when it costs out of all
 proportion. Both are decided by counting, never by the clock: the same file always gives the
-same tree, or none.
+same tree, or none. That covers what happens by accident; whoever sets out to make a file that
+exhausts the memory can still do so, as tree-sitter has no limit of its own.
 """
 
 import functools
