@@ -5,7 +5,7 @@ from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.export import ExportFormat, export_collection
 from freshstack_dspy.collection.manifest import SCHEMA_VERSION, Counts, Manifest, Provenance
 from freshstack_dspy.collection.statistics import Statistics, collection_statistics
-from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.collection.writing import refuse_foreign, write_collection
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -18,5 +18,6 @@ __all__ = [
     "Statistics",
     "collection_statistics",
     "export_collection",
+    "refuse_foreign",
     "write_collection",
 ]

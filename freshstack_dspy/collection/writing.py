@@ -61,7 +61,7 @@ def write_collection(
             the folder cannot be written. What stood there still stands.
     """
     path = Path(path).resolve()
-    _refuse_foreign(path)
+    refuse_foreign(path)
     ordered = sorted_chunks(chunks)
     check_references(contents, {chunk.chunk_id for chunk in ordered})
     data = {file.filename: encode_records(getattr(contents, file.name)) for file in RECORD_FILES}
@@ -84,8 +84,12 @@ def write_collection(
     return Collection.load(path)
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Refuse to replace anything but a collection, and a collection with other files in it."""
+def refuse_foreign(path: Path) -> None:
+    """Refuse to replace anything but a collection, and a collection with other files in it.
+
+    Raises:
+        CollectionError: Writing a collection there would lose something.
+    """
     if not path.exists():
         return
     names = names_in(path)

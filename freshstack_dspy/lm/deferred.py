@@ -6,6 +6,7 @@ the build goes on. Each line of the replies is either what a batch API gives bac
 `{"custom_id": …, "content": "…"}`.
 """
 
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Self
 
@@ -47,8 +48,17 @@ class ImportReport(Record):
         return "; ".join([*parts, f"{self.waiting} still waiting"])
 
 
-def write_requests(store: ReplyStore, path: Path) -> int:
-    """Write every deferred request as one line of an OpenAI batch file; return how many."""
+def write_requests(store: ReplyStore, path: Path, keys: Container[str] | None = None) -> int:
+    """Write deferred requests, each as one line of an OpenAI batch file; return how many.
+
+    Args:
+        store: Where they wait.
+        path: The file.
+        keys: Which; None: all that wait, those of earlier configurations too.
+
+    Raises:
+        StoreError: The file cannot be written.
+    """
     lines = [
         canonical_json(
             {
@@ -60,6 +70,7 @@ def write_requests(store: ReplyStore, path: Path) -> int:
         )
         + "\n"
         for ask in store.deferred()
+        if keys is None or ask.key in keys
     ]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -22,12 +22,13 @@ from freshstack_dspy.errors import (
     DeferredError,
     FatalModelError,
     ReplayMissError,
+    ReplyError,
 )
 from freshstack_dspy.lm.attempts import Attempts
 from freshstack_dspy.lm.ledger import Ledger
 from freshstack_dspy.lm.nearest import explain_miss
 from freshstack_dspy.lm.providers import Provider
-from freshstack_dspy.lm.reply import Reply, receive, status_of
+from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive, status_of
 from freshstack_dspy.lm.request import Ask, ask_from, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Status
@@ -112,9 +113,9 @@ class Door:
         return _response(reply)
 
     @property
-    def deferred(self) -> int:
-        """How many requests this door wrote down for later."""
-        return len(self._deferred)
+    def deferred(self) -> frozenset[str]:
+        """The keys of the requests that this door wrote down for later."""
+        return frozenset(self._deferred)
 
     def key_of(self, request: "Request", sample: int | None) -> str:
         """The key under which this request's reply is, or will be, recorded."""
@@ -179,9 +180,27 @@ class Door:
             self._store.defer(ask)
             self._deferred.add(ask.key)
             raise DeferredError(f"request {ask.key} was written down")
-        response = self._attempts.complete(request)
+        reply = self._received(ask, request)
+        self._store.put(reply)
+        self._refreshed.add(ask.key)
+        return reply
+
+    def _received(self, ask: Ask, request: "Request") -> Reply:
+        """Ask. That there was no reply is recorded too: a replay must come to the same failure."""
+        try:
+            response = self._attempts.complete(request)
+        except ReplyError as error:
+            finish_reason = "refusal" if error.status == "refused" else NO_REPLY
+            return receive(
+                ask,
+                text=str(error),
+                finish_reason=finish_reason,
+                input_tokens=None,
+                output_tokens=None,
+                origin="live",
+            )
         refusals = [part.text for part in response.message.parts if part.type == "refusal"]
-        reply = receive(
+        return receive(
             ask,
             text=response.text or "".join(refusals),
             finish_reason="refusal" if refusals else str(response.finish_reason),
@@ -189,9 +208,6 @@ class Door:
             output_tokens=response.usage.output_tokens,
             origin="live",
         )
-        self._store.put(reply)
-        self._refreshed.add(ask.key)
-        return reply
 
     def _all_recorded(self) -> list[Reply]:
         stored = list(self._store.replies()) if self._store is not None else []
@@ -223,6 +239,8 @@ def open_store(path: Path, mode: Mode) -> ReplyStore | None:
 def _response(reply: Reply) -> "Response":
     from dspy.lm15 import Message, Response, Usage
 
+    if reply.finish_reason == NO_REPLY:
+        raise ReplyError(reply.text, status="failed", call_id=reply.key)
     finish: Any = {"truncated": "length", "refused": "content_filter"}.get(
         status_of(reply.finish_reason), "stop"
     )

@@ -14,6 +14,10 @@ from freshstack_dspy.records import Record, Status
 Origin = Literal["live", "import"]
 
 
+NO_REPLY = "error"
+"""The finish reason of a request that the provider refused or did not answer; the text says why."""
+
+
 class Reply(Record):
     """One reply of a language model, with the request that it answers.
 
@@ -94,4 +98,6 @@ def status_of(finish_reason: str) -> Status:
         return "truncated"
     if finish_reason in ("content_filter", "refusal", "safety"):
         return "refused"
+    if finish_reason == NO_REPLY:
+        return "failed"
     return "ok"

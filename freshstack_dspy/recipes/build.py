@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import dspy
 
-from freshstack_dspy.collection import Collection, Contents, write_collection
+from freshstack_dspy.collection import Collection, Contents, refuse_foreign, write_collection
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import DeferredError, SourceError
 from freshstack_dspy.index import HybridIndex
@@ -110,6 +110,7 @@ class _Build:
         self._recipe = FreshStack(config)
 
     def run(self) -> Collection:
+        refuse_foreign(self._config.out)  # before anything is paid for
         reading = read_queries(self._config.queries)
         queries = reading.queries
         if not queries:
@@ -262,7 +263,7 @@ class _Build:
     def _stop_if_deferred(self) -> None:
         if self._lm.door.mode != "defer" or self._store is None or not self._lm.door.deferred:
             return
-        written = write_requests(self._store, self._requests_file)
+        written = write_requests(self._store, self._requests_file, self._lm.door.deferred)
         raise DeferredError(
             f"{written} requests were written to {self._requests_file}; answer them, then import "
             "the replies with: freshstack requests import REPLIES CONFIG, and build again"

@@ -161,9 +161,10 @@ def test_one_request_that_is_never_answered_is_a_failure_of_its_own(
     ) as caught:
         door_to(retries=2)(request())
 
-    assert (caught.value.status, caught.value.call_id) == ("failed", None)
+    (recorded,) = store.replies()
+    assert (caught.value.status, caught.value.call_id) == ("failed", recorded.key)
     assert (len(server.requests), len(waits)) == (3, 2)
-    assert list(store.replies()) == []
+    assert (recorded.status, recorded.cost) == ("failed", None)
 
 
 def test_three_unanswered_requests_in_a_row_stop_the_build(
@@ -210,13 +211,13 @@ def test_a_request_that_is_refused_as_malformed_is_not_tried_again(
 
 
 def test_a_request_that_a_content_filter_stops_is_a_refusal(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, store: ReplyStore, door_to: Connect
 ) -> None:
     server.says(Scripted("stopped by the content filter", status=400))
-    with pytest.raises(ReplyError) as caught:
-        door_to()(request())
+    response = door_to()(request())
 
-    assert caught.value.status == "refused"
+    assert response.finish_reason == "content_filter"
+    assert [reply.status for reply in store.replies()] == ["refused"]
 
 
 def test_a_server_that_refuses_everything_stops_the_build(

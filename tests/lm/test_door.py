@@ -140,7 +140,7 @@ def test_defer_writes_the_request_down_and_serves_what_is_there(
             lm(request("new"))
 
     assert [lm.key_of(request("new"))] == [ask.key for ask in store.deferred()]
-    assert (len(server.requests), lm.door.deferred) == (1, 1)
+    assert (len(server.requests), len(lm.door.deferred)) == (1, 1)
 
 
 def test_a_deferred_request_that_live_answers_waits_no_longer(

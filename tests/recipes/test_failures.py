@@ -12,7 +12,7 @@ import pytest
 
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import FailureStatus, FatalModelError, TransientModelError
+from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.recipes.build import build
 
 from .domain import domain, files_of, write_domain
@@ -43,10 +43,15 @@ def ramble(_: Inputs) -> Said:
     return Said("Well, it depends.")
 
 
+def say_nothing(_: Inputs) -> Any:
+    return ReplyError("the provider refused the request", status="failed", call_id=None)
+
+
 WAYS_TO_FAIL: dict[FailureStatus, Any] = {
     "refused": refuse,
     "truncated": break_off,
     "unparsed": ramble,
+    "failed": say_nothing,
 }
 
 
