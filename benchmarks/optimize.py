@@ -72,7 +72,9 @@ def main() -> None:
             lm = connect(ModelConfig(), store=store)
             report = optimize("support_judge", labels, lm, optimizer=optimizer).report
             store.close()
-        figure(f"{optimizer}: queries to train and test", [report.train_queries, report.test_queries])
+        figure(
+            f"{optimizer}: queries to train and test", [report.train_queries, report.test_queries]
+        )
         figure(f"{optimizer}: test before", shown(report.before))
         figure(f"{optimizer}: test after", shown(report.after))
 

@@ -20,7 +20,9 @@ HERE = Path(__file__).parent
 
 def main(requests: Path, replies: Path) -> int:
     """Write a reply line for every request that can be answered; return how many cannot."""
-    answers = {path.stem: json.loads(path.read_text()) for path in (HERE / "answers").glob("*.json")}
+    answers = {
+        path.stem: json.loads(path.read_text()) for path in (HERE / "answers").glob("*.json")
+    }
     query_ids = {}
     for line in (HERE / "questions.jsonl").read_text(encoding="utf-8").splitlines():
         query = json.loads(line)

@@ -426,3 +426,16 @@ def test_a_question_that_finds_nothing_is_unanswerable_and_unjudged(tmp_path: Pa
     assert (collection.pool, collection.judgments) == ((), ())
     (part,) = collection.slices
     assert (part.slice, part.nuggets) == ("unanswerable", 2)
+
+
+def test_a_folder_of_something_else_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    config.out.mkdir(parents=True)
+    (config.out / "thesis.tex").write_text("years of work")
+    provider = ScriptedProvider()
+
+    with pytest.raises(CollectionError, match="not a collection"):
+        build(config, provider=provider)
+
+    assert not provider.calls
+    assert (config.out / "thesis.tex").read_text() == "years of work"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.config import BuildConfig, NuggetsConfig
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.deferred import ImportReport, import_replies
 from freshstack_dspy.lm.store import ReplyStore
@@ -153,3 +153,20 @@ def test_a_refusal_that_was_imported_is_a_failure(tmp_path: Path) -> None:
     assert [(failure.step, failure.status) for failure in collection.failures] == [
         ("nuggets", "refused")
     ]
+
+
+def test_only_the_requests_of_this_configuration_are_written(tmp_path: Path) -> None:
+    """Those of an earlier one still wait in the store; answering them would be paid for nothing."""
+    config = domain(tmp_path)
+    first = defer(config, tmp_path / "requests.jsonl")
+    fewer = config.model_copy(update={"nuggets": NuggetsConfig(limit=2)})
+
+    second = defer(fewer, tmp_path / "requests.jsonl")
+
+    assert len(first) == len(second)
+    limits = [
+        inputs_of([message["content"] for message in request["body"]["messages"]])["limit"]
+        for request in second
+        if task(request) == "NuggetizeAnswer"
+    ]
+    assert limits == [2, 2, 2]
