@@ -1,0 +1,61 @@
+"""The sample: it is rebuilt from its recorded replies, and the README tells the truth about it."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy import build, evaluate, load_config, retrieve
+from freshstack_dspy.collection import Collection
+
+ROOT = Path(__file__).parent.parent
+QUICKSTART = ROOT / "examples/quickstart"
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    folder = tmp_path_factory.mktemp("sample")
+    config = load_config(QUICKSTART / "build.toml")
+    elsewhere = config.model_copy(
+        update={
+            "out": folder / "collection",
+            "index": config.index.model_copy(update={"path": folder / "index"}),
+            "cache": config.cache.model_copy(update={"path": folder / "cache"}),
+        }
+    )
+    return build(elsewhere, mode="replay")
+
+
+def test_the_readme_names_its_content(sample: Collection) -> None:
+    assert sample.manifest.content_hash in README
+
+
+def test_two_questions_cannot_be_answered_from_the_corpus(sample: Collection) -> None:
+    unanswerable = [part.query_id for part in sample.slices if part.slice == "unanswerable"]
+
+    assert Counter(part.slice for part in sample.slices) == {
+        "answerable": 12,
+        "partly_supported": 4,
+        "unanswerable": 2,
+    }
+    assert unanswerable == ["1017", "1018"]
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "hybrid"])
+def test_the_readme_prints_what_its_retrievers_reach(
+    sample: Collection, retriever: str, tmp_path: Path
+) -> None:
+    evaluation = evaluate(sample.qrels(), retrieve(sample, retriever, index_path=tmp_path))
+    row = next(line for line in README.splitlines() if f"{retriever}.run │" in line)
+
+    assert [f"{value:.4f}" for value in evaluation.means.values()] == row.split()[3:-2:2]
+
+
+def test_every_written_answer_is_used(sample: Collection) -> None:
+    """What is written for a chunk that is no longer pooled would be dead weight."""
+    pooled = Counter(candidate.query_id for candidate in sample.pool)
+    for path in sorted((QUICKSTART / "answers").glob("*.json")):
+        written = json.loads(path.read_text(encoding="utf-8"))
+        assert len(written["verdicts"]) == pooled[path.stem], path.name
