@@ -48,7 +48,7 @@ def test_the_readme_prints_what_its_retrievers_reach(
     sample: Collection, retriever: str, tmp_path: Path
 ) -> None:
     evaluation = evaluate(sample.qrels(), retrieve(sample, retriever, index_path=tmp_path))
-    row = next(line for line in README.splitlines() if f"{retriever}.run │" in line)
+    row = next(line for line in README.splitlines() if line.startswith(f"│ {retriever}.run "))
 
     assert [f"{value:.4f}" for value in evaluation.means.values()] == row.split()[3:-2:2]
 
