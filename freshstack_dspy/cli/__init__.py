@@ -1,8 +1,12 @@
 """The command line: parse, call, print."""
 
+import errno
+import io
+import os
 import sys
 
 _INTERRUPTED = 130
+_OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
 
 
 def main() -> None:
@@ -15,6 +19,10 @@ def main() -> None:
     from freshstack_dspy.cli.lines import complain
     from freshstack_dspy.errors import DeferredError, FreshstackError
 
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal without Unicode shows escapes rather than a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="freshstack")
     except DeferredError as error:
@@ -23,7 +31,14 @@ def main() -> None:
     except FreshstackError as error:
         complain(f"error: {error}")
         sys.exit(1)
+    except OSError as error:
+        if error.errno not in _OUTPUT_GONE:
+            raise
+        complain(f"error: the output cannot be written: {error.strerror}")
+        sys.exit(1)
     except SystemExit as left:
         if left.code == _INTERRUPTED:
-            complain("interrupted; run it again to go on: nothing that was paid for is lost")
+            complain("interrupted; run it again to go on: every reply that came is recorded")
+            sys.stdout.flush()
+            os._exit(_INTERRUPTED)  # threads may still wait for a server
         raise

@@ -27,11 +27,15 @@ def build(
 ) -> None:
     """Build a judged collection; run it again to resume."""
     from freshstack_dspy.cli.bars import Bars
+    from freshstack_dspy.cli.outputs import refuse_inputs
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.build import build as build_collection
 
     settings = load_config(config)
+    inputs = (config, settings.queries.path, *(corpus.path for corpus in settings.corpus))
+    refuse_inputs(save_replies, *inputs)
+    refuse_inputs(requests, *inputs)
     with Bars() as bars:
         collection = build_collection(
             settings, mode=mode, progress=bars, requests_file=requests, replies_file=save_replies

@@ -54,10 +54,12 @@ def optimize(
     from freshstack_dspy.calibration import optimize as compile_program
     from freshstack_dspy.calibration import read_labels
     from freshstack_dspy.cli.models import opened_model
+    from freshstack_dspy.cli.outputs import refuse_inputs
     from freshstack_dspy.cli.tables import optimization_table
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.programs.saved import save_program
 
+    refuse_inputs(out, labels, collection, config)
     given = read_labels(labels)
     texts = Collection.load(collection) if collection else None
     with opened_model(config, model) as lm:

@@ -135,7 +135,7 @@ def optimization_table(report: "OptimizationReport", path: Path) -> None:
         say(f"failed examples: {report.before.failed} before, {report.after.failed} after")
     say(
         f"{path} written, with {report.demonstrations} demonstrations; "
-        f'name it in a build as [programs] support_judge = "{path.name}"'
+        f'name it in a build as [programs] support_judge = "{path}"'
     )
 
 

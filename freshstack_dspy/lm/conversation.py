@@ -15,7 +15,9 @@ from freshstack_dspy.lm.answer_model import answer_model, answer_schema, validat
 from freshstack_dspy.lm.connect import DoorLM
 from freshstack_dspy.lm.reply import status_of
 
-_FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n\s*```\s*\Z", re.DOTALL)
+_FENCED = re.compile(
+    r"^[ \t]*```(?:json)?[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE
+)
 _ERROR_PAGE = re.compile(r"\n\s*For further information visit \S+")
 _DEFAULT_REASKS = 2
 _SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
@@ -146,9 +148,12 @@ class Conversation:
 
 
 def unfenced(text: str) -> str:
-    """Take one Markdown fence off: so common that sending it back would only cost money."""
-    fenced = _FENCED.match(text)
-    return fenced.group(1) if fenced else text
+    """Take the text out of its one Markdown fence, and the talk around it off.
+
+    So common that sending it back would only cost money. With two fences nobody can tell which.
+    """
+    fenced = _FENCED.findall(text)
+    return str(fenced[0]) if len(fenced) == 1 and not text.lstrip().startswith("{") else text
 
 
 def _config(lm: Any, settings: Mapping[str, Any], response_format: dict[str, Any] | None) -> Config:

@@ -40,6 +40,10 @@ def map_in_order(
         futures = [pool.submit(contextvars.copy_context().run, run, item) for item in items]
         try:
             wait(futures, return_when=FIRST_EXCEPTION)
+        except KeyboardInterrupt:
+            # Whoever interrupts does not want to wait for servers: what is in flight is let go.
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
         finally:
             for future in futures:
                 future.cancel()

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import dspy
 
 from freshstack_dspy.collection import Collection, Contents, refuse_foreign, write_collection
-from freshstack_dspy.config import BuildConfig, Mode
-from freshstack_dspy.errors import DeferredError, SourceError
+from freshstack_dspy.config import MODES, BuildConfig, Mode
+from freshstack_dspy.errors import ConfigError, DeferredError, FatalModelError, SourceError
 from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.lm.bundle import read_bundle, write_bundle
 from freshstack_dspy.lm.connect import DoorLM, connect
@@ -74,6 +74,8 @@ def build(
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
     """
+    if mode not in MODES:
+        raise ConfigError(f"unknown mode {mode!r}; allowed: {', '.join(MODES)}")
     with contextlib.ExitStack() as opened:
         store = open_store(config.cache.path, mode)
         if store is not None:
@@ -122,6 +124,7 @@ class _Build:
         corpus = cut_corpus(self._config, self._progress)
         index = self._index(corpus.chunks)
         nuggets = self._each("nuggets", self._recipe.nuggets_of, queries)
+        _refuse_only_failures(nuggets)
         sub_questions = self._expand("sub_questions", self._recipe.sub_questions_of, queries)
         answers = self._expand("closed_book_answer", self._recipe.closed_book_answer_of, queries)
         self._stop_if_deferred()
@@ -267,6 +270,15 @@ class _Build:
         raise DeferredError(
             f"{written} requests were written to {self._requests_file}; answer them, then import "
             "the replies with: freshstack requests import REPLIES CONFIG, and build again"
+        )
+
+
+def _refuse_only_failures(nuggets: Sequence[Any]) -> None:
+    """Stop where no answer could be nuggetized: it is no reason to replace a collection."""
+    if nuggets and all(isinstance(each, Failure) for each in nuggets):
+        raise FatalModelError(
+            f"no nuggets came of any of the {len(nuggets)} answers, so nothing was written; "
+            f"the first: {nuggets[0].message}"
         )
 
 

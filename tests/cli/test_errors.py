@@ -192,3 +192,13 @@ def test_a_foreign_name_cannot_move_the_cursor(freshstack: Command, tmp_path: Pa
 
 def test_a_line_is_one_line_whatever_stands_in_it() -> None:
     assert one_line("a\nb\x1b[2Jc\u202ed é – 索") == "a b [2Jc d é – 索"
+
+
+def test_no_command_writes_over_what_it_reads(freshstack: Command, tmp_path: Path) -> None:
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text("hours of work")
+
+    done = freshstack("optimize", "support_judge", "--labels", str(labels), "--out", str(labels))
+
+    assert_one_line(done, "would be lost")
+    assert labels.read_text() == "hours of work"

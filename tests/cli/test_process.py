@@ -88,7 +88,7 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path: Path) -> None:
         _, said = building.communicate(timeout=60)
 
     assert building.returncode == 130
-    assert said == "interrupted; run it again to go on: nothing that was paid for is lost\n"
+    assert said == "interrupted; run it again to go on: every reply that came is recorded\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")

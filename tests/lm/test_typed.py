@@ -37,7 +37,13 @@ def test_a_valid_reply_is_an_answer_with_the_key_of_its_reply(
 
 
 @pytest.mark.parametrize(
-    "fenced", [f"```json\n{BERN}\n```", f"```\n{BERN}\n```", f"\n```json \n{BERN}\n\n```\n"]
+    "fenced",
+    [
+        f"```json\n{BERN}\n```",
+        f"```\n{BERN}\n```",
+        f"\n```json \n{BERN}\n\n```\n",
+        f"Sure, here it is:\n\n```json\n{BERN}\n```\nAnything else?",
+    ],
 )
 def test_one_fence_is_taken_off_without_asking_again(
     server: ChatServer, door_to: Connect, fenced: str

@@ -179,21 +179,27 @@ def test_a_run_counts_the_failed_judgments_that_it_meets(tmp_path: Path) -> None
     assert evaluation.holes[-1].failed == {"2": 2}, "one chunk, two nuggets"
 
 
-def test_everything_can_fail_and_the_build_still_ends(tmp_path: Path) -> None:
-    provider = ScriptedProvider(
-        NuggetizeAnswer=ramble, DecomposeQuestion=refuse, AnswerClosedBook=break_off
-    )
+def test_where_all_nuggets_fail_the_collection_that_stands_is_kept(tmp_path: Path) -> None:
+    """A server that says nothing of use must not replace a good collection with an empty one."""
+    config = domain(tmp_path)
+    good = build(config, provider=ScriptedProvider())
+
+    with pytest.raises(FatalModelError, match="no nuggets came of any of the 3 answers"):
+        build(config, mode="refresh", provider=ScriptedProvider(NuggetizeAnswer=ramble))
+
+    assert Collection.load(config.out).manifest == good.manifest
+
+
+def test_every_expansion_can_fail_and_the_build_still_ends(tmp_path: Path) -> None:
+    provider = ScriptedProvider(DecomposeQuestion=refuse, AnswerClosedBook=break_off)
     config = domain(tmp_path)
 
     collection = build(config, provider=provider)
 
     assert Counter((f.step, f.status) for f in collection.failures) == {
-        ("nuggets", "unparsed"): 3,
         ("sub_questions", "refused"): 3,
         ("closed_book_answer", "truncated"): 3,
     }
-    assert set(slices(collection).values()) == {"undetermined"}
-    assert collection.query_ids() == ()
     assert_replayed_alike(config, collection)
 
 
