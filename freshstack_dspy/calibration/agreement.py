@@ -80,8 +80,9 @@ def agree(
             pairs.setdefault(label.query_id, []).append((binary(verdict), binary(label.label)))
     if not pairs:
         raise CollectionError(
-            f"none of the {len(labels)} labels is of a judged pair of {collection.name!r}: "
-            "query_id, nugget_id and chunk_id must be those of judgments.jsonl"
+            f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
+            f"({unjudged} of pairs not in judgments.jsonl, {failed} of pairs whose judgment "
+            "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
         )
     return AgreementReport(
         figures=judge_figures(pairs, resamples=resamples, seed=seed),

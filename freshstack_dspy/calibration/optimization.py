@@ -49,6 +49,8 @@ class OptimizationReport(Record):
     """What `optimize` did. Only the test split says how good the program is."""
 
     optimizer: OptimizerName
+    model: str
+    """The model that the program was tuned for."""
     train_queries: int
     train_examples: int
     test_queries: int
@@ -116,6 +118,7 @@ def optimize(
     judge.predict.demos = compiled.demos
     report = OptimizationReport(
         optimizer=optimizer,
+        model=lm.model,
         train_queries=_queries(split.train),
         train_examples=len(split.train),
         test_queries=_queries(split.test),

@@ -127,8 +127,8 @@ def optimization_table(report: "OptimizationReport", path: Path) -> None:
     for (name, one), (_, other) in zip(before, after, strict=True):
         table.add_row(name, *_cells(one), *_cells(other))
     _show(
-        f"{report.optimizer}: {report.train_queries} queries to train, {report.test_queries} to "
-        f"test ({report.before.figures.pairs} pairs)",
+        f"{report.optimizer} for {report.model}: {report.train_queries} queries to train, "
+        f"{report.test_queries} to test ({report.before.figures.pairs} pairs)",
         table,
     )
     if report.before.failed or report.after.failed:

@@ -121,7 +121,7 @@ def test_the_same_labels_give_the_same_report(
 def test_labels_of_nothing_that_was_judged_are_refused(
     collection: Collection, labels: list[HumanLabel]
 ) -> None:
-    with pytest.raises(CollectionError, match="judged pair of 'small'"):
+    with pytest.raises(CollectionError, match="pair with a label of 'small'"):
         agree(collection, labels)
 
 

@@ -202,7 +202,9 @@ def test_optimize_writes_a_program_that_a_build_takes(
     built = freshstack("build", config)
 
     assert done.code == 0
-    assert done.out.startswith("bootstrap: 4 queries to train, 2 to test (12 pairs)\n")
+    assert done.out.startswith(
+        "bootstrap for extractive/baseline: 4 queries to train, 2 to test (12 pairs)\n"
+    )
     assert 'name it in a build as [programs] support_judge = "judge.json"' in done.out
     assert built.code == 0
     assert load_config(config).programs.support_judge == tmp_path / "judge.json"
