@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.redaction import presentable
-from freshstack_dspy.lm.request import base_from_environment
+from freshstack_dspy.lm.request import BASELINE, base_from_environment
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
-BASELINE = "extractive/baseline"
 _CONNECT_SECONDS = 10.0
 _SPARE_CONNECTIONS = 8
 _UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError)

@@ -36,6 +36,10 @@ NOT_IN_THE_KEY = (
     "user and password in api_base",
 )
 
+BASELINE = "extractive/baseline"
+BASELINE_VERSION = 1
+"""Raised when the embedded baseline answers the same request otherwise."""
+
 _RENAMED = {"extensions": "extra", "cache": "prompt_cache"}
 _PORTS = {"http": 80, "https": 443}
 
@@ -140,8 +144,11 @@ def ask_from(request: "Request", *, endpoint: str, sample: int | None) -> Ask:
 def endpoint_identity(model: str, api_base: str | None) -> str:
     """Say where requests go, without credentials: a normalised URL, or the provider's own endpoint.
 
+    Of the embedded baseline it is the version: what it answers changes with nothing else.
     A provider's `…_API_BASE` or `…_BASE_URL` variable in the environment counts as `api_base`.
     """
+    if model == BASELINE:
+        return f"embedded:{BASELINE_VERSION}"
     base = api_base or base_from_environment(model)
     if base is None:
         return f"{model.partition('/')[0]}:default"
