@@ -2,7 +2,8 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -63,8 +64,9 @@ def read_table(folder: Path) -> StoredRows:
         ValueError, RuntimeError, OSError, KeyError: It is missing or damaged; the libraries below
             have no error in common.
     """
-    table = _lancedb().connect(folder).open_table(_NAME)
-    data = table.to_arrow()
+    with _panics_told():
+        table = _lancedb().connect(folder).open_table(_NAME)
+        data = table.to_arrow()
     width = data.schema.field(_VECTORS).type.list_size
     vectors = data[_VECTORS].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     rows = data.drop_columns([_HASH, _VECTORS]).to_pylist()
@@ -73,6 +75,17 @@ def read_table(folder: Path) -> StoredRows:
         chunks=[Chunk.model_validate(row) for row in rows],
         vectors=vectors.reshape(len(rows), width),
     )
+
+
+@contextmanager
+def _panics_told() -> Iterator[None]:
+    """Make an ordinary error of a panic in LanceDB, whose class cannot be imported."""
+    try:
+        yield
+    except Exception as error:
+        if type(error).__name__ != "RustPanic":
+            raise
+        raise RuntimeError(f"LanceDB cannot read its files: {error}") from error
 
 
 def _lancedb() -> ModuleType:

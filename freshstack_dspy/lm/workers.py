@@ -36,17 +36,17 @@ def map_in_order(
         done()
         return result
 
-    with ThreadPoolExecutor(max_workers=workers) as pool:
+    pool = ThreadPoolExecutor(max_workers=workers)
+    patient = True
+    try:
         futures = [pool.submit(contextvars.copy_context().run, run, item) for item in items]
-        try:
-            wait(futures, return_when=FIRST_EXCEPTION)
-        except KeyboardInterrupt:
-            # Whoever interrupts does not want to wait for servers: what is in flight is let go.
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-        finally:
-            for future in futures:
-                future.cancel()
+        wait(futures, return_when=FIRST_EXCEPTION)
+    except KeyboardInterrupt:
+        # Whoever interrupts does not want to wait for servers: what is in flight is let go.
+        patient = False
+        raise
+    finally:
+        pool.shutdown(wait=patient, cancel_futures=True)
     failed = [future for future in futures if not future.cancelled() and future.exception()]
     if failed:
         raise failed[0].exception()  # type: ignore[misc]
