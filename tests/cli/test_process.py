@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,26 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path: Path) -> None:
 
     assert building.returncode == 130
     assert said == "interrupted; run it again to go on: every reply that came is recorded\n"
+
+
+def test_an_interrupt_does_not_wait_for_a_server_that_says_nothing(tmp_path: Path) -> None:
+    """The model's timeout of two minutes is longer than this test has patience."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
+        address = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+        config = write_domain(tmp_path, model={"name": "openai/silent", "api_base": address})
+        building = subprocess.Popen(
+            [script(), "build", str(config)],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with server.accept()[0]:
+            building.send_signal(signal.SIGINT)
+            _, said = building.communicate(timeout=60)
+
+    assert building.returncode == 130
+    assert said.splitlines()[-1].startswith("interrupted; run it again to go on")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
