@@ -81,15 +81,36 @@ class ModelConfig(Section):
     api_base: str | None = None
     api_key: SecretStr | None = None
     """Better left to the provider's environment variable."""
-    concurrency: int = Field(default=16, ge=1, le=64)
+    concurrency: int = Field(default=16, ge=1, le=256)
+    """Most requests in flight; fewer while the provider answers that they are too many."""
     timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
-    """Seconds for one attempt."""
+    """Seconds for one attempt, from its start to the last byte of the reply."""
     retries: int = Field(default=4, ge=0, le=20)
     """Attempts after the first on rate limits, timeouts and server errors."""
     reasks: int = Field(default=2, ge=0, le=10)
     """How often an invalid reply is sent back with its error."""
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
     """How the reply's shape is asked for; the prompt describes it in any case."""
+
+
+class BudgetConfig(Section):
+    """What a collection may cost in all, over all its runs; no entry: no cap."""
+
+    dollars: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """US dollars."""
+    tokens: int | None = Field(default=None, ge=0)
+    """Input and output tokens."""
+    calls: int | None = Field(default=None, ge=0)
+
+
+class PricesConfig(Section):
+    """What the model costs, in US dollars per million tokens, where LiteLLM's table is wrong."""
+
+    input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    batch_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Through the provider's batch API."""
+    batch_output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 class CacheConfig(Section):
@@ -166,6 +187,8 @@ class BuildConfig(Section):
     chunking: ChunkingConfig = ChunkingConfig()
     index: IndexConfig = IndexConfig()
     model: ModelConfig = ModelConfig()
+    prices: PricesConfig = PricesConfig()
+    budget: BudgetConfig = BudgetConfig()
     cache: CacheConfig = CacheConfig()
     nuggets: NuggetsConfig = NuggetsConfig()
     sub_questions: SubQuestionsConfig = SubQuestionsConfig()

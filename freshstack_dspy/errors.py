@@ -10,6 +10,7 @@
         ├── TransientModelError     retries were used up: rate limit, timeout, server error
         ├── ReplayMissError         a reply is not recorded and asking is not allowed
         ├── DeferredError           the request was written down for later; there is no reply yet
+        ├── BudgetError             the next call could go over a cap of [budget]
         ├── StoreError              the replies store cannot be read or written
         │   └── DamagedReplyError   an entry in it cannot be trusted
         └── ReplyError              a reply came and is no answer (see its `status`)
@@ -67,6 +68,10 @@ class ReplayMissError(ModelError):
 
 class DeferredError(ModelError):
     """The request was written to the deferred requests; there is no reply yet."""
+
+
+class BudgetError(ModelError):
+    """The next call could go over a cap of [budget]; what was answered is recorded."""
 
 
 class StoreError(ModelError):

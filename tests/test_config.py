@@ -170,8 +170,9 @@ FAULTS = {
     "an unknown section": (
         "[judges]\nbatch = 3",
         (
-            "unknown key judges; allowed here: cache, chunking, corpus, filters, index, judge, model, "
-            "name, nuggets, out, pool, programs, queries, recipe, sub_questions"
+            "unknown key judges; allowed here: budget, cache, chunking, corpus, filters, index, "
+            "judge, model, name, nuggets, out, pool, prices, programs, queries, recipe, "
+            "sub_questions"
         ),
     ),
     "a key with a line break": (

@@ -12,8 +12,10 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
+from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.reply import Reply, receive
 from freshstack_dspy.lm.request import Ask, canonical_json
 from freshstack_dspy.lm.store import ReplyStore
@@ -80,8 +82,15 @@ def write_requests(store: ReplyStore, path: Path, keys: Container[str] | None = 
     return len(lines)
 
 
-def import_replies(store: ReplyStore, path: Path) -> ImportReport:
+def import_replies(
+    store: ReplyStore, path: Path, prices: PricesConfig | None = None
+) -> ImportReport:
     """Record the replies of a file; never overwrite one that is there.
+
+    Args:
+        store: Where the requests wait.
+        path: The file.
+        prices: What the model costs, over LiteLLM's table.
 
     Raises:
         StoreError: The file cannot be read, or a line is not in one of the two formats; then
@@ -99,7 +108,9 @@ def import_replies(store: ReplyStore, path: Path) -> ImportReport:
         elif (completion := line.completion()) is None:
             failed.append(key)
         else:
-            store.put(completion.as_reply_to(waiting.pop(key)))
+            ask = waiting.pop(key)
+            price = price_of(ask.model, prices)
+            store.put(completion.as_reply_to(ask, price, batch=line.response is not None))
             imported += 1
     return ImportReport(
         imported=imported,
@@ -151,7 +162,7 @@ class _Completion(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
 
-    def as_reply_to(self, ask: Ask) -> Reply:
+    def as_reply_to(self, ask: Ask, price: Price | None, *, batch: bool) -> Reply:
         message = self.choices[0].message
         usage = self.usage or _Usage()
         return receive(
@@ -161,6 +172,8 @@ class _Completion(BaseModel):
             input_tokens=usage.prompt_tokens,
             output_tokens=usage.completion_tokens,
             origin="import",
+            price=price,
+            batch=batch,
         )
 
 

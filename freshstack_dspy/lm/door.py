@@ -8,6 +8,7 @@ Modes: `live` serves a recorded reply or asks; `replay` serves or raises, and op
 """
 
 import asyncio
+import functools
 import logging
 import threading
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from freshstack_dspy.config import Mode, ModelConfig
+from freshstack_dspy.config import Mode, ModelConfig, PricesConfig
 from freshstack_dspy.errors import (
     DamagedReplyError,
     DeferredError,
@@ -27,6 +28,7 @@ from freshstack_dspy.errors import (
 from freshstack_dspy.lm.attempts import Attempts
 from freshstack_dspy.lm.ledger import Ledger
 from freshstack_dspy.lm.nearest import explain_miss
+from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.providers import Provider
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive, status_of
 from freshstack_dspy.lm.request import Ask, ask_from, endpoint_identity
@@ -55,6 +57,7 @@ class Door:
         store: ReplyStore | None = None,
         recorded: Mapping[str, Reply] | None = None,
         provider: Provider | None = None,
+        prices: PricesConfig | None = None,
     ) -> None:
         """Open the door.
 
@@ -64,6 +67,7 @@ class Door:
             store: Where replies are kept; needed by every mode but `replay`.
             recorded: Replies of bundles, by key, read beside the store.
             provider: What answers, in place of the one that the model's name chooses.
+            prices: What the model costs, over LiteLLM's table.
 
         Raises:
             FatalModelError: The model's endpoint cannot be used.
@@ -72,6 +76,7 @@ class Door:
         self.mode: Mode = mode
         self.ledger = Ledger()
         self.endpoint = endpoint_identity(model.name, model.api_base)
+        self._prices = prices
         self._store = store
         self._recorded = recorded or {}
         self._attempts = Attempts(model, provider)
@@ -111,6 +116,11 @@ class Door:
                 del self._flights[key]
         mine.set_result(reply)
         return _response(reply)
+
+    @functools.cached_property
+    def price(self) -> Price | None:
+        """What the model costs, or None where nobody says."""
+        return price_of(self.model.name, self._prices)
 
     @property
     def deferred(self) -> frozenset[str]:
@@ -198,6 +208,7 @@ class Door:
                 input_tokens=None,
                 output_tokens=None,
                 origin="live",
+                price=self.price,
             )
         refusals = [part.text for part in response.message.parts if part.type == "refusal"]
         return receive(
@@ -207,6 +218,7 @@ class Door:
             input_tokens=response.usage.input_tokens,
             output_tokens=response.usage.output_tokens,
             origin="live",
+            price=self.price,
         )
 
     def _all_recorded(self) -> list[Reply]:

@@ -1,16 +1,89 @@
-"""What a call costs, by the price table that LiteLLM's wheel carries (no import of it, no network)."""
+"""What a call costs, by the price table in LiteLLM's wheel and the user's own prices over it.
+
+The table is read as a file: LiteLLM is not imported, and nothing is fetched.
+"""
 
 import functools
 import importlib.util
 import json
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+
+from pydantic import Field
+
+from freshstack_dspy.config import PricesConfig
+from freshstack_dspy.records import Record
 
 _TABLE = "model_prices_and_context_window_backup.json"
+_MILLION = 1_000_000
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+class Tier(Record):
+    """What a token costs once a call's input is longer than so many tokens."""
+
+    above: int
+    input: float
+    output: float
+
+
+class Price(Record):
+    """What one model costs, in US dollars per token."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    batch_input: float | None = Field(default=None, ge=0)
+    """Through the provider's batch API; None where the table names no such price."""
+    batch_output: float | None = Field(default=None, ge=0)
+    tiers: tuple[Tier, ...] = ()
+
+    def cost(
+        self, input_tokens: int | None, output_tokens: int | None, *, batch: bool = False
+    ) -> float | None:
+        """US dollars for one call, or None where its tokens were not counted."""
+        if input_tokens is None or output_tokens is None:
+            return None
+        per_input, per_output = self._per_token(input_tokens, batch)
+        return input_tokens * per_input + output_tokens * per_output
+
+    def _per_token(self, input_tokens: int, batch: bool) -> tuple[float, float]:
+        if batch and self.batch_input is not None and self.batch_output is not None:
+            return self.batch_input, self.batch_output
+        for tier in self.tiers:
+            if input_tokens > tier.above:
+                return tier.input, tier.output
+        return self.input, self.output
+
+    def overridden(self, own: PricesConfig) -> Self:
+        """This price with the user's own in place of the table's."""
+        if own.input is None and own.output is None:
+            kept: dict[str, Any] = {}
+        else:
+            # A batch price and the tiers of the table belong to the table's price.
+            kept = {"batch_input": None, "batch_output": None, "tiers": ()}
+        given = {name: value / _MILLION for name, value in own if value is not None}
+        return self.model_copy(update=kept | given)
+
+
+def price_of(model: str, own: PricesConfig | None = None) -> Price | None:
+    """The price of a model, or None where neither the user nor the table names one.
+
+    Args:
+        model: Its name, with the provider's.
+        own: The user's prices; they go before the table's.
+    """
+    own = own or PricesConfig()
+    known = Price(input=0, output=0) if model.startswith("extractive/") else _from_table(model)
+    if known is None:
+        if own.input is None or own.output is None:
+            return None
+        known = Price(input=0, output=0)
+    return known.overridden(own)
 
 
 @functools.lru_cache(maxsize=1)
-def _prices() -> dict[str, Any]:
+def _table() -> dict[str, Any]:
     spec = importlib.util.find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}
@@ -20,26 +93,36 @@ def _prices() -> dict[str, Any]:
     return table
 
 
-def cost_of(model: str, input_tokens: int | None, output_tokens: int | None) -> float | None:
-    """US dollars for one call, or None where the table has no price for the model."""
-    if model.startswith("extractive/"):
-        return 0.0
+@functools.lru_cache(maxsize=64)
+def _from_table(model: str) -> Price | None:
     entry = _entry(model)
-    if entry is None or input_tokens is None or output_tokens is None:
+    if entry is None or entry.get("input_cost_per_token") is None:
         return None
-    input_price, output_price = (
-        entry.get(f"{kind}_cost_per_token") for kind in ("input", "output")
+    output = float(entry.get("output_cost_per_token") or 0.0)
+    tiers = [
+        Tier(
+            above=int(match[1]) * 1000,
+            input=float(value),
+            output=float(entry.get(name.replace("input", "output", 1)) or output),
+        )
+        for name, value in entry.items()
+        if (match := _TIER.fullmatch(name)) and value is not None
+    ]
+    return Price(
+        input=float(entry["input_cost_per_token"]),
+        output=output,
+        batch_input=entry.get("input_cost_per_token_batches"),
+        batch_output=entry.get("output_cost_per_token_batches"),
+        tiers=tuple(sorted(tiers, key=lambda tier: -tier.above)),
     )
-    if input_price is None:
-        return None
-    return float(input_tokens * input_price + output_tokens * (output_price or 0.0))
 
 
 def _entry(model: str) -> dict[str, Any] | None:
     """The table's entry; under a bare name only if it is this provider's price."""
-    table = _prices()
+    table = _table()
     provider, _, name = model.partition("/")
     entry: dict[str, Any] | None = table.get(model)
-    if entry is None and table.get(name, {}).get("litellm_provider", "").startswith(provider):
-        entry = table[name]
+    if entry is None and name:
+        bare = table.get(name, {})
+        entry = bare if bare.get("litellm_provider", "").startswith(provider) else None
     return entry

@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.prices import cost_of
+from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import Ask
 from freshstack_dspy.records import Record, Status
 
@@ -35,7 +35,7 @@ class Reply(Record):
     input_tokens: int | None = Field(default=None, ge=0)
     output_tokens: int | None = Field(default=None, ge=0)
     cost: float | None = Field(default=None, ge=0)
-    """US dollars, by LiteLLM's price table; None where the table has no price."""
+    """US dollars; None where the price or the number of tokens is not known."""
     received_at: str
     origin: Origin
 
@@ -59,8 +59,21 @@ def receive(
     input_tokens: int | None,
     output_tokens: int | None,
     origin: Origin,
+    price: Price | None,
+    batch: bool = False,
 ) -> Reply:
-    """Make the record of a reply that has just come in."""
+    """Make the record of a reply that has just come in.
+
+    Args:
+        ask: What it answers.
+        text: What it says.
+        finish_reason: As the provider names it.
+        input_tokens: As the provider counted them, or None.
+        output_tokens: As the provider counted them, or None.
+        origin: How it came here.
+        price: Of the model, or None where it is not known.
+        batch: Whether it came from the provider's batch API, which has prices of its own.
+    """
     return Reply(
         key=ask.key,
         ask=ask,
@@ -69,7 +82,7 @@ def receive(
         status=status_of(finish_reason),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
-        cost=cost_of(ask.model, input_tokens, output_tokens),
+        cost=price.cost(input_tokens, output_tokens, batch=batch) if price else None,
         received_at=datetime.now(UTC).isoformat(timespec="seconds"),
         origin=origin,
     )

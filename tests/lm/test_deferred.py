@@ -99,7 +99,7 @@ def test_both_formats_are_imported(store: ReplyStore, replies_file: Path) -> Non
     assert batch is not None
     assert hand is not None
     assert (batch.text, batch.input_tokens, batch.output_tokens) == ("from a batch", 7, 3)
-    assert batch.cost == pytest.approx(7 * 2.5e-06 + 3 * 1e-05)
+    assert batch.cost == pytest.approx(7 * 1.25e-06 + 3 * 5e-06), "the price of a batch"
     assert (hand.text, hand.input_tokens, hand.cost) == ("from a person", None, None)
     assert {batch.origin, hand.origin} == {"import"}
     assert {batch.status, hand.status} == {"ok"}
