@@ -5,7 +5,7 @@ Paths are relative to the file that names them and absolute once read.
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -233,6 +233,20 @@ def load_config(path: Path | str) -> BuildConfig:
     if faults:
         raise ConfigError(f"{path}: {'; '.join(faults)}")
     return config
+
+
+def with_bundles(config: BuildConfig, bundles: Sequence[Path]) -> BuildConfig:
+    """A configuration that reads further bundles of recorded replies.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    for bundle in bundles:
+        if not bundle.is_file():
+            raise ConfigError(f"{bundle}: no such bundle of recorded replies")
+    added = tuple(bundle.resolve() for bundle in bundles)
+    cache = config.cache.model_copy(update={"bundles": (*config.cache.bundles, *added)})
+    return config.model_copy(update={"cache": cache})
 
 
 def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:

@@ -57,9 +57,13 @@ class TransientModelError(ModelError):
 
     Attributes:
         retry_after: Seconds that the server asked to wait, or None.
+        rate_limited: Whether the server said that there are too many requests.
+        maybe_billed: Whether the request may have been worked on, though no reply arrived.
     """
 
     retry_after: float | None = None
+    rate_limited: bool = False
+    maybe_billed: bool = False
 
 
 class ReplayMissError(ModelError):
@@ -88,7 +92,10 @@ class ReplyError(ModelError):
     Attributes:
         status: Why: `unparsed`, `refused`, `truncated` or `failed`.
         call_id: The key of the last reply, or None where none was received.
+        attempts: How many requests were sent for it.
     """
+
+    attempts: int = 1
 
     def __init__(self, message: str, *, status: FailureStatus, call_id: str | None) -> None:
         super().__init__(message)

@@ -13,11 +13,11 @@ def main() -> None:
     """Run `freshstack`; an expected error is one line on standard error.
 
     Exit codes: 0 done; 1 an error of ours, in one line; 2 wrong words; 3 requests were deferred and
-    wait for replies; 130 interrupted.
+    wait for replies; 4 the budget is used up; 130 interrupted.
     """
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.lines import complain
-    from freshstack_dspy.errors import DeferredError, FreshstackError
+    from freshstack_dspy.errors import BudgetError, DeferredError, FreshstackError
 
     for stream in (sys.stdout, sys.stderr):
         # A terminal without Unicode shows escapes rather than a traceback.
@@ -28,6 +28,9 @@ def main() -> None:
     except DeferredError as error:
         complain(str(error))
         sys.exit(3)
+    except BudgetError as error:
+        complain(str(error))
+        sys.exit(4)
     except FreshstackError as error:
         complain(f"error: {error}")
         sys.exit(1)

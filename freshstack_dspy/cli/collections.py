@@ -21,24 +21,40 @@ def build(
     requests: Annotated[
         Path | None, typer.Option(help="With defer: the file of missing requests.")
     ] = None,
+    cache: Annotated[
+        list[Path] | None,
+        typer.Option(help="Bundle of recorded replies to read too; may be repeated."),
+    ] = None,
     save_replies: Annotated[
         Path | None, typer.Option(help="Write the replies that were used to this bundle.")
     ] = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Append one JSON line for each request to this file.")
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="One OpenTelemetry span for each request.")
+    ] = False,
 ) -> None:
     """Build a judged collection; run it again to resume."""
     from freshstack_dspy.cli.bars import Bars
+    from freshstack_dspy.cli.listening import listening
     from freshstack_dspy.cli.outputs import refuse_inputs
     from freshstack_dspy.cli.tables import build_summary
-    from freshstack_dspy.config import load_config
+    from freshstack_dspy.config import load_config, with_bundles
     from freshstack_dspy.recipes.build import build as build_collection
 
-    settings = load_config(config)
+    settings = with_bundles(load_config(config), cache or ())
     inputs = (config, settings.queries.path, *(corpus.path for corpus in settings.corpus))
-    refuse_inputs(save_replies, *inputs)
-    refuse_inputs(requests, *inputs)
-    with Bars() as bars:
+    for output in (save_replies, requests, log):
+        refuse_inputs(output, *inputs)
+    with Bars() as bars, listening(log, trace=trace) as on_call:
         collection = build_collection(
-            settings, mode=mode, progress=bars, requests_file=requests, replies_file=save_replies
+            settings,
+            mode=mode,
+            progress=bars,
+            requests_file=requests,
+            replies_file=save_replies,
+            on_call=on_call,
         )
     build_summary(collection, settings.out)
 

@@ -2,13 +2,16 @@
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tenacity
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.providers import Provider, provider_for
+from freshstack_dspy.lm.throttle import Throttle
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -19,43 +22,64 @@ _OUTAGE = 3
 _log = logging.getLogger(__name__)
 
 
+class Answered(NamedTuple):
+    """A provider's answer, and how many times it was asked for it."""
+
+    response: "Response"
+    attempts: int
+
+
 class Attempts:
-    """The only way to a provider; shared by threads."""
+    """The only way to a provider; shared by threads.
+
+    Whatever stops one request for good stops those that wait to be tried again with it.
+    """
 
     def __init__(self, model: ModelConfig, provider: Provider | None = None) -> None:
         """Prepare; the provider of the model's name is made when it is first asked."""
         self._model = model
         self._provider = provider
         self._borrowed = provider is not None
+        self._throttle = Throttle(model.concurrency)
         self._guard = threading.Lock()
+        self._asking = 0
+        self._stopped = threading.Event()
+        self._stopped_by: ModelError | None = None
         self._unanswered = 0
         self._refused = 0
         self._answered = False
 
-    def complete(self, request: "Request") -> "Response":
+    def complete(self, request: "Request", lost: Callable[[], None] = lambda: None) -> Answered:
         """Ask until there is an answer or no point in asking.
+
+        Args:
+            request: What to ask.
+            lost: Called after an attempt that brought no reply and may have been billed.
 
         Raises:
             FatalModelError: No retry can help, or the provider has refused all requests so far.
             TransientModelError: Several requests in a row were not answered.
             ReplyError: This request was refused, or not answered by the last attempt.
+            BudgetError: `lost` allows no further attempt.
         """
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(self._model.retries + 1),
             wait=_wait,
+            sleep=tenacity.nap.sleep_using_event(self._stopped),
             retry=tenacity.retry_if_exception_type(TransientModelError),
             before_sleep=tenacity.before_sleep_log(_log, logging.INFO),
             reraise=True,
         )
-        try:
-            response: Response = retrying(self._opened().complete, request)
-        except TransientModelError as error:
-            raise self._gave_up(error) from None
-        except ReplyError as error:
-            raise self._judged(error) from None
+        with self._stopping_together():
+            try:
+                response: Response = retrying(self._once, request, lost)
+            except TransientModelError as error:
+                raise self._gave_up(error) from None
+            except ReplyError as error:
+                raise self._judged(error) from None
         with self._guard:
             self._unanswered, self._answered = 0, True
-        return response
+        return Answered(response, int(retrying.statistics["attempt_number"]))
 
     def close(self) -> None:
         """Close the connections of a provider made here; the next request opens them again."""
@@ -65,6 +89,42 @@ class Attempts:
         if close is not None and not self._borrowed:
             close()
 
+    def _once(self, request: "Request", lost: Callable[[], None]) -> "Response":
+        provider = self._opened()
+        with self._throttle.slot():
+            if self._stopped_by is not None:
+                raise self._stopped_by
+            try:
+                response = provider.complete(request)
+            except TransientModelError as error:
+                if error.rate_limited:
+                    self._throttle.slowed(error.retry_after)
+                if error.maybe_billed:
+                    lost()
+                raise
+            self._throttle.succeeded()
+        return response
+
+    @contextmanager
+    def _stopping_together(self) -> Iterator[None]:
+        with self._guard:
+            self._asking += 1
+        try:
+            yield
+        except ReplyError:
+            raise
+        except ModelError as error:
+            with self._guard:
+                self._stopped_by = self._stopped_by or error
+            self._stopped.set()
+            raise
+        finally:
+            with self._guard:
+                self._asking -= 1
+                if self._asking == 0:  # who asks later may have mended it
+                    self._stopped_by = None
+                    self._stopped.clear()
+
     def _opened(self) -> Provider:
         with self._guard:
             if self._provider is None:
@@ -73,6 +133,8 @@ class Attempts:
 
     def _gave_up(self, error: TransientModelError) -> ModelError:
         """One request that is never answered is a failure; several in a row are an outage."""
+        if error is self._stopped_by:
+            return error
         with self._guard:
             self._unanswered += 1
             in_a_row = self._unanswered
@@ -82,7 +144,9 @@ class Attempts:
                 f"{said}; {in_a_row} requests in a row: the build stops here, and "
                 "running it again asks only for what is missing"
             )
-        return ReplyError(said, status="failed", call_id=None)
+        given_up = ReplyError(said, status="failed", call_id=None)
+        given_up.attempts = self._model.retries + 1
+        return given_up
 
     def _judged(self, error: ReplyError) -> ModelError:
         """One refused request is a failure; if none was ever accepted, all will be refused."""

@@ -7,9 +7,11 @@ import dspy
 from dspy.lm15 import Request
 from dspy.utils.exceptions import LMError
 
-from freshstack_dspy.config import Mode, ModelConfig, PricesConfig
+from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.errors import FatalModelError, FreshstackError
+from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.door import AsyncDoor, Door, sample_number
+from freshstack_dspy.lm.events import Listener
 from freshstack_dspy.lm.ledger import Ledger
 from freshstack_dspy.lm.providers import Provider
 from freshstack_dspy.lm.reply import Reply
@@ -94,9 +96,18 @@ def connect(
     store: ReplyStore | None = None,
     recorded: Mapping[str, Reply] | None = None,
     provider: Provider | None = None,
-    prices: PricesConfig | None = None,
+    account: Account | None = None,
+    on_call: Listener | None = None,
 ) -> DoorLM:
     """Open the door to a model and put a `dspy.LM` before it; for the arguments see `Door`."""
     return DoorLM(
-        Door(model, mode=mode, store=store, recorded=recorded, provider=provider, prices=prices)
+        Door(
+            model,
+            mode=mode,
+            store=store,
+            recorded=recorded,
+            provider=provider,
+            account=account,
+            on_call=on_call,
+        )
     )

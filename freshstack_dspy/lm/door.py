@@ -8,29 +8,31 @@ Modes: `live` serves a recorded reply or asks; `replay` serves or raises, and op
 """
 
 import asyncio
-import functools
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from freshstack_dspy.config import Mode, ModelConfig, PricesConfig
+from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.errors import (
     DamagedReplyError,
     DeferredError,
     FatalModelError,
+    ModelError,
     ReplayMissError,
     ReplyError,
 )
-from freshstack_dspy.lm.attempts import Attempts
-from freshstack_dspy.lm.ledger import Ledger
+from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.events import Listener, event_of, event_without_reply
+from freshstack_dspy.lm.ledger import Ledger, current_step
+from freshstack_dspy.lm.live import Answer, LiveCalls
 from freshstack_dspy.lm.nearest import explain_miss
-from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.providers import Provider
-from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive, status_of
+from freshstack_dspy.lm.reply import NO_REPLY, Reply, status_of
 from freshstack_dspy.lm.request import Ask, ask_from, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Status
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 sample_number: ContextVar[int | None] = ContextVar("freshstack_sample", default=None)
 """DSPy's rollout_id, which engines do not see by themselves."""
 
+_ASKING = ("live", "refresh")
 _log = logging.getLogger(__name__)
 
 
@@ -57,7 +60,8 @@ class Door:
         store: ReplyStore | None = None,
         recorded: Mapping[str, Reply] | None = None,
         provider: Provider | None = None,
-        prices: PricesConfig | None = None,
+        account: Account | None = None,
+        on_call: Listener | None = None,
     ) -> None:
         """Open the door.
 
@@ -67,23 +71,30 @@ class Door:
             store: Where replies are kept; needed by every mode but `replay`.
             recorded: Replies of bundles, by key, read beside the store.
             provider: What answers, in place of the one that the model's name chooses.
-            prices: What the model costs, over LiteLLM's table.
+            account: Who pays, what it costs, and how much at most.
+            on_call: Told of every request, by many threads.
 
         Raises:
             FatalModelError: The model's endpoint cannot be used.
+            ConfigError: The budget has a cap on dollars, and the model has no price.
         """
         self.model = model
         self.mode: Mode = mode
         self.ledger = Ledger()
         self.endpoint = endpoint_identity(model.name, model.api_base)
-        self._prices = prices
         self._store = store
         self._recorded = recorded or {}
-        self._attempts = Attempts(model, provider)
+        self._on_call = on_call
+        self._live = (
+            LiveCalls(model, store, account or Account(), provider, capped=mode in _ASKING)
+            if store is not None
+            else None
+        )
         self._flights: dict[str, Future[Reply]] = {}
         self._refreshed: set[str] = set()
         self._deferred: set[str] = set()
         self._used: set[str] = set()
+        self._missed = False
         self._guard = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
@@ -97,30 +108,14 @@ class Door:
             ModelError: See the tree in `errors.py`.
         """
         ask = self._ask_of(request, sample_number.get())
-        key = ask.key
-        mine: Future[Reply] = Future()
-        with self._guard:
-            flight = self._flights.setdefault(key, mine)
-        # Equal requests in flight are one call, and share what comes of it.
-        if flight is not mine:
-            reply = flight.result()
-            self.ledger.served(reply)
-            return _response(reply)
+        begun = time.monotonic()
         try:
-            reply = self._answer(ask, request)
-        except BaseException as error:
-            mine.set_exception(error)
+            answer = self._together(ask, request)
+        except ModelError as error:
+            self._tell(ask, begun, error)
             raise
-        finally:
-            with self._guard:
-                del self._flights[key]
-        mine.set_result(reply)
-        return _response(reply)
-
-    @functools.cached_property
-    def price(self) -> Price | None:
-        """What the model costs, or None where nobody says."""
-        return price_of(self.model.name, self._prices)
+        self._tell(ask, begun, answer)
+        return _response(answer.reply)
 
     @property
     def deferred(self) -> frozenset[str]:
@@ -152,20 +147,42 @@ class Door:
 
     def close(self) -> None:
         """Close the provider's connections."""
-        self._attempts.close()
+        if self._live is not None:
+            self._live.close()
 
     def _ask_of(self, request: "Request", sample: int | None) -> Ask:
         return ask_from(request, endpoint=self.endpoint, sample=sample)
 
-    def _answer(self, ask: Ask, request: "Request") -> Reply:
-        reply = self._servable(ask.key)
-        if reply is None:
-            reply = self._ask(ask, request)
-            self.ledger.asked(reply)
-        else:
+    def _together(self, ask: Ask, request: "Request") -> Answer:
+        """Answer a request; equal ones in flight are one call, and share what comes of it."""
+        mine: Future[Reply] = Future()
+        with self._guard:
+            flight = self._flights.setdefault(ask.key, mine)
+        if flight is not mine:
+            reply = flight.result()
             self.ledger.served(reply)
+            return Answer(reply)
+        try:
+            answer = self._answer(ask, request)
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        finally:
+            with self._guard:
+                del self._flights[ask.key]
+        mine.set_result(answer.reply)
+        return answer
+
+    def _answer(self, ask: Ask, request: "Request") -> Answer:
+        recorded = self._servable(ask.key)
+        if recorded is None:
+            answer = self._ask(ask, request)
+            self.ledger.asked(answer.reply)
+        else:
+            answer = Answer(recorded)
+            self.ledger.served(recorded)
         self._used.add(ask.key)
-        return reply
+        return answer
 
     def _servable(self, key: str) -> Reply | None:
         """The recorded reply, unless this mode asks again in its place."""
@@ -181,45 +198,39 @@ class Door:
         dead_end = reply is not None and reply.status != "ok" and reply.reasked_as is None
         return None if dead_end and self.mode == "live" else reply
 
-    def _ask(self, ask: Ask, request: "Request") -> Reply:
+    def _ask(self, ask: Ask, request: "Request") -> Answer:
         if self.mode == "replay":
-            raise ReplayMissError(explain_miss(ask, self._all_recorded()))
-        if self._store is None:
+            raise ReplayMissError(self._explained(ask))
+        if self._store is None or self._live is None:
             raise FatalModelError(f"mode {self.mode!r} needs a replies store")
         if self.mode == "defer":
             self._store.defer(ask)
             self._deferred.add(ask.key)
             raise DeferredError(f"request {ask.key} was written down")
-        reply = self._received(ask, request)
-        self._store.put(reply)
+        answer = self._live.ask(ask, request)
         self._refreshed.add(ask.key)
-        return reply
+        return answer
 
-    def _received(self, ask: Ask, request: "Request") -> Reply:
-        """Ask. That there was no reply is recorded too: a replay must come to the same failure."""
-        try:
-            response = self._attempts.complete(request)
-        except ReplyError as error:
-            finish_reason = "refusal" if error.status == "refused" else NO_REPLY
-            return receive(
-                ask,
-                text=str(error),
-                finish_reason=finish_reason,
-                input_tokens=None,
-                output_tokens=None,
-                origin="live",
-                price=self.price,
+    def _tell(self, ask: Ask, begun: float, outcome: Answer | ModelError) -> None:
+        """Tell whoever listens what became of a request."""
+        if self._on_call is None:
+            return
+        seconds = time.monotonic() - begun
+        if isinstance(outcome, ModelError):
+            event = event_without_reply(ask, outcome, step=current_step(), seconds=seconds)
+        else:
+            event = event_of(
+                outcome.reply, step=current_step(), seconds=seconds, attempts=outcome.attempts
             )
-        refusals = [part.text for part in response.message.parts if part.type == "refusal"]
-        return receive(
-            ask,
-            text=response.text or "".join(refusals),
-            finish_reason="refusal" if refusals else str(response.finish_reason),
-            input_tokens=response.usage.input_tokens,
-            output_tokens=response.usage.output_tokens,
-            origin="live",
-            price=self.price,
-        )
+        self._on_call(event)
+
+    def _explained(self, ask: Ask) -> str:
+        """Why there is no reply; searched for once, for the first miss ends the run."""
+        with self._guard:
+            first, self._missed = not self._missed, True
+        if not first:
+            return f"no recorded reply for request {ask.key} either"
+        return explain_miss(ask, self._all_recorded())
 
     def _all_recorded(self) -> list[Reply]:
         stored = list(self._store.replies()) if self._store is not None else []

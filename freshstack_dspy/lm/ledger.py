@@ -69,6 +69,11 @@ class Ledger:
             self._steps[step] = account.model_copy(update=sums)
 
 
+def current_step() -> str:
+    """Name of the step that asks."""
+    return _step.get()
+
+
 @contextmanager
 def step(name: str) -> Iterator[None]:
     """Enter all that is asked inside under this step's name."""

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.reply import Reply, reply_from_json
 from freshstack_dspy.lm.request import Ask, canonical_json, sha256_of
+from freshstack_dspy.lm.spent import Spent
 from freshstack_dspy.records import Status
 
 SCHEMA = "1"
@@ -102,8 +103,21 @@ class ReplyStore:
         text = self._read(f"reply:{key}")
         return None if text is None else self._opened(key, text)
 
-    def put(self, reply: Reply) -> None:
+    def charge(self, account: str, spent: Spent) -> None:
+        """Add to what an account has spent."""
+        with self._writing():
+            total = self.spent(account) + spent
+            self._cache.set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
+
+    def spent(self, account: str) -> Spent:
+        """What an account has spent so far."""
+        text = self._read(f"spent:{account}")
+        return Spent() if text is None else Spent.model_validate_json(text)
+
+    def put(self, reply: Reply, *, account: str = "", spent: Spent | None = None) -> None:
         """Record a reply; one that it replaces is kept under the next number."""
+        if spent is not None:
+            self.charge(account, spent)
         name = f"reply:{reply.key}"
         with self._writing():
             if not self._cache.add(name, _sealed(reply)):

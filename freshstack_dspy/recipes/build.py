@@ -7,7 +7,7 @@ its own: kill it at any moment and run it again, and only what was in flight is 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, get_args
 
 import dspy
 
@@ -15,21 +15,22 @@ from freshstack_dspy.collection import Collection, Contents, refuse_foreign, wri
 from freshstack_dspy.config import MODES, BuildConfig, Mode
 from freshstack_dspy.errors import ConfigError, DeferredError, FatalModelError, SourceError
 from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.bundle import read_bundle, write_bundle
 from freshstack_dspy.lm.connect import DoorLM, connect
 from freshstack_dspy.lm.deferred import write_requests
 from freshstack_dspy.lm.door import open_store
-from freshstack_dspy.lm.ledger import step
+from freshstack_dspy.lm.events import Listener
 from freshstack_dspy.lm.providers import Provider
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.recipes.corpus import cut_corpus
 from freshstack_dspy.recipes.freshstack import FreshStack, JudgedBatch, batches
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.progress import Progress, Silence
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.slices import slice_queries
+from freshstack_dspy.recipes.steps import Steps
 from freshstack_dspy.records import (
     Candidate,
     Chunk,
@@ -44,9 +45,6 @@ from freshstack_dspy.sources import read_queries
 _INDEX_STAGES = 4
 """`terms`, `bm25`, `lsa` and `table`; an index that is only opened reports none."""
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 
 def build(
     config: BuildConfig,
@@ -56,6 +54,7 @@ def build(
     requests_file: Path | None = None,
     replies_file: Path | None = None,
     provider: Provider | None = None,
+    on_call: Listener | None = None,
 ) -> Collection:
     """Build the collection that a configuration describes, and write it to its folder.
 
@@ -66,11 +65,13 @@ def build(
         requests_file: Where `defer` writes the missing requests; by default beside the store.
         replies_file: Where to write the replies that this build used, as a bundle.
         provider: What answers, in place of the one that the model's name chooses.
+        on_call: Told of every request to the model, by many threads; `EventLog` writes them down.
 
     Returns:
         The collection, as it stands on disk.
 
     Raises:
+        BudgetError: The budget is used up; what was answered is recorded, and a larger one goes on.
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
     """
@@ -81,7 +82,13 @@ def build(
         if store is not None:
             opened.callback(store.close)
         lm = connect(
-            config.model, mode=mode, store=store, recorded=_bundles(config), provider=provider
+            config.model,
+            mode=mode,
+            store=store,
+            recorded=_bundles(config),
+            provider=provider,
+            account=Account(config.name, config.budget, config.prices),
+            on_call=on_call,
         )
         opened.callback(lm.door.close)
         with dspy.context(lm=lm, disable_history=True):
@@ -110,6 +117,7 @@ class _Build:
             config.cache.path.parent / "requests" / f"{config.name}.jsonl"
         )
         self._recipe = FreshStack(config)
+        self._steps = Steps(_asking_steps(config), lm, self._progress)
 
     def run(self) -> Collection:
         refuse_foreign(self._config.out)  # before anything is paid for
@@ -123,7 +131,7 @@ class _Build:
             )
         corpus = cut_corpus(self._config, self._progress)
         index = self._index(corpus.chunks)
-        nuggets = self._each("nuggets", self._recipe.nuggets_of, queries)
+        nuggets = self._steps.each("nuggets", self._recipe.nuggets_of, queries)
         _refuse_only_failures(nuggets)
         sub_questions = self._expand("sub_questions", self._recipe.sub_questions_of, queries)
         answers = self._expand("closed_book_answer", self._recipe.closed_book_answer_of, queries)
@@ -173,30 +181,6 @@ class _Build:
         self._progress.finish("index", f"{len(chunks):,} chunks")
         return index
 
-    def _each(
-        self, name: str, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> list[Result]:
-        """Ask for every item of a step; a deferred one is left out."""
-        self._progress.start(name, len(items))
-
-        def ask(item: Item) -> Result | None:
-            try:
-                result = function(item)
-            except DeferredError:
-                return None
-            self._count_failure(result)
-            return result
-
-        with step(name):
-            results = map_in_order(
-                ask,
-                items,
-                workers=self._config.model.concurrency,
-                done=lambda: self._progress.advance(name),
-            )
-        self._progress.finish(name, self._account(name))
-        return [result for result in results if result is not None]
-
     def _expand(
         self,
         kind: ExpansionKind,
@@ -206,20 +190,7 @@ class _Build:
         """Ask for an expansion of every question, if its technique is one that pools."""
         if kind not in self._config.pool.techniques:
             return []
-        return self._each(kind, function, queries)
-
-    def _count_failure(self, result: Any) -> None:
-        failure = result.failure if isinstance(result, JudgedBatch) else result
-        if isinstance(failure, Failure):
-            self._lm.ledger.failed()
-
-    def _account(self, name: str) -> str:
-        account = self._lm.ledger.steps().get(name)
-        if account is None:
-            return "nothing to ask"
-        cost = f", ${account.cost:.4f}" if account.cost else ""
-        failed = f", {account.failed} failed" if account.failed else ""
-        return f"{account.calls} calls, {account.cached} recorded{failed}{cost}"
+        return self._steps.each(kind, function, queries)
 
     def _pool(
         self,
@@ -261,7 +232,7 @@ class _Build:
                 self._config.judge.batch,
             )
         ]
-        return self._each("support", lambda task: self._recipe.judgments_of(*task), tasks)
+        return self._steps.each("support", lambda task: self._recipe.judgments_of(*task), tasks)
 
     def _stop_if_deferred(self) -> None:
         if self._lm.door.mode != "defer" or self._store is None or not self._lm.door.deferred:
@@ -271,6 +242,12 @@ class _Build:
             f"{written} requests were written to {self._requests_file}; answer them, then import "
             "the replies with: freshstack requests import REPLIES CONFIG, and build again"
         )
+
+
+def _asking_steps(config: BuildConfig) -> list[str]:
+    """The steps that ask a model, in their order."""
+    expansions = [kind for kind in get_args(ExpansionKind) if kind in config.pool.techniques]
+    return ["nuggets", *expansions, "support"]
 
 
 def _refuse_only_failures(nuggets: Sequence[Any]) -> None:

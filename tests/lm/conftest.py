@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
@@ -52,5 +51,7 @@ def door_to(server: ChatServer, store: ReplyStore) -> Iterator[Connect]:
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The waits between attempts, written down instead of waited for."""
     waited: list[float] = []
-    monkeypatch.setattr(tenacity.nap, "time", SimpleNamespace(sleep=waited.append))
+    monkeypatch.setattr(
+        tenacity.nap.sleep_using_event, "__call__", lambda _, seconds: waited.append(seconds)
+    )
     return waited

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.errors import BudgetError
 from freshstack_dspy.recipes.build import build
 
 from .domain import domain, files_of, write_domain
+from .scripted import ScriptedProvider
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
 
@@ -102,3 +104,24 @@ def _start(folder: Path) -> "subprocess.Popen[str]":
     assert running.stdout is not None
     assert running.stdout.readline() == "ready\n"
     return running
+
+
+def test_a_used_up_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+    """It says what is done, what is left and how to go on; nothing is asked twice."""
+    provider = ScriptedProvider()
+    with pytest.raises(BudgetError) as stopped:
+        build(domain(tmp_path, budget={"calls": 4}), provider=provider)
+
+    message = str(stopped.value)
+    assert message.startswith("[budget] calls = 4 does not allow another call: 4 spent so far")
+    assert "Done: nuggets 3 of 3, sub_questions 1 of 3" in message
+    assert "not begun: closed_book_answer, support" in message
+    assert sum(provider.calls.values()) == 4
+    assert not (tmp_path / "collection").exists()
+
+    collection = build(domain(tmp_path, budget={"calls": 100}), provider=provider)
+
+    at_once = ScriptedProvider()
+    whole = build(domain(tmp_path / "elsewhere"), provider=at_once)
+    assert provider.calls == at_once.calls
+    assert collection.manifest.content_hash == whole.manifest.content_hash

@@ -1,0 +1,114 @@
+"""One event for each call, for whoever wants to watch: a JSON Lines log, or traces."""
+
+import json
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, Self
+
+from freshstack_dspy.errors import DeferredError, ModelError, StoreError
+from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.records import Record
+
+Outcome = Literal["ok", "unparsed", "refused", "truncated", "failed", "deferred", "error"]
+
+
+class CallEvent(Record):
+    """What became of one request."""
+
+    at: str
+    """When it was answered, in UTC."""
+    step: str
+    key: str
+    task: str | None
+    """Name of the question, as `JudgeSupport`."""
+    model: str
+    cached: bool
+    """Whether it was answered from recorded replies, or by an equal request in flight."""
+    seconds: float
+    """From the request to the answer, with waits and retries."""
+    attempts: int = 0
+    """Requests sent for a reply."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    """US dollars."""
+    status: Outcome
+    """What the reply is worth so far; `error` where there is none, and `error` then says why."""
+    error: str | None = None
+
+
+Listener = Callable[[CallEvent], None]
+"""Told of every call, by many threads."""
+
+
+def event_of(reply: Reply, *, step: str, seconds: float, attempts: int) -> CallEvent:
+    """The event of a request that has a reply."""
+    return CallEvent(
+        at=_now(),
+        step=step,
+        key=reply.key,
+        task=reply.ask.task,
+        model=reply.ask.model,
+        cached=attempts == 0,
+        seconds=round(seconds, 6),
+        attempts=attempts,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        cost=reply.cost,
+        status=reply.status,
+    )
+
+
+def event_without_reply(ask: Ask, error: ModelError, *, step: str, seconds: float) -> CallEvent:
+    """The event of a request that got no reply."""
+    return CallEvent(
+        at=_now(),
+        step=step,
+        key=ask.key,
+        task=ask.task,
+        model=ask.model,
+        cached=False,
+        seconds=round(seconds, 6),
+        status="deferred" if isinstance(error, DeferredError) else "error",
+        error=str(error),
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class EventLog:
+    """A JSON Lines file that events are appended to."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise StoreError(f"{path}: the log cannot be written: {error.strerror}") from error
+        self._lock = threading.Lock()
+
+    def __call__(self, event: CallEvent) -> None:
+        """Append one event."""
+        line = json.dumps(event.model_dump(mode="json"), ensure_ascii=False)
+        with self._lock:
+            self._file.write(f"{line}\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,115 @@
+"""One event for each call: who asked, what came of it, how long it took and what it cost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from freshstack_dspy.config import ModelConfig, PricesConfig
+from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, StoreError
+from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.connect import DoorLM, connect
+from freshstack_dspy.lm.events import CallEvent, EventLog
+from freshstack_dspy.lm.ledger import step
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.tracing import traced
+
+from .asking import PROSE, ask_cities, request
+from .chat_server import ChatServer, Scripted
+
+PRICES = PricesConfig(input=1.0, output=2.0)
+
+
+def _listening(
+    server: ChatServer, store: ReplyStore, events: list[CallEvent], **options: Any
+) -> DoorLM:
+    model = ModelConfig(name="openai/scripted", api_base=server.api_base, retries=1, reasks=0)
+    account = Account(prices=PRICES)
+    return connect(model, store=store, account=account, on_call=events.append, **options)
+
+
+def test_a_call_and_its_replay_are_one_event_each(server: ChatServer, store: ReplyStore) -> None:
+    server.says("there")
+    events: list[CallEvent] = []
+    lm = _listening(server, store, events)
+    with step("nuggets"):
+        lm(request())
+        lm(request())
+
+    asked, served = events
+    assert (asked.step, asked.model, asked.status) == ("nuggets", "openai/scripted", "ok")
+    assert (asked.cached, asked.attempts, served.cached, served.attempts) == (False, 1, True, 0)
+    assert (asked.input_tokens, asked.output_tokens) == (7, 3)
+    assert asked.cost == pytest.approx(7e-06 + 6e-06)
+    assert asked.key == served.key == lm.key_of(request())
+    assert served.seconds > 0
+
+
+def test_retries_are_counted(server: ChatServer, store: ReplyStore, waits: list[float]) -> None:
+    server.says(Scripted("oops", status=503), "there")
+    events: list[CallEvent] = []
+    _listening(server, store, events)(request())
+    assert ([event.attempts for event in events], len(waits)) == ([2], 1)
+
+
+def test_a_request_without_a_reply_says_why(server: ChatServer, store: ReplyStore) -> None:
+    events: list[CallEvent] = []
+    server.says(Scripted("who are you", status=401))
+    with pytest.raises(FatalModelError):
+        _listening(server, store, events)(request())
+    with pytest.raises(DeferredError):
+        _listening(server, store, events, mode="defer")(request())
+    with pytest.raises(ReplayMissError):
+        _listening(server, store, events, mode="replay")(request())
+
+    assert [event.status for event in events] == ["error", "deferred", "error"]
+    assert "refused the key" in (events[0].error or "")
+    assert "no recorded reply" in (events[2].error or "")
+
+
+def test_the_log_is_a_line_of_json_a_call_and_holds_no_text(
+    server: ChatServer, store: ReplyStore, tmp_path: Path
+) -> None:
+    server.says(PROSE)
+    path = tmp_path / "new" / "calls.jsonl"
+    model = ModelConfig(name="openai/scripted", api_base=server.api_base)
+    for _ in range(2):
+        with EventLog(path) as log, pytest.raises(Exception, match="no valid reply"):
+            ask_cities(connect(model, store=store, on_call=log))
+
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [CallEvent.model_validate(line).task for line in lines] == ["ListCities"] * 6
+    assert [line["cached"] for line in lines] == [False] * 3 + [True] * 2 + [False]
+    assert PROSE not in path.read_text()
+
+
+def test_a_log_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="the log cannot be written"):
+        EventLog(tmp_path)
+
+
+def test_a_call_is_a_span_with_the_conventions_names(server: ChatServer, store: ReplyStore) -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    server.says("there", Scripted("no", status=401))
+    model = ModelConfig(name="openai/scripted", api_base=server.api_base)
+    lm = connect(model, store=store, on_call=traced())
+    lm(request())
+    with pytest.raises(FatalModelError):
+        lm(request("other"))
+
+    good, bad = exporter.get_finished_spans()
+    assert good.name == "chat openai/scripted"
+    attributes = good.attributes or {}
+    assert attributes["gen_ai.provider.name"] == "openai"
+    assert attributes["gen_ai.usage.input_tokens"] == 7
+    assert attributes["freshstack.cached"] is False
+    assert (good.end_time or 0) > (good.start_time or 0)
+    assert bad.status.status_code is trace.StatusCode.ERROR
