@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from freshstack_dspy.cli import collections, documents, labels, requests
+from freshstack_dspy.cli import cache, collections, documents, labels, plan, requests
 
 app = typer.Typer(
     name="freshstack",
@@ -30,6 +30,7 @@ def init(
     )
 
 
+app.command()(plan.plan)
 app.command()(collections.build)
 app.command()(collections.retrieve)
 app.command()(collections.evaluate)
@@ -39,6 +40,7 @@ app.command()(labels.optimize)
 app.command()(documents.synthesize)
 app.command()(documents.decontextualize)
 app.add_typer(requests.app, name="requests")
+app.add_typer(cache.app, name="cache")
 
 
 @app.callback(invoke_without_command=True)

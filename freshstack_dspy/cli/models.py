@@ -27,7 +27,7 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
     A model of another provider gets neither the address nor the key of the configuration's.
     """
     from freshstack_dspy.config import CacheConfig, ModelConfig, load_config
-    from freshstack_dspy.lm.bundle import read_bundle
+    from freshstack_dspy.lm.bundle import Bundles
     from freshstack_dspy.lm.connect import connect
     from freshstack_dspy.lm.store import ReplyStore
 
@@ -38,8 +38,7 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
         same_provider = name.partition("/")[0] == model.name.partition("/")[0]
         private = {} if same_provider else {"api_base": None, "api_key": None}
         model = model.model_copy(update={"name": name, **private})
-    recorded = {key: reply for path in cache.bundles for key, reply in read_bundle(path).items()}
-    with closing(ReplyStore(cache.path)) as store:
+    with closing(Bundles(cache.bundles)) as recorded, closing(ReplyStore(cache.path)) as store:
         lm = connect(model, store=store, recorded=recorded)
         with closing(lm.door):
             yield lm

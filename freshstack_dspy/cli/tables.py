@@ -24,6 +24,9 @@ Evaluations = Sequence[tuple[str, "Evaluation"]]
 
 def build_summary(collection: "Collection", path: Path) -> None:
     """Say what a build made."""
+    from freshstack_dspy.cli.plan_tables import error_table
+    from freshstack_dspy.collection.estimates import estimate_errors
+
     manifest = collection.manifest
     table = Table()
     for column in ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost"):
@@ -34,12 +37,14 @@ def build_summary(collection: "Collection", path: Path) -> None:
         account = manifest.ledger[name]
         counts = (account.calls, account.cached, account.reasked, account.failed, account.tokens)
         table.add_row(name, *(f"{count:,}" for count in counts), f"${account.cost:.4f}")
-    _show(f"{manifest.name}: {path}", table)
+    show(f"{manifest.name}: {path}", table)
+    errors = estimate_errors(manifest.estimate, manifest.ledger)
+    if any(step.used for step in errors):
+        error_table(errors)
     counts_ = manifest.counts
-    positive = sum(bool(judgment.label) for judgment in collection.judgments)
     say(
         f"{counts_.queries} queries, {counts_.nuggets} nuggets, {counts_.chunks:,} chunks, "
-        f"{counts_.judgments:,} judged pairs ({positive:,} supported)"
+        f"{counts_.judgments:,} judged pairs ({counts_.supported:,} supported)"
     )
     say("slices: " + ", ".join(f"{n} {name}" for name, n in counts_.slices.items()))
     if counts_.rejected:
@@ -70,7 +75,7 @@ def evaluation_table(collection: "Collection", evaluations: Evaluations) -> None
             *(f"{evaluation.means[measure]:.4f}" for measure in measures),
             "–" if unjudged is None else f"{unjudged:.3f}",
         )
-    _show(f"{collection.name}: {queries} queries", table)
+    show(f"{collection.name}: {queries} queries", table)
     for name, evaluation in evaluations:
         for what in ("absent", "empty", "without_relevant", "unknown"):
             ids = getattr(evaluation, what)
@@ -102,7 +107,7 @@ def agreement_table(report: "AgreementReport") -> None:
     table.add_column("95 % interval", justify="right")
     for name, interval in _rows(report.figures):
         table.add_row(name, *_cells(interval))
-    _show(f"judge against {len(report.annotators)} annotators, {report.figures.pairs} pairs", table)
+    show(f"judge against {len(report.annotators)} annotators, {report.figures.pairs} pairs", table)
     ceiling = report.ceiling
     say(
         f"annotators among themselves: kappa {ceiling.value:.3f}"
@@ -126,7 +131,7 @@ def optimization_table(report: "OptimizationReport", path: Path) -> None:
     before, after = _rows(report.before.figures), _rows(report.after.figures)
     for (name, one), (_, other) in zip(before, after, strict=True):
         table.add_row(name, *_cells(one), *_cells(other))
-    _show(
+    show(
         f"{report.optimizer} for {report.model}: {report.train_queries} queries to train, "
         f"{report.test_queries} to test ({report.before.figures.pairs} pairs)",
         table,
@@ -139,7 +144,7 @@ def optimization_table(report: "OptimizationReport", path: Path) -> None:
     )
 
 
-def _show(title: str, table: Table) -> None:
+def show(title: str, table: Table) -> None:
     """Print a table in full, however narrow the screen: rich would leave columns out.
 
     What is in it is text: brackets and colons in a name mean nothing.

@@ -3,6 +3,7 @@
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.export import ExportFormat, export_collection
+from freshstack_dspy.collection.intact import Intact, call_ids_of, intact_collection
 from freshstack_dspy.collection.manifest import SCHEMA_VERSION, Counts, Manifest, Provenance
 from freshstack_dspy.collection.statistics import Statistics, collection_statistics
 from freshstack_dspy.collection.writing import refuse_foreign, write_collection
@@ -13,11 +14,14 @@ __all__ = [
     "Contents",
     "Counts",
     "ExportFormat",
+    "Intact",
     "Manifest",
     "Provenance",
     "Statistics",
+    "call_ids_of",
     "collection_statistics",
     "export_collection",
+    "intact_collection",
     "refuse_foreign",
     "write_collection",
 ]

@@ -1,10 +1,12 @@
 """The judged collection, as it stands on disk."""
 
+import gc
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, RecordFile
 from freshstack_dspy.collection.corpus import CORPUS_FILE, Corpus
@@ -13,10 +15,24 @@ from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, count, 
 from freshstack_dspy.collection.references import check_references
 from freshstack_dspy.collection.staging import standing_folder
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Chunk, Record, SliceName
+from freshstack_dspy.records import Chunk, Record, SkippedFile, SliceName
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
+
+_RECORDS = tuple(file.name for file in RECORD_FILES)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Read records in half the time: there are many, and no cycle among them to be found."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +50,7 @@ class Collection(Contents):
     corpus: Corpus = field(compare=False, repr=False)
 
     @classmethod
+    @_without_garbage_collection()
     def load(cls, path: Path | str) -> Self:
         """Read and check a collection; the texts of its chunks are read and checked later.
 
@@ -46,10 +63,10 @@ class Collection(Contents):
         """
         folder = standing_folder(Path(path).resolve())
         manifest = read_manifest(folder)
+        corpus = Corpus(folder / CORPUS_FILE, _hash_of(CORPUS_FILE, folder, manifest))
         records: dict[str, Any] = {
             file.name: _read_records(folder, file, manifest) for file in RECORD_FILES
         }
-        corpus = Corpus(folder / CORPUS_FILE, _hash_of(CORPUS_FILE, folder, manifest))
         collection = cls(**records, manifest=manifest, corpus=corpus)
         try:
             check_references(collection, corpus.rows.keys())
@@ -58,6 +75,46 @@ class Collection(Contents):
         if count(collection, len(corpus.rows), manifest.counts.rejected) != manifest.counts:
             raise CollectionError(f"{folder / MANIFEST_FILE}: counts are not those of the files")
         return collection
+
+    @classmethod
+    def unread(cls, path: Path, manifest: Manifest) -> Self:
+        """Give a collection whose records are read when one of them is first asked for.
+
+        They are checked as by `load`, which then raises its errors.
+
+        Args:
+            path: Its folder.
+            manifest: As it stands there.
+        """
+        corpus = Corpus(path / CORPUS_FILE, _hash_of(CORPUS_FILE, path, manifest))
+        collection = object.__new__(cls)
+        vars(collection).update(manifest=manifest, corpus=corpus, _unread=path)
+        return collection
+
+    def read_skipped(self) -> tuple[SkippedFile, ...]:
+        """Give the skipped files, and of an unread collection read nothing else.
+
+        Raises:
+            CollectionError: The file is missing, damaged or not that of the manifest.
+        """
+        path = vars(self).get("_unread")
+        if path is None:
+            return self.skipped
+        (file,) = (file for file in RECORD_FILES if file.record is SkippedFile)
+        return cast("tuple[SkippedFile, ...]", _read_records(path, file, self.manifest))
+
+    if not TYPE_CHECKING:  # for a type checker, any name at all would now be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Read the records of an unread collection."""
+            path = vars(self).get("_unread")
+            if path is None or name not in _RECORDS:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            loaded = type(self).load(path)
+            if loaded.manifest != self.manifest:
+                raise CollectionError(f"{path}: another collection stands here by now; load that")
+            vars(self).update({record: vars(loaded)[record] for record in _RECORDS})
+            return vars(self)[name]
 
     @property
     def name(self) -> str:

@@ -1,8 +1,9 @@
 """The records of a collection, file by file, each file in its one order."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from freshstack_dspy.collection.jsonl import canonical_line
@@ -44,15 +45,17 @@ class RecordFile(NamedTuple):
 
     def sort(self, records: Iterable[Record]) -> tuple[Record, ...]:
         """Put records into the order of the file, which is total."""
-        return tuple(sorted(records, key=self._position))
+        given = tuple(records)
+        positions = list(self.identities(given))
+        if not self.once:
+            positions = [
+                (*ids, canonical_line(record)) for ids, record in zip(positions, given, strict=True)
+            ]
+        return tuple(given[row] for row in sorted(range(len(given)), key=positions.__getitem__))
 
-    def identity(self, record: Record) -> tuple[str, ...]:
-        """Give the ids of a record, in the order of the file's sorting."""
-        return tuple(getattr(record, field) for field in self.order)
-
-    def _position(self, record: Record) -> tuple[str, ...]:
-        ids = self.identity(record)
-        return ids if self.once else (*ids, canonical_line(record))
+    def identities(self, records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
+        """Give the ids of each record, in the order of the file's sorting."""
+        return zip(*(map(attrgetter(name), records) for name in self.order), strict=True)
 
 
 RECORD_FILES: tuple[RecordFile, ...] = (
@@ -72,6 +75,7 @@ class Contents:
     """The records of a collection; the chunks of its corpus are kept apart.
 
     However the records are handed in, each tuple is kept in the order of its file.
+    No record has a default in the class: a `Collection` may read its records later.
 
     Attributes:
         queries: All queries, whatever slice they are in; by query_id.
@@ -84,14 +88,14 @@ class Contents:
         skipped: By source, path, then the whole line.
     """
 
-    queries: tuple[Query, ...] = ()
-    nuggets: tuple[Nugget, ...] = ()
-    expansions: tuple[Expansion, ...] = ()
-    pool: tuple[Candidate, ...] = ()
-    judgments: tuple[Judgment, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    slices: tuple[QuerySlice, ...] = ()
-    skipped: tuple[SkippedFile, ...] = ()
+    queries: tuple[Query, ...] = field(default_factory=tuple)
+    nuggets: tuple[Nugget, ...] = field(default_factory=tuple)
+    expansions: tuple[Expansion, ...] = field(default_factory=tuple)
+    pool: tuple[Candidate, ...] = field(default_factory=tuple)
+    judgments: tuple[Judgment, ...] = field(default_factory=tuple)
+    failures: tuple[Failure, ...] = field(default_factory=tuple)
+    slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
+    skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
         for file in RECORD_FILES:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from freshstack_dspy.collection.contents import SLICES, Contents
+from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.collection.jsonl import first_fault
 from freshstack_dspy.errors import CollectionError, FailureStatus
 from freshstack_dspy.lm.ledger import StepLedger
@@ -35,8 +36,15 @@ class Provenance(Record):
     """Version by package, of those that shape the outcome."""
     ledger: dict[str, StepLedger] = Field(default_factory=dict)
     """What was asked and paid, by step."""
+    estimate: dict[str, StepEstimate] = Field(default_factory=dict)
+    """What was expected to be asked, by step; estimated before the first request."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """The configuration of the build."""
+    fingerprints: dict[str, str] = Field(default_factory=dict)
+    """SHA-256 of what it was made from, by part, and of the folder as it was written: by these a
+    rerun tells that nothing changed. Empty where nobody knows."""
+    reasked: tuple[str, ...] = ()
+    """Keys of the replies that were sent back as invalid, which no record names."""
 
 
 class Counts(Record):
@@ -47,6 +55,8 @@ class Counts(Record):
     expansions: int = Field(ge=0)
     pool: int = Field(ge=0)
     judgments: int = Field(ge=0)
+    supported: int = Field(ge=0)
+    """Judgments that say yes."""
     failures: dict[Step, dict[FailureStatus, int]]
     """By step, then by status."""
     chunks: int = Field(ge=0)
@@ -87,6 +97,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         expansions=len(contents.expansions),
         pool=len(contents.pool),
         judgments=len(contents.judgments),
+        supported=sum(bool(judgment.label) for judgment in contents.judgments),
         failures=failures,
         chunks=chunks,
         skipped=len(contents.skipped),

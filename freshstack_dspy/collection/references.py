@@ -8,11 +8,11 @@ from freshstack_dspy.collection.contents import RECORD_FILES, Contents
 from freshstack_dspy.errors import CollectionError
 
 
-class _Reference(NamedTuple):
+class _References(NamedTuple):
     file: str
     kind: str
-    """What the id should name."""
-    id: str
+    """What the ids should name."""
+    ids: Iterable[str]
 
 
 def check_references(contents: Contents, chunk_ids: Ids[str]) -> None:
@@ -27,11 +27,14 @@ def check_references(contents: Contents, chunk_ids: Ids[str]) -> None:
         "nugget": {nugget.nugget_id for nugget in contents.nuggets},
         "chunk": chunk_ids,
     }
-    for reference in _references(contents):
-        if reference.id not in known[reference.kind]:
+    for references in _references(contents):
+        there = known[references.kind]
+        # Most ids stand many times; in their order all the same, so that the first is named.
+        dangling = (id_ for id_ in dict.fromkeys(references.ids) if id_ not in there)
+        for id_ in dangling:
             raise CollectionError(
-                f"{reference.file}.jsonl names {reference.kind} {reference.id!r}, "
-                f"and the collection has no such {reference.kind}"
+                f"{references.file}.jsonl names {references.kind} {id_!r}, "
+                f"and the collection has no such {references.kind}"
             )
     _check_owners(contents)
     if missing := sorted(set(known["query"]) - {part.query_id for part in contents.slices}):
@@ -44,7 +47,7 @@ def check_references(contents: Contents, chunk_ids: Ids[str]) -> None:
 def _check_once(contents: Contents) -> None:
     for file in RECORD_FILES:
         if file.once:
-            _refuse_twice(file.filename, map(file.identity, getattr(contents, file.name)))
+            _refuse_twice(file.filename, file.identities(getattr(contents, file.name)))
     _refuse_twice("nuggets.jsonl", ((nugget.nugget_id,) for nugget in contents.nuggets))
 
 
@@ -57,19 +60,17 @@ def _refuse_twice(filename: str, identities: Iterable[tuple[str, ...]]) -> None:
         seen.add(identity)
 
 
-def _references(contents: Contents) -> Iterator[_Reference]:
+def _references(contents: Contents) -> Iterator[_References]:
     for file in RECORD_FILES:
         if "query_id" in file.record.model_fields and file.name != "queries":
-            for record in getattr(contents, file.name):
-                yield _Reference(file.name, "query", record.query_id)
-    for candidate in contents.pool:
-        yield _Reference("pool", "chunk", candidate.chunk_id)
-    for judgment in contents.judgments:
-        yield _Reference("judgments", "nugget", judgment.nugget_id)
-        yield _Reference("judgments", "chunk", judgment.chunk_id)
-    for failure in contents.failures:
-        for chunk_id in failure.chunk_ids:
-            yield _Reference("failures", "chunk", chunk_id)
+            records = getattr(contents, file.name)
+            yield _References(file.name, "query", (record.query_id for record in records))
+    pool, judgments, failures = contents.pool, contents.judgments, contents.failures
+    yield _References("pool", "chunk", (candidate.chunk_id for candidate in pool))
+    yield _References("judgments", "nugget", (judgment.nugget_id for judgment in judgments))
+    yield _References("judgments", "chunk", (judgment.chunk_id for judgment in judgments))
+    chunks = (chunk_id for failure in failures for chunk_id in failure.chunk_ids)
+    yield _References("failures", "chunk", chunks)
 
 
 def _check_owners(contents: Contents) -> None:

@@ -9,11 +9,13 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents
 from freshstack_dspy.collection.corpus import (
     CORPUS_FILE,
+    Corpus,
     corpus_schema,
     corpus_sha256,
     sorted_chunks,
     write_rows,
 )
+from freshstack_dspy.collection.intact import FOLDER, fingerprint_folder
 from freshstack_dspy.collection.jsonl import encode_records
 from freshstack_dspy.collection.manifest import (
     MANIFEST_FILE,
@@ -24,6 +26,7 @@ from freshstack_dspy.collection.manifest import (
     encode_manifest,
     hash_content,
     is_collection,
+    read_manifest,
 )
 from freshstack_dspy.collection.references import check_references
 from freshstack_dspy.collection.staging import names_in, staged_folder
@@ -54,7 +57,7 @@ def write_collection(
         rejected: How many questions of the source did not become queries, by reason.
 
     Returns:
-        The collection, read back.
+        The collection, as it stands on disk.
 
     Raises:
         CollectionError: The folder holds something else, an id stands twice or leads nowhere, or
@@ -75,13 +78,24 @@ def write_collection(
         counts=count(contents, len(ordered), rejected or {}),
         files=files,
     )
-    data[MANIFEST_FILE] = encode_manifest(manifest)
     data[CARD_FILE] = data_card(contents, ordered, manifest).encode("utf-8")
     with staged_folder(path) as folder:
         for name, content in data.items():
             (folder / name).write_bytes(content)
         write_rows(folder / CORPUS_FILE, corpus_schema(), (chunk.model_dump() for chunk in ordered))
-    return Collection.load(path)
+        manifest = _with_fingerprint(manifest, folder)
+        (folder / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
+    records = {file.name: getattr(contents, file.name) for file in RECORD_FILES}
+    corpus = Corpus(path / CORPUS_FILE, files[CORPUS_FILE])
+    return Collection(**records, manifest=read_manifest(path), corpus=corpus)
+
+
+def _with_fingerprint(manifest: Manifest, folder: Path) -> Manifest:
+    """Add the fingerprint of the folder, where there are others that it goes with."""
+    if not manifest.fingerprints:
+        return manifest
+    marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
+    return manifest.model_copy(update={"fingerprints": marks})
 
 
 def refuse_foreign(path: Path) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
 _LONGEST_WAIT = 60.0
+_MOST_SPARED = 20
 _OUTAGE = 3
 """So many unanswered requests in a row are no accident."""
 _log = logging.getLogger(__name__)
@@ -62,8 +63,9 @@ class Attempts:
             ReplyError: This request was refused, or not answered by the last attempt.
             BudgetError: `lost` allows no further attempt.
         """
+        patience = _Patience(self._model.retries)
         retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(self._model.retries + 1),
+            stop=patience.is_over,
             wait=_wait,
             sleep=tenacity.nap.sleep_using_event(self._stopped),
             retry=tenacity.retry_if_exception_type(TransientModelError),
@@ -72,14 +74,14 @@ class Attempts:
         )
         with self._stopping_together():
             try:
-                response: Response = retrying(self._once, request, lost)
+                response: Response = retrying(self._once, request, lost, patience)
             except TransientModelError as error:
-                raise self._gave_up(error) from None
+                raise self._gave_up(error, _made(retrying)) from None
             except ReplyError as error:
                 raise self._judged(error) from None
         with self._guard:
             self._unanswered, self._answered = 0, True
-        return Answered(response, int(retrying.statistics["attempt_number"]))
+        return Answered(response, _made(retrying))
 
     def close(self) -> None:
         """Close the connections of a provider made here; the next request opens them again."""
@@ -89,7 +91,9 @@ class Attempts:
         if close is not None and not self._borrowed:
             close()
 
-    def _once(self, request: "Request", lost: Callable[[], None]) -> "Response":
+    def _once(
+        self, request: "Request", lost: Callable[[], None], patience: "_Patience"
+    ) -> "Response":
         provider = self._opened()
         with self._throttle.slot():
             if self._stopped_by is not None:
@@ -98,6 +102,8 @@ class Attempts:
                 response = provider.complete(request)
             except TransientModelError as error:
                 if error.rate_limited:
+                    if self._throttle.limit > 1:
+                        patience.spare()
                     self._throttle.slowed(error.retry_after)
                 if error.maybe_billed:
                     lost()
@@ -117,6 +123,7 @@ class Attempts:
             with self._guard:
                 self._stopped_by = self._stopped_by or error
             self._stopped.set()
+            self._throttle.stop()
             raise
         finally:
             with self._guard:
@@ -124,6 +131,7 @@ class Attempts:
                 if self._asking == 0:  # who asks later may have mended it
                     self._stopped_by = None
                     self._stopped.clear()
+                    self._throttle.resume()
 
     def _opened(self) -> Provider:
         with self._guard:
@@ -131,21 +139,21 @@ class Attempts:
                 self._provider = provider_for(self._model)
             return self._provider
 
-    def _gave_up(self, error: TransientModelError) -> ModelError:
+    def _gave_up(self, error: TransientModelError, attempts: int) -> ModelError:
         """One request that is never answered is a failure; several in a row are an outage."""
         if error is self._stopped_by:
             return error
         with self._guard:
             self._unanswered += 1
             in_a_row = self._unanswered
-        said = f"{error} (after {self._model.retries + 1} attempts)"
+        said = f"{error} (after {attempts} attempts)"
         if in_a_row >= _OUTAGE:
             return TransientModelError(
                 f"{said}; {in_a_row} requests in a row: the build stops here, and "
                 "running it again asks only for what is missing"
             )
         given_up = ReplyError(said, status="failed", call_id=None)
-        given_up.attempts = self._model.retries + 1
+        given_up.attempts = attempts
         return given_up
 
     def _judged(self, error: ReplyError) -> ModelError:
@@ -159,6 +167,30 @@ class Attempts:
                 'if it is the response format, set structured = "none"'
             )
         return error
+
+
+class _Patience:
+    """When one request has been tried often enough.
+
+    A rejection for too many requests counts once only one is in flight: before, there are fewer
+    each time, and it says nothing of this request.
+    """
+
+    def __init__(self, retries: int) -> None:
+        self._attempts = retries + 1
+        self._most = self._attempts + _MOST_SPARED if retries else 1
+
+    def spare(self) -> None:
+        """Do not count the attempt that has just failed."""
+        self._attempts = min(self._attempts + 1, self._most)
+
+    def is_over(self, state: tenacity.RetryCallState) -> bool:
+        """Whether the last attempt was the last."""
+        return state.attempt_number >= self._attempts
+
+
+def _made(retrying: tenacity.Retrying) -> int:
+    return int(retrying.statistics["attempt_number"])
 
 
 def _wait(state: tenacity.RetryCallState) -> float:

@@ -32,6 +32,8 @@ class Account(NamedTuple):
     """Caps count over all runs in this name."""
     caps: BudgetConfig = BudgetConfig()
     prices: PricesConfig = PricesConfig()
+    reserved: Spent = Spent()
+    """What is under way elsewhere, as in a provider's batches, at its worst."""
 
 
 def worst_case(ask: Ask, price: Price | None, *, batch: bool = False) -> Spent:

@@ -1,6 +1,7 @@
 """The language model as programs see it: a `dspy.LM` whose engine is the door."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import dspy
@@ -14,8 +15,8 @@ from freshstack_dspy.lm.door import AsyncDoor, Door, sample_number
 from freshstack_dspy.lm.events import Listener
 from freshstack_dspy.lm.ledger import Ledger
 from freshstack_dspy.lm.providers import Provider
-from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.read_only import ReadOnlyStore
+from freshstack_dspy.lm.recorded import Recorded
 from freshstack_dspy.records import Status
 
 
@@ -93,8 +94,8 @@ def connect(
     model: ModelConfig,
     *,
     mode: Mode = "live",
-    store: ReplyStore | None = None,
-    recorded: Mapping[str, Reply] | None = None,
+    store: ReadOnlyStore | None = None,
+    recorded: Recorded | None = None,
     provider: Provider | None = None,
     account: Account | None = None,
     on_call: Listener | None = None,
@@ -111,3 +112,13 @@ def connect(
             on_call=on_call,
         )
     )
+
+
+@contextmanager
+def in_bulk(lm: DoorLM) -> Iterator[None]:
+    """Let programs inside ask this model, without DSPy's own records of each call.
+
+    DSPy would keep the last 10,000 prompts as history, and as many inputs and answers as traces.
+    """
+    with dspy.context(lm=lm, disable_history=True, trace=None):
+        yield

@@ -3,23 +3,25 @@
 import dataclasses
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from dspy.lm15 import Config, Message, Request
 from pydantic import BaseModel, ValidationError
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.answer_model import answer_model, answer_schema, validating_against
 from freshstack_dspy.lm.connect import DoorLM
+from freshstack_dspy.lm.correction import correction, faults_of
 from freshstack_dspy.lm.reply import status_of
 
 _FENCED = re.compile(
     r"^[ \t]*```(?:json)?[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE
 )
-_ERROR_PAGE = re.compile(r"\n\s*For further information visit \S+")
 _DEFAULT_REASKS = 2
+_unsaid: ContextVar[bool] = ContextVar("freshstack_truncation_unsaid", default=False)
 _SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
 
 
@@ -66,23 +68,34 @@ class Conversation:
                 return self._reask(messages, text)
 
     def _reask(self, messages: list[dict[str, Any]], invalid: str) -> BaseModel:
-        """Let instructor feed the errors back, beginning with a reply that is already there."""
+        """Let instructor send replies back, beginning with one that is already there.
+
+        It decides what is sent back and how often. What is sent is `correction`: instructor's and
+        Pydantic's own words change with their versions, and a recorded re-ask would be missed.
+        """
         from instructor import Mode, from_litellm
         from instructor.core import InstructorRetryException
 
-        begun = len(messages)
+        turns, said = list(messages), invalid
 
-        def complete(*, messages: list[dict[str, Any]], **_: Any) -> Any:
-            return _completion(invalid if len(messages) == begun else self._ask(messages))
+        def send_back(error: ValidationError) -> None:
+            turns.append({"role": "assistant", "content": said})
+            turns.append({"role": "user", "content": correction(error)})
 
-        reasks = self._door_lm.reasks if self._door_lm is not None else _DEFAULT_REASKS
+        def complete(**_: Any) -> Any:
+            nonlocal said
+            if len(turns) > len(messages):
+                said = self._ask(turns)
+            return _completion(said)
+
         # It prints every invalid reply; ours are counted and recorded instead.
         logging.getLogger("instructor").setLevel(logging.CRITICAL)
         client: Any = from_litellm(complete, mode=Mode.JSON_SCHEMA)
+        client.on("parse:error", send_back)
         try:
             # No context is handed on: it would render all messages as Jinja templates with it.
             answer: BaseModel = client.create(
-                response_model=self._model, messages=messages, max_retries=reasks
+                response_model=self._model, messages=messages, max_retries=reasks_of(self._lm)
             )
         except InstructorRetryException as error:
             raise self._ended(error.__cause__) from None
@@ -95,7 +108,7 @@ class Conversation:
         if self._door_lm is not None and self.last_key is not None:
             self._door_lm.note(self.last_key, "unparsed")
         return ReplyError(
-            f"{self._task}: no valid reply in {self._calls} attempts; last: {first_fault(cause)}",
+            f"{self._task}: no valid reply in {self._calls} attempts; last: {faults_of(cause)[0]}",
             status="unparsed",
             call_id=self.last_key,
         )
@@ -109,7 +122,8 @@ class Conversation:
                 self.last_key, "unparsed", self._door_lm.key_of(request, **self._sample)
             )
             self._door_lm.ledger.reasked()
-        response = self._lm(request, **self._sample)
+        with _truncation_unsaid():
+            response = self._lm(request, **self._sample)
         self._calls += 1
         self.last_key = response.id if self._door_lm is not None else None
         status = status_of(str(response.finish_reason))
@@ -131,7 +145,7 @@ class Conversation:
             model=self._lm.model,
             system=system["content"],
             messages=tuple(
-                Message.user(_ERROR_PAGE.sub("", turn["content"]))
+                Message.user(turn["content"])
                 if turn["role"] == "user"
                 else Message.assistant(turn["content"])
                 for turn in turns
@@ -147,13 +161,20 @@ class Conversation:
         return {"type": structured} if structured == "json_object" else None
 
 
+def reasks_of(lm: Any) -> int:
+    """How often a model may be asked again for the same answer."""
+    return lm.reasks if isinstance(lm, DoorLM) else _DEFAULT_REASKS
+
+
 def unfenced(text: str) -> str:
     """Take the text out of its one Markdown fence, and the talk around it off.
 
     So common that sending it back would only cost money. With two fences nobody can tell which.
     """
+    if text.lstrip().startswith("{"):
+        return text
     fenced = _FENCED.findall(text)
-    return str(fenced[0]) if len(fenced) == 1 and not text.lstrip().startswith("{") else text
+    return str(fenced[0]) if len(fenced) == 1 else text
 
 
 def _config(lm: Any, settings: Mapping[str, Any], response_format: dict[str, Any] | None) -> Config:
@@ -172,6 +193,22 @@ def _config(lm: Any, settings: Mapping[str, Any], response_format: dict[str, Any
         return Config(**values, response_format=response_format)
     except (TypeError, ValueError) as error:
         raise FatalModelError(f"a sampling parameter cannot be used: {error}") from None
+
+
+@contextmanager
+def _truncation_unsaid() -> Iterator[None]:
+    """Keep DSPy from printing that a reply was truncated: here it is an error, with its status."""
+    token = _unsaid.set(True)
+    # As often as it is called, there is one such filter: it is always the same.
+    logging.getLogger("dspy.clients.lm").addFilter(_is_said)
+    try:
+        yield
+    finally:
+        _unsaid.reset(token)
+
+
+def _is_said(record: logging.LogRecord) -> bool:
+    return not (_unsaid.get() and record.getMessage().startswith("LM response was truncated"))
 
 
 def _completion(text: str) -> Any:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from pathlib import Path
@@ -27,13 +26,17 @@ from freshstack_dspy.errors import (
     ReplyError,
 )
 from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.events import Listener, event_of, event_without_reply
 from freshstack_dspy.lm.ledger import Ledger, current_step
 from freshstack_dspy.lm.live import Answer, LiveCalls
-from freshstack_dspy.lm.nearest import explain_miss
+from freshstack_dspy.lm.nearest import Misses
 from freshstack_dspy.lm.providers import Provider
+from freshstack_dspy.lm.read_only import ReadOnlyStore, holds_store
+from freshstack_dspy.lm.recorded import Recorded
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, status_of
 from freshstack_dspy.lm.request import Ask, ask_from, endpoint_identity
+from freshstack_dspy.lm.said import UsedReplies
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Status
 
@@ -57,8 +60,8 @@ class Door:
         model: ModelConfig,
         *,
         mode: Mode = "live",
-        store: ReplyStore | None = None,
-        recorded: Mapping[str, Reply] | None = None,
+        store: ReadOnlyStore | None = None,
+        recorded: Recorded | None = None,
         provider: Provider | None = None,
         account: Account | None = None,
         on_call: Listener | None = None,
@@ -68,8 +71,8 @@ class Door:
         Args:
             model: Which model is asked, and how.
             mode: See the module.
-            store: Where replies are kept; needed by every mode but `replay`.
-            recorded: Replies of bundles, by key, read beside the store.
+            store: Where replies are kept; every mode but `replay` needs one that can be written.
+            recorded: Replies of bundles, read beside the store.
             provider: What answers, in place of the one that the model's name chooses.
             account: Who pays, what it costs, and how much at most.
             on_call: Told of every request, by many threads.
@@ -83,18 +86,19 @@ class Door:
         self.ledger = Ledger()
         self.endpoint = endpoint_identity(model.name, model.api_base)
         self._store = store
-        self._recorded = recorded or {}
+        self._written = store if isinstance(store, ReplyStore) and mode != "replay" else None
+        self._recorded: Recorded = Bundles() if recorded is None else recorded
+        self._misses = Misses()
         self._on_call = on_call
         self._live = (
-            LiveCalls(model, store, account or Account(), provider, capped=mode in _ASKING)
-            if store is not None
+            LiveCalls(model, self._written, account or Account(), provider, capped=mode in _ASKING)
+            if self._written is not None
             else None
         )
         self._flights: dict[str, Future[Reply]] = {}
         self._refreshed: set[str] = set()
         self._deferred: set[str] = set()
-        self._used: set[str] = set()
-        self._missed = False
+        self._used = UsedReplies()
         self._guard = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
@@ -128,8 +132,8 @@ class Door:
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a reply turned out to be worth."""
-        if self._store is not None and self.mode != "replay":
-            self._store.note(key, status, reasked_as)
+        if self._written is not None:
+            self._written.note(key, status, reasked_as)
 
     def recorded(self, key: str) -> Reply | None:
         """The reply of a key, whatever it is worth.
@@ -142,8 +146,12 @@ class Door:
 
     def used(self) -> list[Reply]:
         """Every reply that this door gave out, as it is recorded now, by key."""
-        found = [self.recorded(key) for key in sorted(self._used)]
+        found = [self.recorded(key) for key in self._used.by_key()]
         return [reply for reply in found if reply is not None]
+
+    def used_replies(self) -> dict[str, str]:
+        """A hash of what each reply that was given out said, by key."""
+        return self._used.by_key()
 
     def close(self) -> None:
         """Close the provider's connections."""
@@ -181,7 +189,7 @@ class Door:
         else:
             answer = Answer(recorded)
             self.ledger.served(recorded)
-        self._used.add(ask.key)
+        self._used.enter(answer.reply)
         return answer
 
     def _servable(self, key: str) -> Reply | None:
@@ -195,20 +203,29 @@ class Door:
                 raise
             _log.warning("%s: asked again", error)
             return None
-        dead_end = reply is not None and reply.status != "ok" and reply.reasked_as is None
-        return None if dead_end and self.mode == "live" else reply
+        if reply is not None and self._worth_another_try(reply):
+            return None
+        return reply
+
+    def _worth_another_try(self, reply: Reply) -> bool:
+        """Whether a recorded reply is a dead end, and this mode may ask once more."""
+        if reply.status == "ok" or reply.reasked_as is not None:
+            return False
+        # What came back from a batch is final to the next round, or the rounds would never end.
+        return self.mode == "live" or (self.mode == "defer" and reply.origin == "live")
 
     def _ask(self, ask: Ask, request: "Request") -> Answer:
         if self.mode == "replay":
-            raise ReplayMissError(self._explained(ask))
-        if self._store is None or self._live is None:
+            raise ReplayMissError(self._misses.explain(ask, self._sources()))
+        if self._written is None or self._live is None:
             raise FatalModelError(f"mode {self.mode!r} needs a replies store")
         if self.mode == "defer":
-            self._store.defer(ask)
+            self._written.defer(ask)
             self._deferred.add(ask.key)
             raise DeferredError(f"request {ask.key} was written down")
         answer = self._live.ask(ask, request)
-        self._refreshed.add(ask.key)
+        if self.mode == "refresh":
+            self._refreshed.add(ask.key)
         return answer
 
     def _tell(self, ask: Ask, begun: float, outcome: Answer | ModelError) -> None:
@@ -224,17 +241,8 @@ class Door:
             )
         self._on_call(event)
 
-    def _explained(self, ask: Ask) -> str:
-        """Why there is no reply; searched for once, for the first miss ends the run."""
-        with self._guard:
-            first, self._missed = not self._missed, True
-        if not first:
-            return f"no recorded reply for request {ask.key} either"
-        return explain_miss(ask, self._all_recorded())
-
-    def _all_recorded(self) -> list[Reply]:
-        stored = list(self._store.replies()) if self._store is not None else []
-        return [*stored, *self._recorded.values()]
+    def _sources(self) -> list[Recorded]:
+        return [source for source in (self._store, self._recorded) if source is not None]
 
 
 class AsyncDoor:
@@ -254,9 +262,11 @@ class AsyncDoor:
         return await asyncio.to_thread(self._door.complete, request)
 
 
-def open_store(path: Path, mode: Mode) -> ReplyStore | None:
-    """Open the replies store; a replay makes none where there is none."""
-    return None if mode == "replay" and not path.exists() else ReplyStore(path)
+def open_store(path: Path, mode: Mode) -> ReadOnlyStore | None:
+    """Open the replies store; a replay only reads it, and makes none where there is none."""
+    if mode != "replay":
+        return ReplyStore(path)
+    return ReadOnlyStore(path) if holds_store(path) else None
 
 
 def _response(reply: Reply) -> "Response":

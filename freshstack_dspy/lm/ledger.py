@@ -21,7 +21,7 @@ class StepLedger(Record):
     cached: int = 0
     """Requests answered from recorded replies."""
     reasked: int = 0
-    """Requests that sent an invalid reply back, sent or recorded."""
+    """Requests that sent an invalid reply back, or asked for what one left out."""
     failed: int = 0
     """Questions that ended without an answer."""
     tokens: int = 0

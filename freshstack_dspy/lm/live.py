@@ -58,7 +58,7 @@ class LiveCalls:
             caps,
             model=model.name,
             price=self.price if caps.dollars is not None else None,
-            spent=lambda: store.spent(account.name),
+            spent=lambda: store.spent(account.name) + account.reserved,
         )
 
     @functools.cached_property

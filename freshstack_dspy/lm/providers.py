@@ -6,22 +6,21 @@ knows; LiteLLM all others. Each makes exactly one attempt: retries are `attempts
 
 import json
 import os
-import re
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.redaction import presentable
+from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.lm.connection import NoReplyError, UnsendableError
+from freshstack_dspy.lm.provider_errors import did_not_answer, explained
 from freshstack_dspy.lm.request import BASELINE, base_from_environment
+from freshstack_dspy.lm.transport import Transport, watched
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
-_CONNECT_SECONDS = 10.0
-_SPARE_CONNECTIONS = 8
-_UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
-"""What the clients raise on a body that is JSON but no chat completion."""
+_NO_ANSWER = (AttributeError, LookupError, TypeError, ValueError, RecursionError, ImportError)
+"""What the clients raise on a body that is no chat completion, or for want of a package."""
 
 
 class Provider(Protocol):
@@ -48,7 +47,7 @@ def provider_for(model: ModelConfig) -> Provider:
             f"[model] name is {model.name!r}; it takes a provider and a model, as openai/gpt-4o, "
             f"anthropic/…, hosted_vllm/…, or {BASELINE}, which needs no network"
         )
-    return NetworkProvider(_native(model) or _litellm(model), model)
+    return _native(model) or _through_litellm(model)
 
 
 class BaselineProvider:
@@ -84,8 +83,9 @@ class BaselineProvider:
 class NetworkProvider:
     """An engine over the network, with its errors told apart by whether asking again can help."""
 
-    def __init__(self, engine: Any, model: ModelConfig) -> None:
+    def __init__(self, engine: Any, transport: Any, model: ModelConfig) -> None:
         self._engine = engine
+        self._transport = transport
         self._model = model
 
     def complete(self, request: "Request") -> "Response":
@@ -99,24 +99,19 @@ class NetworkProvider:
         """
         from dspy import lm15
 
-        try:
-            response: Response = self._engine.complete(request)
-        except lm15.LM15Error as error:
-            raise _explained(error, self._model) from None
-        except ImportError as error:
-            raise FatalModelError(f"{self._model.name} cannot be asked: {error}") from error
-        except _UNREADABLE as error:
-            said = presentable(f"{type(error).__name__}: {error}", self._model)
-            raise TransientModelError(
-                f"{self._model.name} did not answer: its reply cannot be read: {said}"
-            ) from error
+        with watched(self._model.timeout) as wire:
+            try:
+                response: Response = self._engine.complete(request)
+            except (lm15.LM15Error, NoReplyError, UnsendableError, *_NO_ANSWER) as error:
+                raise explained(error, wire, self._model) from None
         if _is_nothing(response):
-            raise TransientModelError(f"{self._model.name} did not answer: there is no reply in it")
+            raise did_not_answer("there is no reply in what it sent", self._model)
         return response
 
     def close(self) -> None:
         """Close the connections."""
         self._engine.close()
+        self._transport.close()
 
 
 def _is_nothing(response: "Response") -> bool:
@@ -126,10 +121,10 @@ def _is_nothing(response: "Response") -> bool:
     return counted == (None, None) and all(part.type == "text" and not part.text for part in parts)
 
 
-def _native(model: ModelConfig) -> Any | None:
-    """DSPy's own client, or None for a provider that it does not know."""
+def _native(model: ModelConfig) -> NetworkProvider | None:
+    """DSPy's own client over our transport, or None for a provider that it does not know."""
     from dspy.clients.engines import LM15Engine
-    from dspy.lm15 import RouterConfig, Timeouts, UnknownModelError, UnsupportedFeatureError
+    from dspy.lm15 import RouterConfig, UnknownModelError, UnsupportedFeatureError
 
     base = model.api_base or base_from_environment(model.name)
     try:
@@ -141,69 +136,19 @@ def _native(model: ModelConfig) -> Any | None:
     keys = {provider: model.api_key.get_secret_value()} if model.api_key else {}
     if base and not keys and not _has_key_in_environment(model.name):
         keys = {provider: "none"}  # a local server takes any key, and the client insists on one
-    return LM15Engine(
-        RouterConfig(
-            api_keys=keys,
-            base_urls={provider: base} if base else {},
-            timeouts=Timeouts(
-                connect=_CONNECT_SECONDS,
-                read=model.timeout,
-                write=model.timeout,
-                pool=model.timeout,
-            ),
-            max_connections=model.concurrency + _SPARE_CONNECTIONS,
-        )
+    transport = Transport()
+    config = RouterConfig(
+        api_keys=keys, base_urls={provider: base} if base else {}, transport=transport
     )
+    return NetworkProvider(LM15Engine(config), transport, model)
 
 
 def _has_key_in_environment(name: str) -> bool:
     return bool(os.environ.get(f"{name.partition('/')[0].upper()}_API_KEY"))
 
 
-def _litellm(model: ModelConfig) -> Any:
-    from freshstack_dspy.lm.through_litellm import litellm_engine
+def _through_litellm(model: ModelConfig) -> NetworkProvider:
+    """LiteLLM over our transport."""
+    from freshstack_dspy.lm.through_litellm import litellm_engine, litellm_transport
 
-    return litellm_engine(model)
-
-
-def _explained(error: Any, model: ModelConfig) -> ModelError:
-    from dspy import lm15
-
-    said = presentable(str(error), model)
-    fatal = _fatal_reason(error, model.name)
-    if fatal is not None:
-        return FatalModelError(f"{fatal} ({said})")
-    if isinstance(error, lm15.InvalidRequestError):
-        refused = bool(re.search(r"content.?(filter|policy|management)", said, re.IGNORECASE))
-        return ReplyError(
-            f"{model.name} refused the request: {said}",
-            status="refused" if refused else "failed",
-            call_id=None,
-        )
-    transient = TransientModelError(f"{model.name} did not answer: {said}")
-    transient.retry_after = getattr(error, "retry_after", None)
-    return transient
-
-
-def _fatal_reason(error: Any, name: str) -> str | None:
-    """Why no retry can help, and what to do; None where one can."""
-    from dspy import lm15
-
-    key = f"{name.partition('/')[0].upper()}_API_KEY"
-    unknown = f"{name} is not known where it was asked for"
-    reasons: tuple[tuple[type[Exception], str], ...] = (
-        (lm15.NotConfiguredError, f"no key for {name}: set {key} in the environment"),
-        (lm15.AuthError, f"{name} refused the key: check {key}"),
-        (lm15.BillingError, f"{name} is not paid for"),
-        (lm15.UnsupportedModelError, unknown),
-        (lm15.UnknownModelError, unknown),
-        (lm15.ConfigurationError, f"{name} cannot be asked: check [model]"),
-        (
-            lm15.CapabilityError,
-            f'{name} cannot be asked: if it is the response format, set [model] structured = "none"',
-        ),
-    )
-    for kind, reason in reasons:
-        if isinstance(error, kind):
-            return reason
-    return unknown if getattr(error, "status", None) == 404 else None
+    return NetworkProvider(litellm_engine(model), litellm_transport, model)

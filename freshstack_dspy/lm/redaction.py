@@ -1,32 +1,77 @@
 """What a provider says, made fit to be shown: one line, and no key in it."""
 
+import base64
+import json
 import os
-from urllib.parse import unquote, urlsplit
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.lm.request import base_from_environment
 
 _LONGEST = 400
 _SHORTEST_SECRET = 6
-_SECRET_NAMES = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_TELLING = 12
+"""Where a message was cut inside a key, so many characters of it are taken for the key."""
+_SECRET_NAME = re.compile(
+    r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS)(_?\d+)?$", re.IGNORECASE
+)
 
 
 def presentable(text: str, model: ModelConfig) -> str:
     """Put a message of a provider on one line, without its secrets and control characters."""
-    for secret in sorted(_secrets(model), key=len, reverse=True):
-        text = text.replace(secret, "[key]")
+    rests: defaultdict[str, set[str]] = defaultdict(set)
+    for form in {form for secret in _secrets(model) for form in _forms(secret)}:
+        rests[form[:_TELLING]].add(form[_TELLING:])
+    for head in sorted(rests, key=lambda head: (-len(head), head)):
+        text = _without(text, head, rests[head])
     line = " ".join(text.split())
     return "".join(character for character in line if character.isprintable())[:_LONGEST]
 
 
 def _secrets(model: ModelConfig) -> set[str]:
-    """Keys of the environment and the configuration, and the password in an address."""
-    found = {value for name, value in os.environ.items() if name.endswith(_SECRET_NAMES)}
+    """Keys of the environment and the configuration, and the passwords in addresses."""
+    found = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     if model.api_key is not None:
         found.add(model.api_key.get_secret_value())
-    for part in urlsplit(model.api_base or base_from_environment(model.name) or "").netloc.split(
-        "@"
-    )[:-1]:
-        found |= {part, part.partition(":")[2], unquote(part.partition(":")[2])}
+    addresses = [value for value in os.environ.values() if "://" in value and "@" in value]
+    addresses.append(model.api_base or base_from_environment(model.name) or "")
+    for address in addresses:
+        user, _, password = _netloc(address).rpartition("@")[0].partition(":")
+        found |= {password, unquote(password), f"{user}:{password}"}
+        found.add(f"{unquote(user)}:{unquote(password)}")
     # A placeholder as "none" is no secret, and would only garble the message.
+    found = {secret.strip() for secret in found}
     return {secret for secret in found if len(secret) >= _SHORTEST_SECRET}
+
+
+def _netloc(address: str) -> str:
+    try:
+        return urlsplit(address).netloc
+    except ValueError:
+        return ""
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """A secret as it stands, in a URL, in JSON, and as HTTP's Basic authorization."""
+    yield from (secret, quote(secret), quote(secret, safe=""), quote_plus(secret))
+    yield json.dumps(secret)[1:-1]
+    for plain in (secret, f":{secret}", f"{secret}:"):
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(plain.encode("utf-8", "surrogateescape")).decode().rstrip("=")
+
+
+def _without(text: str, head: str, rests: Iterable[str]) -> str:
+    """Leave out the secrets that begin so, and every beginning of theirs that is longer."""
+    kept, *tails = text.split(head)
+    for tail in tails:
+        kept += "[key]" + tail[max(_in_common(tail, rest) for rest in rests) :]
+    return kept
+
+
+def _in_common(one: str, other: str) -> int:
+    """How many characters two texts have in common at their beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -10,13 +10,13 @@ live and deferred requests have the same key.
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import urlsplit
 
 from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.lm.json_text import canonical
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ NOT_IN_THE_KEY = (
     "retries",
     "concurrency",
     "mode",
+    "budget and prices",
     "step",
     "user and password in api_base",
 )
@@ -177,9 +178,7 @@ def base_from_environment(model: str) -> str | None:
 
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: keys sorted, no spaces, no escapes for non-ASCII."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return canonical(value)
 
 
 def sha256_of(value: Any) -> str:
@@ -198,14 +197,16 @@ def _text_of(parts: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, (dict, Mapping)):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: _plain(getattr(value, field.name))
             for field in dataclasses.fields(value)
             if getattr(value, field.name) is not None
         }
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
     return value

@@ -1,12 +1,13 @@
 """The replies store: diskcache over raw JSON text, with nothing ever unpickled or thrown away.
 
 diskcache pickles keys and values that are not plain, and unpickles whatever row says so
-(CVE-2025-69872; its JSONDisk does not close it). `JsonTextDisk` writes text only and refuses
-every other kind of row. There is no eviction and no expiry: the defaults would throw paid
-replies away. People exchange bundles (`bundle.py`), never the SQLite file.
+(CVE-2025-69872; its JSONDisk does not close it). Here it only writes, and `JsonTextDisk` writes
+text only; reading goes past it (`read_only.py`). There is no eviction and no expiry: the defaults
+would throw paid replies away. People exchange bundles (`bundle.py`), never the SQLite file.
 """
 
-import sqlite3
+import contextlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,17 +16,26 @@ from typing import Any
 
 import diskcache
 from diskcache.core import MODE_RAW
-from pydantic import ValidationError
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
-from freshstack_dspy.lm.reply import Reply, reply_from_json
-from freshstack_dspy.lm.request import Ask, canonical_json, sha256_of
+from freshstack_dspy.lm.read_only import ReadOnlyStore, account_entry, errors_explained
+from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.request import Ask, canonical_json
+from freshstack_dspy.lm.sealed import sealed
 from freshstack_dspy.lm.spent import Spent
+from freshstack_dspy.lm.store_format import (
+    DATABASE,
+    FORMAT_ENTRY,
+    LONGEST_ENTRY,
+    SCHEMA,
+    SETTINGS,
+    connected,
+    refuse_foreign_settings,
+    refuse_other_schema,
+    refuse_unsafe_files,
+)
 from freshstack_dspy.records import Status
 
-SCHEMA = "1"
-_FORMAT_KEY = "format"
-_NEVER = 2**62
 _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
 
@@ -50,6 +60,8 @@ class JsonTextDisk(diskcache.Disk):
         del read, key
         if not isinstance(value, str):
             raise StoreError(f"the replies store takes text only, not {type(value).__name__}")
+        if 4 * len(value) > LONGEST_ENTRY and len(value.encode()) > LONGEST_ENTRY:
+            raise StoreError(f"the replies store takes entries of {LONGEST_ENTRY:,} bytes at most")
         return 0, MODE_RAW, None, value
 
     def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> str:
@@ -59,71 +71,76 @@ class JsonTextDisk(diskcache.Disk):
             raise DamagedReplyError("a value that is not plain text")
         return value
 
+    def remove(self, file_path: Any) -> None:
+        """Remove nothing: a store of ours has no files, and a foreign one may name any."""
 
-class ReplyStore:
-    """Replies by key, shared by threads and processes.
 
-    Three kinds of entries: `reply:KEY`, the reply that is served; `reply:KEY:N`, what it replaced,
-    oldest first; `ask:KEY`, a deferred request without a reply yet.
-    """
+class ReplyStore(ReadOnlyStore):
+    """Replies by key, shared by threads and processes; for the entries see `ReadOnlyStore`."""
 
     def __init__(self, path: Path) -> None:
         """Open or make the store in a folder.
 
         Raises:
-            StoreError: The folder cannot be written, or holds a store of another schema version.
+            StoreError: The folder cannot be written, or holds something else than a store of this
+                schema version.
         """
-        self.path = path
-        self._lock = threading.Lock()
-        with self._errors_explained():
+        self._write_lock = threading.Lock()
+        with errors_explained(path):
+            _refuse_foreign(path)
             self._cache: Any = diskcache.Cache(
-                str(path),
-                disk=JsonTextDisk,
-                eviction_policy="none",
-                cull_limit=0,
-                size_limit=_NEVER,
-                statistics=0,
-                tag_index=0,
-                timeout=_PATIENCE,
+                str(path.absolute()), disk=JsonTextDisk, timeout=_PATIENCE, **SETTINGS
             )
-            self._cache.add(_FORMAT_KEY, SCHEMA)
-            found = self._read(_FORMAT_KEY)
-        if found != SCHEMA:
-            self.close()
-            raise StoreError(
-                f"{path}: a replies store of schema {found!r}; this program reads {SCHEMA!r}"
-            )
+            try:
+                self._cache.add(FORMAT_ENTRY, SCHEMA)
+                super().__init__(path)
+            except BaseException:
+                self._cache.close()
+                raise
 
-    def get(self, key: str) -> Reply | None:
-        """The reply recorded for a key, validated, or None.
+    def put(self, reply: Reply, *, account: str | None = None, spent: Spent | None = None) -> None:
+        """Record a reply; one that it replaces is kept under the next number.
+
+        Args:
+            reply: What came.
+            account: Who pays, if anybody.
+            spent: What it cost; written together with the reply or not at all.
 
         Raises:
-            DamagedReplyError: The entry cannot be trusted.
+            StoreError: It cannot be written; or the account cannot be charged, and then the reply
+                is recorded all the same.
         """
-        text = self._read(f"reply:{key}")
-        return None if text is None else self._opened(key, text)
+        text, uncharged = _text(reply), None
+        with self._writing():
+            if not self._cache.add(f"reply:{reply.key}", text):
+                self._keep_replaced(reply.key)
+                self._cache.set(f"reply:{reply.key}", text)
+            self._cache.delete(f"ask:{reply.key}")
+            if account is not None and spent is not None:
+                try:
+                    self._charge(account, spent)
+                except StoreError as error:
+                    uncharged = error
+        if uncharged is not None:
+            raise uncharged
+
+    def add(self, reply: Reply) -> bool:
+        """Record a reply unless its key has an entry; tell whether it had none."""
+        text = _text(reply)
+        with self._writing():
+            added: bool = self._cache.add(f"reply:{reply.key}", text)
+            if added:
+                self._cache.delete(f"ask:{reply.key}")
+        return added
 
     def charge(self, account: str, spent: Spent) -> None:
-        """Add to what an account has spent."""
-        with self._writing():
-            total = self.spent(account) + spent
-            self._cache.set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
+        """Add to what an account has spent.
 
-    def spent(self, account: str) -> Spent:
-        """What an account has spent so far."""
-        text = self._read(f"spent:{account}")
-        return Spent() if text is None else Spent.model_validate_json(text)
-
-    def put(self, reply: Reply, *, account: str = "", spent: Spent | None = None) -> None:
-        """Record a reply; one that it replaces is kept under the next number."""
-        if spent is not None:
-            self.charge(account, spent)
-        name = f"reply:{reply.key}"
+        Raises:
+            StoreError: The account's name or its entry is not one.
+        """
         with self._writing():
-            if not self._cache.add(name, _sealed(reply)):
-                self._keep_replaced(name)
-                self._cache.set(name, _sealed(reply))
-            self._cache.delete(f"ask:{reply.key}")
+            self._charge(account, spent)
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a recorded reply turned out to be worth."""
@@ -133,92 +150,65 @@ class ReplyStore:
         with self._writing():
             reply = self.get(key) or known
             noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
-            self._cache.set(f"reply:{key}", _sealed(noted))
+            self._cache.set(f"reply:{key}", _text(noted))
 
     def defer(self, ask: Ask) -> None:
         """Write down a request that is to be answered later."""
         with self._writing():
             self._cache.add(f"ask:{ask.key}", canonical_json(ask.model_dump(mode="json")))
 
-    def deferred(self) -> Iterator[Ask]:
-        """The requests that wait for a reply, by key."""
-        for name in self._names("ask:"):
-            text = self._read(name)
-            if text is None:
-                continue
-            try:
-                yield Ask.model_validate_json(text)
-            except ValidationError:
-                raise StoreError(f"{self.path}: the deferred request {name} is damaged") from None
-
-    def replies(self) -> Iterator[Reply]:
-        """Every reply that is served, by key."""
-        for name in self._names("reply:"):
-            key = name.removeprefix("reply:")
-            reply = None if ":" in key else self.get(key)
-            if reply is not None:
-                yield reply
-
     def close(self) -> None:
-        """Close this thread's connection; those of threads that have ended are closed already."""
+        """Close this thread's connections; those of threads that have ended are closed already."""
+        super().close()
         self._cache.close()
 
-    def _names(self, prefix: str) -> list[str]:
-        with self._errors_explained(), self._refusals_explained("it"):
-            return sorted(name for name in self._cache.iterkeys() if name.startswith(prefix))
+    def _charge(self, account: str, spent: Spent) -> None:
+        # Read by the other connection, which sees what was written before this transaction.
+        total = self.spent(account) + spent
+        self._cache.set(account_entry(account), sealed(total.model_dump(mode="json")))
 
-    def _read(self, name: str) -> str | None:
-        with self._errors_explained(), self._refusals_explained(f"entry {name}"):
-            text: str | None = self._cache.get(name)
-        return text
-
-    def _keep_replaced(self, name: str) -> None:
+    def _keep_replaced(self, key: str) -> None:
+        """Keep a reply under the next number; what is damaged is set aside, for people to read."""
         try:
-            replaced = self._read(name)
-        except DamagedReplyError:
+            text = (self.text(f"reply:{key}") or b"").decode()
+        except (DamagedReplyError, UnicodeDecodeError):
             return  # not text, so there is nothing that could be read back
+        try:
+            self.get(key)
+        except DamagedReplyError:
+            kind = "damaged"
+        else:
+            kind = "reply"
         number = 1
-        while not self._cache.add(f"{name}:{number}", replaced):
+        while not self._cache.add(f"{kind}:{key}:{number}", text):
             number += 1
-
-    def _opened(self, key: str, text: str) -> Reply:
-        checksum, _, line = text.partition("\n")
-        where = f"{self.path}: entry {key}"
-        if checksum != sha256_of(line):
-            raise DamagedReplyError(f"{where}: damaged or edited by hand")
-        try:
-            reply = reply_from_json(line, where)
-        except StoreError as error:
-            raise DamagedReplyError(str(error)) from None
-        if reply.key != key:
-            raise DamagedReplyError(f"{where}: holds the reply to another request, {reply.key}")
-        return reply
-
-    @contextmanager
-    def _refusals_explained(self, what: str) -> Iterator[None]:
-        try:
-            yield
-        except DamagedReplyError as error:
-            raise DamagedReplyError(f"{self.path}: {what} holds {error}: refused unread") from None
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         # Not `retry=True`: it would go on for ever where the file cannot be written at all.
-        with self._errors_explained(), self._lock, self._cache.transact():
+        with errors_explained(self.path), self._write_lock, self._cache.transact():
             yield
 
-    @contextmanager
-    def _errors_explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            said = " ".join(str(error).split()) or "it is locked or read-only"
-            raise StoreError(
-                f"{self.path}: the replies store cannot be read or written: {said}; "
-                "check the disk's free space and the folder's permissions"
-            ) from error
+
+def _text(reply: Reply) -> str:
+    return sealed(reply.model_dump(mode="json"))
 
 
-def _sealed(reply: Reply) -> str:
-    line = canonical_json(reply.model_dump(mode="json"))
-    return f"{sha256_of(line)}\n{line}"
+def _refuse_foreign(path: Path) -> None:
+    """Look at a database before diskcache opens it, which would do what its settings say.
+
+    Raises:
+        StoreError: It is not a store of ours, or of another schema version.
+    """
+    if os.path.expandvars(path) != str(path):
+        raise StoreError(f"{path}: diskcache would take the $ in the name for a variable")
+    refuse_unsafe_files(path, writing=True)
+    if not (path / DATABASE).exists() or not (path / DATABASE).stat().st_size:
+        return
+    # For writing, so that what a killed process left in the log is put in order.
+    with contextlib.closing(connected(path, "mode=rw")) as connection:
+        tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master")]
+        if "Cache" in tables:
+            refuse_other_schema(path, connection)
+        if "Settings" in tables:
+            refuse_foreign_settings(path, connection)

@@ -1,19 +1,23 @@
-"""DSPy's LiteLLM engine, with what it drops: how long to wait, and that a reply is a refusal."""
+"""DSPy's LiteLLM engine, over our transport, and with what it drops: that a reply is a refusal."""
 
-import math
-import os
+import importlib
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 from dspy.clients.engines import LiteLLMEngine
-from dspy.lm15 import LM15Error, Message, RefusalPart, Request, Response
+from dspy.lm15 import Message, RefusalPart, Request, Response
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.lm import telemetry
+from freshstack_dspy.lm.over_httpx import OverHttpx
 from freshstack_dspy.lm.request import base_from_environment
+
+litellm_transport = OverHttpx()
+"""What LiteLLM sends through, whichever model it asks."""
 
 
 def litellm_engine(model: ModelConfig) -> LiteLLMEngine:
@@ -22,7 +26,7 @@ def litellm_engine(model: ModelConfig) -> LiteLLMEngine:
     Raises:
         FatalModelError: LiteLLM does not know the provider either, or is not installed.
     """
-    litellm = _imported(model)
+    litellm = imported_litellm(model)
     try:
         litellm.get_llm_provider(model.name)
     except litellm.BadRequestError:
@@ -41,44 +45,48 @@ def litellm_engine(model: ModelConfig) -> LiteLLMEngine:
     return _Engine(**options)
 
 
-def _imported(model: ModelConfig) -> Any:
-    # It fetches its price table when it is imported, and prints advice, unless told not to.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    os.environ.setdefault("LITELLM_LOG", "ERROR")
+def imported_litellm(model: ModelConfig) -> Any:
+    """LiteLLM as a module, quiet and over our transport.
+
+    Raises:
+        FatalModelError: It cannot be imported.
+    """
+    telemetry.turn_off()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            import litellm
+            litellm: Any = importlib.import_module("litellm")
 
             litellm.ModelResponse()  # Pydantic warns of its types when the first is made
     except ImportError as error:
         raise FatalModelError(f"{model.name} cannot be asked: {error}") from error
     litellm.suppress_debug_info = True
+    litellm.telemetry = False
+    litellm.disable_hf_tokenizer_download = True  # to count tokens, which the replies name
+    _send_over_ours(litellm)
     return litellm
+
+
+def _send_over_ours(litellm: Any) -> None:
+    """Let LiteLLM's clients send through our transport, unless the program has chosen others.
+
+    It takes no client for one call that all its providers would use: some want the OpenAI SDK's,
+    some a handler of its own. These two settings, which are the process's, reach both; each
+    request's own timeout holds.
+    """
+    if litellm.client_session is None:
+        litellm.client_session = httpx.Client(transport=litellm_transport)
+    if getattr(litellm, "sync_transport", None) is None:
+        litellm.sync_transport = litellm_transport
 
 
 class _Engine(LiteLLMEngine):
     def complete(self, request: Request) -> Response:
-        try:
-            response: Response = super().complete(request)
-        except LM15Error as error:
-            if error.retry_after is None:
-                error.retry_after = _retry_after(error.__cause__)
-            raise
+        response: Response = super().complete(request)
         refusal = _refusal(response.provider_data)
         if refusal is None:
             return response
         return replace(response, message=Message(role="assistant", parts=(RefusalPart(refusal),)))
-
-
-def _retry_after(error: BaseException | None) -> float | None:
-    """Seconds, where the server named them in its header."""
-    headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
-    try:
-        seconds = float(headers.get("retry-after", "nan"))
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def _refusal(body: Any) -> str | None:

@@ -8,6 +8,8 @@ output fields, and make a silent second call in another format. This one
   the inputs as their validation context;
 - on an invalid reply lets instructor feed the error back, a bounded number of times, each re-ask
   being a request of its own with its own recorded reply;
+- asks anew about the items alone that a valid reply left out, where the answer is to have one for
+  each (`targeted.py`);
 - never parses a truncated or refused reply.
 """
 
@@ -17,8 +19,10 @@ from typing import Any
 import dspy
 
 from freshstack_dspy.lm.answer_model import answer_model
-from freshstack_dspy.lm.conversation import Conversation, unfenced
+from freshstack_dspy.lm.connect import DoorLM
+from freshstack_dspy.lm.conversation import Conversation, reasks_of, unfenced
 from freshstack_dspy.lm.prompt import instructions, plain, turns
+from freshstack_dspy.lm.targeted import answer_each, itemized_output
 
 __all__ = ["TypedAdapter", "TypedPredict", "instructions"]
 
@@ -36,14 +40,29 @@ class TypedAdapter(dspy.Adapter):
     ) -> list[dict[str, Any]]:
         """Ask, validate, re-ask.
 
+        Returns:
+            The outputs and `call_id`; for an output marked with `OneForEach` also `call_ids`.
+
         Raises:
+            IncompleteReplyError: Valid replies came that leave out items that were asked about.
             ReplyError: No valid reply came: it was unparsed, refused, truncated or failed.
             ModelError: The request could not be answered at all.
         """
-        conversation = Conversation(lm, lm_kwargs, signature)
-        answer = conversation.answer(self.format(signature, demos, inputs), plain(inputs))
-        fields = {name: getattr(answer, name) for name in signature.output_fields}
-        return [{**fields, "call_id": conversation.last_key or "unrecorded"}]
+
+        def ask(given: dict[str, Any]) -> dict[str, Any]:
+            conversation = Conversation(lm, lm_kwargs, signature)
+            answer = conversation.answer(self.format(signature, demos, given), given)
+            fields = {name: getattr(answer, name) for name in signature.output_fields}
+            return {**fields, "call_id": conversation.last_key or "unrecorded"}
+
+        def reasked() -> None:
+            if isinstance(lm, DoorLM):
+                lm.ledger.reasked()
+
+        output = itemized_output(signature)
+        if output is None:
+            return [ask(plain(inputs))]
+        return [answer_each(output, plain(inputs), ask, rounds=reasks_of(lm), reasked=reasked)]
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """Ask in a thread: there is one implementation, and it is synchronous."""
@@ -66,10 +85,13 @@ class TypedPredict(dspy.Predict):
 
     def forward(self, **kwargs: Any) -> Any:
         """Predict; the prediction has the signature's outputs and `call_id`."""
-        with dspy.context(adapter=TypedAdapter()):
-            return super().forward(**kwargs)
+        # Not through `super()`, which looks for an adapter, and at every type, in each call.
+        lm, settings, signature, demos, inputs = self._forward_preprocess(**kwargs)
+        completions = TypedAdapter()(lm, settings, signature, demos, inputs)
+        return self._forward_postprocess(completions, signature, **inputs)
 
     async def aforward(self, **kwargs: Any) -> Any:
         """Predict without blocking the event loop."""
-        with dspy.context(adapter=TypedAdapter()):
-            return await super().aforward(**kwargs)
+        lm, settings, signature, demos, inputs = self._forward_preprocess(**kwargs)
+        completions = await TypedAdapter().acall(lm, settings, signature, demos, inputs)
+        return self._forward_postprocess(completions, signature, **inputs)

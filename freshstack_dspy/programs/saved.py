@@ -16,6 +16,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.answer_model import answer_model, validating_against
 from freshstack_dspy.lm.prompt import plain
+from freshstack_dspy.lm.targeted import itemized_output
 
 SCHEMA = 1
 
@@ -141,6 +142,11 @@ def _check_demonstration(demo: dict[str, Any], signature: Any, where: str) -> No
         inputs = {name: demo[name] for name in signature.input_fields}
         answer = {name: demo[name] for name in signature.output_fields}
         with validating_against(inputs):
-            answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
+            valid = answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:
         raise CollectionError(f"{where}: {first_fault(error)}") from None
+    output = itemized_output(signature)
+    if output is not None and output.each.left_out(inputs, getattr(valid, output.name)):
+        raise CollectionError(
+            f"{where}: its {output.name} leave out some of its {output.each.given}"
+        )

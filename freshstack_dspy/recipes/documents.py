@@ -4,12 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import dspy
-
 from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
 from freshstack_dspy.errors import ReplyError, SourceError
-from freshstack_dspy.lm.connect import DoorLM
+from freshstack_dspy.lm.connect import DoorLM, in_bulk
 from freshstack_dspy.lm.ledger import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
@@ -120,7 +118,7 @@ def _harvest(
             lm.ledger.failed()
             return NoReply(**_place(chunk), status=error.status, message=str(error))
 
-    with dspy.context(lm=lm, disable_history=True), step(name):
+    with in_bulk(lm), step(name):
         results = map_in_order(
             run,
             chunks,

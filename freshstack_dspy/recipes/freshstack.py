@@ -20,12 +20,13 @@ from freshstack_dspy.programs import (
     SupportJudge,
 )
 from freshstack_dspy.programs.saved import load_program
+from freshstack_dspy.programs.support_judge import support_failure, unjudged
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.records import Chunk, Expansion, Failure, Judgment, Nugget, Query, Step
 
 
 class JudgedBatch(NamedTuple):
-    """The judgments of one batch; where it failed, they have no labels."""
+    """The judgments of one batch; those that failed have no labels."""
 
     judgments: tuple[Judgment, ...]
     failure: Failure | None
@@ -50,7 +51,8 @@ class FreshStack(dspy.Module):
         """Run every step for one query.
 
         Returns:
-            A prediction with `nuggets`, `expansions`, `pool` and `judgments`, tuples of records.
+            A prediction with `nuggets`, `expansions`, `pool` and `judgments`, tuples of records;
+            judgments of chunks that the model left out have no label.
 
         Raises:
             ReplyError: The model gave no valid answer in one of the steps.
@@ -106,22 +108,12 @@ class FreshStack(dspy.Module):
         """The judgments of one batch of chunks."""
         try:
             judged = self.support_judge(query=query, nuggets=nuggets, chunks=chunks)
-            return JudgedBatch(judged.judgments, None)
         except ReplyError as error:
             failed = tuple(
-                Judgment(
-                    query_id=query.query_id,
-                    nugget_id=nugget.nugget_id,
-                    chunk_id=chunk.chunk_id,
-                    label=None,
-                    status=error.status,
-                    reason=str(error),
-                    call_id=error.call_id,
-                )
-                for chunk in chunks
-                for nugget in nuggets
+                judgment for chunk in chunks for judgment in unjudged(query, nuggets, chunk, error)
             )
-            return JudgedBatch(failed, _failure(query, "support", error, chunks))
+            return JudgedBatch(failed, support_failure(query, chunks, error))
+        return JudgedBatch(judged.judgments, judged.failure)
 
 
 def batches(chunks: Sequence[Chunk], size: int) -> list[Sequence[Chunk]]:
@@ -136,12 +128,11 @@ def batches(chunks: Sequence[Chunk], size: int) -> list[Sequence[Chunk]]:
     return [ordered[start:end] for start, end in pairwise(bounds)]
 
 
-def _failure(query: Query, step: Step, error: ReplyError, chunks: Sequence[Chunk] = ()) -> Failure:
+def _failure(query: Query, step: Step, error: ReplyError) -> Failure:
     return Failure(
         query_id=query.query_id,
         step=step,
         status=error.status,
         message=str(error),
-        chunk_ids=tuple(chunk.chunk_id for chunk in chunks),
         call_id=error.call_id,
     )

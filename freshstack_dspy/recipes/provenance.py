@@ -1,10 +1,12 @@
 """How a collection was made, as its manifest tells it."""
 
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.collection import Provenance
+from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.ledger import Ledger
 from freshstack_dspy.lm.request import sha256_of
@@ -16,13 +18,24 @@ _PACKAGES = ("freshstack_dspy", "bm25s", "dspy", "instructor", "lancedb", "litel
 _PRIVATE = frozenset(["api_key", "api_base"])
 
 
-def provenance(config: BuildConfig, recipe: FreshStack, ledger: Ledger) -> Provenance:
+def provenance(
+    config: BuildConfig,
+    recipe: FreshStack,
+    ledger: Ledger,
+    *,
+    estimate: Mapping[str, StepEstimate] | None = None,
+    fingerprints: Mapping[str, str] | None = None,
+    reasked: Iterable[str] = (),
+) -> Provenance:
     """Tell how a build was made; what is told can be handed on.
 
     Args:
         config: Of the build.
         recipe: With the prompts that were used.
         ledger: What was asked, by step.
+        estimate: What was expected to be asked, by step.
+        fingerprints: As `unchanged.fingerprints` gives them.
+        reasked: Keys of the replies that were used and that no record names.
     """
     return Provenance(
         name=config.name,
@@ -33,6 +46,9 @@ def provenance(config: BuildConfig, recipe: FreshStack, ledger: Ledger) -> Prove
         versions={name: version(name) for name in _PACKAGES},
         ledger=ledger.steps(),
         config=_shareable(config.model_dump()),
+        estimate=dict(estimate or {}),
+        fingerprints=dict(fingerprints or {}),
+        reasked=tuple(sorted(reasked)),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
+from freshstack_dspy.lm.targeted import OneForEach
 from freshstack_dspy.signatures.filled import FilledText
 
 
@@ -39,18 +40,16 @@ class ChunkVerdict(BaseModel):
     )
 
 
-def _every_chunk_once(verdicts: list[ChunkVerdict], info: ValidationInfo) -> list[ChunkVerdict]:
+def _no_chunk_twice(verdicts: list[ChunkVerdict], info: ValidationInfo) -> list[ChunkVerdict]:
     inputs = info.context or {}
-    chunks = [chunk["number"] for chunk in inputs.get("chunks", [])]
+    chunks = {chunk["number"] for chunk in inputs.get("chunks", [])}
     nuggets = {nugget["number"] for nugget in inputs.get("nuggets", [])}
     if not chunks:
         return verdicts
     answered = [verdict.chunk for verdict in verdicts]
     faults = []
-    if unknown := sorted(set(answered) - set(chunks)):
+    if unknown := sorted(set(answered) - chunks):
         faults.append(f"there is no chunk {unknown}")
-    if missing := sorted(set(chunks) - set(answered)):
-        faults.append(f"no verdict for chunk {missing}")
     if repeated := sorted({number for number in answered if answered.count(number) > 1}):
         faults.append(f"more than one verdict for chunk {repeated}")
     for verdict in verdicts:
@@ -77,6 +76,8 @@ class JudgeSupport(dspy.Signature):
     question: str = dspy.InputField(desc="the question that the nuggets belong to")
     nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
     chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
-    verdicts: Annotated[list[ChunkVerdict], AfterValidator(_every_chunk_once)] = dspy.OutputField(
-        desc="one verdict for each chunk", min_length=1
-    )
+    verdicts: Annotated[
+        list[ChunkVerdict],
+        AfterValidator(_no_chunk_twice),
+        OneForEach("chunks", number="number", answered="chunk"),
+    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)

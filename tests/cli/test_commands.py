@@ -72,9 +72,10 @@ def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None
     config = write_domain(tmp_path, model=BASELINE | {"reasks": 0})
     assert freshstack("build", config, "--mode", "defer", "--requests", "r.jsonl").code == 3
     requests = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    no_answer = {"choices": [{"message": {"content": "?"}}]}
     (tmp_path / "replies.jsonl").write_text(
         "".join(
-            json.dumps({"custom_id": request["custom_id"], "content": "?"}) + "\n"
+            json.dumps({"custom_id": request["custom_id"], "response": {"body": no_answer}}) + "\n"
             for request in requests
             if "NuggetizeAnswer" not in json.dumps(request)
         )
@@ -94,8 +95,9 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
     first = freshstack("build", config, "--mode", "defer", "--requests", "requests.jsonl")
     exported = freshstack("requests", "export", config, "--out", "again.jsonl")
     lines = (tmp_path / "requests.jsonl").read_text().splitlines()
+    body = {"choices": [{"message": {"content": "{}"}}]}
     (tmp_path / "replies.jsonl").write_text(
-        json.dumps({"custom_id": json.loads(lines[0])["custom_id"], "content": "{}"})
+        json.dumps({"custom_id": json.loads(lines[0])["custom_id"], "response": {"body": body}})
         + '\n{"custom_id": "unknown", "content": "{}"}\n'
     )
     imported = freshstack("requests", "import", "replies.jsonl", config)

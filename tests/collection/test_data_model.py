@@ -8,6 +8,7 @@ from freshstack_dspy import records
 from freshstack_dspy.collection import Collection, Manifest
 from freshstack_dspy.collection.contents import RECORD_FILES
 from freshstack_dspy.collection.corpus import corpus_schema
+from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.collection.manifest import Counts
 from freshstack_dspy.collection.writing import COLLECTION_FILES
 from freshstack_dspy.lm.ledger import StepLedger
@@ -25,6 +26,7 @@ MODELS: list[type[Record]] = [
     Manifest,
     Counts,
     StepLedger,
+    StepEstimate,
 ]
 
 

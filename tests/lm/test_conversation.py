@@ -8,7 +8,7 @@ from dspy.lm15 import Request, Response
 from dspy.utils.exceptions import LMUnexpectedError
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import FatalModelError, ReplayMissError, ReplyError
+from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.connect import connect
 from freshstack_dspy.lm.store import ReplyStore
 
@@ -20,21 +20,21 @@ from .conftest import Connect
 @pytest.mark.parametrize(
     ("invalid", "error"),
     [
-        (PROSE, "Invalid JSON"),
-        ("", "Invalid JSON"),
-        ("null", "should be an object"),
-        ("[]", "should be an object"),
-        (BERN[:-10], "Invalid JSON"),
-        ("Sure: " + BERN, "Invalid JSON"),
-        ('{"cities": []}', "at least 1 item"),
-        (json.dumps({"cities": [{"name": "Ab", "people": 1}] * 3}), "at most 2 items"),
-        ('{"cities": [{"name": "B", "people": 1}]}', "at least 2 characters"),
-        ('{"cities": [{"name": "Bern", "people": -1}]}', "greater than or equal to 0"),
-        ('{"cities": [{"name": "Bern", "people": "137000"}]}', "valid integer"),
-        ('{"cities": [{"name": "Bern"}]}', "Field required"),
-        ('{"cities": [{"name": "Bern", "people": 1}], "note": "x"}', "Extra inputs"),
-        ('{"cities": [{"name": "B\\ud800n", "people": 1}]}', "Invalid JSON"),
-        ('{"cities": ' + "[" * 500 + "]" * 500 + "}", "recursion limit"),
+        (PROSE, "it is not one JSON object"),
+        ("", "it is not one JSON object"),
+        ("null", "the reply is null; allowed: an object"),
+        ("[]", "the reply is a list of 0; allowed: an object"),
+        (BERN[:-10], "it is not one JSON object"),
+        ("Sure: " + BERN, "it is not one JSON object"),
+        ('{"cities": []}', "cities is a list of 0; allowed: at least 1 item"),
+        (json.dumps({"cities": [{"name": "Ab", "people": 1}] * 3}), "allowed: at most 2 items"),
+        ('{"cities": [{"name": "B", "people": 1}]}', 'cities[0].name is "B"; allowed: at least 2'),
+        ('{"cities": [{"name": "Bern", "people": -1}]}', "people is -1; allowed: 0 or more"),
+        ('{"cities": [{"name": "Bern", "people": "137000"}]}', "allowed: an integer"),
+        ('{"cities": [{"name": "Bern"}]}', "cities[0].people is missing"),
+        ('{"cities": [{"name": "Bern", "people": 1}], "note": "x"}', "note is not a field"),
+        ('{"cities": [{"name": "B\\ud800n", "people": 1}]}', "it is not one JSON object"),
+        ('{"cities": ' + "[" * 500 + "]" * 500 + "}", "it is not one JSON object"),
     ],
 )
 def test_an_invalid_reply_is_sent_back_with_its_error(
@@ -53,16 +53,22 @@ def test_an_invalid_reply_is_sent_back_with_its_error(
     assert ("ok", second.key) == (second.status, answer.call_id)
 
 
-def test_the_error_that_is_sent_back_does_not_depend_on_pydantics_version(
+def test_a_re_ask_is_in_our_words_from_beginning_to_end(
     server: ChatServer, door_to: Connect
 ) -> None:
-    """Its page has the version in the address: an upgrade would miss every recorded re-ask."""
-    server.says(PROSE, '{"cities": []}', BERN)
-    ask_cities(door_to())
-    contents = [message["content"] for message in server.sent()]
+    """Those of instructor and Pydantic change: an upgrade would miss every recorded re-ask."""
+    server.says(PROSE, "", '{"cities": []}', BERN)
+    ask_cities(door_to(reasks=3))
+    told = "Your reply is not a valid answer. Answer again with the whole JSON object, corrected, and nothing else. What is wrong:\n- "
+    not_json = "it is not one JSON object: the reply must begin with { and end with its }, with no text around it and nothing cut off"
 
-    assert len(contents) == 6
-    assert [content for content in contents if "errors.pydantic.dev" in content] == []
+    assert [(turn["role"], turn["content"]) for turn in server.sent()[2:]] == [
+        ("assistant", PROSE),
+        ("user", told + not_json),
+        ("user", told + not_json),
+        ("assistant", '{"cities": []}'),
+        ("user", told + "cities is a list of 0; allowed: at least 1 item"),
+    ]
 
 
 def test_validators_see_the_inputs(server: ChatServer, door_to: Connect) -> None:
@@ -91,7 +97,7 @@ def test_a_reply_that_never_becomes_valid_is_unparsed_after_bounded_calls(
 ) -> None:
     server.says(PROSE)
     with pytest.raises(
-        ReplyError, match="no valid reply in 3 attempts; last: Invalid JSON"
+        ReplyError, match="no valid reply in 3 attempts; last: it is not one JSON object"
     ) as caught:
         ask_cities(door_to())
 
@@ -182,13 +188,21 @@ def test_a_re_ask_that_was_put_off_goes_on_where_it_stopped(
     assert len(server.requests) == 2
 
 
-def test_defer_takes_a_refusal_for_what_it_is(server: ChatServer, door_to: Connect) -> None:
+def test_defer_asks_once_more_for_what_was_refused_live_and_takes_a_batchs_refusal_for_one(
+    server: ChatServer, store: ReplyStore, door_to: Connect
+) -> None:
     """It would otherwise be deferred again in every round, and the build would never end."""
     server.says(Scripted(None, refusal="no"))
-    for lm in (door_to(), door_to("defer")):
-        with pytest.raises(ReplyError, match="refused"):
-            ask_cities(lm)
+    with pytest.raises(ReplyError, match="refused"):
+        ask_cities(door_to())
+    with pytest.raises(DeferredError):
+        ask_cities(door_to("defer"))
+    ((refused,), (waiting,)) = store.replies(), store.deferred()
+    assert refused.key == waiting.key
 
+    store.put(refused.model_copy(update={"origin": "import"}))
+    with pytest.raises(ReplyError, match="refused"):
+        ask_cities(door_to("defer"))
     assert len(server.requests) == 1
 
 
@@ -208,6 +222,24 @@ def test_invalid_replies_are_not_printed(
         logging.root.handlers = handlers
 
     assert capfd.readouterr() == ("", "")
+
+
+def test_dspy_says_nothing_of_a_truncated_reply_that_became_an_error(
+    server: ChatServer, door_to: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.says(Scripted(BERN, finish_reason="length"))
+    log = logging.getLogger("dspy.clients.lm")
+    with pytest.raises(ReplyError, match="truncated"):
+        ask_cities(door_to())
+    of_ours = list(caplog.messages)
+    log.warning("LM response was truncated; of somebody else's call.")
+    log.warning("Something else.")
+
+    assert of_ours == []
+    assert caplog.messages == [
+        "LM response was truncated; of somebody else's call.",
+        "Something else.",
+    ]
 
 
 def test_an_error_in_the_middle_of_a_re_ask_is_raised_as_it_is(

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
+from pydantic import SecretStr
 
+from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError, StoreError
 from freshstack_dspy.lm.deferred import ImportReport, import_replies, write_requests
 from freshstack_dspy.lm.store import ReplyStore
@@ -16,7 +18,7 @@ from freshstack_dspy.lm.store import ReplyStore
 from .asking import BERN, ask_cities
 from .chat_server import ChatServer, Scripted
 from .conftest import Connect
-from .recording import ask, reply
+from .recording import ask, every_value, reply
 
 
 def batch_line(custom_id: str, content: str | None = "hi", **changes: Any) -> dict[str, Any]:
@@ -141,7 +143,9 @@ def test_what_was_not_imported_is_counted_and_named(store: ReplyStore, replies_f
         unknown=("\x1b[31mstranger",),
         repeated=(ask("twice").key, ask("already there").key),
         waiting=4,
+        reasons=("1 x expired", "1 x status 500", "1 x the line is empty"),
     )
+    assert report.faulty
     assert "3 failed (" in str(report)
     assert "1 unknown (\\x1b[31mstranger); 2 repeated (" in str(report)
     assert str(report).endswith("; 4 still waiting")
@@ -277,6 +281,93 @@ def test_no_line_whatever_crashes_an_import(
         return
 
     assert report.imported + len(report.failed) + len(report.repeated) == 1
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TYPED = {"response_format": {"type": "json_schema", "name": "Count", "schema": SCHEMA}}
+
+
+def test_a_person_s_answer_must_fit_its_request_and_a_batch_s_is_paid_for_anyway(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    typed = [ask(text, parameters=TYPED) for text in ("fits", "typo", "batch")]
+    for each in typed:
+        store.defer(each)
+    fits, typo, batch = (each.key for each in typed)
+    write_lines(
+        replies_file,
+        {"custom_id": fits, "content": '{"n": 1}'},
+        {"custom_id": typo, "content": "one"},
+        batch_line(batch, "one"),
+    )
+    report = import_replies(store, replies_file)
+
+    assert (report.imported, report.invalid, report.waiting) == (2, (typo,), 1)
+    assert report.faulty
+    assert f"1 invalid ({typo[:16]})" in str(report)
+    assert len(report.reasons) == 1
+    assert [waiting.key for waiting in store.deferred()] == [typo]
+
+
+def test_a_recorded_reply_is_replaced_only_when_told_to(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    store.put(reply("old"))
+    write_lines(
+        replies_file,
+        {"custom_id": KEY, "content": "new"},
+        {"custom_id": KEY, "content": "twice"},
+        {"custom_id": "stranger", "content": "x"},
+    )
+    report = import_replies(store, replies_file, replace=True)
+    now = store.get(KEY)
+
+    assert report == ImportReport(replaced=(KEY,), repeated=(KEY,), unknown=("stranger",))
+    assert now is not None
+    assert now.text == "new"
+    assert '"text":"old"' in every_value(store)[f"reply:{KEY}:1"]
+
+
+def test_only_what_was_paid_for_is_charged(store: ReplyStore, replies_file: Path) -> None:
+    store.defer(ask("by a batch"))
+    store.defer(ask("by hand"))
+    write_lines(
+        replies_file,
+        batch_line(ask("by a batch").key),
+        {"custom_id": ask("by hand").key, "content": "hi"},
+    )
+    import_replies(store, replies_file, account="mine")
+    import_replies(store, replies_file, account="mine")
+    spent = store.spent("mine")
+
+    assert (spent.calls, spent.tokens) == (1, 10)
+    assert spent.dollars == pytest.approx(7 * 1.25e-06 + 3 * 5e-06)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=lambda line: str(line)[64:100])
+def test_in_what_a_batch_gave_back_a_bad_line_costs_only_itself(
+    store: ReplyStore, replies_file: Path, line: str
+) -> None:
+    store.defer(ask("good"))
+    good = json.dumps({"custom_id": ask("good").key, "content": "hi"})
+    replies_file.write_text(f"{line}\n{good}\n", encoding="utf-8")
+    report = import_replies(store, replies_file, lenient=True)
+
+    assert (report.imported, len(report.invalid)) == (1, 1)
+    assert report.invalid[0] in (KEY, "line 1")
+
+
+def test_reasons_are_shown_without_secrets_and_on_one_line(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    model = ModelConfig(api_key=SecretStr("sk-planted"))
+    for text in ("a", "b"):
+        store.defer(ask(text))
+    error = {"error": {"message": "bad\nkey\x1b sk-planted"}}
+    lines = [batch_line(ask(text).key, response=None, error=error) for text in ("a", "b")]
+    report = import_replies(store, write_lines(replies_file, *lines), model=model)
+
+    assert report.reasons == ("2 x bad key [key]",)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])

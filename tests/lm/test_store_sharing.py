@@ -1,5 +1,6 @@
 """One replies store, many threads and processes."""
 
+import json
 import os
 import signal
 import subprocess
@@ -80,3 +81,21 @@ def test_closing_ends_this_threads_connection_only(store: ReplyStore) -> None:
     closed.join()
 
     assert store.get(reply().key) == reply()
+
+
+@pytest.mark.slow
+def test_the_stress_script_finds_nothing_lost() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "store_stress.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "--rounds", "6", "--seed", "3"],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    figures = [json.loads(line) for line in done.stdout.splitlines()]
+
+    assert done.returncode == 0, done.stderr
+    assert [figure["name"] for figure in figures if figure["holds"] is False] == [
+        "store_stress.rounds"
+    ]

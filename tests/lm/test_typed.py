@@ -73,7 +73,7 @@ def test_two_signatures_of_one_name_do_not_share_a_model(
     server.says('{"grade": {"value": 0}}')
     with dspy.context(lm=door_to(reasks=0)):
         assert TypedPredict(signature(0))(text="x").grade.value == 0
-        with pytest.raises(ReplyError, match=r"grade\.value: Input should be 1, 2 or 3"):
+        with pytest.raises(ReplyError, match=r"grade\.value is 0; allowed: 1, 2 or 3"):
             TypedPredict(signature(1))(text="x")
 
 

@@ -165,13 +165,6 @@ def test_the_judge_asks_nothing_where_there_is_nothing_to_judge(answering: Answe
     assert model.inputs == []
 
 
-def test_a_judgment_of_half_the_chunks_is_no_answer(answering: Answering) -> None:
-    answering(JudgeSupport={"verdicts": [{"chunk": 1, "reason": "r", "supported": []}]})
-
-    with pytest.raises(ReplyError, match=r"no verdict for chunk \[2\]"):
-        SupportJudge()(QUERY, [nugget(1)], [chunk("a.py"), chunk("b.py")])
-
-
 def test_programs_are_not_changed_by_running(answering: Answering) -> None:
     answering(NuggetizeAnswer={"nuggets": [{"text": "fact"}]})
     program = Nuggetizer()

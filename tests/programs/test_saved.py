@@ -15,6 +15,8 @@ from freshstack_dspy.programs.saved import load_program, save_program
 from .conftest import Answering
 from .test_optimizers import VERDICTS, example
 
+CHUNK = {"number": 1, "path": "a.md", "text": "a"}
+
 
 @pytest.fixture
 def judge() -> SupportJudge:
@@ -95,6 +97,7 @@ def test_a_program_of_another_kind_is_refused(path: Path) -> None:
         {"predictors.predict.demos.0.verdicts": "prose"},
         {"predictors.predict.demos.0.verdicts": []},
         {"predictors.predict.demos.0.chunks": [{"number": 1}]},
+        {"predictors.predict.demos.0.chunks": [CHUNK, {**CHUNK, "number": 2}]},
         {"predictors.predict.demos.0.note": "x"},
         {"predictors.predict.signature.fields": []},
         {"predictors.predict.signature.instructions": 7},

@@ -11,6 +11,7 @@ x      "nobody knows"                                                  unanswera
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,12 @@ def write_domain(folder: Path, **sections: dict[str, Any]) -> Path:
 def domain(folder: Path, **sections: dict[str, Any]) -> BuildConfig:
     """Write the domain and read its configuration."""
     return load_config(write_domain(folder, **sections))
+
+
+def afresh(config: BuildConfig) -> BuildConfig:
+    """Remove the collection, so that a build makes it again in place of finding it unchanged."""
+    shutil.rmtree(config.out)
+    return config
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

@@ -15,15 +15,14 @@ from freshstack_dspy.errors import (
     SourceError,
 )
 from freshstack_dspy.index import HybridIndex
-from freshstack_dspy.lm.bundle import read_bundle
+from freshstack_dspy.lm.bundle import Bundle, read_bundle
 from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.records import TECHNIQUES
 
-from .domain import FILES, domain, files_of, write_domain
+from .domain import FILES, afresh, domain, files_of, write_domain
 from .scripted import ScriptedProvider
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
@@ -144,7 +143,7 @@ def test_a_second_build_asks_nothing_and_gives_the_same_data(tmp_path: Path) -> 
     first = build(config, provider=ScriptedProvider())
     silent = ScriptedProvider()
 
-    second = build(config, provider=silent)
+    second = build(afresh(config), provider=silent)
 
     assert silent.calls.total() == 0
     assert second.manifest.content_hash == first.manifest.content_hash
@@ -181,12 +180,11 @@ def test_a_bundle_is_all_that_others_need(tmp_path: Path) -> None:
 def test_the_folder_can_be_deleted_and_comes_back_byte_for_byte(tmp_path: Path) -> None:
     config = domain(tmp_path)
     build(config, provider=ScriptedProvider())
-    build(config, mode="replay")
+    build(afresh(config), mode="replay")
     before = files_of(config.out)
-    shutil.rmtree(config.out)
     shutil.rmtree(config.index.path)
 
-    build(config, mode="replay")
+    build(afresh(config), mode="replay")
 
     assert files_of(config.out) == before
 
@@ -207,9 +205,9 @@ def test_the_data_do_not_depend_on_concurrency(tmp_path: Path, concurrency: int)
 def test_the_baseline_builds_and_replays_the_same_bytes(tmp_path: Path) -> None:
     config = domain(tmp_path, model=BASELINE)
     first = build(config)
-    second = build(config)
+    second = build(afresh(config))
     files = files_of(config.out)
-    third = build(config, mode="replay")
+    third = build(afresh(config), mode="replay")
 
     assert first.manifest.counts.nuggets > 0
     assert sum(account.calls for account in second.manifest.ledger.values()) == 0
@@ -239,8 +237,8 @@ def test_the_module_gives_for_one_query_the_records_of_the_build(tmp_path: Path,
                 assert set(getattr(found, kind)) == ours, kind
 
 
-def _recorded(config: BuildConfig, folder: Path) -> dict[str, Reply]:
-    build(config, mode="replay", replies_file=folder / "replies.jsonl")
+def _recorded(config: BuildConfig, folder: Path) -> Bundle:
+    build(afresh(config), mode="replay", replies_file=folder / "replies.jsonl")
     return read_bundle(folder / "replies.jsonl")
 
 

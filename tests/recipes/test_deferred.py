@@ -120,9 +120,10 @@ def test_an_invalid_reply_takes_a_round_of_its_own(tmp_path: Path) -> None:
     """The re-ask is a request like any other: written down, answered, imported."""
     config, file = domain(tmp_path), tmp_path / "requests.jsonl"
     first = defer(config, file)
-    replies = [by_hand(request) for request in first]
+    replies = [by_batch(request) for request in first]
     place = next(n for n, request in enumerate(first) if task(request) == "NuggetizeAnswer")
-    replies[place]["content"] = "Let me think."
+    choice = replies[place]["response"]["body"]["choices"][0]
+    choice["message"]["content"] = "Let me think."
     hand_in(config, replies, tmp_path)
 
     (reask,) = defer(config, file)

@@ -1,0 +1,195 @@
+"""Measure the door: typed calls a second, cold and replayed, beside DSPy's own in the same run.
+
+Every call is the nuggetizer's question about an answer of about 2 KB; the loopback server runs in
+a process of its own. Prints one JSON line a figure: {"name", "value", "goal", "holds"}; where the
+figure is a ratio, both of its sides are in the line.
+
+    python benchmarks/door.py [cold | latency | race | replay | memory]…
+"""
+
+import contextlib
+import json
+import logging
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+from chat_server import serving
+
+from freshstack_dspy.config import Mode, ModelConfig
+from freshstack_dspy.lm.connect import DoorLM, connect
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+CALLS = 2_000
+IN_FLIGHT = 32
+LATENCY = 0.2
+RACE_RUNS, RACE_CALLS, RACE_IN_FLIGHT = 30, 512, 256
+_WORDS = "table column index query value option error file version path thread cache".split()
+
+
+def inputs(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    """Questions and answers of a realistic size, all different."""
+    rng = random.Random(seed)
+
+    def prose(words: int) -> str:
+        return " ".join(rng.choice(_WORDS) for _ in range(words))
+
+    return [
+        {"question": f"{seed}.{number} {prose(120)}", "answer": prose(220), "limit": 10}
+        for number in range(count)
+    ]
+
+
+@contextlib.contextmanager
+def door(
+    folder: Path, api_base: str, *, mode: Mode = "live", provider: str = "openai", in_flight: int
+) -> Iterator[DoorLM]:
+    """Open a door that records in a folder."""
+    model = ModelConfig(
+        name=f"{provider}/scripted", api_base=api_base, concurrency=in_flight, timeout=30, retries=2
+    )
+    store = ReplyStore(folder)
+    lm = connect(model, mode=mode, store=store)
+    try:
+        yield lm
+    finally:
+        lm.door.close()
+        store.close()
+
+
+def plain(api_base: str, *, engine: str | None = None, cache: bool = False) -> dspy.LM:
+    """DSPy's own model, on its native engine or on LiteLLM."""
+    chosen = {"engine": engine} if engine else {}
+    return dspy.LM("openai/scripted", api_base=api_base, api_key="none", cache=cache, **chosen)
+
+
+def run(
+    program: Callable[..., Any], lm: Any, questions: list[dict[str, Any]], in_flight: int
+) -> float:
+    """Ask all; give the seconds. Every answer must hold the five nuggets."""
+    with dspy.context(lm=lm, disable_history=True, trace=None):
+        begun = time.perf_counter()
+        answers = map_in_order(lambda values: program(**values), questions, workers=in_flight)
+        seconds = time.perf_counter() - begun
+    assert all(len(answer.nuggets) == 5 for answer in answers)
+    return seconds
+
+
+def tell(name: str, value: float, goal: str, holds: bool, **sides: float) -> None:
+    rounded = {side: round(number, 3) for side, number in sides.items()}
+    line = {"name": name, "value": round(value, 3), "goal": goal, "holds": holds, **rounded}
+    print(json.dumps(line), flush=True)
+
+
+def cold(folder: Path) -> None:
+    """Full typed programs at 32 in flight, nothing recorded before, recording on."""
+    typed, thinking = TypedPredict(NuggetizeAnswer), dspy.ChainOfThought(NuggetizeAnswer)
+    rates: dict[str, float] = {}
+    with serving() as api_base, door(folder / "cold", api_base, in_flight=IN_FLIGHT) as ours:
+        contenders: list[tuple[str, Any, Any]] = [
+            ("door", typed, ours),
+            ("dspy_native", thinking, plain(api_base)),
+            ("dspy_litellm", thinking, plain(api_base, engine="litellm")),
+        ]
+        for name, program, lm in contenders:
+            run(program, lm, inputs(64, seed=1), IN_FLIGHT)  # connections, imports, compiled code
+            rates[name] = CALLS / run(program, lm, inputs(CALLS), IN_FLIGHT)
+    tell("cold_calls_per_second", rates["door"], ">= 500", rates["door"] >= 500)
+    for other, least in (("dspy_litellm", 2.0), ("dspy_native", 0.75)):
+        ratio = rates["door"] / rates[other]
+        tell(f"cold_over_{other}", ratio, f">= {least}", ratio >= least, **rates)
+
+
+def latency(folder: Path) -> None:
+    """64 in flight at 200 ms: how near to the time that the latency alone takes."""
+    ideal = CALLS * LATENCY / 64
+    with serving(LATENCY) as api_base, door(folder / "slow", api_base, in_flight=64) as lm:
+        program = TypedPredict(NuggetizeAnswer)
+        run(program, lm, inputs(64, seed=1), 64)
+        seconds = run(program, lm, inputs(CALLS), 64)
+    ratio = seconds / ideal
+    tell("wall_over_ideal_64_in_flight", ratio, "<= 1.1", ratio <= 1.1, seconds=seconds)
+
+
+def race(folder: Path) -> None:
+    """256 in flight, again and again, through both clients: no hang, no lost call."""
+    for provider, client in (("openai", "native"), ("custom_openai", "litellm")):
+        slowest = 0.0
+        for number in range(RACE_RUNS):
+            place = folder / f"race-{client}-{number}"
+            with (
+                serving(LATENCY) as api_base,
+                door(place, api_base, provider=provider, in_flight=RACE_IN_FLIGHT) as lm,
+            ):
+                program = TypedPredict(NuggetizeAnswer)
+                seconds = run(program, lm, inputs(RACE_CALLS, seed=number), RACE_IN_FLIGHT)
+                asked = lm.ledger.steps()["other"].calls
+            assert asked == RACE_CALLS, f"{asked} calls for {RACE_CALLS} questions"
+            slowest = max(slowest, seconds)
+        tell(f"race_{client}_runs", RACE_RUNS, "all end, none lost", True, slowest=slowest)
+
+
+def replay(folder: Path) -> None:
+    """Recorded replies through the programs, against DSPy's hits in its own cache."""
+    questions = inputs(CALLS)
+    dspy.configure_cache(disk_cache_dir=str(folder / "dspy"), enable_memory_cache=False)
+    predict, typed = dspy.Predict(NuggetizeAnswer), TypedPredict(NuggetizeAnswer)
+    with serving() as api_base:
+        cached = plain(api_base, cache=True)
+        run(predict, cached, questions, IN_FLIGHT)
+        with door(folder / "replay", api_base, in_flight=IN_FLIGHT) as lm:
+            run(typed, lm, questions, IN_FLIGHT)
+    with door(folder / "replay", api_base, mode="replay", in_flight=IN_FLIGHT) as lm:
+        for workers in (1, IN_FLIGHT):
+            ours = CALLS / min(run(typed, lm, questions, workers) for _ in range(3))
+            theirs = CALLS / min(run(predict, cached, questions, workers) for _ in range(3))
+            dspy.configure_cache(disk_cache_dir=str(folder / "dspy"), enable_memory_cache=True)
+            run(predict, cached, questions, workers)
+            memory = CALLS / min(run(predict, cached, questions, workers) for _ in range(3))
+            dspy.configure_cache(disk_cache_dir=str(folder / "dspy"), enable_memory_cache=False)
+            ratio = ours / theirs
+            sides = {"door": ours, "dspy_disk": theirs, "dspy_memory": memory}
+            tell(f"replay_over_dspy_hits_{workers}", ratio, ">= 0.8", ratio >= 0.8, **sides)
+
+
+def memory(folder: Path) -> None:
+    """Resident memory after 4,000 and after 20,000 calls."""
+    with serving() as api_base, door(folder / "memory", api_base, in_flight=IN_FLIGHT) as lm:
+        program = TypedPredict(NuggetizeAnswer)
+        for number in range(2):
+            run(program, lm, inputs(2_000, seed=number), IN_FLIGHT)
+        before = _peak()
+        for number in range(2, 10):
+            run(program, lm, inputs(2_000, seed=number), IN_FLIGHT)
+        grown = _peak() - before
+    tell("memory_grown_by_16000_calls_mb", grown, "<= 20", grown <= 20, before=before)
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+PARTS = {"cold": cold, "latency": latency, "race": race, "replay": replay, "memory": memory}
+
+
+def main() -> None:
+    logging.disable(logging.WARNING)
+    chosen = sys.argv[1:] or list(PARTS)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in chosen:
+            PARTS[name](Path(folder))
+
+
+if __name__ == "__main__":
+    main()

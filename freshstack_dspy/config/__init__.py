@@ -1,0 +1,48 @@
+"""The configuration of a build: one Pydantic model, read from TOML."""
+
+from freshstack_dspy.config.reading import load_config, with_bundles
+from freshstack_dspy.config.sections import (
+    MODES,
+    BudgetConfig,
+    BuildConfig,
+    CacheConfig,
+    ChunkingConfig,
+    CorpusConfig,
+    FilterConfig,
+    IndexConfig,
+    JudgeConfig,
+    Mode,
+    ModelConfig,
+    NuggetsConfig,
+    PoolConfig,
+    PricesConfig,
+    ProgramsConfig,
+    QueriesConfig,
+    Retriever,
+    Section,
+    SubQuestionsConfig,
+)
+
+__all__ = [
+    "MODES",
+    "BudgetConfig",
+    "BuildConfig",
+    "CacheConfig",
+    "ChunkingConfig",
+    "CorpusConfig",
+    "FilterConfig",
+    "IndexConfig",
+    "JudgeConfig",
+    "Mode",
+    "ModelConfig",
+    "NuggetsConfig",
+    "PoolConfig",
+    "PricesConfig",
+    "ProgramsConfig",
+    "QueriesConfig",
+    "Retriever",
+    "Section",
+    "SubQuestionsConfig",
+    "load_config",
+    "with_bundles",
+]

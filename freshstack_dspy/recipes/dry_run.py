@@ -1,0 +1,101 @@
+"""A dry run: what a live build would ask for, found by its own programs; nothing is asked or kept."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import dspy
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import DeferredError
+from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.ledger import StepLedger, step
+from freshstack_dspy.lm.read_only import ReadOnlyStore
+from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.records import Status, Step
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class DryStep(NamedTuple, Generic[Result]):
+    """What one step would ask for."""
+
+    results: list[Result | None]
+    """Of each item; None where a reply is missing."""
+    recorded: int
+    """Requests that recorded replies answer."""
+    missing: list[Ask]
+    """Requests that would be sent; what their replies would lead to is not known."""
+
+
+class DryRun:
+    """A model that answers from recorded replies, and notes every other request."""
+
+    def __init__(
+        self, model: ModelConfig, store: ReadOnlyStore | None, recorded: Mapping[str, Reply]
+    ) -> None:
+        """Prepare.
+
+        Args:
+            model: Which would be asked.
+            store: None where there is none yet.
+            recorded: Replies of bundles, read beside the store.
+
+        Raises:
+            FatalModelError: The model's name or endpoint cannot be used.
+        """
+        self._replies = _Recorded(store, recorded)
+        self._lm = connect(model, mode="defer", store=self._replies)
+
+    def each(
+        self,
+        name: Step,
+        function: Callable[[Item], Result],
+        items: Sequence[Item],
+        progress: Progress,
+    ) -> DryStep[Result]:
+        """Go through a step as a build does, one item after another."""
+        progress.start(name, len(items))
+        results: list[Result | None] = []
+        with dspy.context(lm=self._lm, disable_history=True), step(name):
+            for item in items:
+                try:
+                    results.append(function(item))
+                except DeferredError:
+                    results.append(None)
+                progress.advance(name)
+        recorded = self._lm.ledger.steps().get(name, StepLedger()).cached
+        missing = self._replies.taken()
+        progress.finish(name, f"{len(missing)} to ask, {recorded} recorded")
+        return DryStep(results, recorded, missing)
+
+
+class _Recorded(ReplyStore):
+    """The replies that a live build would serve; what it would send is kept in memory."""
+
+    def __init__(self, store: ReadOnlyStore | None, recorded: Mapping[str, Reply]) -> None:
+        self._store = store
+        self._bundles = recorded
+        self._missing: dict[str, Ask] = {}
+
+    def get(self, key: str) -> Reply | None:
+        """The recorded reply, if it is one that is not asked for again."""
+        found = self._store.get(key) if self._store is not None else None
+        reply = found or self._bundles.get(key)
+        dead_end = reply is not None and reply.status != "ok" and reply.reasked_as is None
+        return None if dead_end else reply
+
+    def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
+        """Keep what is recorded as it is."""
+
+    def defer(self, ask: Ask) -> None:
+        """Note a request that would be sent."""
+        self._missing[ask.key] = ask
+
+    def taken(self) -> list[Ask]:
+        """The requests noted since the last time, in order."""
+        missing, self._missing = list(self._missing.values()), {}
+        return missing

@@ -1,0 +1,148 @@
+"""Fingerprints of what a build is made from: its code, its settings, its queries, its corpora.
+
+Two builds whose fingerprints are equal make the same requests; given the same replies, they make
+the same collection. Content is hashed, not its date, and whatever is not on `WITHOUT_EFFECT` is
+taken to matter.
+"""
+
+import functools
+import hashlib
+import platform
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from freshstack_dspy.config import BuildConfig, CorpusConfig
+from freshstack_dspy.errors import FreshstackError
+from freshstack_dspy.lm.request import endpoint_identity, sha256_of
+from freshstack_dspy.records import SourceFile
+from freshstack_dspy.sources import read_files
+from freshstack_dspy.sources.git import Repository
+
+WITHOUT_EFFECT: dict[str, Any] = {
+    "out": True,
+    "index": {"path"},
+    "cache": True,
+    "budget": True,
+    "prices": True,
+    "model": {"api_key", "concurrency", "timeout", "retries"},
+}
+"""Settings that change no record of a collection, in the form of Pydantic's `exclude`."""
+
+_ELSEWHERE: dict[str, Any] = {
+    "queries": True,
+    "corpus": True,
+    "chunking": True,
+    "programs": True,
+}
+"""Settings that are fingerprinted together with the files they name."""
+
+_PACKAGE = "freshstack_dspy"
+
+
+def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
+    """Fingerprint what a build would be made from now.
+
+    Returns:
+        SHA-256 by part (`code`, `settings`, `queries`, `corpus`); nothing at all where an input
+        cannot be read, for the build itself then says what is wrong with it, or where the code
+        was exchanged under a running process, for nobody knows which of it is at work.
+    """
+    code = sha256_of(_code())
+    if code != _code_at_first():
+        return {}
+    try:
+        return {
+            "code": code,
+            "settings": sha256_of(_settings(config)),
+            "queries": sha256_of(_queries(config)),
+            "corpus": sha256_of(_corpus(config)),
+        }
+    except (OSError, FreshstackError):
+        return {}
+
+
+@functools.cache
+def _code_at_first() -> str:
+    return sha256_of(_code())
+
+
+def _code() -> dict[str, Any]:
+    """Every file of this package, and the versions of Python and of what the package requires."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    required = [line for line in requires(_PACKAGE) or () if "extra ==" not in line]
+    return {
+        "files": {path.relative_to(root).as_posix(): _sha256(path) for path in files},
+        "python": platform.python_version_tuple()[:2],
+        "versions": {line: _version(re.split(r"[^\w.-]", line)[0]) for line in required},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None  # not needed on this system
+
+
+def _settings(config: BuildConfig) -> dict[str, Any]:
+    without = {**_ELSEWHERE, **WITHOUT_EFFECT}
+    without["model"] = without["model"] | {"api_base"}  # its credentials do not matter
+    return {
+        "config": config.model_dump(mode="json", exclude=without),
+        "endpoint": endpoint_identity(config.model.name, config.model.api_base),
+        "programs": {name: path and _sha256(path) for name, path in config.programs},
+    }
+
+
+def _queries(config: BuildConfig) -> dict[str, Any]:
+    return {
+        "config": config.queries.model_dump(mode="json", exclude={"path"}),
+        "files": [_sha256(path) for path in query_files(config)],
+    }
+
+
+def query_files(config: BuildConfig) -> list[Path]:
+    """The files that the queries are read from."""
+    path = config.queries.path
+    if config.queries.source == "jsonl":
+        return [path]
+    posts = path / "Posts.xml" if path.is_dir() else path
+    users = posts.with_name("Users.xml")
+    return [posts, users] if users.exists() else [posts]
+
+
+def _corpus(config: BuildConfig) -> dict[str, Any]:
+    most = config.chunking.max_file_bytes
+    return {
+        "chunking": config.chunking.model_dump(mode="json"),
+        "corpora": [
+            [corpus.name, _commit(corpus) if corpus.revision else list(_files(corpus, most))]
+            for corpus in config.corpus
+        ],
+    }
+
+
+def _commit(corpus: CorpusConfig) -> dict[str, Any]:
+    """A commit names its content, so none of it need be read."""
+    with closing(Repository(corpus.path, str(corpus.revision))) as repository:
+        chosen = corpus.model_dump(mode="json", include={"include", "exclude"})
+        return {"commit": repository.revision, **chosen}
+
+
+def _files(corpus: CorpusConfig, most: int) -> Iterator[tuple[str, str, str]]:
+    """The files that would be read and those that would not, as the build itself finds them."""
+    for file in read_files(corpus, most):
+        if isinstance(file, SourceFile):
+            yield "read", file.path, hashlib.sha256(file.data).hexdigest()
+        else:
+            yield "skipped", file.path, file.reason
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

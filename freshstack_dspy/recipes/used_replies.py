@@ -1,0 +1,81 @@
+"""The recorded replies that a collection was made from, and nothing else that is recorded."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.errors import CollectionError, DamagedReplyError
+from freshstack_dspy.lm.recorded import Recorded
+from freshstack_dspy.lm.reply import Reply
+
+_REASKED = b'"reasked_as":"'
+"""In the JSON of every reply that was sent back with its error, as the store and bundles write it."""
+
+
+def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterator[Reply]:
+    """The replies that a replay of a collection needs, by key.
+
+    These are the replies that its records name, and backwards from them every invalid reply that
+    was sent back with its error until such a reply came.
+
+    Args:
+        collection: Of which.
+        recorded: Where its replies are; of several replies to a request the first is taken.
+
+    Raises:
+        CollectionError: A reply is not recorded.
+        StoreError: One cannot be read or trusted.
+    """
+    named = call_ids(collection)
+    for key in sorted(_with_those_sent_back(named, recorded)):
+        reply = _first(key, recorded)
+        if reply is None:
+            raise CollectionError(
+                f"{collection.name}: the reply {key} that the collection was made from is not "
+                "recorded here; name the store or the bundle that it was built with in [cache], "
+                "or build it again"
+            )
+        yield reply
+
+
+def call_ids(collection: Collection) -> set[str]:
+    """The keys of the replies that a collection's records name."""
+    records: Iterable[str | None] = (
+        record.call_id
+        for records in (
+            collection.nuggets,
+            collection.expansions,
+            collection.judgments,
+            collection.failures,
+        )
+        for record in records
+    )
+    return {call_id for call_id in records if call_id is not None}
+
+
+def _with_those_sent_back(keys: set[str], recorded: Sequence[Recorded]) -> set[str]:
+    """Add the replies whose re-ask, at whatever remove, is one of these."""
+    origins: dict[str, set[str]] = {}
+    for source in recorded:
+        for line in source.lines(_REASKED):
+            if line.json is None:
+                raise DamagedReplyError(
+                    f"the recorded reply {line.key} is damaged, so whether the collection needs it "
+                    "cannot be known; freshstack build CONFIG --mode replay --save-replies BUNDLE "
+                    "writes what is needed, or says what is missing"
+                )
+            reply = _first(line.key, recorded)
+            if reply is not None and reply.reasked_as is not None:
+                origins.setdefault(reply.reasked_as, set()).add(reply.key)
+    found, new = set(keys), set(keys)
+    while new:
+        new = {origin for key in new for origin in origins.get(key, ())} - found
+        found |= new
+    return found
+
+
+def _first(key: str, recorded: Sequence[Recorded]) -> Reply | None:
+    for source in recorded:
+        reply = source.get(key)
+        if reply is not None:
+            return reply
+    return None

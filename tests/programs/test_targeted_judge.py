@@ -1,0 +1,326 @@
+"""Chunks that the judge left out: asked about by themselves, and never guessed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from freshstack_dspy.config import Mode, ModelConfig
+from freshstack_dspy.errors import DeferredError, ReplayMissError, ReplyError
+from freshstack_dspy.lm.connect import DoorLM, connect
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.records import Chunk, Judgment, Nugget
+from freshstack_dspy.signatures.judge_support import JudgeSupport
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
+
+from .scripted import QUERY
+
+NUGGETS = [
+    Nugget(nugget_id=f"n{number}", query_id="q7", text=text, call_id="c")
+    for number, text in enumerate(("red", "green"))
+]
+CHUNKS = [
+    Chunk(
+        chunk_id=f"c{number}", source="s", path="p", start_byte=0, end_byte=1, text=text, tokens=1
+    )
+    for number, text in enumerate(("red", "green", "red green", "blue", "green too"), 1)
+]
+LABELS = {"c1": (1, 0), "c2": (0, 1), "c3": (1, 1), "c4": (0, 0), "c5": (0, 1)}
+"""Whether each chunk holds the text of each nugget."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ReplyStore]:
+    store = ReplyStore(tmp_path / "cache")
+    yield store
+    store.close()
+
+
+def lm_to(
+    store: ReplyStore, provider: ScriptedProvider | None, mode: Mode = "live", reasks: int = 2
+) -> DoorLM:
+    model = ModelConfig(name="openai/scripted", reasks=reasks, retries=0)
+    return connect(model, mode=mode, store=store, provider=provider)
+
+
+def ask(lm: DoorLM, program: SupportJudge | None = None) -> Any:
+    with dspy.context(lm=lm):
+        return (program or SupportJudge())(QUERY, NUGGETS, CHUNKS)
+
+
+def numbers(inputs: Inputs) -> list[int]:
+    return [chunk["number"] for chunk in inputs["chunks"]]
+
+
+def inputs_of(reply: Any) -> Inputs:
+    inputs: Inputs = json.loads(reply.ask.messages[1].content)
+    return inputs
+
+
+def only(*rounds: set[int]) -> ScriptedProvider:
+    """Says the truth of these chunks in its first reply, of these in the second, and so on."""
+    left = list(rounds)
+
+    def answer(inputs: Inputs) -> Any:
+        kept = left.pop(0)
+        return {"verdicts": [one for one in judge(inputs)["verdicts"] if one["chunk"] in kept]}
+
+    return ScriptedProvider(JudgeSupport=answer)
+
+
+def labels(judgments: tuple[Judgment, ...]) -> dict[str, tuple[int | None, ...]]:
+    found: dict[str, tuple[int | None, ...]] = {}
+    for one in judgments:
+        found[one.chunk_id] = (*found.get(one.chunk_id, ()), one.label)
+    return found
+
+
+def account(lm: DoorLM) -> tuple[int, int, int]:
+    entered = lm.ledger.steps()["other"]
+    return entered.calls, entered.cached, entered.reasked
+
+
+def test_only_the_chunks_that_were_left_out_are_asked_about_again(store: ReplyStore) -> None:
+    provider = only({1, 2, 4}, {5}, {3})
+    lm = lm_to(store, provider)
+
+    judged = ask(lm)
+
+    assert [numbers(inputs) for inputs in provider.asked] == [[1, 2, 3, 4, 5], [3, 5], [3]]
+    first, *others = provider.asked
+    for inputs in others:
+        assert inputs["question"] == first["question"]
+        assert inputs["nuggets"] == first["nuggets"]
+        assert [chunk["text"] for chunk in inputs["chunks"]] == [
+            CHUNKS[number - 1].text for number in numbers(inputs)
+        ]
+    assert labels(judged.judgments) == LABELS
+    assert judged.failure is None
+    assert [one.chunk_id for one in judged.judgments[::2]] == ["c1", "c2", "c3", "c4", "c5"]
+    assert account(lm) == (3, 0, 2)
+
+
+def test_each_judgment_leads_to_the_reply_that_made_it(store: ReplyStore) -> None:
+    judged = ask(lm_to(store, only({1, 2, 4}, {5}, {3})))
+
+    for one in judged.judgments:
+        reply = store.get(one.call_id)
+        assert reply is not None
+        assert reply.status == "ok"
+        said = {verdict["chunk"] for verdict in json.loads(reply.text)["verdicts"]}
+        assert int(one.chunk_id[1:]) in said
+    assert len({one.call_id for one in judged.judgments}) == 3
+
+
+def test_a_targeted_re_ask_is_the_question_about_these_chunks_and_nothing_else(
+    store: ReplyStore,
+) -> None:
+    """Its key then depends neither on the reply before it nor on anybody's wording of faults."""
+    ask(lm_to(store, only({1, 2, 4}, {3, 5})))
+    whole, targeted = sorted(store.replies(), key=lambda reply: -len(numbers(inputs_of(reply))))
+
+    assert [numbers(inputs_of(reply)) for reply in (whole, targeted)] == [[1, 2, 3, 4, 5], [3, 5]]
+    assert [message.role for message in targeted.ask.messages] == ["system", "user"]
+    assert targeted.ask.messages[0] == whole.ask.messages[0]
+    assert targeted.ask.parameters == whole.ask.parameters
+    assert whole.reasked_as is None, "it was not sent back"
+
+
+def test_replay_takes_the_same_path_and_asks_nobody(store: ReplyStore) -> None:
+    live = ask(lm_to(store, only({1, 2, 4}, {5}, {3})))
+    replay = lm_to(store, None, "replay")
+
+    assert ask(replay).judgments == live.judgments
+    assert account(replay) == (0, 3, 2)
+
+
+def test_a_targeted_re_ask_can_be_deferred_and_gone_on_with(
+    store: ReplyStore, tmp_path: Path
+) -> None:
+    ask(lm_to(store, only({1, 2, 4}, {3, 5})))
+    whole, targeted = sorted(store.replies(), key=lambda reply: -len(numbers(inputs_of(reply))))
+    later = ReplyStore(tmp_path / "later")
+    later.put(whole)
+    for _ in range(2):
+        with pytest.raises(DeferredError):
+            ask(lm_to(later, None, "defer"))
+    (waiting,) = later.deferred()
+    later.put(targeted)
+    judged = ask(lm_to(later, None, "defer"))
+    later.close()
+
+    assert waiting.key == targeted.key
+    assert labels(judged.judgments) == LABELS
+
+
+def test_a_replay_without_the_targeted_reply_says_that_it_is_missing(store: ReplyStore) -> None:
+    ask(lm_to(store, only({1}), reasks=0))
+
+    with pytest.raises(ReplayMissError):
+        ask(lm_to(store, None, "replay", reasks=1))
+
+
+@pytest.mark.parametrize("reasks", [0, 1, 2])
+def test_chunks_that_every_reply_leaves_out_have_no_label_and_the_others_keep_theirs(
+    store: ReplyStore, reasks: int
+) -> None:
+    provider = only({1, 2}, {4}, {5}, {3})
+    lm = lm_to(store, provider, reasks=reasks)
+    judged = ask(lm)
+    left_out = [["c3", "c4", "c5"], ["c3", "c5"], ["c3"]][reasks]
+
+    assert provider.calls["JudgeSupport"] == reasks + 1
+    assert labels(judged.judgments) == LABELS | dict.fromkeys(left_out, (None, None))
+    failed = [one for one in judged.judgments if one.status != "ok"]
+    assert {one.chunk_id for one in failed} == set(left_out)
+    assert {one.status for one in failed} == {"unparsed"}
+    assert list(judged.failure.chunk_ids) == left_out
+    assert (judged.failure.step, judged.failure.status) == ("support", "unparsed")
+    shown = ", ".join(chunk_id[1:] for chunk_id in left_out)
+    assert judged.failure.message == (
+        f"nothing is said of chunks {shown}: left out of {reasks + 1} replies; "
+        "raise [model] reasks to ask again for them alone"
+    )
+    assert {one.call_id for one in failed} == {judged.failure.call_id}
+    assert ask(lm_to(store, None, "replay", reasks=reasks)).judgments == judged.judgments
+
+
+def test_with_more_re_asks_only_what_is_still_missing_is_asked(store: ReplyStore) -> None:
+    ask(lm_to(store, only({1, 2}, {4}), reasks=1))
+    more = only({3, 5})
+
+    judged = ask(lm_to(store, more, reasks=2))
+
+    assert [numbers(inputs) for inputs in more.asked] == [[3, 5]]
+    assert labels(judged.judgments) == LABELS
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (Said("no", "content_filter"), "refused"),
+        (Said('{"verdicts": [', "length"), "truncated"),
+        (Said("Well, it depends."), "unparsed"),
+        (ReplyError("refused the request", status="failed", call_id=None), "failed"),
+    ],
+)
+def test_where_the_targeted_re_ask_fails_its_chunks_fail_with_it(
+    store: ReplyStore, said: Any, status: str
+) -> None:
+    def answer(inputs: Inputs) -> Any:
+        if len(inputs["chunks"]) < len(CHUNKS):
+            return said
+        return {"verdicts": judge(inputs)["verdicts"][:2]}
+
+    provider = ScriptedProvider(JudgeSupport=answer)
+    judged = ask(lm_to(store, provider))
+    healed = ScriptedProvider()
+
+    assert labels(judged.judgments) == LABELS | dict.fromkeys(["c3", "c4", "c5"], (None, None))
+    assert {one.status for one in judged.judgments} == {"ok", status}
+    assert (judged.failure.status, judged.failure.chunk_ids) == (status, ("c3", "c4", "c5"))
+    assert provider.calls["JudgeSupport"] == (4 if status == "unparsed" else 2)
+    dead_end = store.get(judged.failure.call_id)
+    assert dead_end is not None
+    assert dead_end.status == status
+    assert ask(lm_to(store, None, "replay")).judgments == judged.judgments
+    assert labels(ask(lm_to(store, healed)).judgments) == LABELS
+    assert [numbers(inputs) for inputs in healed.asked] == [[3, 4, 5]]
+
+
+def test_an_invalid_reply_is_sent_back_whole_and_what_its_correction_leaves_out_is_targeted(
+    store: ReplyStore,
+) -> None:
+    replies: list[Any] = [
+        {"verdicts": []},
+        {"verdicts": [{"chunk": 9, "reason": "r", "supported": []}]},
+    ]
+
+    def answer(inputs: Inputs) -> Any:
+        if replies:
+            return replies.pop(0)
+        return {"verdicts": judge(inputs)["verdicts"][:3]}
+
+    provider = ScriptedProvider(JudgeSupport=answer)
+    lm = lm_to(store, provider)
+    judged = ask(lm)
+
+    assert [numbers(inputs) for inputs in provider.asked] == [[1, 2, 3, 4, 5]] * 3 + [[4, 5]]
+    assert labels(judged.judgments) == LABELS
+    assert account(lm) == (4, 0, 3)
+    statuses = sorted(reply.status for reply in store.replies())
+    assert statuses == ["ok", "ok", "unparsed", "unparsed"]
+
+
+def test_a_targeted_reply_about_other_chunks_is_invalid(store: ReplyStore) -> None:
+    """It would overwrite verdicts that came with the first reply."""
+
+    def answer(inputs: Inputs) -> Any:
+        said = judge(inputs)["verdicts"]
+        if len(inputs["chunks"]) == len(CHUNKS):
+            return {"verdicts": said[:4]}
+        return {"verdicts": [*said, {"chunk": 1, "reason": "changed my mind", "supported": []}]}
+
+    judged = ask(lm_to(store, ScriptedProvider(JudgeSupport=answer), reasks=1))
+
+    assert labels(judged.judgments) == LABELS | {"c5": (None, None)}
+    assert judged.failure.message.endswith("last: verdicts: there is no chunk [1]")
+
+
+def test_demonstrations_sample_number_and_new_instructions_go_with_the_targeted_re_ask(
+    store: ReplyStore,
+) -> None:
+    program = SupportJudge()
+    demo = {"question": "?", "nuggets": [{"number": 1, "text": "a"}]}
+    demo |= {"chunks": [{"number": 1, "path": "p", "text": "a"}]}
+    demo |= {"verdicts": [{"chunk": 1, "reason": "r", "supported": [1]}]}
+    program.predict.demos = [demo]
+    program.predict.signature = program.predict.signature.with_instructions("Judge mildly.")
+    program.predict.signature.__name__ = "JudgeSupport"
+    lm = lm_to(store, only({1, 2, 3}, {4, 5})).copy(rollout_id=3)
+
+    assert labels(ask(lm, program).judgments) == LABELS
+    for reply in store.replies():
+        assert reply.ask.sample == 3
+        assert [message.role for message in reply.ask.messages] == [
+            "system",
+            "user",
+            "assistant",
+            "user",
+        ]
+        assert reply.ask.messages[0].content.startswith("Judge mildly.\n")
+
+
+def test_a_predictor_alone_gives_a_whole_answer_or_an_error(store: ReplyStore) -> None:
+    """Optimizers and their metrics must not take half of an answer for all of it."""
+    inputs = {
+        "question": "?",
+        "nuggets": [{"number": 1, "text": "red"}],
+        "chunks": [{"number": n, "path": "p", "text": "red"} for n in (1, 2, 3)],
+    }
+    trace: list[Any] = []
+    with dspy.context(lm=lm_to(store, only({3}, {1, 2})), trace=trace):
+        whole = TypedPredict(JudgeSupport)(**inputs)
+    with (
+        dspy.context(lm=lm_to(store, only({1}, {2}), reasks=1), trace=trace),
+        pytest.raises(ReplyError, match="nothing is said of chunks 3:"),
+    ):
+        TypedPredict(JudgeSupport)(**{**inputs, "question": "another?"})
+
+    assert [verdict.chunk for verdict in whole.verdicts] == [3, 1, 2]
+    assert [key == whole.call_id for key in whole.call_ids] == [True, False, False]
+    assert len(trace) == 1, "one question, one answer"
+
+
+def test_a_model_without_our_door_is_asked_again_too() -> None:
+    lm = dspy.LM("openai/x", engine=only({1}, {2}, {3, 4, 5}), cache=False, num_retries=0)
+    with dspy.context(lm=lm):
+        judged = SupportJudge()(QUERY, NUGGETS, CHUNKS)
+
+    assert labels(judged.judgments) == LABELS
+    assert {one.call_id for one in judged.judgments} == {"unrecorded"}

@@ -1,0 +1,398 @@
+"""A rerun of an unchanged build does nothing, and a rerun of a changed one is a build."""
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.manifest import read_manifest
+from freshstack_dspy.config import BuildConfig, Mode, load_config
+from freshstack_dspy.lm.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.programs.saved import save_program
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
+from freshstack_dspy.recipes.unchanged import unchanged
+
+from .domain import QUESTIONS, domain, files_of, write_domain
+from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
+
+
+def standing(
+    config: BuildConfig, mode: Mode = "live", recorded: Mapping[str, Reply] | None = None
+) -> Collection | None:
+    """What a rerun would find standing."""
+    store = ReplyStore(config.cache.path)
+    try:
+        found = unchanged(
+            config, mode, fingerprint_inputs(config), store=store, recorded=recorded or {}
+        )
+    finally:
+        store.close()
+    return found.collection if found else None
+
+
+def rebuilt(config: BuildConfig, mode: Mode = "live") -> bool:
+    """Whether a rerun is a build: a build writes the folder anew, and a skip leaves it alone."""
+    before = config.out.stat().st_ino
+    build(config, mode=mode, provider=ScriptedProvider())
+    return config.out.stat().st_ino != before
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a build, to be copied."""
+    folder = tmp_path_factory.mktemp("built")
+    build(domain(folder), provider=ScriptedProvider())
+    return folder
+
+
+@pytest.fixture
+def copied(built: Path, tmp_path: Path) -> BuildConfig:
+    """A build that is done, elsewhere: nothing in it depends on where it stands."""
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
+    config = domain(tmp_path)
+    assert standing(config) is not None
+    return config
+
+
+def no_json(_inputs: Inputs) -> Said:
+    """A reply that is no answer."""
+    return Said("no JSON at all")
+
+
+class OnceInvalid:
+    """Nuggets that come only when they are asked for again."""
+
+    def __init__(self) -> None:
+        self._asked: set[str] = set()
+
+    def __call__(self, inputs: Inputs) -> Any:
+        if inputs["question"] in self._asked:
+            return nuggetize(inputs)
+        self._asked.add(inputs["question"])
+        return Said("no JSON at all")
+
+
+@pytest.mark.parametrize("mode", ["live", "replay", "defer"])
+def test_a_rerun_of_an_unchanged_build_writes_nothing_and_asks_nothing(
+    tmp_path: Path, mode: Mode
+) -> None:
+    config = domain(tmp_path)
+    made = build(config, provider=ScriptedProvider())
+    before, folder = files_of(config.out), config.out.stat().st_ino
+    silent = ScriptedProvider()
+
+    again = build(config, mode=mode, provider=silent)
+
+    assert again == made == Collection.load(config.out)
+    assert again.qrels() == made.qrels()
+    assert (silent.calls.total(), files_of(config.out)) == (0, before)
+    assert config.out.stat().st_ino == folder
+
+
+def test_refresh_is_never_skipped(copied: BuildConfig) -> None:
+    assert standing(copied, "refresh") is None
+    assert rebuilt(copied, "refresh")
+
+
+def test_the_collection_can_have_been_built_in_any_mode(tmp_path: Path) -> None:
+    """A replay leaves the same fingerprints as the live build that recorded its replies."""
+    config = domain(tmp_path)
+    live = build(config, provider=ScriptedProvider())
+    shutil.rmtree(config.out)
+
+    replayed = build(config, mode="replay")
+
+    marks = [dict(each.manifest.fingerprints) for each in (live, replayed)]
+    for each in marks:
+        del each["folder"]  # the ledgers differ
+    assert marks[0] == marks[1]
+    assert standing(config) == replayed
+
+
+@pytest.mark.usefixtures("copied")
+def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> None:
+    shutil.copytree(tmp_path / "cache", tmp_path / "elsewhere")
+
+    changed = domain(
+        tmp_path,
+        model={"concurrency": 7, "timeout": 5, "retries": 3, "api_key": "sk-other"},
+        budget={"dollars": 100},
+        prices={"input": 1.0, "output": 2.0},
+        index={"path": "other-index"},
+        cache={"path": "elsewhere"},
+    )
+
+    assert standing(changed) is not None
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"queries": {"limit": 2}},
+        {"queries": {"min_score": 1}},
+        {"chunking": {"max_tokens": 64}},
+        {"chunking": {"max_file_bytes": 10_000}},
+        {"index": {"dimensions": 3}},
+        {"model": {"name": "openai/other"}},
+        {"model": {"temperature": 0.2}},
+        {"model": {"max_tokens": 4000}},
+        {"model": {"api_base": "http://127.0.0.1:9/v1"}},
+        {"model": {"reasks": 1}},
+        {"model": {"structured": "none"}},
+        {"nuggets": {"limit": 3}},
+        {"sub_questions": {"limit": 2}},
+        {"pool": {"depth": 6}},
+        {"pool": {"top_k": 4}},
+        {"pool": {"techniques": ["question"]}},
+        {"pool": {"retrievers": ["bm25"]}},
+        {"judge": {"batch": 4}},
+        {"filters": {"unsupported_nuggets": "keep"}},
+    ],
+    ids=str,
+)
+def test_any_other_setting_is_a_change(
+    copied: BuildConfig, tmp_path: Path, sections: dict[str, Any]
+) -> None:
+    assert standing(domain(tmp_path, **sections)) is None
+    assert standing(domain(tmp_path)) == Collection.load(copied.out)
+
+
+def _edited(path: Path, old: bytes, new: bytes) -> None:
+    data = path.read_bytes()
+    assert old in data
+    path.write_bytes(data.replace(old, new))
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a file of the corpus": lambda folder: (folder / "corpus/src/phase.py").write_text("pass\n"),
+    "a new file": lambda folder: (folder / "corpus/new.md").write_text("# New\n\nPage.\n"),
+    "a file less": lambda folder: (folder / "corpus/src/phase.py").unlink(),
+    "another name": lambda folder: (folder / "corpus/src/phase.py").rename(folder / "corpus/p.py"),
+    "a new file that is skipped": lambda folder: (folder / "corpus/b.png").write_bytes(b"\0"),
+    "a question": lambda folder: _edited(folder / "questions.jsonl", b"sticks", b"hangs"),
+    "a question less": lambda folder: (folder / "questions.jsonl").write_text(
+        "".join(json.dumps(question) + "\n" for question in QUESTIONS[:2])
+    ),
+    "a judgment": lambda folder: _edited(
+        folder / "collection/judgments.jsonl", b"words are there", b"words are here"
+    ),
+    "a label": lambda folder: _edited(
+        folder / "collection/judgments.jsonl", b'"label":1', b'"label":0'
+    ),
+    "the card": lambda folder: (folder / "collection/README.md").write_text("mine"),
+    "no card": lambda folder: (folder / "collection/README.md").unlink(),
+    "the chunks": lambda folder: (folder / "collection/corpus.parquet").write_bytes(b"PAR1"),
+    "the manifest's account": lambda folder: _edited(
+        folder / "collection/manifest.json", b'"calls": 3', b'"calls": 2'
+    ),
+    "no manifest": lambda folder: (folder / "collection/manifest.json").unlink(),
+    "no collection": lambda folder: shutil.rmtree(folder / "collection"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_any_change_of_an_input_or_of_the_folder_is_seen(
+    copied: BuildConfig, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
+    change(tmp_path)
+
+    assert standing(copied) is None
+
+
+def test_dates_are_no_change(copied: BuildConfig, tmp_path: Path) -> None:
+    for path in tmp_path.rglob("*"):
+        path.touch()
+
+    assert standing(copied) is not None
+
+
+def test_a_change_is_built_and_changed_back_is_built_again(
+    copied: BuildConfig, tmp_path: Path
+) -> None:
+    config, path = copied, tmp_path / "corpus/src/phase.py"
+    before = path.read_bytes()
+
+    path.write_text("pass\n")
+    assert rebuilt(config)
+    assert not rebuilt(config)
+    path.write_bytes(before)
+    assert rebuilt(config)
+    assert not rebuilt(config)
+
+
+def test_other_prompts_are_a_change(tmp_path: Path) -> None:
+    """A program file is compared by its content, not by its name."""
+    program = SupportJudge()
+    save_program(program, tmp_path / "judge.json")
+    config = domain(tmp_path, programs={"support_judge": "judge.json"})
+    build(config, provider=ScriptedProvider())
+    assert standing(config) is not None
+
+    program.predict.signature = program.predict.signature.with_instructions("Judge well.")
+    save_program(program, tmp_path / "judge.json")
+
+    assert standing(config) is None
+
+
+def test_a_reply_that_says_something_else_is_a_change(copied: BuildConfig) -> None:
+    config = copied
+    store = ReplyStore(config.cache.path)
+    for reply in list(store.replies()):
+        store.put(reply.model_copy(update={"cost": 5.0}))
+    assert standing(config) is not None, "what it cost says nothing"
+
+    reply = next(store.replies())
+    store.put(reply.model_copy(update={"text": reply.text + " "}))
+
+    assert standing(config) is None
+    assert standing(config, "replay") is None
+
+
+def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
+    """No record names it, and another one in its place could have been valid."""
+    config = domain(tmp_path)
+    made = build(config, provider=ScriptedProvider(NuggetizeAnswer=OnceInvalid()))
+    assert len(made.manifest.reasked) == 3
+    assert standing(config) is not None
+    store = ReplyStore(config.cache.path)
+    reply = store.get(made.manifest.reasked[0])
+    assert reply is not None
+
+    store.put(reply.model_copy(update={"text": '{"nuggets": [{"text": "It works."}]}'}))
+
+    assert standing(config) is None
+
+
+def test_a_reply_that_is_gone_or_damaged_is_a_change(copied: BuildConfig) -> None:
+    config = copied
+    store = ReplyStore(config.cache.path)
+    name = f"reply:{Collection.load(config.out).nuggets[0].call_id}"
+    entry = store._cache.get(name)
+
+    store._cache.set(name, entry.replace("Install", "Uninstall").replace("reset", "resets"))
+    assert standing(config) is None
+    store._cache.set(name, entry)
+    assert standing(config) is not None
+    store._cache.delete(name)
+    assert standing(config, "replay") is None
+
+
+def test_replies_of_a_bundle_are_as_good_as_those_of_the_store(tmp_path: Path) -> None:
+    config, bundle = domain(tmp_path), tmp_path / "replies.jsonl"
+    made = build(config, provider=ScriptedProvider(), replies_file=bundle)
+    shutil.rmtree(config.cache.path)
+    replies = read_bundle(bundle)
+    assert standing(config, "replay", replies) == made
+
+    without = dict(sorted(replies.items())[1:])
+
+    assert standing(config, "replay", without) is None
+
+
+def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    failing = ScriptedProvider(JudgeSupport=when("sticks", no_json, judge))
+    made = build(config, provider=failing)
+    assert made.failures
+
+    assert standing(config, "live") is None
+    assert standing(config, "defer") is None
+    assert standing(config, "replay") == made
+    assert not build(config, provider=ScriptedProvider()).failures
+
+
+def test_an_input_that_changes_during_a_build_leaves_no_fingerprints(tmp_path: Path) -> None:
+    """Nobody knows which of its states was read."""
+    config = domain(tmp_path)
+
+    def meddling(inputs: Inputs) -> Any:
+        (tmp_path / "corpus/src/phase.py").write_text("changed = True\n")
+        return nuggetize(inputs)
+
+    made = build(config, provider=ScriptedProvider(NuggetizeAnswer=meddling))
+
+    assert made.manifest.fingerprints == {}
+    assert standing(config) is None
+
+
+def test_a_reply_that_another_program_replaced_during_the_build_is_a_change(
+    tmp_path: Path,
+) -> None:
+    config = domain(tmp_path)
+    build(config, provider=ScriptedProvider())
+    shutil.rmtree(config.out)
+    store = ReplyStore(config.cache.path)
+    nugget_reply = next(reply for reply in store.replies() if reply.ask.task == "NuggetizeAnswer")
+
+    def meddling(inputs: Inputs) -> Any:
+        store.put(nugget_reply.model_copy(update={"text": '{"nuggets": [{"text": "No."}]}'}))
+        return judge(inputs)
+
+    build(
+        load_config(write_domain(tmp_path, judge={"batch": 1})),
+        provider=ScriptedProvider(JudgeSupport=meddling),
+    )
+
+    assert standing(domain(tmp_path, judge={"batch": 1})) is None
+
+
+def test_a_collection_without_fingerprints_is_built_again(copied: BuildConfig) -> None:
+    config = copied
+    path = config.out / "manifest.json"
+    told = json.loads(path.read_bytes())
+    del told["fingerprints"], told["reasked"]
+    path.write_text(json.dumps(told))
+    assert read_manifest(config.out).fingerprints == {}
+
+    assert standing(config) is None
+    assert rebuilt(config)
+
+
+@pytest.mark.parametrize("number", [1, 6])
+def test_one_more_question_makes_only_its_own_calls(tmp_path: Path, number: int) -> None:
+    config = domain(tmp_path)
+    asked = [{**QUESTIONS[0], "query_id": f"q{n}", "body": f"Dial {n}?"} for n in range(number)]
+    more = {**QUESTIONS[1], "query_id": "more"}
+    _write(config, asked)
+    build(config, provider=ScriptedProvider())
+    provider = ScriptedProvider()
+    _write(config, [*asked, more])
+
+    collection = build(config, provider=provider)
+
+    pooled = sum(candidate.query_id == "more" for candidate in collection.pool)
+    assert provider.calls == {
+        "NuggetizeAnswer": 1,
+        "DecomposeQuestion": 1,
+        "AnswerClosedBook": 1,
+        "JudgeSupport": -(-pooled // 3),
+    }
+    assert all("How to install?" in inputs["question"] for inputs in provider.asked)
+    assert {query.query_id for query in collection.queries} >= {"more", "q0"}
+
+
+def _write(config: BuildConfig, questions: list[dict[str, Any]]) -> None:
+    config.queries.path.write_text("".join(json.dumps(one) + "\n" for one in questions))
+
+
+def test_a_bundle_of_the_used_replies_can_be_written_from_what_stands(tmp_path: Path) -> None:
+    """The keys that are given with it are all that the build used."""
+    config, bundle = domain(tmp_path), tmp_path / "replies.jsonl"
+    provider = ScriptedProvider(NuggetizeAnswer=OnceInvalid())
+    build(config, provider=provider, replies_file=bundle)
+    store = ReplyStore(config.cache.path)
+
+    found = unchanged(config, "live", fingerprint_inputs(config), store=store, recorded={})
+
+    assert found is not None
+    replies = [store.get(key) for key in found.call_ids]
+    write_bundle([reply for reply in replies if reply], tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == bundle.read_bytes()

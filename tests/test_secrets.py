@@ -1,0 +1,93 @@
+"""A planted key is sent to the provider, and written nowhere."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Command, freshstack  # noqa: F401  a fixture
+from tests.lm.chat_server import ChatServer, Scripted
+from tests.recipes.domain import write_domain
+from tests.recipes.scripted import SCRIPTS, inputs_of
+
+FROM_ENVIRONMENT = "sk-environment-4f9a8b7c6d5e"
+FROM_CONFIG = "sk-config-1029384756abcdef"
+PASSWORD = "pass-word-5566778899"
+
+
+def _honest(body: dict[str, Any]) -> Scripted:
+    task = body["response_format"]["json_schema"]["name"]
+    inputs = inputs_of([message["content"] for message in body["messages"]])
+    return Scripted(json.dumps(SCRIPTS[task](inputs)))
+
+
+def _echoing(body: dict[str, Any]) -> Scripted:
+    """Refuse, and say the key back as careless servers do."""
+    said = f"no access for {FROM_CONFIG} or {FROM_ENVIRONMENT} at user:{PASSWORD}"
+    return Scripted(said, status=400)
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(_honest).running() as running:
+        yield running
+
+
+@pytest.mark.parametrize("planted", ["environment", "configuration", "address"])
+def test_a_planted_key_is_in_no_byte_that_any_command_writes(
+    planted: str,
+    server: ChatServer,
+    freshstack: Command,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    model: dict[str, Any] = {"name": "openai/scripted", "api_base": server.api_base}
+    if planted == "environment":
+        monkeypatch.setenv("OPENAI_API_KEY", FROM_ENVIRONMENT)
+    elif planted == "configuration":
+        model["api_key"] = FROM_CONFIG
+    else:
+        model["api_base"] = server.api_base.replace("http://", f"http://user:{PASSWORD}@")
+    config = write_domain(private, model={**model, "retries": 0})
+    written = []
+
+    def run(*words: object, code: int) -> None:
+        done = freshstack(*words)
+        assert done.code == code, done.err
+        written.extend([done.out, done.err])
+
+    server.script = _echoing
+    run("build", config, "--log", "failed.jsonl", code=1)
+    server.script = _honest
+    run("plan", config, code=0)
+    run("build", config, "--mode", "defer", "--requests", "requests.jsonl", code=3)
+    run("requests", "export", config, "--out", "waiting.jsonl", code=0)
+    run("build", config, "--log", "calls.jsonl", "--save-replies", "replies.jsonl", code=0)
+    run("cache", "export", config, "--out", "exported.jsonl", code=0)
+    run("cache", "verify", config, code=0)
+    run("export", private / "collection", "--out", "official", code=0)
+    server.script = _echoing
+    run("build", config, "--mode", "refresh", code=1)
+
+    sent = " ".join(value for headers in server.headers for value in headers.values())
+    assert (FROM_ENVIRONMENT in sent, FROM_CONFIG in sent) == (
+        planted == "environment",
+        planted == "configuration",
+    )
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path != config]
+    assert len(files) > 15
+    everything = "\n".join(written).encode() + b"".join(path.read_bytes() for path in files)
+    for secret in (FROM_ENVIRONMENT, FROM_CONFIG, PASSWORD):
+        if (
+            planted
+            in {
+                FROM_ENVIRONMENT: "environment",
+                FROM_CONFIG: "configuration",
+                PASSWORD: "address",
+            }[secret]
+        ):
+            assert secret.encode() not in everything
