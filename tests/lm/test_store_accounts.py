@@ -10,6 +10,7 @@ import pytest
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.spent import Spent
 from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.workers import map_in_order
 
 from .recording import reply, rows
 
@@ -87,3 +88,41 @@ def test_a_reply_that_was_paid_for_is_recorded_even_if_the_account_cannot_be_cha
     with pytest.raises(StoreError, match="account"):
         store.put(reply(), account=account, spent=ONE)
     assert store.get(reply().key) == reply()
+
+
+def test_many_threads_write_together_and_lose_nothing(tmp_path: Path) -> None:
+    """Replies that wait for the lock are written by whoever has it, equal keys one by one."""
+    store = ReplyStore(tmp_path / "cache")
+    spent = Spent(calls=1, tokens=2, dollars=0.25)
+
+    def write(number: int) -> None:
+        store.put(reply(f"{number}", to=f"question {number % 50}"), account="mine", spent=spent)
+
+    map_in_order(write, range(400), workers=32)
+
+    assert store.spent("mine") == Spent(calls=400, tokens=800, dollars=100.0)
+    replies = list(store.replies())
+    kept = [store.replaced(each.key, number) for each in replies for number in range(1, 8)]
+    texts = [each.text for each in [*replies, *kept] if each is not None]
+    assert sorted(texts, key=int) == [str(number) for number in range(400)]
+    store.close()
+
+
+def test_a_reply_that_is_too_long_takes_no_other_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freshstack_dspy.lm.store.LONGEST_ENTRY", 10_000)
+    store = ReplyStore(tmp_path / "cache")
+
+    def write(number: int) -> str:
+        try:
+            store.put(reply("x" * (20_000 if number % 5 == 0 else 10), to=f"question {number}"))
+        except StoreError as error:
+            return str(error)
+        return "written"
+
+    outcomes = map_in_order(write, range(50), workers=16)
+
+    assert outcomes.count("written") == len(list(store.replies())) == 40
+    assert all("10,000 bytes" in said for said in outcomes if said != "written")
+    store.close()
