@@ -46,6 +46,11 @@ class Bars:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
+    @property
+    def steps(self) -> list[str]:
+        """The steps that were begun, in their order."""
+        return list(self._started)
+
     def start(self, step: str, total: int) -> None:
         """Show a step's bar."""
         self._started[step] = time.monotonic()

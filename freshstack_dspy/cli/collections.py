@@ -41,6 +41,7 @@ def build(
     from freshstack_dspy.cli.outputs import refuse_inputs
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config, with_bundles
+    from freshstack_dspy.recipes.build import NOTHING_TO_DO
     from freshstack_dspy.recipes.build import build as build_collection
 
     settings = with_bundles(load_config(config), cache or ())
@@ -56,7 +57,7 @@ def build(
             replies_file=save_replies,
             on_call=on_call,
         )
-    build_summary(collection, settings.out)
+    build_summary(collection, settings.out, unchanged=NOTHING_TO_DO in bars.steps)
 
 
 def retrieve(

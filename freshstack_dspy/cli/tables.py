@@ -16,31 +16,19 @@ from freshstack_dspy.records import Step
 if TYPE_CHECKING:
     from freshstack_dspy.calibration import AgreementReport, OptimizationReport
     from freshstack_dspy.calibration.agreement import JudgeFigures
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.collection import Collection, Manifest
     from freshstack_dspy.measures import Evaluation, Interval
 
 Evaluations = Sequence[tuple[str, "Evaluation"]]
 
 
-def build_summary(collection: "Collection", path: Path) -> None:
-    """Say what a build made."""
-    from freshstack_dspy.cli.plan_tables import error_table
-    from freshstack_dspy.collection.estimates import estimate_errors
-
+def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> None:
+    """Say what a build made, or that it found it made already."""
     manifest = collection.manifest
-    table = Table()
-    for column in ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost"):
-        table.add_column(column, justify="left" if column == "step" else "right")
-    for name in get_args(Step):
-        if name not in manifest.ledger:
-            continue
-        account = manifest.ledger[name]
-        counts = (account.calls, account.cached, account.reasked, account.failed, account.tokens)
-        table.add_row(name, *(f"{count:,}" for count in counts), f"${account.cost:.4f}")
-    show(f"{manifest.name}: {path}", table)
-    errors = estimate_errors(manifest.estimate, manifest.ledger)
-    if any(step.used for step in errors):
-        error_table(errors)
+    if unchanged:
+        say(f"{manifest.name}: {path}")
+    else:
+        _account_table(manifest, path)
     counts_ = manifest.counts
     say(
         f"{counts_.queries} queries, {counts_.nuggets} nuggets, {counts_.chunks:,} chunks, "
@@ -56,6 +44,32 @@ def build_summary(collection: "Collection", path: Path) -> None:
     if failed:
         say(f"{failed} failures; see {path / 'failures.jsonl'}, and build again to retry")
     say(f"content {manifest.content_hash}")
+
+
+def _account_table(manifest: "Manifest", path: Path) -> None:
+    """What each step asked and cost, and how the estimate turned out."""
+    from freshstack_dspy.cli.plan_tables import error_table
+    from freshstack_dspy.collection.estimates import estimate_errors
+
+    columns = ["step", "calls", "recorded", "re-asked", "failed", "tokens", "cost"]
+    replayed = any(account.cached_cost for account in manifest.ledger.values())
+    if replayed:
+        columns.append("recorded ones cost")
+    table = Table()
+    for column in columns:
+        table.add_column(column, justify="left" if column == "step" else "right")
+    for name in get_args(Step):
+        if name not in manifest.ledger:
+            continue
+        account = manifest.ledger[name]
+        counts = (account.calls, account.cached, account.reasked, account.failed, account.tokens)
+        costs = [account.cost, account.cached_cost] if replayed else [account.cost]
+        cells = [*(f"{count:,}" for count in counts), *(f"${cost:.4f}" for cost in costs)]
+        table.add_row(name, *cells)
+    show(f"{manifest.name}: {path}", table)
+    errors = estimate_errors(manifest.estimate, manifest.ledger)
+    if any(step.used for step in errors):
+        error_table(errors)
 
 
 def evaluation_table(collection: "Collection", evaluations: Evaluations) -> None:

@@ -165,7 +165,9 @@ def refuse_other_schema(folder: Path, connection: sqlite3.Connection) -> bool:
         shown = value.decode(errors="replace") if (mode, text) == (RAW, 1) else "unreadable"
         if shown != SCHEMA:
             raise StoreError(
-                f"{folder}: a replies store of schema {shown!r}; this program reads {SCHEMA!r}"
+                f"{folder}: a replies store of schema {shown!r}; this program reads {SCHEMA!r}: "
+                "move the folder away, and bring its replies over as a bundle that the version "
+                "which wrote them saves with build --save-replies"
             )
     return bool(rows)
 
