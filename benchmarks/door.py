@@ -25,7 +25,7 @@ from chat_server import serving
 
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
@@ -57,7 +57,11 @@ def door(
 ) -> Iterator[DoorLM]:
     """Open a door that records in a folder."""
     model = ModelConfig(
-        name=f"{provider}/scripted", api_base=api_base, concurrency=in_flight, timeout=120, retries=2
+        name=f"{provider}/scripted",
+        api_base=api_base,
+        concurrency=in_flight,
+        timeout=120,
+        retries=2,
     )
     store = ReplyStore(folder)
     lm = connect(model, mode=mode, store=store)

@@ -12,7 +12,7 @@ from pathlib import Path
 from freshstack_dspy.calibration import OPTIMIZERS, SplitFigures, optimize
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.records import HumanLabel
 
 DATA = (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.errors import FreshstackError
     from freshstack_dspy.index import HybridIndex
     from freshstack_dspy.lm.connect import connect
-    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.lm.replies.store import ReplyStore
     from freshstack_dspy.measures import Run, evaluate, read_run, write_run
     from freshstack_dspy.programs import (
         ClosedBookAnswerer,
@@ -42,7 +42,7 @@ _HOMES = {
     "errors": ("FreshstackError",),
     "index": ("HybridIndex",),
     "lm.connect": ("connect",),
-    "lm.store": ("ReplyStore",),
+    "lm.replies.store": ("ReplyStore",),
     "measures": ("Run", "evaluate", "read_run", "write_run"),
     "programs": (
         "ClosedBookAnswerer",

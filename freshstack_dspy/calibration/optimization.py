@@ -18,8 +18,8 @@ from freshstack_dspy.calibration.examples import (
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, ReplyError
 from freshstack_dspy.lm.connect import DoorLM
-from freshstack_dspy.lm.ledger import step
 from freshstack_dspy.lm.request import BASELINE
+from freshstack_dspy.lm.spending.ledger import step
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.agreement import LabelPair

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.verify import VerifyReport
+    from freshstack_dspy.lm.replies.verify import VerifyReport
 
 app = typer.Typer(help="Recorded replies: bundles out and in, and a check.", no_args_is_help=True)
 
@@ -29,9 +29,9 @@ def export_cache(
     from freshstack_dspy.cli.outputs import refuse_inputs
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.bundle import Bundles, write_bundle
-    from freshstack_dspy.lm.read_only import ReadOnlyStore, holds_store
-    from freshstack_dspy.lm.recorded import Recorded
+    from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
+    from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
+    from freshstack_dspy.lm.replies.recorded import Recorded
     from freshstack_dspy.recipes.used_replies import used_replies
 
     settings = load_config(config)
@@ -66,9 +66,9 @@ def import_cache(
     Where the store has another reply to a request, it keeps it, and the exit code is 1.
     """
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.bundle import Bundle
-    from freshstack_dspy.lm.merging import merge_bundle
-    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.lm.replies.bundle import Bundle
+    from freshstack_dspy.lm.replies.merging import merge_bundle
+    from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config)
     with closing(Bundle(bundle)) as replies, closing(ReplyStore(settings.cache.path)) as store:
@@ -99,8 +99,8 @@ def verify_cache(
 
 def _reports(path: Path) -> "Iterator[VerifyReport]":
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.read_only import holds_store
-    from freshstack_dspy.lm.verify import verify_bundle, verify_store
+    from freshstack_dspy.lm.replies.read_only import holds_store
+    from freshstack_dspy.lm.replies.verify import verify_bundle, verify_store
 
     if path.suffix == ".toml":
         cache = load_config(path).cache

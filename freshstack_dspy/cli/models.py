@@ -27,9 +27,9 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
     A model of another provider gets neither the address nor the key of the configuration's.
     """
     from freshstack_dspy.config import CacheConfig, ModelConfig, load_config
-    from freshstack_dspy.lm.bundle import Bundles
     from freshstack_dspy.lm.connect import connect
-    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.lm.replies.bundle import Bundles
+    from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config) if config else None
     model = settings.model if settings else ModelConfig()

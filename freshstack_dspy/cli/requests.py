@@ -12,9 +12,9 @@ from freshstack_dspy.cli.lines import complain, say
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
-    from freshstack_dspy.lm.batch_jobs import Job
-    from freshstack_dspy.lm.batch_plan import Plan
-    from freshstack_dspy.lm.batches import Batches
+    from freshstack_dspy.lm.batch.batches import Batches
+    from freshstack_dspy.lm.batch.jobs import Job
+    from freshstack_dspy.lm.batch.plan import Plan
 
 FIRST_WAIT = 5.0
 LONGEST_WAIT = 300.0
@@ -34,8 +34,8 @@ def export_requests(
 ) -> None:
     """Write the requests that wait for a reply, those of earlier configurations too."""
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.deferred import write_asks
-    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.lm.batch.deferred import write_asks
+    from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config)
     with closing(ReplyStore(settings.cache.path)) as store:
@@ -59,8 +59,8 @@ def import_(
     Nothing that is recorded is overwritten, unless with --replace.
     """
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.deferred import import_replies
-    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.lm.batch.deferred import import_replies
+    from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config)
     with closing(ReplyStore(settings.cache.path)) as store:
@@ -99,8 +99,8 @@ def submit(
     What is underway already is not sent again. With a [budget], the most that it can cost must fit.
     """
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.batches import Batches
-    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.lm.batch.batches import Batches
+    from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config)
     file = requests or settings.cache.path.parent / "requests" / f"{settings.name}.jsonl"
@@ -133,8 +133,8 @@ def status(
     """
     from freshstack_dspy.config import load_config
     from freshstack_dspy.errors import TransientModelError
-    from freshstack_dspy.lm.batches import Batches
-    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.lm.batch.batches import Batches
+    from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config)
     pause = FIRST_WAIT
@@ -170,7 +170,7 @@ def _forget(batches: "Batches", submission: str) -> None:
 
 
 def _say_plan(planned: "Plan", config: "BuildConfig", file: Path) -> None:
-    from freshstack_dspy.lm.batch_plan import amount
+    from freshstack_dspy.lm.batch.plan import amount
 
     reasons = (
         (planned.underway, "underway already"),

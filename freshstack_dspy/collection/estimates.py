@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from freshstack_dspy.lm.ledger import StepLedger
+from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Record
 
 

@@ -13,7 +13,7 @@ from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.collection.jsonl import first_fault
 from freshstack_dspy.errors import CollectionError, FailureStatus
-from freshstack_dspy.lm.ledger import StepLedger
+from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Record, SliceName, Step
 
 MANIFEST_FILE = "manifest.json"

@@ -10,13 +10,13 @@ from dspy.utils.exceptions import LMError
 
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.errors import FatalModelError, FreshstackError
-from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.door import AsyncDoor, Door, sample_number
 from freshstack_dspy.lm.events import Listener
-from freshstack_dspy.lm.ledger import Ledger
-from freshstack_dspy.lm.providers import Provider
-from freshstack_dspy.lm.read_only import ReadOnlyStore
-from freshstack_dspy.lm.recorded import Recorded
+from freshstack_dspy.lm.provider.choice import Provider
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.recorded import Recorded
+from freshstack_dspy.lm.spending.budget import Account
+from freshstack_dspy.lm.spending.ledger import Ledger
 from freshstack_dspy.records import Status
 
 

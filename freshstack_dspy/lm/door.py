@@ -25,19 +25,19 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     ReplyError,
 )
-from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.events import Listener, event_of, event_without_reply
-from freshstack_dspy.lm.ledger import Ledger, current_step
 from freshstack_dspy.lm.live import Answer, LiveCalls
-from freshstack_dspy.lm.nearest import Misses
-from freshstack_dspy.lm.providers import Provider
-from freshstack_dspy.lm.read_only import ReadOnlyStore, holds_store
-from freshstack_dspy.lm.recorded import Recorded
+from freshstack_dspy.lm.provider.choice import Provider
+from freshstack_dspy.lm.replies.bundle import Bundles
+from freshstack_dspy.lm.replies.nearest import Misses
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
+from freshstack_dspy.lm.replies.recorded import Recorded
+from freshstack_dspy.lm.replies.said import UsedReplies
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, status_of
 from freshstack_dspy.lm.request import Ask, ask_from, endpoint_identity
-from freshstack_dspy.lm.said import UsedReplies
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.spending.budget import Account
+from freshstack_dspy.lm.spending.ledger import Ledger, current_step
 from freshstack_dspy.records import Status
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freshstack_dspy.config import BudgetConfig, ModelConfig
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.attempts import Attempts
-from freshstack_dspy.lm.budget import Account, Budget
-from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.providers import Provider
+from freshstack_dspy.lm.provider.attempts import Attempts
+from freshstack_dspy.lm.provider.choice import Provider
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive
 from freshstack_dspy.lm.request import Ask
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.spending.budget import Account, Budget
+from freshstack_dspy.lm.spending.prices import Price, price_of
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request

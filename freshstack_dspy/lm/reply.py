@@ -7,8 +7,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.lm.spending.prices import Price
 from freshstack_dspy.records import Record, Status
 
 Origin = Literal["live", "import"]

@@ -14,9 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.answer_model import answer_model, validating_against
-from freshstack_dspy.lm.prompt import plain
-from freshstack_dspy.lm.targeted import itemized_output
+from freshstack_dspy.lm.typed.answer_model import answer_model, validating_against
+from freshstack_dspy.lm.typed.prompt import plain
+from freshstack_dspy.lm.typed.targeted import itemized_output
 
 SCHEMA = 1
 

@@ -6,7 +6,7 @@ from typing import Any
 import dspy
 
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.targeted import IncompleteReplyError
+from freshstack_dspy.lm.typed.targeted import IncompleteReplyError
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query
 from freshstack_dspy.signatures.judge_support import (

@@ -10,13 +10,13 @@ from pathlib import Path
 from freshstack_dspy.collection import Collection, refuse_foreign
 from freshstack_dspy.config import MODES, BuildConfig, Mode
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.batch_jobs import JobFolder
-from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.door import open_store
 from freshstack_dspy.lm.events import Listener
-from freshstack_dspy.lm.providers import Provider
-from freshstack_dspy.lm.said import replies_of
+from freshstack_dspy.lm.provider.choice import Provider
+from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.replies.said import replies_of
+from freshstack_dspy.lm.spending.budget import Account
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 from freshstack_dspy.recipes.progress import Progress, Silence
 from freshstack_dspy.recipes.unchanged import unchanged

@@ -8,7 +8,7 @@ from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
 from freshstack_dspy.errors import ReplyError, SourceError
 from freshstack_dspy.lm.connect import DoorLM, in_bulk
-from freshstack_dspy.lm.ledger import step
+from freshstack_dspy.lm.spending.ledger import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.progress import Progress

@@ -8,11 +8,11 @@ import dspy
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.ledger import StepLedger, step
-from freshstack_dspy.lm.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.spending.ledger import StepLedger, step
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.records import Status, Step
 

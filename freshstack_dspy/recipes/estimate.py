@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 from freshstack_dspy.chunking.tokens import count_tokens
 from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.lm.answer_model import answer_schema
-from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.prompt import turns
 from freshstack_dspy.lm.request import Ask, canonical_json
+from freshstack_dspy.lm.spending.prices import Price, price_of
+from freshstack_dspy.lm.typed.answer_model import answer_schema
+from freshstack_dspy.lm.typed.prompt import turns
 from freshstack_dspy.recipes.expected import (
     NUGGET_TOKENS,
     NUGGETS,

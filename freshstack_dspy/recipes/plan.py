@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.index import HybridIndex
-from freshstack_dspy.lm.bundle import Bundles
-from freshstack_dspy.lm.read_only import ReadOnlyStore, holds_store
-from freshstack_dspy.lm.spent import Spent
+from freshstack_dspy.lm.replies.bundle import Bundles
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
+from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.recipes.corpus import cut_corpus
 from freshstack_dspy.recipes.dry_run import DryRun, DryStep
 from freshstack_dspy.recipes.estimate import Load, ask_tokens, expected_loads, measure_chunks

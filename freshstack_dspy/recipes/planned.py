@@ -6,8 +6,8 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.lm.prices import price_of
-from freshstack_dspy.lm.spent import Spent
+from freshstack_dspy.lm.spending.prices import price_of
+from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.recipes.estimate import Load, dollars
 from freshstack_dspy.records import Record, Step
 

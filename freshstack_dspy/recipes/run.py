@@ -8,9 +8,9 @@ from freshstack_dspy.collection import Collection, Contents, call_ids_of, write_
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, SourceError
 from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.lm.batch.deferred import write_requests
 from freshstack_dspy.lm.connect import DoorLM
-from freshstack_dspy.lm.deferred import write_requests
-from freshstack_dspy.lm.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
 from freshstack_dspy.recipes.corpus import cut_corpus
 from freshstack_dspy.recipes.estimate import estimate
 from freshstack_dspy.recipes.freshstack import FreshStack, JudgedBatch, batches

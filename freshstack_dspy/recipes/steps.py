@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from freshstack_dspy.errors import BudgetError, DeferredError
 from freshstack_dspy.lm.connect import DoorLM
-from freshstack_dspy.lm.ledger import step
+from freshstack_dspy.lm.spending.ledger import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.recipes.freshstack import JudgedBatch
 from freshstack_dspy.recipes.progress import Progress

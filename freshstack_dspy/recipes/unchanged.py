@@ -10,9 +10,9 @@ from freshstack_dspy.collection import Intact, intact_collection
 from freshstack_dspy.collection.manifest import read_manifest
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import CollectionError, StoreError
-from freshstack_dspy.lm.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.said import fingerprint_replies, fingerprint_said
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.said import fingerprint_replies, fingerprint_said
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 
 _REPLIES = "replies"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.errors import CollectionError, DamagedReplyError
-from freshstack_dspy.lm.recorded import Recorded
+from freshstack_dspy.lm.replies.recorded import Recorded
 from freshstack_dspy.lm.reply import Reply
 
 _REASKED = b'"reasked_as":"'

@@ -5,7 +5,7 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
-from freshstack_dspy.lm.targeted import OneForEach
+from freshstack_dspy.lm.typed.targeted import OneForEach
 from freshstack_dspy.signatures.filled import FilledText
 
 

@@ -14,9 +14,9 @@ from freshstack_dspy.calibration.optimization import Optimized, share_agreed
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError
 from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.prompt import turns
-from freshstack_dspy.lm.providers import Provider
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.provider.choice import Provider
+from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.typed.prompt import turns
 from freshstack_dspy.programs import SupportJudge
 from freshstack_dspy.records import HumanLabel
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge

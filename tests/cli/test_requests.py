@@ -10,10 +10,10 @@ import pytest
 from freshstack_dspy.cli import requests as commands
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.config import load_config
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReplyStore
-from tests.lm.batch_server import BatchServer
-from tests.lm.batching import PROVIDERS, SECRET, Provider, model_at
+from tests.lm.batch.batch_server import BatchServer
+from tests.lm.batch.batching import PROVIDERS, SECRET, Provider, model_at
 from tests.lm.chat_server import Scripted
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import SCRIPTS, Inputs, inputs_of

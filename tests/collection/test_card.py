@@ -6,7 +6,7 @@ import pytest
 
 from freshstack_dspy.collection import Collection, write_collection
 from freshstack_dspy.collection.markdown import escape, link
-from freshstack_dspy.lm.ledger import StepLedger
+from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Attribution
 
 from .small import CHUNKS, CONTENTS, PROVENANCE, query, write_small

@@ -11,7 +11,7 @@ from freshstack_dspy.collection.corpus import corpus_schema
 from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.collection.manifest import Counts
 from freshstack_dspy.collection.writing import COLLECTION_FILES
-from freshstack_dspy.lm.ledger import StepLedger
+from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Chunk, Record
 
 from .small import write_small

@@ -9,7 +9,7 @@ import tenacity.nap
 
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
 
 from .chat_server import ChatServer, Scripted
 

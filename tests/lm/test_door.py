@@ -15,10 +15,10 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     ReplyError,
 )
-from freshstack_dspy.lm.bundle import read_bundle, write_bundle
 from freshstack_dspy.lm.connect import connect
 from freshstack_dspy.lm.door import open_store
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.replies.store import ReplyStore
 
 from .asking import BERN, ask_cities, request
 from .chat_server import ChatServer

@@ -12,11 +12,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from freshstack_dspy.config import ModelConfig, PricesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, StoreError
-from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.connect import DoorLM, connect
 from freshstack_dspy.lm.events import CallEvent, EventLog
-from freshstack_dspy.lm.ledger import step
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.spending.budget import Account
+from freshstack_dspy.lm.spending.ledger import step
 from freshstack_dspy.lm.tracing import traced
 
 from .asking import PROSE, ask_cities, request

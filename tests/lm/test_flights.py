@@ -13,7 +13,7 @@ from dspy.lm15 import Message, Request, Response, Usage
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
 
 from .asking import ask_cities, request
 from .chat_server import ChatServer, Scripted

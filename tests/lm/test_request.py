@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.request import Ask, ChatMessage, ask_from, endpoint_identity
-from freshstack_dspy.lm.store import ReplyStore
 
 from .asking import request
 from .chat_server import ChatServer, Scripted

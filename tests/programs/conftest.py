@@ -8,7 +8,7 @@ import pytest
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
 
 from .scripted import ScriptedModel
 

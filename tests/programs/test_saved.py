@@ -8,7 +8,7 @@ import dspy
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.prompt import turns
+from freshstack_dspy.lm.typed.prompt import turns
 from freshstack_dspy.programs import Nuggetizer, SupportJudge
 from freshstack_dspy.programs.saved import load_program, save_program
 

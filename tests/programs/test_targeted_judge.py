@@ -11,7 +11,7 @@ import pytest
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.errors import DeferredError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.programs import SupportJudge
 from freshstack_dspy.records import Chunk, Judgment, Nugget

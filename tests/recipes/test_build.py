@@ -15,8 +15,8 @@ from freshstack_dspy.errors import (
     SourceError,
 )
 from freshstack_dspy.index import HybridIndex
-from freshstack_dspy.lm.bundle import Bundle, read_bundle
 from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.replies.bundle import Bundle, read_bundle
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.progress import Progress

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.collection.estimates import StepEstimate, estimate_errors
 from freshstack_dspy.config import PoolConfig, load_config
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.lm.ledger import StepLedger
+from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import cut_corpus
 from freshstack_dspy.recipes.estimate import Load, dollars, estimate, measure_chunks, spread

@@ -8,9 +8,9 @@ import pytest
 from freshstack_dspy.chunking.tokens import count_tokens
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.lm.read_only import ReadOnlyStore
-from freshstack_dspy.lm.spent import Spent
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.recipes.planned import Plan, PlannedStep

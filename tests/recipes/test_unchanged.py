@@ -11,9 +11,9 @@ import pytest
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.collection.manifest import read_manifest
 from freshstack_dspy.config import BuildConfig, Mode, load_config
-from freshstack_dspy.lm.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.replies.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.programs import SupportJudge
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.recipes.build import build

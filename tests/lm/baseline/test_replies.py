@@ -253,7 +253,7 @@ def tasks(text: str, limit: int) -> list[tuple[str, dict[str, Any]]]:
 
 def validated(task: str) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
     """The check that the typed adapter makes of a reply."""
-    from freshstack_dspy.lm.answer_model import answer_model, validating_against
+    from freshstack_dspy.lm.typed.answer_model import answer_model, validating_against
 
     module = importlib.import_module(f"freshstack_dspy.signatures.{MODULES[task]}")
     model = answer_model(getattr(module, task))

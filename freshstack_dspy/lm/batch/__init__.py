@@ -1,0 +1,1 @@
+"""Requests answered later: by a provider's batch API, another program, or a person."""

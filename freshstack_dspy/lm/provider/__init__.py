@@ -1,0 +1,1 @@
+"""Speaking to providers: one attempt over the network, and when to make another."""

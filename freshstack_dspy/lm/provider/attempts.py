@@ -1,0 +1,203 @@
+"""Asking a provider with good manners: bounded retries, waits, and knowing when to stop."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import tenacity
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.lm.provider.choice import Provider, provider_for
+from freshstack_dspy.lm.provider.throttle import Throttle
+
+if TYPE_CHECKING:
+    from dspy.lm15 import Request, Response
+
+_LONGEST_WAIT = 60.0
+_MOST_SPARED = 20
+_OUTAGE = 3
+"""So many unanswered requests in a row are no accident."""
+_log = logging.getLogger(__name__)
+
+
+class Answered(NamedTuple):
+    """A provider's answer, and how many times it was asked for it."""
+
+    response: "Response"
+    attempts: int
+
+
+class Attempts:
+    """The only way to a provider; shared by threads.
+
+    Whatever stops one request for good stops those that wait to be tried again with it.
+    """
+
+    def __init__(self, model: ModelConfig, provider: Provider | None = None) -> None:
+        """Prepare; the provider of the model's name is made when it is first asked."""
+        self._model = model
+        self._provider = provider
+        self._borrowed = provider is not None
+        self._throttle = Throttle(model.concurrency)
+        self._guard = threading.Lock()
+        self._asking = 0
+        self._stopped = threading.Event()
+        self._stopped_by: ModelError | None = None
+        self._unanswered = 0
+        self._refused = 0
+        self._answered = False
+
+    def complete(self, request: "Request", lost: Callable[[], None] = lambda: None) -> Answered:
+        """Ask until there is an answer or no point in asking.
+
+        Args:
+            request: What to ask.
+            lost: Called after an attempt that brought no reply and may have been billed.
+
+        Raises:
+            FatalModelError: No retry can help, or the provider has refused all requests so far.
+            TransientModelError: Several requests in a row were not answered.
+            ReplyError: This request was refused, or not answered by the last attempt.
+            BudgetError: `lost` allows no further attempt.
+        """
+        patience = _Patience(self._model.retries)
+        retrying = tenacity.Retrying(
+            stop=patience.is_over,
+            wait=_wait,
+            sleep=tenacity.nap.sleep_using_event(self._stopped),
+            retry=tenacity.retry_if_exception_type(TransientModelError),
+            before_sleep=tenacity.before_sleep_log(_log, logging.INFO),
+            reraise=True,
+        )
+        with self._stopping_together():
+            try:
+                response: Response = retrying(self._once, request, lost, patience)
+            except TransientModelError as error:
+                raise self._gave_up(error, _made(retrying)) from None
+            except ReplyError as error:
+                raise self._judged(error) from None
+        with self._guard:
+            self._unanswered, self._answered = 0, True
+        return Answered(response, _made(retrying))
+
+    def close(self) -> None:
+        """Close the connections of a provider made here; the next request opens them again."""
+        with self._guard:
+            provider, self._provider = self._provider, self._provider if self._borrowed else None
+        close = getattr(provider, "close", None)
+        if close is not None and not self._borrowed:
+            close()
+
+    def _once(
+        self, request: "Request", lost: Callable[[], None], patience: "_Patience"
+    ) -> "Response":
+        provider = self._opened()
+        with self._throttle.slot():
+            if self._stopped_by is not None:
+                raise self._stopped_by
+            try:
+                response = provider.complete(request)
+            except TransientModelError as error:
+                if error.rate_limited:
+                    if self._throttle.limit > 1:
+                        patience.spare()
+                    self._throttle.slowed(error.retry_after)
+                if error.maybe_billed:
+                    lost()
+                raise
+            self._throttle.succeeded()
+        return response
+
+    @contextmanager
+    def _stopping_together(self) -> Iterator[None]:
+        with self._guard:
+            self._asking += 1
+        try:
+            yield
+        except ReplyError:
+            raise
+        except ModelError as error:
+            with self._guard:
+                self._stopped_by = self._stopped_by or error
+            self._stopped.set()
+            self._throttle.stop()
+            raise
+        finally:
+            with self._guard:
+                self._asking -= 1
+                if self._asking == 0:  # who asks later may have mended it
+                    self._stopped_by = None
+                    self._stopped.clear()
+                    self._throttle.resume()
+
+    def _opened(self) -> Provider:
+        with self._guard:
+            if self._provider is None:
+                self._provider = provider_for(self._model)
+            return self._provider
+
+    def _gave_up(self, error: TransientModelError, attempts: int) -> ModelError:
+        """One request that is never answered is a failure; several in a row are an outage."""
+        if error is self._stopped_by:
+            return error
+        with self._guard:
+            self._unanswered += 1
+            in_a_row = self._unanswered
+        said = f"{error} (after {attempts} attempts)"
+        if in_a_row >= _OUTAGE:
+            return TransientModelError(
+                f"{said}; {in_a_row} requests in a row: the build stops here, and "
+                "running it again asks only for what is missing"
+            )
+        given_up = ReplyError(said, status="failed", call_id=None)
+        given_up.attempts = attempts
+        return given_up
+
+    def _judged(self, error: ReplyError) -> ModelError:
+        """One refused request is a failure; if none was ever accepted, all will be refused."""
+        with self._guard:
+            self._refused += 1
+            hopeless = not self._answered and self._refused >= _OUTAGE
+        if hopeless and error.status == "failed":
+            return FatalModelError(
+                f"{error}; so were all {self._refused} requests so far: check [model]; "
+                'if it is the response format, set structured = "none"'
+            )
+        return error
+
+
+class _Patience:
+    """When one request has been tried often enough.
+
+    A rejection for too many requests counts once only one is in flight: before, there are fewer
+    each time, and it says nothing of this request.
+    """
+
+    def __init__(self, retries: int) -> None:
+        self._attempts = retries + 1
+        self._most = self._attempts + _MOST_SPARED if retries else 1
+
+    def spare(self) -> None:
+        """Do not count the attempt that has just failed."""
+        self._attempts = min(self._attempts + 1, self._most)
+
+    def is_over(self, state: tenacity.RetryCallState) -> bool:
+        """Whether the last attempt was the last."""
+        return state.attempt_number >= self._attempts
+
+
+def _made(retrying: tenacity.Retrying) -> int:
+    return int(retrying.statistics["attempt_number"])
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    """What the server asked for, at most a minute; else full jitter."""
+    outcome = state.outcome
+    error: Any = outcome.exception() if outcome is not None else None
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
+        return min(float(retry_after), _LONGEST_WAIT)
+    return tenacity.wait_random_exponential(multiplier=1, max=_LONGEST_WAIT)(state)

@@ -1,0 +1,227 @@
+"""One typed answer and the calls that it takes: the question, and its re-asks if need be."""
+
+import dataclasses
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from dspy.lm15 import Config, Message, Request
+from pydantic import BaseModel, ValidationError
+
+from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.lm.connect import DoorLM
+from freshstack_dspy.lm.reply import status_of
+from freshstack_dspy.lm.typed.answer_model import answer_model, answer_schema, validating_against
+from freshstack_dspy.lm.typed.correction import correction, faults_of
+
+_FENCED = re.compile(
+    r"^[ \t]*```(?:json)?[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE
+)
+_DEFAULT_REASKS = 2
+_unsaid: ContextVar[bool] = ContextVar("freshstack_truncation_unsaid", default=False)
+_SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
+
+
+class Conversation:
+    """The calls that one answer takes, each with a recorded reply of its own."""
+
+    def __init__(self, lm: Any, settings: Mapping[str, Any], signature: Any) -> None:
+        """Begin.
+
+        Args:
+            lm: A `DoorLM`, or any other DSPy model, whose replies are then not recorded.
+            settings: Sampling parameters and `rollout_id` of this answer, over the model's own.
+            signature: What is asked.
+
+        Raises:
+            FatalModelError: A setting is not known.
+        """
+        self._lm = lm
+        self._door_lm = lm if isinstance(lm, DoorLM) else None
+        self._task: str = signature.__name__
+        self._model = answer_model(signature)
+        self._config = _config(lm, settings, self._response_format(signature))
+        self._sample = {
+            name: value
+            for name, value in settings.items()
+            if name == "rollout_id" and value is not None
+        }
+        self._calls = 0
+        self.last_key: str | None = None
+        """Key of the last reply; None before the first and without a door."""
+
+    def answer(self, messages: list[dict[str, Any]], inputs: dict[str, Any]) -> BaseModel:
+        """Ask, validate against the inputs, re-ask.
+
+        Raises:
+            ReplyError: No valid reply came: it was unparsed, refused, truncated or failed.
+            ModelError: The request could not be answered at all.
+        """
+        with validating_against(inputs):
+            text = self._ask(messages)
+            try:
+                return self._model.model_validate_json(text, strict=True)
+            except ValidationError:
+                return self._reask(messages, text)
+
+    def _reask(self, messages: list[dict[str, Any]], invalid: str) -> BaseModel:
+        """Let instructor send replies back, beginning with one that is already there.
+
+        It decides what is sent back and how often. What is sent is `correction`: instructor's and
+        Pydantic's own words change with their versions, and a recorded re-ask would be missed.
+        """
+        from instructor import Mode, from_litellm
+        from instructor.core import InstructorRetryException
+
+        turns, said = list(messages), invalid
+
+        def send_back(error: ValidationError) -> None:
+            turns.append({"role": "assistant", "content": said})
+            turns.append({"role": "user", "content": correction(error)})
+
+        def complete(**_: Any) -> Any:
+            nonlocal said
+            if len(turns) > len(messages):
+                said = self._ask(turns)
+            return _completion(said)
+
+        # It prints every invalid reply; ours are counted and recorded instead.
+        logging.getLogger("instructor").setLevel(logging.CRITICAL)
+        client: Any = from_litellm(complete, mode=Mode.JSON_SCHEMA)
+        client.on("parse:error", send_back)
+        try:
+            # No context is handed on: it would render all messages as Jinja templates with it.
+            answer: BaseModel = client.create(
+                response_model=self._model, messages=messages, max_retries=reasks_of(self._lm)
+            )
+        except InstructorRetryException as error:
+            raise self._ended(error.__cause__) from None
+        return answer
+
+    def _ended(self, cause: BaseException | None) -> BaseException:
+        """What it means that instructor gave up."""
+        if not isinstance(cause, ValidationError):
+            return cause or RuntimeError("instructor gave up without a cause")
+        if self._door_lm is not None and self.last_key is not None:
+            self._door_lm.note(self.last_key, "unparsed")
+        return ReplyError(
+            f"{self._task}: no valid reply in {self._calls} attempts; last: {faults_of(cause)[0]}",
+            status="unparsed",
+            call_id=self.last_key,
+        )
+
+    def _ask(self, messages: list[dict[str, Any]]) -> str:
+        """Make one call and return its text, without a Markdown fence."""
+        request = self._request(messages)
+        if self._door_lm is not None and self.last_key is not None:
+            # Before it is asked: if this is interrupted or put off, it is where to go on.
+            self._door_lm.note(
+                self.last_key, "unparsed", self._door_lm.key_of(request, **self._sample)
+            )
+            self._door_lm.ledger.reasked()
+        with _truncation_unsaid():
+            response = self._lm(request, **self._sample)
+        self._calls += 1
+        self.last_key = response.id if self._door_lm is not None else None
+        status = status_of(str(response.finish_reason))
+        if status == "truncated":
+            raise ReplyError(
+                f"{self._task}: the reply was truncated: raise [model] max_tokens",
+                status=status,
+                call_id=self.last_key,
+            )
+        if status == "refused":
+            raise ReplyError(
+                f"{self._task}: the reply was refused", status=status, call_id=self.last_key
+            )
+        return unfenced(response.text or "")
+
+    def _request(self, messages: list[dict[str, Any]]) -> Request:
+        system, *turns = messages
+        return Request(
+            model=self._lm.model,
+            system=system["content"],
+            messages=tuple(
+                Message.user(turn["content"])
+                if turn["role"] == "user"
+                else Message.assistant(turn["content"])
+                for turn in turns
+                if turn.get("content")
+            ),
+            config=self._config,
+        )
+
+    def _response_format(self, signature: Any) -> dict[str, Any] | None:
+        structured = self._door_lm.structured if self._door_lm is not None else "json_schema"
+        if structured == "json_schema":
+            return {"type": structured, "name": self._task, "schema": answer_schema(signature)}
+        return {"type": structured} if structured == "json_object" else None
+
+
+def reasks_of(lm: Any) -> int:
+    """How often a model may be asked again for the same answer."""
+    return lm.reasks if isinstance(lm, DoorLM) else _DEFAULT_REASKS
+
+
+def unfenced(text: str) -> str:
+    """Take the text out of its one Markdown fence, and the talk around it off.
+
+    So common that sending it back would only cost money. With two fences nobody can tell which.
+    """
+    if text.lstrip().startswith("{"):
+        return text
+    fenced = _FENCED.findall(text)
+    return str(fenced[0]) if len(fenced) == 1 else text
+
+
+def _config(lm: Any, settings: Mapping[str, Any], response_format: dict[str, Any] | None) -> Config:
+    """The model's own sampling parameters, those of this answer, and the shape of the reply."""
+    allowed = _SETTABLE | {"rollout_id"}
+    unknown = sorted(name for name, value in settings.items() if value and name not in allowed)
+    if unknown:
+        raise FatalModelError(
+            f"a typed question does not take {', '.join(unknown)}; it takes {', '.join(sorted(allowed))}"
+        )
+    chosen = {**getattr(lm, "kwargs", {}), **settings}
+    # DSPy's other name for it, where it takes the model for one that reasons.
+    chosen["max_tokens"] = chosen.get("max_tokens") or chosen.get("max_completion_tokens")
+    values = {name: chosen[name] for name in _SETTABLE if chosen.get(name) is not None}
+    try:
+        return Config(**values, response_format=response_format)
+    except (TypeError, ValueError) as error:
+        raise FatalModelError(f"a sampling parameter cannot be used: {error}") from None
+
+
+@contextmanager
+def _truncation_unsaid() -> Iterator[None]:
+    """Keep DSPy from printing that a reply was truncated: here it is an error, with its status."""
+    token = _unsaid.set(True)
+    # As often as it is called, there is one such filter: it is always the same.
+    logging.getLogger("dspy.clients.lm").addFilter(_is_said)
+    try:
+        yield
+    finally:
+        _unsaid.reset(token)
+
+
+def _is_said(record: logging.LogRecord) -> bool:
+    return not (_unsaid.get() and record.getMessage().startswith("LM response was truncated"))
+
+
+def _completion(text: str) -> Any:
+    """A reply in the shape that instructor expects of a client."""
+    from openai.types.chat import ChatCompletion
+
+    message = {"role": "assistant", "content": text}
+    return ChatCompletion.model_validate(
+        {
+            "id": "",
+            "created": 0,
+            "model": "",
+            "object": "chat.completion",
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        }
+    )

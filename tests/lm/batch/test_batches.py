@@ -1,0 +1,411 @@
+"""Deferred requests through a batch API, over a server that speaks three of them."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.errors import (
+    FatalModelError,
+    StoreError,
+    TransientModelError,
+)
+from freshstack_dspy.lm.batch.api import batch_api
+from freshstack_dspy.lm.batch.jobs import JobFolder
+from freshstack_dspy.lm.connect import connect
+from tests.lm.asking import BERN, ask_cities
+from tests.lm.chat_server import Scripted
+
+from .batch_server import BatchServer
+from .batching import PROVIDERS, SECRET, TEXTS, OpenWaiting, Provider, echo, only, opened
+
+every_provider = pytest.mark.parametrize("provider", PROVIDERS)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01")
+    with BatchServer(echo).running() as running:
+        yield running
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
+    with opened(tmp_path, server) as make:
+        yield make
+
+
+@every_provider
+def test_requests_are_sent_once_and_their_replies_imported(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider
+) -> None:
+    here = waiting(provider)
+    asks = here.defer(*TEXTS)
+
+    (sent,) = here.submit()
+    (ended,) = here.look()
+
+    assert (sent.step, sent.batch_id, sent.keys) == (
+        "underway",
+        "batch_1",
+        tuple(sorted(each.key for each in asks)),
+    )
+    assert (ended.step, ended.unanswered) == ("ended", 0)
+    assert ended.report is not None
+    assert str(ended.report) == "3 imported; 0 still waiting"
+    assert here.texts() == {"re: one", "re: two", "re: three"}
+    assert len(server.made) == 1
+    assert server.keys == {SECRET}
+    if provider != "anthropic":
+        assert server.made[0].metadata == {"freshstack_submission": sent.submission}
+
+
+@every_provider
+def test_a_batch_reply_costs_what_batches_cost_and_is_charged_to_the_collection(
+    waiting: OpenWaiting, provider: Provider
+) -> None:
+    here = waiting(
+        provider, prices={"input": 2.0, "output": 4.0, "batch_input": 1.0, "batch_output": 2.0}
+    )
+    here.defer(*TEXTS)
+    here.submit()
+    here.look()
+
+    assert [reply.cost for reply in here.store.replies()] == [pytest.approx(13e-6)] * 3
+    spent = here.store.spent(here.config.name)
+    assert (spent.calls, spent.tokens) == (3, 30)
+    assert spent.dollars == pytest.approx(39e-6)
+
+
+@every_provider
+def test_live_and_batch_ask_the_same(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider
+) -> None:
+    server.script = lambda _: Scripted(BERN)
+    here = waiting(provider)
+    lm = connect(here.config.model, mode="live", store=here.store)
+    ask_cities(lm, temperature=0.25)
+    lm.door.close()
+    (live,) = here.store.replies()
+    there = waiting(provider, name="b")
+    there.store.defer(live.ask)
+    there.defer()
+    there.submit()
+    there.look()
+
+    (line,) = server.made[0].requests
+    assert line["custom_id"] == live.key
+    # LiteLLM, which asks Azure, writes out the default number of replies.
+    assert (line.get("params") or line["body"]) == {
+        name: value for name, value in server.live[0].items() if (name, value) != ("n", 1)
+    }
+    (batch,) = there.store.replies()
+    told = ("key", "ask", "text", "finish_reason", "status", "input_tokens", "output_tokens")
+    assert [getattr(batch, name) for name in told] == [getattr(live, name) for name in told]
+
+
+@every_provider
+@pytest.mark.parametrize(
+    ("finish", "status"), [("length", "truncated"), ("content_filter", "refused")]
+)
+def test_a_reply_is_worth_what_its_finish_reason_says(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider, finish: str, status: str
+) -> None:
+    server.script = lambda _: Scripted("cut", finish_reason=finish)
+    here = waiting(provider)
+    here.defer("one")
+    here.submit()
+    here.look()
+
+    assert [reply.status for reply in here.store.replies()] == [status]
+
+
+@every_provider
+def test_what_has_no_reply_is_counted_with_its_reason_and_waits_again(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider
+) -> None:
+    """The error file is read too; a line that never came is missed."""
+    server.script = only(two=Scripted("too long", status=400), three=Scripted(drop=True))
+    here = waiting(provider)
+    _, two, three = here.defer(*TEXTS)
+    here.submit()
+    (job,) = here.look()
+
+    assert job.report is not None
+    assert job.report.imported == 1
+    assert two.key in job.report.failed
+    assert "1 x too long" in job.report.reasons
+    assert job.report.waiting == 2
+    if provider == "anthropic":
+        assert "1 x expired" in job.report.reasons
+    else:
+        assert job.unanswered == 1
+
+    server.script = echo
+    (again,) = here.submit()
+    assert set(again.keys) == {two.key, three.key}
+    here.look()
+    assert list(here.store.deferred()) == []
+
+
+def test_strange_lines_of_an_output_are_counted_and_the_paid_replies_kept(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    here = waiting()
+    asks = here.defer(*TEXTS)
+    (first, *_) = asks
+    body = json.loads(Scripted("again").encoded())
+    repeated = {"custom_id": first.key, "response": {"status_code": 200, "body": body}}
+    stranger = {"custom_id": "stranger", "response": {"status_code": 200, "body": body}}
+    server.course.extra_lines = [
+        json.dumps(repeated),
+        json.dumps(stranger),
+        "not JSON",
+        json.dumps({"custom_id": "odd", "response": {"status_code": 200, "body": 7}}),
+    ]
+    here.submit()
+    (job,) = here.look()
+
+    assert job.report is not None
+    assert job.report.imported == 3
+    assert job.report.repeated == (first.key,)
+    assert job.report.unknown == ("stranger",)
+    assert len(job.report.invalid) == 2
+    assert here.texts() == {"re: one", "re: two", "re: three"}
+
+
+def test_a_reply_that_does_not_fit_is_recorded_for_the_next_build_to_ask_again(
+    waiting: OpenWaiting,
+) -> None:
+    schema = {"type": "json_schema", "name": "X", "schema": {"type": "object"}}
+    here = waiting()
+    here.defer("one", parameters={"response_format": schema})
+    here.submit()
+    here.look()
+
+    assert here.texts() == {"re: one"}
+
+
+@pytest.mark.parametrize("end", ["expired", "cancelled"])
+def test_what_came_of_a_batch_that_was_cut_short_is_imported(
+    server: BatchServer, waiting: OpenWaiting, end: str
+) -> None:
+    server.course.end = end
+    server.script = only(two=Scripted(drop=True), three=Scripted(drop=True))
+    here = waiting()
+    here.defer(*TEXTS)
+    here.submit()
+    (job,) = here.look()
+
+    assert (job.step, job.status, job.unanswered) == ("ended", end, 2)
+    assert here.texts() == {"re: one"}
+    assert len(list(here.store.deferred())) == 2
+
+
+def test_a_batch_that_failed_validation_says_why_and_its_requests_wait_again(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    server.course.end = "failed"
+    server.course.faults = [
+        {"code": "invalid", "message": f"bad\nmodel {SECRET}", "line": 2, "param": None},
+        {"code": "token_limit_exceeded", "message": None, "line": None, "param": None},
+    ]
+    here = waiting()
+    here.defer(*TEXTS)
+    here.submit()
+    (job,) = here.look()
+
+    assert job.status == "failed"
+    assert job.faults == ("line 2: bad model [key]", "token_limit_exceeded")
+    assert job.unanswered == 3
+    assert here.batches.plan(here.file).requests == 3
+
+
+@every_provider
+def test_what_is_underway_is_not_sent_again(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider
+) -> None:
+    server.course.looks = 2
+    here = waiting(provider)
+    here.defer(*TEXTS)
+    here.submit()
+    here.defer("four")
+    planned = here.batches.plan(here.file)
+
+    assert (planned.requests, planned.underway) == (1, 3)
+    assert [len(job.keys) for job in here.submit()] == [1]
+    assert here.submit() == []
+    assert [job.step for job in here.look()] == ["underway", "underway"]
+    here.look()
+    assert [job.step for job in here.look()] == ["ended", "ended"]
+    assert len(server.made) == 2
+    planned = here.batches.plan(here.file)
+    assert (planned.requests, planned.answered) == (0, 4)
+
+
+@pytest.mark.parametrize("name", ["hosted_vllm/qwen", "ollama/x", "extractive/baseline"])
+def test_a_provider_without_a_batch_api_names_the_other_way(
+    waiting: OpenWaiting, name: str
+) -> None:
+    here = waiting(model={"name": name})
+    here.defer("one")
+
+    with pytest.raises(FatalModelError, match=r"vllm run-batch .* freshstack requests import"):
+        here.submit()
+
+
+@pytest.mark.parametrize(
+    ("provider", "call", "status", "kind"),
+    [
+        ("openai", "upload", 401, FatalModelError),
+        ("openai", "create", 429, TransientModelError),
+        ("azure", "upload", 429, TransientModelError),
+        ("azure", "create", 400, FatalModelError),
+        ("anthropic", "create", 403, FatalModelError),
+        ("anthropic", "create", 429, TransientModelError),
+    ],
+)
+def test_a_refused_submission_is_over_and_can_be_repeated(
+    server: BatchServer,
+    waiting: OpenWaiting,
+    provider: Provider,
+    call: str,
+    status: int,
+    kind: type[Exception],
+) -> None:
+    server.before[call] = lambda: Scripted(f"no, {SECRET}", status=status)
+    here = waiting(provider)
+    here.defer("one")
+
+    with pytest.raises(kind) as caught:
+        here.submit()
+    assert SECRET not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert server.calls[call] == 1, "no client tries a second time behind our back"
+    assert here.batches.folder.pending() == []
+
+    server.before.clear()
+    assert len(here.submit()) == 1
+    assert len(server.made) == 1
+
+
+@every_provider
+@pytest.mark.parametrize("body", [b"<html>", b"{}"])
+def test_a_server_that_is_none_is_explained(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider, body: bytes
+) -> None:
+    here = waiting(provider)
+    here.defer("one")
+    server.before["upload"] = server.before["create"] = lambda: Scripted(body=body)
+
+    with pytest.raises(
+        TransientModelError, match=r"the batch API of .* did not answer: its answer"
+    ):
+        here.submit()
+
+
+def test_a_job_that_is_given_up_lets_its_requests_go(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    server.course.looks = 99
+    here = waiting()
+    here.defer("one")
+    (job,) = here.submit()
+
+    with pytest.raises(StoreError, match=f"there are: {job.submission}"):
+        here.batches.forget("0" * 16)
+    assert here.batches.forget(job.submission).step == "dropped"
+    assert [len(each.keys) for each in here.submit()] == [1]
+    assert len(server.made) == 2
+
+
+def test_a_batch_of_another_model_is_left_to_its_own_configuration(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    here = waiting()
+    here.defer("one")
+    here.submit()
+    server.calls.clear()
+    there = waiting(model={"name": "openai/other"})
+    (job,) = there.look()
+
+    assert there.batches.is_foreign(job)
+    assert job.step == "underway"
+    assert server.calls.total() == 0
+    assert [job.step for job in here.look()] == ["ended"]
+
+
+@every_provider
+def test_a_batch_that_is_gone_says_how_to_go_on(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider
+) -> None:
+    here = waiting(provider)
+    here.defer("one")
+    (job,) = here.submit()
+    server.made.clear()
+
+    with pytest.raises(FatalModelError, match=f"no batch batch_1; .* --forget {job.submission}"):
+        here.look()
+
+
+def test_two_processes_do_not_submit_at_once(waiting: OpenWaiting) -> None:
+    here = waiting()
+    here.defer("one")
+
+    with (
+        JobFolder(here.batches.folder.path).exclusive(),
+        pytest.raises(StoreError, match="another freshstack requests is at work"),
+    ):
+        here.submit()
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff", b'{"schema_version": 2}'])
+def test_a_damaged_record_is_named(waiting: OpenWaiting, damage: bytes) -> None:
+    here = waiting()
+    here.defer("one")
+    (job,) = here.submit()
+    (here.batches.folder.path / f"{job.submission}.json").write_bytes(damage)
+
+    with pytest.raises(StoreError, match=f"{job.submission}.json: not a batch job of schema 1"):
+        here.look()
+
+
+@every_provider
+def test_the_key_is_in_no_file(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider, tmp_path: Path
+) -> None:
+    server.script = only(two=Scripted(f"your key {SECRET} is bad", status=400))
+    here = waiting(provider)
+    here.defer(*TEXTS)
+    here.submit()
+    (job,) = here.look()
+
+    assert job.report is not None
+    assert "1 x your key [key] is bad" in job.report.reasons
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".toml"]
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+
+
+def test_a_record_says_what_was_sent(server: BatchServer, waiting: OpenWaiting) -> None:
+    here = waiting()
+    here.defer(*TEXTS)
+    (job,) = here.submit()
+
+    (content,) = server.files.values()
+    assert job.content_sha256 == hashlib.sha256(content).hexdigest()
+
+
+def test_the_key_of_the_environment_and_a_server_without_any_will_do(
+    server: BatchServer, waiting: OpenWaiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = waiting()
+    here.defer("one")
+    model = here.config.model.model_copy(update={"api_key": None})
+    api = batch_api(model)
+    api.upload([b"{}"], "s")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+    api.upload([b"{}"], "s")
+
+    assert server.keys == {"none", "sk-of-the-environment"}

@@ -1,0 +1,388 @@
+"""Deferred requests out, replies in."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion
+from pydantic import SecretStr
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import DeferredError, StoreError
+from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies, write_requests
+from freshstack_dspy.lm.replies.store import ReplyStore
+from tests.lm.asking import BERN, ask_cities
+from tests.lm.chat_server import ChatServer, Scripted
+from tests.lm.conftest import Connect
+from tests.lm.recording import ask, every_value, reply
+
+
+def batch_line(custom_id: str, content: str | None = "hi", **changes: Any) -> dict[str, Any]:
+    """What a batch API, or `vllm run-batch`, gives back for one request."""
+    body = json.loads(Scripted(content).encoded())
+    ChatCompletion.model_validate(body)
+    return {
+        "id": "batch_req_1",
+        "custom_id": custom_id,
+        "response": {"status_code": 200, "request_id": "r", "body": body},
+        "error": None,
+        **changes,
+    }
+
+
+def write_lines(path: Path, *lines: Any) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def replies_file(tmp_path: Path) -> Path:
+    return tmp_path / "replies.jsonl"
+
+
+def test_every_deferred_request_is_a_line_of_a_batch_file(
+    store: ReplyStore, tmp_path: Path
+) -> None:
+    for text in ("one", "zwölf"):
+        store.defer(ask(text))
+    path = tmp_path / "new folder" / "requests.jsonl"
+
+    assert write_requests(store, path) == 2
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert {line["custom_id"] for line in lines} == {ask("one").key, ask("zwölf").key}
+    assert lines == sorted(lines, key=lambda line: str(line["custom_id"]))
+    assert lines[0].keys() == {"custom_id", "method", "url", "body"}
+    assert {(line["method"], line["url"]) for line in lines} == {("POST", "/v1/chat/completions")}
+    assert {line["body"]["messages"][0]["content"] for line in lines} == {"one", "zwölf"}
+    assert lines[0]["body"] == {
+        "model": "gpt-4o",
+        "messages": lines[0]["body"]["messages"],
+        "temperature": 0.5,
+        "max_completion_tokens": 9,
+    }
+
+
+def test_what_is_deferred_is_what_would_have_been_sent(
+    server: ChatServer, store: ReplyStore, door_to: Connect, tmp_path: Path
+) -> None:
+    with pytest.raises(DeferredError):
+        ask_cities(door_to("defer", temperature=0.25))
+    write_requests(store, tmp_path / "requests.jsonl")
+    server.says(BERN)
+    ask_cities(door_to(temperature=0.25))
+
+    assert json.loads((tmp_path / "requests.jsonl").read_text())["body"] == server.requests[0]
+
+
+def test_a_requests_file_that_cannot_be_written_is_explained(
+    store: ReplyStore, tmp_path: Path
+) -> None:
+    with pytest.raises(StoreError, match="the requests cannot be written"):
+        write_requests(store, tmp_path)
+
+
+def test_both_formats_are_imported(store: ReplyStore, replies_file: Path) -> None:
+    store.defer(ask("by a batch"))
+    store.defer(ask("by hand"))
+    write_lines(
+        replies_file,
+        batch_line(ask("by a batch").key, "from a batch"),
+        {"custom_id": ask("by hand").key, "content": "from a person"},
+    )
+    report = import_replies(store, replies_file)
+    batch, hand = store.get(ask("by a batch").key), store.get(ask("by hand").key)
+
+    assert report == ImportReport(imported=2)
+    assert str(report) == "2 imported; 0 still waiting"
+    assert batch is not None
+    assert hand is not None
+    assert (batch.text, batch.input_tokens, batch.output_tokens) == ("from a batch", 7, 3)
+    assert batch.cost == pytest.approx(7 * 1.25e-06 + 3 * 5e-06), "the price of a batch"
+    assert (hand.text, hand.input_tokens, hand.cost) == ("from a person", None, None)
+    assert {batch.origin, hand.origin} == {"import"}
+    assert {batch.status, hand.status} == {"ok"}
+
+
+def test_an_imported_reply_is_served(
+    server: ChatServer, store: ReplyStore, door_to: Connect, replies_file: Path
+) -> None:
+    with pytest.raises(DeferredError):
+        ask_cities(door_to("defer"))
+    (waiting,) = store.deferred()
+    import_replies(store, write_lines(replies_file, {"custom_id": waiting.key, "content": BERN}))
+
+    assert ask_cities(door_to("defer")).cities[0].name == "Bern"
+    assert server.requests == []
+
+
+def test_what_was_not_imported_is_counted_and_named(store: ReplyStore, replies_file: Path) -> None:
+    for text in ("good", "twice", "failed", "server error", "empty", "waiting"):
+        store.defer(ask(text))
+    store.put(reply(to="already there"))
+    write_lines(
+        replies_file,
+        batch_line(ask("good").key),
+        batch_line(ask("twice").key, "first"),
+        batch_line(ask("twice").key, "second"),
+        batch_line(ask("already there").key, "another"),
+        batch_line(ask("failed").key, response=None, error={"code": "expired"}),
+        batch_line(ask("server error").key, response={"status_code": 500, "body": {"e": 1}}),
+        {"custom_id": ask("empty").key},
+        {"custom_id": "\x1b[31mstranger", "content": "hi"},
+    )
+    report = import_replies(store, replies_file)
+    twice, there = store.get(ask("twice").key), store.get(ask("already there").key)
+
+    assert report == ImportReport(
+        imported=2,
+        failed=(ask("failed").key, ask("server error").key, ask("empty").key),
+        unknown=("\x1b[31mstranger",),
+        repeated=(ask("twice").key, ask("already there").key),
+        waiting=4,
+        reasons=("1 x expired", "1 x status 500", "1 x the line is empty"),
+    )
+    assert report.faulty
+    assert "3 failed (" in str(report)
+    assert "1 unknown (\\x1b[31mstranger); 2 repeated (" in str(report)
+    assert str(report).endswith("; 4 still waiting")
+    assert twice is not None
+    assert there is not None
+    assert (twice.text, there.text) == ("first", "hi")
+
+
+def test_a_second_import_of_the_same_file_changes_nothing(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    store.defer(ask())
+    write_lines(replies_file, batch_line(ask().key))
+    import_replies(store, replies_file)
+    before = list(store.replies())
+
+    assert import_replies(store, replies_file) == ImportReport(repeated=(ask().key,))
+    assert list(store.replies()) == before
+
+
+@pytest.mark.parametrize(
+    ("choice", "status", "text"),
+    [
+        ({"message": {"content": "cut"}, "finish_reason": "length"}, "truncated", "cut"),
+        ({"message": {"content": None, "refusal": "no"}, "finish_reason": "stop"}, "refused", "no"),
+        ({"message": {"content": "x"}, "finish_reason": "content_filter"}, "refused", "x"),
+        ({"message": {"content": None}, "finish_reason": None}, "ok", ""),
+        ({"message": {}}, "ok", ""),
+    ],
+)
+def test_an_imported_reply_is_worth_what_its_finish_reason_says(
+    store: ReplyStore, replies_file: Path, choice: Any, status: str, text: str
+) -> None:
+    store.defer(ask())
+    write_lines(replies_file, {"custom_id": ask().key, "response": {"body": {"choices": [choice]}}})
+    import_replies(store, replies_file)
+    imported = store.get(ask().key)
+
+    assert imported is not None
+    assert (imported.status, imported.text) == (status, text)
+
+
+KEY = ask().key
+USAGES: list[Any] = [
+    "much",
+    [],
+    {"prompt_tokens": -1},
+    {"prompt_tokens": 1e300},
+    {"completion_tokens": "x"},
+]
+
+
+def usage_line(usage: Any) -> str:
+    body = {"choices": [{"message": {}}], "usage": usage}
+    return json.dumps({"custom_id": KEY, "response": {"body": body}})
+
+
+HOSTILE = [
+    "not JSON",
+    "[]",
+    "null",
+    "7",
+    '"text"',
+    "{}",
+    '{"custom_id": 7, "content": "hi"}',
+    '{"custom_id": null}',
+    json.dumps({"custom_id": KEY, "content": 7}),
+    json.dumps({"custom_id": KEY, "content": ["hi"]}),
+    json.dumps({"custom_id": KEY, "response": "hi"}),
+    json.dumps({"custom_id": KEY, "response": []}),
+    json.dumps({"custom_id": KEY, "response": {"status_code": "fine", "body": {}}}),
+    json.dumps({"custom_id": KEY, "response": {"body": None}}),
+    json.dumps({"custom_id": KEY, "response": {"body": {}}}),
+    json.dumps({"custom_id": KEY, "response": {"body": {"choices": []}}}),
+    json.dumps({"custom_id": KEY, "response": {"body": {"choices": {}}}}),
+    json.dumps({"custom_id": KEY, "response": {"body": {"choices": ["hi"]}}}),
+    json.dumps({"custom_id": KEY, "response": {"body": {"choices": [{}]}}}),
+    json.dumps({"custom_id": KEY, "response": {"body": {"choices": [{"message": "hi"}]}}}),
+    json.dumps(
+        {"custom_id": KEY, "response": {"body": {"choices": [{"message": {"content": 7}}]}}}
+    ),
+    *(usage_line(usage) for usage in USAGES),
+    f'{{"custom_id": "{KEY}", "content": "\\ud800"}}',
+    f'{{"custom_id": "{KEY}", "error": ' + "[" * 100_000,
+    f'{{"custom_id": "{KEY}", "error": ' + "[" * 5_000 + "]" * 5_000 + "}",
+]
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=lambda line: str(line)[64:100])
+def test_a_line_in_neither_format_is_refused_by_number_and_nothing_is_recorded(
+    store: ReplyStore, replies_file: Path, line: str
+) -> None:
+    store.defer(ask())
+    store.defer(ask("good"))
+    good = json.dumps({"custom_id": ask("good").key, "content": "hi"})
+    replies_file.write_text(f"{good}\n\n{line}\n", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"replies\.jsonl:3: ") as caught:
+        import_replies(store, replies_file)
+
+    assert "\n" not in str(caught.value)
+    assert list(store.replies()) == []
+    assert len(list(store.deferred())) == 2
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["body", "choices", "message", "content", "status_code", "usage"]),
+            inner,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@given(
+    line=st.fixed_dictionaries(
+        {"custom_id": st.just(KEY)},
+        optional={"response": json_values, "content": json_values, "error": json_values},
+    )
+)
+def test_no_line_whatever_crashes_an_import(
+    store: ReplyStore, replies_file: Path, line: dict[str, Any]
+) -> None:
+    store.defer(ask())
+    write_lines(replies_file, line)
+    try:
+        report = import_replies(store, replies_file)
+    except StoreError:
+        return
+
+    assert report.imported + len(report.failed) + len(report.repeated) == 1
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TYPED = {"response_format": {"type": "json_schema", "name": "Count", "schema": SCHEMA}}
+
+
+def test_a_person_s_answer_must_fit_its_request_and_a_batch_s_is_paid_for_anyway(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    typed = [ask(text, parameters=TYPED) for text in ("fits", "typo", "batch")]
+    for each in typed:
+        store.defer(each)
+    fits, typo, batch = (each.key for each in typed)
+    write_lines(
+        replies_file,
+        {"custom_id": fits, "content": '{"n": 1}'},
+        {"custom_id": typo, "content": "one"},
+        batch_line(batch, "one"),
+    )
+    report = import_replies(store, replies_file)
+
+    assert (report.imported, report.invalid, report.waiting) == (2, (typo,), 1)
+    assert report.faulty
+    assert f"1 invalid ({typo[:16]})" in str(report)
+    assert len(report.reasons) == 1
+    assert [waiting.key for waiting in store.deferred()] == [typo]
+
+
+def test_a_recorded_reply_is_replaced_only_when_told_to(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    store.put(reply("old"))
+    write_lines(
+        replies_file,
+        {"custom_id": KEY, "content": "new"},
+        {"custom_id": KEY, "content": "twice"},
+        {"custom_id": "stranger", "content": "x"},
+    )
+    report = import_replies(store, replies_file, replace=True)
+    now = store.get(KEY)
+
+    assert report == ImportReport(replaced=(KEY,), repeated=(KEY,), unknown=("stranger",))
+    assert now is not None
+    assert now.text == "new"
+    assert '"text":"old"' in every_value(store)[f"reply:{KEY}:1"]
+
+
+def test_only_what_was_paid_for_is_charged(store: ReplyStore, replies_file: Path) -> None:
+    store.defer(ask("by a batch"))
+    store.defer(ask("by hand"))
+    write_lines(
+        replies_file,
+        batch_line(ask("by a batch").key),
+        {"custom_id": ask("by hand").key, "content": "hi"},
+    )
+    import_replies(store, replies_file, account="mine")
+    import_replies(store, replies_file, account="mine")
+    spent = store.spent("mine")
+
+    assert (spent.calls, spent.tokens) == (1, 10)
+    assert spent.dollars == pytest.approx(7 * 1.25e-06 + 3 * 5e-06)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=lambda line: str(line)[64:100])
+def test_in_what_a_batch_gave_back_a_bad_line_costs_only_itself(
+    store: ReplyStore, replies_file: Path, line: str
+) -> None:
+    store.defer(ask("good"))
+    good = json.dumps({"custom_id": ask("good").key, "content": "hi"})
+    replies_file.write_text(f"{line}\n{good}\n", encoding="utf-8")
+    report = import_replies(store, replies_file, lenient=True)
+
+    assert (report.imported, len(report.invalid)) == (1, 1)
+    assert report.invalid[0] in (KEY, "line 1")
+
+
+def test_reasons_are_shown_without_secrets_and_on_one_line(
+    store: ReplyStore, replies_file: Path
+) -> None:
+    model = ModelConfig(api_key=SecretStr("sk-planted"))
+    for text in ("a", "b"):
+        store.defer(ask(text))
+    error = {"error": {"message": "bad\nkey\x1b sk-planted"}}
+    lines = [batch_line(ask(text).key, response=None, error=error) for text in ("a", "b")]
+    report = import_replies(store, write_lines(replies_file, *lines), model=model)
+
+    assert report.reasons == ("2 x bad key [key]",)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
+def test_a_replies_file_that_cannot_be_read_is_explained(
+    store: ReplyStore, replies_file: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        replies_file.write_bytes(content)
+
+    with pytest.raises(StoreError, match="the replies cannot be read"):
+        import_replies(store, replies_file)
+
+
+def test_a_file_saved_by_a_windows_editor_is_read(store: ReplyStore, replies_file: Path) -> None:
+    store.defer(ask())
+    line = json.dumps({"custom_id": ask().key, "content": "hi"})
+    replies_file.write_bytes(b"\xef\xbb\xbf" + line.encode() + b"\r\n\r\n")
+
+    assert import_replies(store, replies_file).imported == 1

@@ -1,0 +1,102 @@
+"""Replies that are typed by hand: do they fit what was asked?"""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from freshstack_dspy.lm.batch.fits import fault_in
+from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.lm.typed.answer_model import answer_model, answer_schema
+from tests.lm.asking import BERN, PROSE, ListCities
+from tests.lm.recording import ask
+
+SCHEMA = {"type": "json_schema", "name": "ListCities", "schema": answer_schema(ListCities)}
+
+
+def asking(response_format: Any) -> Ask:
+    return ask(parameters={"response_format": response_format})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [BERN, f"  {BERN}\n", f"```json\n{BERN}\n```", f"Here it is:\n```\n{BERN}\n```\nGlad to help."],
+)
+def test_a_text_that_fits_has_no_fault(text: str) -> None:
+    assert fault_in(asking(SCHEMA), text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not JSON"),
+        (PROSE, "not JSON"),
+        (BERN[:-3], "not JSON"),
+        ('{"cities": NaN}', "not JSON"),
+        ('{"cities": "\\ud800"}', "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not a JSON object"),
+        ("null", "not a JSON object"),
+        ("{}", "'cities' is a required property"),
+        ('{"cities": []}', "cities: [] should be non-empty"),
+        ('{"cities": [{"name": "B", "people": 1}]}', "cities[0].name: 'B' is too short"),
+        ('{"cities": [{"name": "Bern", "people": "1"}]}', "'1' is not of type 'integer'"),
+        ('{"cities": [{"name": "Bern", "people": 1.0}]}', "1.0 is not of type 'integer'"),
+        ('{"cities": [{"name": "Bern", "people": true}]}', "True is not of type 'integer'"),
+        ('{"cities": [{"name": "Bern", "people": -1}]}', "-1 is less than the minimum of 0"),
+        (BERN[:-1] + ', "note": "x"}', "('note' was unexpected)"),
+    ],
+)
+def test_a_text_that_does_not_fit_has_one_line_that_says_why(text: str, said: str) -> None:
+    fault = fault_in(asking(SCHEMA), text)
+
+    assert fault is not None
+    assert said in fault
+
+
+def test_the_line_is_short_and_holds_no_control_characters() -> None:
+    text = json.dumps({"cities": [{"name": "\x1b[31m\n" + "x" * 9999, "people": "\x1b[31m\n"}] * 9})
+
+    fault = fault_in(asking(SCHEMA), text)
+
+    assert fault is not None
+    assert len(fault) <= 200
+    assert fault.isprintable()
+
+
+@pytest.mark.parametrize("wanted", [{}, {"type": "text"}, None, "x"])
+def test_where_no_json_was_asked_for_every_text_fits(wanted: Any) -> None:
+    assert fault_in(asking(wanted), PROSE) is None
+
+
+def test_where_any_object_was_asked_for_any_object_fits() -> None:
+    wanted = asking({"type": "json_object"})
+
+    assert fault_in(wanted, '{"a": 1}') is None
+    assert fault_in(wanted, "[1]") == "not a JSON object"
+
+
+def test_a_schema_that_is_none_is_held_against_nobody() -> None:
+    assert fault_in(asking({**SCHEMA, "schema": {"type": 7}}), BERN) is None
+
+
+CITY = st.fixed_dictionaries(
+    {"name": st.text(max_size=3), "people": st.integers(-1, 2) | st.floats() | st.none()},
+    optional={"more": st.integers()},
+)
+
+
+@given(st.fixed_dictionaries({"cities": st.lists(CITY, max_size=3) | st.text()}))
+def test_what_fits_is_what_the_model_takes(value: Any) -> None:
+    """The inputs aside, which a validator may look at, the two never disagree."""
+    text = json.dumps(value)
+    try:
+        answer_model(ListCities).model_validate_json(text, strict=True)
+        valid = True
+    except ValidationError:
+        valid = False
+
+    assert (fault_in(asking(SCHEMA), text) is None) == valid

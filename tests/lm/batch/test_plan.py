@@ -1,0 +1,151 @@
+"""What a submission sends, in how many batches, and what it may cost."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.errors import (
+    BudgetError,
+    ConfigError,
+    StoreError,
+)
+from freshstack_dspy.lm.batch.api import batch_api
+from freshstack_dspy.lm.batch.plan import cut
+from freshstack_dspy.lm.spending.budget import worst_case
+from freshstack_dspy.lm.spending.prices import price_of
+from freshstack_dspy.lm.spending.spent import Spent
+
+from .batch_server import BatchServer
+from .batching import PROVIDERS, TEXTS, OpenWaiting, Provider, echo, opened
+
+every_provider = pytest.mark.parametrize("provider", PROVIDERS)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01")
+    with BatchServer(echo).running() as running:
+        yield running
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
+    with opened(tmp_path, server) as make:
+        yield make
+
+
+def test_requests_to_another_model_and_unknown_ones_are_left_out(waiting: OpenWaiting) -> None:
+    here = waiting()
+    here.defer("one")
+    here.defer("other", model="openai/other")
+    line = json.dumps({"custom_id": "stranger", "body": {}})
+    here.file.write_text(here.file.read_text() + line + "\n")
+    planned = here.batches.plan(here.file)
+
+    assert (planned.requests, planned.foreign, planned.unknown) == (1, 1, 1)
+
+
+def test_a_changed_requests_file_is_refused(server: BatchServer, waiting: OpenWaiting) -> None:
+    here = waiting()
+    here.defer("one")
+    here.file.write_text(here.file.read_text().replace("one", "uno"))
+
+    with pytest.raises(StoreError, match=r"small\.jsonl:1: not the request that waits as"):
+        here.submit()
+    assert server.calls.total() == 0
+
+
+@pytest.mark.parametrize("content", ["nonsense", '{"custom_id": 7, "body": {}}', "[]"])
+def test_a_file_of_something_else_is_refused(waiting: OpenWaiting, content: str) -> None:
+    here = waiting()
+    here.defer("one")
+    here.file.write_text(content)
+
+    with pytest.raises(StoreError, match=r"small\.jsonl:1: not a deferred request"):
+        here.submit()
+
+
+def test_a_missing_file_says_how_to_write_one(waiting: OpenWaiting) -> None:
+    with pytest.raises(StoreError, match="freshstack build CONFIG --mode defer"):
+        waiting().submit()
+
+
+@every_provider
+def test_many_requests_are_cut_into_several_batches(
+    server: BatchServer,
+    waiting: OpenWaiting,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = waiting(provider)
+    asks = here.defer(*TEXTS, "four", "five")
+    api = batch_api(here.config.model)
+    assert (api.most_requests, api.most_bytes) == (
+        (100_000, 256_000_000) if provider == "anthropic" else (50_000, 200_000_000)
+    )
+    monkeypatch.setattr(type(api), "most_requests", 2)
+
+    jobs = here.submit()
+
+    assert [len(job.keys) for job in jobs] == [2, 2, 1]
+    assert [len(made.requests) for made in server.made] == [2, 2, 1]
+    assert {key for job in jobs for key in job.keys} == {each.key for each in asks}
+    assert here.look()[-1].report is not None
+    assert list(here.store.deferred()) == []
+
+
+def test_batches_are_cut_by_their_bytes_too(
+    waiting: OpenWaiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = waiting()
+    asks = here.defer("a", "b", "c" * 400)
+    api = batch_api(here.config.model)
+    sizes = [len(api.line(each)) + 1 for each in asks]
+    monkeypatch.setattr(type(api), "most_bytes", sizes[0] + sizes[1])
+
+    assert list(cut(asks, api)) == [tuple(asks[:2]), (asks[2],)]
+
+
+def test_the_worst_case_is_told_at_both_prices(waiting: OpenWaiting) -> None:
+    here = waiting(prices={"input": 2.0, "output": 4.0, "batch_input": 1.0, "batch_output": 2.0})
+    asks = here.defer(*TEXTS)
+    price = price_of(here.config.model.name, here.config.prices)
+    planned = here.batches.plan(here.file)
+
+    worst = [worst_case(each, price, batch=True) for each in asks]
+    assert planned.batch.tokens == sum(each.tokens for each in worst)
+    assert planned.batch.dollars == pytest.approx(sum(each.dollars for each in worst))
+    assert planned.live.dollars == pytest.approx(2 * planned.batch.dollars)
+
+
+def test_no_batch_that_could_pass_the_budget_is_sent(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    """What is underway counts at its worst, and what was imported at what it cost."""
+    server.course.looks = 1
+    here = waiting(budget={"calls": 4})
+    here.defer(*TEXTS)
+    here.submit()
+    here.defer("four", "five")
+
+    with pytest.raises(BudgetError, match="0 spent so far, 3 reserved for batches underway"):
+        here.submit()
+    here.look()
+    here.look()
+    with pytest.raises(
+        BudgetError, match=r"3 spent so far, 0 reserved .* could take 2; nothing was"
+    ):
+        here.submit()
+    assert len(server.made) == 1
+    assert here.batches.folder.reserved() == Spent()
+
+
+def test_a_cap_on_dollars_needs_a_price(server: BatchServer, waiting: OpenWaiting) -> None:
+    here = waiting(model={"name": "openai/nobody-knows"}, budget={"dollars": 5.0})
+    here.defer("one")
+
+    with pytest.raises(ConfigError, match="nobody says what openai/nobody-knows costs"):
+        here.submit()
+    assert server.calls.total() == 0

@@ -1,0 +1,262 @@
+"""How many requests may be in flight."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import TransientModelError
+from freshstack_dspy.lm.provider.choice import provider_for
+from freshstack_dspy.lm.provider.throttle import Throttle
+from tests.lm.asking import request
+from tests.lm.chat_server import ChatServer, Scripted
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def one(throttle: Throttle, outcome: str, retry_after: float | None = None) -> None:
+    """One request from its beginning to its end."""
+    with throttle.slot():
+        throttle.succeeded() if outcome == "ok" else throttle.slowed(retry_after)
+
+
+@contextmanager
+def in_flight(throttle: Throttle, how_many: int) -> Iterator[None]:
+    with ExitStack() as slots:
+        for _ in range(how_many):
+            slots.enter_context(throttle.slot())
+        yield
+
+
+def test_as_many_as_the_limit_are_in_flight() -> None:
+    throttle = Throttle(3)
+    with in_flight(throttle, 2):
+        assert throttle.pause() == 0
+        with throttle.slot():
+            assert throttle.pause() is None
+
+        assert throttle.pause() == 0
+
+
+def test_a_rate_limit_halves_the_limit_to_no_less_than_one() -> None:
+    throttle = Throttle(16)
+    limits = []
+    for _ in range(6):
+        one(throttle, "429")
+        limits.append(throttle.limit)
+
+    assert limits == [8, 4, 2, 1, 1, 1]
+
+
+def test_the_rejections_of_one_burst_count_once() -> None:
+    """All began before the first was rejected, so that the rest say nothing new."""
+    throttle = Throttle(16)
+    begun = threading.Barrier(16)
+
+    def rejected(_: int) -> None:
+        with throttle.slot():
+            begun.wait()
+            throttle.slowed(None)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(rejected, range(16)))
+
+    assert throttle.limit == 8
+
+
+def test_as_many_successes_as_the_limit_raise_it_by_one() -> None:
+    throttle = Throttle(8)
+    one(throttle, "429")
+    limits = []
+    for _ in range(4 + 5 + 6 + 7 + 3):
+        one(throttle, "ok")
+        limits.append(throttle.limit)
+
+    assert limits == [4] * 3 + [5] * 5 + [6] * 6 + [7] * 7 + [8] * 4
+
+
+def test_successes_from_before_the_rate_limit_do_not_raise_it() -> None:
+    throttle = Throttle(2)
+    begun, slowed = threading.Event(), threading.Event()
+
+    def early() -> None:
+        with throttle.slot():
+            begun.set()
+            slowed.wait()
+            throttle.succeeded()
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(early)
+        begun.wait()
+        one(throttle, "429")
+        slowed.set()
+        done.result()
+
+    assert throttle.limit == 1
+
+
+def test_nothing_begins_before_the_time_that_the_server_named() -> None:
+    clock = Clock()
+    throttle = Throttle(4, clock)
+    one(throttle, "429", 7.0)
+    pauses = [throttle.pause()]
+    clock.now += 6
+    pauses.append(throttle.pause())
+    clock.now += 1
+    pauses.append(throttle.pause())
+
+    assert pauses == [7.0, 1.0, 0.0]
+
+
+def test_the_longest_of_the_times_that_were_named_holds_and_a_minute_is_the_most() -> None:
+    clock = Clock()
+    throttle = Throttle(4, clock)
+    pauses = []
+    for named in (5.0, 3.0, None, 86_400.0):
+        with in_flight(throttle, 0):
+            throttle._slot.window = 0
+            throttle.slowed(named)
+        pauses.append(throttle.pause())
+
+    assert pauses == [5.0, 5.0, 5.0, 60.0]
+
+
+def test_who_waits_is_let_through_when_all_is_over() -> None:
+    throttle = Throttle(1)
+    with throttle.slot():
+        with ThreadPoolExecutor(8) as pool:
+            waiting = [pool.submit(one, throttle, "ok") for _ in range(8)]
+            throttle.stop()
+            for done in waiting:
+                done.result()
+        throttle.resume()
+
+        assert throttle.pause() is None
+
+
+def test_an_interrupt_gets_through_to_who_waits() -> None:
+    throttle = Throttle(1)
+    main = threading.main_thread().ident
+    assert main is not None
+    interrupt = threading.Timer(0.1, signal.pthread_kill, (main, signal.SIGINT))
+    with throttle.slot():
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt), throttle.slot():
+            pass
+    interrupt.join()
+
+    assert throttle.pause() == 0
+
+
+def test_an_error_inside_gives_the_slot_back() -> None:
+    throttle = Throttle(1)
+    with pytest.raises(KeyboardInterrupt), throttle.slot():
+        raise KeyboardInterrupt
+
+    assert throttle.pause() == 0
+
+
+@given(st.integers(1, 64), st.lists(st.sampled_from(["ok", "429"]), max_size=200))
+def test_the_limit_stays_between_one_and_the_configured_one(most: int, outcomes: list[str]) -> None:
+    throttle = Throttle(most)
+    for outcome in outcomes:
+        before = throttle.limit
+        one(throttle, outcome)
+
+        assert 1 <= throttle.limit <= most
+        assert throttle.limit in (before, before + 1, max(1, before // 2))
+
+
+class Busy:
+    """A server that bears so many requests at once, and what it has seen."""
+
+    def __init__(self, bears: int) -> None:
+        self.bears = bears
+        self.open = 0
+        self.most: list[int] = []
+        self.rejected = 0
+        self._lock = threading.Lock()
+        self._tick = threading.Event()
+
+    def __call__(self, _: dict[str, Any]) -> Scripted:
+        with self._lock:
+            self.open += 1
+            self.most.append(self.open)
+            too_many = self.open > self.bears
+            self.rejected += too_many
+        self._tick.wait(0.01)
+        with self._lock:
+            self.open -= 1
+        return Scripted("too many", status=429) if too_many else Scripted("there")
+
+
+def answered(server: ChatServer, calls: int, throttle: Throttle) -> list[str | None]:
+    provider: Any = provider_for(
+        ModelConfig(name="openai/scripted", api_base=server.api_base, api_key="planted-key")
+    )
+
+    def until_answered(number: int) -> str | None:
+        while True:
+            with throttle.slot():
+                try:
+                    text: str | None = provider.complete(request(str(number))).text
+                except TransientModelError as error:
+                    throttle.slowed(error.retry_after)
+                    continue
+                throttle.succeeded()
+                return text
+
+    with ThreadPoolExecutor(16) as pool:
+        texts = list(pool.map(until_answered, range(calls)))
+    provider.close()
+    return texts
+
+
+class Fixed(Throttle):
+    """What is compared with: a limit that nothing moves."""
+
+    def slowed(self, retry_after: float | None) -> None:
+        del retry_after
+
+
+def test_a_server_that_bears_less_is_asked_less_and_more_again_when_it_bears_more(
+    server: ChatServer,
+) -> None:
+    busy = Busy(bears=3)
+    server.script = busy
+    throttle = Throttle(16)
+
+    assert answered(server, 150, throttle) == ["there"] * 150
+    assert throttle.limit < 16
+    assert max(busy.most[-50:]) < max(busy.most)
+
+    rejected_by_then, busy.bears = busy.rejected, 16
+    answered(server, 250, throttle)
+
+    assert busy.rejected == rejected_by_then
+    assert throttle.limit == 16
+
+
+def test_it_costs_far_fewer_rejections_than_a_fixed_limit(server: ChatServer) -> None:
+    rejections = []
+    for throttle in (Throttle(16), Fixed(16)):
+        server.script = busy = Busy(bears=3)
+        answered(server, 60, throttle)
+        rejections.append(busy.rejected)
+
+    assert 3 * rejections[0] < rejections[1]

@@ -1,0 +1,228 @@
+"""Caps on calls, tokens and money hold, whatever is in flight."""
+
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy.lm15 import Message, Request, Response, Usage
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.chunking.tokens import count_tokens
+from freshstack_dspy.config import BudgetConfig, ModelConfig, PricesConfig
+from freshstack_dspy.errors import BudgetError, ConfigError, TransientModelError
+from freshstack_dspy.lm.connect import DoorLM, connect
+from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.spending.budget import Account, worst_case
+from freshstack_dspy.lm.spending.prices import Price
+from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.workers import map_in_order
+from tests.lm.asking import request
+from tests.lm.chat_server import ChatServer, Scripted
+from tests.lm.recording import ask
+
+PRICES = PricesConfig(input=1.0, output=2.0)
+MAX_TOKENS = 300
+
+
+def _billing(server: ChatServer, seed: int) -> list[tuple[int, int]]:
+    """Let every reply take a random part of the tokens that it may; return what is billed."""
+    billed: list[tuple[int, int]] = []
+    draw = random.Random(seed)
+    guard = threading.Lock()
+
+    def script(body: dict[str, Any]) -> Scripted:
+        sent = sum(len(message["content"].encode()) for message in body["messages"])
+        with guard:
+            counts = (draw.randint(1, sent), draw.randint(1, MAX_TOKENS))
+            billed.append(counts)
+            slow = len(billed) <= 64
+        usage = {"prompt_tokens": counts[0], "completion_tokens": counts[1]}
+        return Scripted("there", usage=usage, delay=0.4 if slow else 0)
+
+    server.script = script
+    return billed
+
+
+@pytest.fixture
+def paying(server: ChatServer, store: ReplyStore) -> Callable[..., DoorLM]:
+    def open_door(**caps: Any) -> DoorLM:
+        model = ModelConfig(
+            name="openai/scripted", api_base=server.api_base, concurrency=64, max_tokens=MAX_TOKENS
+        )
+        account = Account("mine", BudgetConfig(**caps), PRICES)
+        return connect(model, store=store, account=account)
+
+    return open_door
+
+
+def _ask_all(lm: DoorLM, questions: list[str]) -> list[Any]:
+    def one(question: str) -> Any:
+        return lm(request(question, max_tokens=MAX_TOKENS))
+
+    return map_in_order(one, questions, workers=64)
+
+
+@pytest.mark.parametrize(
+    ("caps", "taken"),
+    [
+        ({"calls": 90}, len),
+        ({"tokens": 60_000}, lambda billed: sum(map(sum, billed))),
+        (
+            {"dollars": 0.08},
+            lambda billed: sum(one + 2 * other for one, other in billed) / 1_000_000,
+        ),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_cap_is_overshot_with_64_requests_in_flight(
+    server: ChatServer,
+    store: ReplyStore,
+    paying: Callable[..., DoorLM],
+    caps: dict[str, Any],
+    taken: Callable[[list[tuple[int, int]]], float],
+    seed: int,
+) -> None:
+    billed = _billing(server, seed)
+    questions = [f"{number} {'words ' * (number % 40)}" for number in range(400)]
+
+    with pytest.raises(BudgetError, match="does not allow another call"):
+        _ask_all(paying(**caps), questions)
+
+    ((name, cap),) = caps.items()
+    assert cap * 0.9 < taken(billed) <= cap, "used up, and not overshot"
+    assert store.spent("mine").calls == len(billed)
+    assert getattr(store.spent("mine"), name) == pytest.approx(taken(billed))
+    assert server.at_once > 24, "there was something to overshoot with"
+
+
+def test_a_larger_cap_goes_on_where_the_smaller_one_stopped(
+    server: ChatServer, paying: Callable[..., DoorLM]
+) -> None:
+    billed = _billing(server, 3)
+    questions = [f"question {number}" for number in range(120)]
+    with pytest.raises(BudgetError):
+        _ask_all(paying(calls=50), questions)
+    with pytest.raises(BudgetError, match="50 spent so far"):
+        _ask_all(paying(calls=50), questions)
+    assert len(billed) == 50
+
+    assert len(_ask_all(paying(calls=120), questions)) == 120
+    assert len(billed) == 120
+
+
+def test_calls_wait_while_those_in_flight_may_come_back_cheaper(
+    server: ChatServer, paying: Callable[..., DoorLM]
+) -> None:
+    """A cap of little more than three worst cases still lets many cheap calls through."""
+    billed = _billing(server, 4)
+    worst = worst_case(ask("question 10", parameters={"max_tokens": MAX_TOKENS}), None).tokens
+    lm = paying(tokens=4 * worst)
+    server.script = lambda _: Scripted("x", usage={"prompt_tokens": 1, "completion_tokens": 1})
+
+    assert len(_ask_all(lm, [f"question {number}" for number in range(100)])) == 100
+    assert server.at_once <= 4
+    assert billed == []
+
+
+def test_what_recorded_replies_cost_is_not_paid_again(
+    server: ChatServer, paying: Callable[..., DoorLM]
+) -> None:
+    billed = _billing(server, 5)
+    lm = paying(calls=1)
+    for _ in range(3):
+        lm(request("the same", max_tokens=MAX_TOKENS))
+    assert len(billed) == 1
+
+
+def test_a_cap_on_dollars_needs_a_price_before_the_first_call(
+    server: ChatServer, store: ReplyStore
+) -> None:
+    model = ModelConfig(name="openai/scripted", api_base=server.api_base)
+    with pytest.raises(
+        ConfigError, match=r"nobody says what openai/scripted costs: set \[prices\]"
+    ):
+        connect(model, store=store, account=Account(caps=BudgetConfig(dollars=1)))
+    assert server.requests == []
+
+
+def test_a_replay_needs_neither_budget_nor_price(store: ReplyStore) -> None:
+    model = ModelConfig(name="openai/scripted")
+    connect(model, mode="replay", store=store, account=Account(caps=BudgetConfig(dollars=0)))
+
+
+def test_accounts_are_apart(server: ChatServer, store: ReplyStore) -> None:
+    server.says("there")
+    model = ModelConfig(name="openai/scripted", api_base=server.api_base)
+    for name in ("one", "other"):
+        lm = connect(model, store=store, account=Account(name, BudgetConfig(calls=1)))
+        lm(request(f"for {name}"))
+    assert [store.spent(name).calls for name in ("one", "other", "nobody")] == [1, 1, 0]
+
+
+def test_a_reply_without_a_count_is_counted_at_its_worst(
+    server: ChatServer, store: ReplyStore, paying: Callable[..., DoorLM]
+) -> None:
+    server.says(Scripted("there", usage=None))
+    paying(tokens=10_000)(request("hello", max_tokens=MAX_TOKENS))
+    assert store.spent("mine").tokens > MAX_TOKENS
+
+
+class _Losing:
+    """A provider that answers every second time only, and may have worked the first time too."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def complete(self, asked: Request) -> Response:
+        self.asked += 1
+        if self.asked % 2:
+            error = TransientModelError("the line went dead")
+            error.maybe_billed = True
+            raise error
+        usage = Usage(input_tokens=1, output_tokens=1)
+        return Response(
+            id=None,
+            model=asked.model,
+            message=Message.assistant("there"),
+            finish_reason="stop",
+            usage=usage,
+        )
+
+
+def test_an_attempt_that_may_have_been_billed_counts(store: ReplyStore, waits: list[float]) -> None:
+    model = ModelConfig(name="openai/scripted")
+    provider = _Losing()
+    lm = connect(model, store=store, provider=provider, account=Account(caps=BudgetConfig(calls=3)))
+    lm(request("first"))
+    assert store.spent("default").calls == 2
+    with pytest.raises(BudgetError, match="calls = 3 does not allow another call: 3 spent so far"):
+        lm(request("second"))
+    assert provider.asked == 3
+    assert len(waits) == 1
+
+
+@settings(deadline=None)
+@given(text=st.text(max_size=400))
+def test_no_text_has_more_tokens_than_are_reserved_for_it(text: str) -> None:
+    assert count_tokens(text) + 9 <= worst_case(ask(text), None).tokens
+
+
+def test_the_worst_case_at_the_price_of_a_batch() -> None:
+    price = Price(input=2, output=4, batch_input=1, batch_output=2)
+    live, batch = (worst_case(ask(), price, batch=batch) for batch in (False, True))
+    assert live.dollars == 2 * batch.dollars
+    assert live == Spent(calls=1, tokens=live.tokens, dollars=(live.tokens - 9) * 2 + 9 * 4)
+
+
+def test_spending_is_kept_on_disk(tmp_path: Path) -> None:
+    store = ReplyStore(tmp_path / "kept")
+    store.charge("mine", Spent(calls=1, tokens=2, dollars=0.5))
+    store.charge("mine", Spent(calls=1, tokens=2, dollars=0.5))
+    store.close()
+    again = ReplyStore(tmp_path / "kept")
+    assert again.spent("mine") == Spent(calls=2, tokens=4, dollars=1.0)
+    again.close()

@@ -1,0 +1,87 @@
+"""The accounts of the steps."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.lm.spending.ledger import Ledger, StepLedger, step
+from freshstack_dspy.lm.workers import map_in_order
+from tests.lm.asking import BERN, ask_cities
+from tests.lm.chat_server import ChatServer, Scripted
+from tests.lm.conftest import Connect
+from tests.lm.recording import reply
+
+PAID = reply(input_tokens=3, output_tokens=4, cost=0.5)
+
+
+def test_what_is_asked_and_what_is_served_are_entered_apart() -> None:
+    ledger = Ledger()
+    with step("nuggets"):
+        ledger.asked(PAID)
+        ledger.asked(reply())
+        ledger.served(PAID)
+        ledger.reasked()
+        ledger.failed()
+    with step("support"), step("inner"):
+        ledger.served(PAID)
+    ledger.asked(PAID)
+
+    assert ledger.steps() == {
+        "inner": StepLedger(cached=1, cached_tokens=7, cached_cost=0.5),
+        "nuggets": StepLedger(
+            calls=2,
+            cached=1,
+            reasked=1,
+            failed=1,
+            tokens=7,
+            cost=0.5,
+            cached_tokens=7,
+            cached_cost=0.5,
+        ),
+        "other": StepLedger(calls=1, tokens=7, cost=0.5),
+    }
+    assert list(ledger.steps()) == ["inner", "nuggets", "other"]
+
+
+def test_a_step_ends_with_an_error_too() -> None:
+    ledger = Ledger()
+    with pytest.raises(ValueError, match="x"), step("broken"):
+        raise ValueError("x")
+    ledger.failed()
+
+    assert list(ledger.steps()) == ["other"]
+
+
+def test_threads_lose_no_entry() -> None:
+    ledger = Ledger()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: ledger.asked(PAID), range(400)))
+
+    assert ledger.steps()["other"] == StepLedger(calls=400, tokens=2800, cost=200.0)
+
+
+def test_calls_re_asks_and_replays_are_counted_by_step(
+    server: ChatServer, door_to: Connect, waits: list[float]
+) -> None:
+    server.says("prose", Scripted("busy", status=503), BERN)
+    lm, replay = door_to(), door_to("replay")
+    with step("nuggets"):
+        map_in_order(lambda country: ask_cities(lm, country), ["Switzerland"], workers=2)
+        ask_cities(lm)
+    with step("support"):
+        ask_cities(replay)
+
+    assert lm.ledger.steps() == {
+        "nuggets": StepLedger(calls=2, cached=2, reasked=2, tokens=20, cached_tokens=20)
+    }
+    assert replay.ledger.steps() == {"support": StepLedger(cached=2, reasked=1, cached_tokens=20)}
+
+
+def test_a_refused_reply_is_paid_for_too(server: ChatServer, door_to: Connect) -> None:
+    server.says(Scripted(None, refusal="no"))
+    lm = door_to()
+    with pytest.raises(ReplyError):
+        ask_cities(lm)
+
+    assert lm.ledger.steps()["other"] == StepLedger(calls=1, tokens=10)

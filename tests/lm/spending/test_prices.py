@@ -1,0 +1,73 @@
+"""What calls cost, by the price table in LiteLLM's wheel and by the user's own prices."""
+
+import pytest
+
+from freshstack_dspy.config import PricesConfig
+from freshstack_dspy.lm.spending.prices import Price, Tier, price_of
+
+
+@pytest.mark.parametrize(
+    ("model", "cost"),
+    [
+        ("openai/gpt-4o", 1000 * 2.5e-06 + 100 * 1e-05),
+        ("anthropic/claude-sonnet-4-5", 1000 * 3e-06 + 100 * 1.5e-05),
+        ("deepseek/deepseek-chat", 1000 * 2.8e-07 + 100 * 4.2e-07),
+        ("extractive/baseline", 0.0),
+    ],
+)
+def test_a_call_costs_what_the_table_says(model: str, cost: float) -> None:
+    price = price_of(model)
+    assert price is not None
+    assert price.cost(1000, 100) == pytest.approx(cost)
+
+
+@pytest.mark.parametrize("model", ["openai/made-up", "made-up", "hosted_vllm/gpt-4o"])
+def test_a_model_that_is_not_in_the_table_has_no_price(model: str) -> None:
+    """One's own server does not cost what OpenAI asks for a model of the same name."""
+    assert price_of(model) is None
+
+
+@pytest.mark.parametrize("counts", [(None, 1), (1, None), (None, None)])
+def test_an_unknown_count_makes_an_unknown_cost(counts: tuple[int | None, int | None]) -> None:
+    assert Price(input=1, output=1).cost(*counts) is None
+
+
+def test_the_batch_price_of_the_table_is_half_the_live_one() -> None:
+    price = price_of("openai/gpt-4o")
+    assert price is not None
+    live, batch = price.cost(1000, 100), price.cost(1000, 100, batch=True)
+    assert live is not None
+    assert batch == pytest.approx(live / 2)
+
+
+def test_without_a_batch_price_a_batch_costs_the_live_price() -> None:
+    assert Price(input=1, output=2).cost(3, 4, batch=True) == 11
+
+
+def test_the_users_prices_go_before_the_tables() -> None:
+    own = PricesConfig(input=1.0, output=2.0)
+    assert price_of("openai/gpt-4o", own) == Price(input=1e-06, output=2e-06)
+    assert price_of("hosted_vllm/mine", own) == Price(input=1e-06, output=2e-06)
+
+
+def test_one_price_alone_is_no_price_for_an_unknown_model() -> None:
+    assert price_of("hosted_vllm/mine", PricesConfig(input=1.0)) is None
+
+
+def test_a_batch_price_of_ones_own_leaves_the_live_one() -> None:
+    price = price_of("openai/gpt-4o", PricesConfig(batch_input=1.0, batch_output=4.0))
+    assert price is not None
+    assert (price.input, price.batch_input, price.batch_output) == (2.5e-06, 1e-06, 4e-06)
+
+
+def test_a_long_input_costs_what_its_tier_says() -> None:
+    price = Price(input=1, output=2, tiers=(Tier(above=10, input=3, output=4),))
+    assert price.cost(10, 1) == 12
+    assert price.cost(11, 1) == 37
+
+
+def test_tiers_are_read_from_the_table() -> None:
+    price = price_of("gemini/gemini-2.5-pro")
+    assert price is not None
+    assert [tier.above for tier in price.tiers] == [200_000]
+    assert price.tiers[0].input > price.input
