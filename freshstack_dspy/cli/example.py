@@ -35,7 +35,17 @@ name = "extractive/baseline"            # needs no key: a dry run and a floor; o
 temperature = 0.1
 # api_base = "http://127.0.0.1:8000/v1" # any OpenAI-compatible server
 # max_tokens = 4096                     # longest reply
-concurrency = 16
+concurrency = 16                        # most requests in flight
+# timeout = 120                         # seconds for one attempt
+
+# [budget]                              # caps over all runs of this collection; a build stops before them
+# dollars = 5
+# tokens = 20_000_000
+# calls = 10_000
+
+# [prices]                              # US dollars per million tokens, where LiteLLM's table is wrong
+# input = 0.15
+# output = 0.60
 
 [pool]
 depth = 100                             # chunks by each retriever for each technique

@@ -26,19 +26,22 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
 
     A model of another provider gets neither the address nor the key of the configuration's.
     """
-    from freshstack_dspy.config import CacheConfig, ModelConfig, load_config
+    from freshstack_dspy.config import CacheConfig, ModelConfig, PricesConfig, load_config
     from freshstack_dspy.lm.connect import connect
+    from freshstack_dspy.lm.spending.budget import Account
     from freshstack_dspy.lm.replies.bundle import Bundles
     from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config) if config else None
     model = settings.model if settings else ModelConfig()
     cache = settings.cache if settings else CacheConfig()
-    if name is not None:
+    account = Account(settings.name, settings.budget, settings.prices) if settings else Account()
+    if name is not None and name != model.name:
+        account = account._replace(prices=PricesConfig())
         same_provider = name.partition("/")[0] == model.name.partition("/")[0]
         private = {} if same_provider else {"api_base": None, "api_key": None}
         model = model.model_copy(update={"name": name, **private})
     with closing(Bundles(cache.bundles)) as recorded, closing(ReplyStore(cache.path)) as store:
-        lm = connect(model, store=store, recorded=recorded)
+        lm = connect(model, store=store, recorded=recorded, account=account)
         with closing(lm.door):
             yield lm
