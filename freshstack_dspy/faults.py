@@ -32,8 +32,13 @@ def in_one_line(error: ValidationError, model: type[BaseModel]) -> str:
 def first_fault(error: ValidationError) -> str:
     """Say the first fault of a record or a reply: its place and what is wrong, not what is there."""
     fault = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
+    place = ".".join(_place(part) for part in fault["loc"])
     return f"{place}: {fault['msg']}" if place else str(fault["msg"])
+
+
+def _place(part: int | str) -> str:
+    """One part of a place; a foreign file may have put anything there."""
+    return str(part) if _WORD.fullmatch(str(part)) and len(str(part)) <= 60 else reprlib.repr(part)
 
 
 def _said(fault: Any, model: type[BaseModel]) -> str:

@@ -26,7 +26,7 @@ def export_cache(
 
     With it `freshstack build CONFIG --mode replay` needs nothing else.
     """
-    from freshstack_dspy.cli.outputs import refuse_inputs
+    from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.config import load_config
     from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
@@ -36,10 +36,8 @@ def export_cache(
 
     settings = load_config(config)
     cache = settings.cache
-    corpora = (corpus.path for corpus in settings.corpus)
-    refuse_inputs(
-        out, config, settings.queries.path, *corpora, *cache.bundles, settings.out, cache.path
-    )
+    refuse_inputs(out, config, *inputs_of(settings))
+    refuse_collection(out, settings.out)
     collection = Collection.load(settings.out)
     with ExitStack() as opened:
         recorded: list[Recorded] = []

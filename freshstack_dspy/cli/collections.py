@@ -38,16 +38,16 @@ def build(
     """Build a judged collection; run it again to resume."""
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.cli.listening import listening
-    from freshstack_dspy.cli.outputs import refuse_inputs
+    from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config, with_bundles
     from freshstack_dspy.recipes.build import NOTHING_TO_DO
     from freshstack_dspy.recipes.build import build as build_collection
 
     settings = with_bundles(load_config(config), cache or ())
-    inputs = (config, settings.queries.path, *(corpus.path for corpus in settings.corpus))
     for output in (save_replies, requests, log):
-        refuse_inputs(output, *inputs)
+        refuse_inputs(output, config, *inputs_of(settings))
+        refuse_collection(output, settings.out)
     with Bars() as bars, listening(log, trace=trace) as on_call:
         collection = build_collection(
             settings,

@@ -28,9 +28,9 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
     """
     from freshstack_dspy.config import CacheConfig, ModelConfig, PricesConfig, load_config
     from freshstack_dspy.lm.connect import connect
-    from freshstack_dspy.lm.spending.budget import Account
     from freshstack_dspy.lm.replies.bundle import Bundles
     from freshstack_dspy.lm.replies.store import ReplyStore
+    from freshstack_dspy.lm.spending.budget import Account
 
     settings = load_config(config) if config else None
     model = settings.model if settings else ModelConfig()

@@ -1,8 +1,36 @@
 """Files that a command writes: never over one that it reads."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from freshstack_dspy.errors import ConfigError
+
+if TYPE_CHECKING:
+    from freshstack_dspy.config import BuildConfig
+
+
+def inputs_of(config: "BuildConfig") -> Iterator[Path | None]:
+    """What a build reads, and the store and the index that it writes to."""
+    yield config.queries.path
+    yield from (corpus.path for corpus in config.corpus)
+    yield from (path for _, path in config.programs)
+    yield from config.cache.bundles
+    yield config.cache.path
+    yield config.index.path
+
+
+def refuse_collection(out: Path | None, collection: Path) -> None:
+    """Refuse to write into a collection, or to where one will be: a build replaces it as a whole.
+
+    Raises:
+        ConfigError: The output is inside.
+    """
+    if out is not None and out.resolve().is_relative_to(collection.resolve()):
+        raise ConfigError(
+            f"{out} is inside {collection}, where the collection is, and would be lost; write "
+            "elsewhere"
+        )
 
 
 def refuse_inputs(out: Path | None, *inputs: Path | None) -> None:

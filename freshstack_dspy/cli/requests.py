@@ -33,11 +33,14 @@ def export_requests(
     out: Annotated[Path, typer.Option(help="File to write, in the OpenAI batch format.")],
 ) -> None:
     """Write the requests that wait for a reply, those of earlier configurations too."""
+    from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
     from freshstack_dspy.config import load_config
     from freshstack_dspy.lm.batch.deferred import write_asks
     from freshstack_dspy.lm.replies.store import ReplyStore
 
     settings = load_config(config)
+    refuse_inputs(out, config, *inputs_of(settings))
+    refuse_collection(out, settings.out)
     with closing(ReplyStore(settings.cache.path)) as store:
         asks = list(store.deferred())
     written = write_asks(asks, out)

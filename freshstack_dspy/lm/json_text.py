@@ -9,6 +9,9 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
+MOST_STRUCTURE = 2**19
+"""Characters of a JSON text outside its strings; a reply has some hundreds, and ten for each field
+of its response schema."""
 _LONG = 200
 """From so many characters on it pays to call the other encoder."""
 
@@ -21,6 +24,19 @@ def quoted(text: str) -> str:
         return to_json(text).decode()
     except PydanticSerializationError:
         return encode_basestring(text)  # half a surrogate pair, which has no UTF-8
+
+
+def is_dense(text: bytes) -> bool:
+    """Whether a JSON text has so much outside its strings that reading it could fill the memory.
+
+    An array of zeros of 8 MB takes gigabytes where each of them is a fault that is to be told.
+    """
+    if len(text) <= MOST_STRUCTURE:
+        return False
+    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 2 * MOST_STRUCTURE:
+        return True
+    return sum(map(len, plain.split(b'"')[::2])) > MOST_STRUCTURE
 
 
 def indented(value: Any, margin: str = "\n") -> str:

@@ -15,7 +15,7 @@ from freshstack_dspy.lm.spending.budget import Account, Budget
 from freshstack_dspy.lm.spending.prices import Price, price_of
 
 if TYPE_CHECKING:
-    from dspy.lm15 import Request
+    from dspy.lm15 import Request, Usage
 
 
 class Answer(NamedTuple):
@@ -44,7 +44,7 @@ class LiveCalls:
             store: Where replies are kept, and what was spent.
             account: Who pays.
             provider: What answers, in place of the one that the model's name chooses.
-            capped: Whether anything will be sent at all, and so need the caps of the account.
+            capped: Whether anything will be sent at all, which needs the caps and the price.
 
         Raises:
             ConfigError: There is a cap on dollars, and the model has no price.
@@ -57,7 +57,7 @@ class LiveCalls:
         self._budget = Budget(
             caps,
             model=model.name,
-            price=self.price if caps.dollars is not None else None,
+            price=self.price if capped else None,
             spent=lambda: store.spent(account.name) + account.reserved,
         )
 
@@ -74,7 +74,7 @@ class LiveCalls:
             ModelError: No reply came, and none will come to other requests either.
         """
         charge = functools.partial(self._store.charge, self._account.name)
-        with self._budget.reservation(ask, charge) as reservation:
+        with self._attempts.asking(), self._budget.reservation(ask, charge) as reservation:
             answer = self._answer(ask, request, reservation.lost)
             spent = reservation.spent_on(answer.reply)
             self._store.put(answer.reply, account=self._account.name, spent=spent)
@@ -102,6 +102,13 @@ class LiveCalls:
             text=response.text or "".join(refusals),
             finish_reason="refusal" if refusals else str(response.finish_reason),
             input_tokens=response.usage.input_tokens,
-            output_tokens=response.usage.output_tokens,
+            output_tokens=_output_tokens(response.usage),
         )
         return Answer(reply, attempts)
+
+
+def _output_tokens(usage: "Usage") -> int | None:
+    """What is billed as output; Gemini and xAI count what a model thinks in the total alone."""
+    if usage.input_tokens is None or usage.output_tokens is None or usage.total_tokens is None:
+        return usage.output_tokens
+    return max(usage.output_tokens, usage.total_tokens - usage.input_tokens)

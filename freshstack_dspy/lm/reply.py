@@ -1,7 +1,7 @@
 """A recorded reply: what was asked, what came back, what it cost, and what it was worth."""
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -14,6 +14,9 @@ from freshstack_dspy.records import Record, Status
 Origin = Literal["live", "import"]
 
 
+MOST_TOKENS = 2**40
+MOST_DOLLARS = 1e15
+"""No reply has so many; larger numbers are made up, and could not be added up and written."""
 NO_REPLY = "error"
 """The finish reason of a request that the provider refused or did not answer; the text says why."""
 
@@ -32,9 +35,9 @@ class Reply(Record):
     status: Status
     reasked_as: str | None = None
     """Key of the request that sent this invalid reply back with its error."""
-    input_tokens: int | None = Field(default=None, ge=0)
-    output_tokens: int | None = Field(default=None, ge=0)
-    cost: float | None = Field(default=None, ge=0)
+    input_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    output_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    cost: float | None = Field(default=None, ge=0, le=MOST_DOLLARS)
     """US dollars; None where the price or the number of tokens is not known."""
     received_at: str
     origin: Origin
@@ -42,7 +45,7 @@ class Reply(Record):
     @model_validator(mode="after")
     def _key_is_of_this_request(self) -> "Reply":
         if self.key != self.ask.key:
-            raise ValueError(f"the key {self.key} is not the key of the request beside it")
+            raise ValueError(f"the key {self.key!r:.80} is not the key of the request beside it")
         return self
 
     @property
@@ -68,16 +71,17 @@ def receive(
         ask: What it answers.
         text: What it says.
         finish_reason: As the provider names it.
-        input_tokens: As the provider counted them, or None.
-        output_tokens: As the provider counted them, or None.
+        input_tokens: As the provider counted them, or None; what is no such number counts as None.
+        output_tokens: The same.
         origin: How it came here.
         price: Of the model, or None where it is not known.
         batch: Whether it came from the provider's batch API, which has prices of its own.
     """
+    input_tokens, output_tokens = _counted(input_tokens), _counted(output_tokens)
     return Reply(
         key=ask.key,
         ask=ask,
-        text=_encodable(text),
+        text=encodable(text),
         finish_reason=finish_reason,
         status=status_of(finish_reason),
         input_tokens=input_tokens,
@@ -88,7 +92,12 @@ def receive(
     )
 
 
-def _encodable(text: str) -> str:
+def _counted(tokens: Any) -> int | None:
+    """A provider's count of tokens, or None where it is none."""
+    return tokens if type(tokens) is int and 0 <= tokens <= MOST_TOKENS else None
+
+
+def encodable(text: str) -> str:
     """Half a surrogate pair, which a reply cut inside an escape holds, has no UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

@@ -12,8 +12,10 @@ import functools
 import hashlib
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
+
+from pydantic import FailFast
 
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.json_text import canonical
@@ -57,7 +59,7 @@ class Ask(Record):
 
     model: str
     endpoint: str
-    messages: tuple[ChatMessage, ...]
+    messages: Annotated[tuple[ChatMessage, ...], FailFast()]
     parameters: dict[str, Any]
     """Sampling parameters, response_format and tools, by their names in the API; None left out."""
     sample: int | None = None
@@ -80,6 +82,18 @@ class Ask(Record):
         response_format = self.parameters.get("response_format")
         name = response_format.get("name") if isinstance(response_format, dict) else None
         return name if isinstance(name, str) else None
+
+    @property
+    def is_sendable(self) -> bool:
+        """Whether it has a body, and parameters that leave its model and messages alone.
+
+        A request from a foreign store may have any; one of ours always is.
+        """
+        parameters, extra = self.parameters, self.parameters.get("extra", {})
+        if not isinstance(extra, dict) or {"model", "messages"} & (parameters.keys() | extra):
+            return False
+        longest, form = parameters.get("max_tokens", 1), parameters.get("response_format", {})
+        return type(longest) is int and longest > 0 and isinstance(form, dict)
 
     def body(self) -> dict[str, Any]:
         """The request as the body of an OpenAI chat completion, as batch files hold it."""

@@ -1,8 +1,9 @@
 """The one place of concurrency: a bounded pool of threads that keeps context and order."""
 
 import contextvars
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -30,10 +31,17 @@ def map_in_order(
     Raises:
         Exception: The first error; what has not begun by then is not begun.
     """
+    stopped = threading.Event()
 
     def run(item: Item) -> Result:
-        result = function(item)
-        done()
+        if stopped.is_set():
+            raise CancelledError
+        try:
+            result = function(item)
+            done()
+        except BaseException:
+            stopped.set()  # before this thread takes up the next item, as it would at once
+            raise
         return result
 
     pool = ThreadPoolExecutor(max_workers=workers)

@@ -3,11 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-import dspy
-
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError
-from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.connect import connect, in_bulk
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
@@ -60,7 +58,7 @@ class DryRun:
         """Go through a step as a build does, one item after another."""
         progress.start(name, len(items))
         results: list[Result | None] = []
-        with dspy.context(lm=self._lm, disable_history=True), step(name):
+        with in_bulk(self._lm), step(name):
             for item in items:
                 try:
                     results.append(function(item))

@@ -202,3 +202,31 @@ def test_no_command_writes_over_what_it_reads(freshstack: Command, tmp_path: Pat
 
     assert_one_line(done, "would be lost")
     assert labels.read_text() == "hours of work"
+
+
+@pytest.mark.parametrize(
+    "out",
+    ["cache/cache.db", "build.toml", "collection/manifest.json", "collection/new.jsonl"],
+)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("build", "--log"),
+        ("build", "--save-replies"),
+        ("build", "--requests"),
+        ("requests", "export", "--out"),
+        ("cache", "export", "--out"),
+    ],
+)
+def test_no_command_writes_over_a_configuration_a_store_or_a_collection(
+    freshstack: Command, config: Path, tmp_path: Path, command: tuple[str, ...], out: str
+) -> None:
+    """A log would be appended to the store's database, and the replies in it were paid for."""
+    for name in ("cache", "collection"):
+        (tmp_path / name).mkdir()
+    for name in ("cache/cache.db", "collection/manifest.json"):
+        (tmp_path / name).write_text("months of work")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    assert_one_line(freshstack(*command[:-1], config, command[-1], out), "would be lost")
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.errors import FatalModelError, ModelError
 from freshstack_dspy.lm.batch.api import LONGEST_WAIT, Batch, refusal
 from freshstack_dspy.lm.request import Ask, base_from_environment, canonical_json
 
@@ -68,12 +68,14 @@ class AnthropicBatches:
         after = ""
         while True:
             page = self._json(self._call("GET", f"?limit={_PAGE}{after}"))
-            for item in page.get("data") or []:
+            if not isinstance(page.get("data"), list):
+                raise self._unreadable("there is no list of batches in it")
+            for item in page["data"]:
                 batch = self._read(item)
                 if batch.created_at < moment:
                     return
                 yield batch
-            if not page.get("has_more") or not page.get("last_id"):
+            if not (page["data"] and page.get("has_more") and page.get("last_id")):
                 return
             after = f"&after_id={quote(str(page['last_id']), safe='')}"
 
@@ -132,10 +134,15 @@ class AnthropicBatches:
 
     def _json(self, content: bytes) -> dict[str, Any]:
         try:
-            value: dict[str, Any] = json.loads(content)
-        except ValueError as error:
-            raise refusal(f"its answer cannot be read: {error}", None, self._model) from None
+            value = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise self._unreadable(str(error)) from None
+        if not isinstance(value, dict):
+            raise self._unreadable("it is no JSON object")
         return value
+
+    def _unreadable(self, why: str) -> ModelError:
+        return refusal(f"its answer cannot be read: {why}", None, self._model)
 
     def _batch(self, content: bytes) -> Batch:
         return self._read(self._json(content))
@@ -155,8 +162,7 @@ class AnthropicBatches:
                 outputs=(item["id"],) if ended else (),
             )
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            said = f"its answer cannot be read: {type(error).__name__}: {error}"
-            raise refusal(said, None, self._model) from None
+            raise self._unreadable(f"{type(error).__name__}: {error}") from None
 
 
 def _key_in_environment() -> str:
@@ -175,7 +181,7 @@ def _words(text: str) -> str:
     """The message in an error's body, or the body."""
     try:
         return str(json.loads(text)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text
 
 
@@ -190,7 +196,7 @@ def _in_openai_format(line: str) -> str:
         else:
             answer = {"error": {"code": result["type"], "message": _reason(result)}}
         return canonical_json({"custom_id": item["custom_id"], **answer})
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return line
 
 

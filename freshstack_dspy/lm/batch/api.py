@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, TransientModelError
@@ -28,7 +28,7 @@ class Batch(Record):
     total: int = 0
     completed: int = 0
     failed: int = 0
-    created_at: datetime
+    created_at: AwareDatetime
     submission: str | None = None
     """Ours, where the provider keeps it."""
     file_id: str | None = None

@@ -1,7 +1,7 @@
 """Deferred requests through a provider's batch API: sent once, looked after, imported.
 
-Every step is written down before the provider hears of it (`batch_jobs.py`). So after a crash
-the batch that may have been made is found again (`batch_recovery.py`) before another is.
+Every step is written down before the provider hears of it (`jobs.py`). So after a crash
+the batch that may have been made is found again (`recovery.py`) before another is.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from freshstack_dspy.lm.batch.recovery import custom_ids, find_lost
 from freshstack_dspy.lm.batch.reply_lines import BadLine, read_line
 from freshstack_dspy.lm.provider.redaction import presentable
 from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import Ask, endpoint_identity
 from freshstack_dspy.lm.spending.budget import worst_case
 from freshstack_dspy.lm.spending.prices import price_of
@@ -62,14 +63,13 @@ class Batches:
             yield
 
     def plan(self, file: Path) -> Plan:
-        """Find out what can be sent of a requests file; see `batch_plan.plan`.
+        """Find out what can be sent of a requests file; see `plan.plan`.
 
         Raises:
             FatalModelError: The model's provider has no batch API.
             StoreError: The file cannot be used.
         """
-        pending = [key for job in self.folder.pending() for key in job.keys]
-        return plan(self._config, self._store, self._api, file, frozenset(pending))
+        return plan(self._config, self._store, self._api, file, self.folder.underway())
 
     def refuse_over_budget(self, planned: Plan) -> None:
         """Stop where the caps of `[budget]` could be passed.
@@ -216,6 +216,7 @@ class Batches:
             account=self._config.name,
             model=self._config.model,
             lenient=True,
+            only=frozenset(job.keys),
         )
         unanswered = len(set(job.keys) - found)
         update = {"step": "ended", "report": report, "unanswered": unanswered}
@@ -227,6 +228,6 @@ class Batches:
         if isinstance(line, BadLine):
             return presentable(text, self._config.model).encode()
         if line.completion() is not None:
-            return text.strip().encode("utf-8", "replace")
+            return encodable(text.strip()).encode()
         why = {"message": presentable(line.reason(), self._config.model)}
         return json.dumps({"custom_id": line.custom_id, "error": why}).encode()

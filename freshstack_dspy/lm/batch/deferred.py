@@ -20,7 +20,8 @@ from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask, canonical_json
-from freshstack_dspy.lm.spending.prices import price_of
+from freshstack_dspy.lm.spending.budget import worst_case
+from freshstack_dspy.lm.spending.prices import Price, price_of
 from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.records import Record
 
@@ -112,6 +113,7 @@ def import_replies(
     model: ModelConfig | None = None,
     replace: bool = False,
     lenient: bool = False,
+    only: Container[str] | None = None,
 ) -> ImportReport:
     """Record the replies of a file.
 
@@ -126,6 +128,7 @@ def import_replies(
         model: Whose secrets must not be shown with a provider's words.
         replace: Record also what there is a reply to already; that one is kept under a number.
         lenient: Count a line in neither format as invalid, in place of refusing the file.
+        only: The keys that were asked; a reply to another request counts as unknown. None: all.
 
     Raises:
         StoreError: The file cannot be read, or a line is not in one of the two formats; then
@@ -136,7 +139,7 @@ def import_replies(
         _refuse_bad_lines(path, lines)
     run = _Import(store, prices, account, replace=replace)
     for line in lines:
-        run.take(line)
+        run.take(line, asked=only is None or line.custom_id in only)
     return run.report(model or ModelConfig())
 
 
@@ -165,11 +168,14 @@ class _Import:
         self._groups: dict[str, list[str]] = {name: [] for name in _GROUPS}
         self._reasons: Counter[str] = Counter()
 
-    def take(self, line: ReplyLine | BadLine) -> None:
+    def take(self, line: ReplyLine | BadLine, *, asked: bool = True) -> None:
         """Record one line, or enter why not."""
         key = line.custom_id
         if isinstance(line, BadLine):
             self._refuse("invalid", key, line.fault)
+            return
+        if not asked:
+            self._groups["unknown"].append(key)
             return
         known = self._store.get(key) if key not in self._waiting else None
         if key not in self._waiting and (known is None or not self._replace or key in self._taken):
@@ -197,7 +203,7 @@ class _Import:
             return
         price = price_of(ask.model, self._prices)
         reply = completion.as_reply_to(ask, price, batch=not line.by_hand)
-        self._record(reply, paid=not line.by_hand)
+        self._record(reply, price, paid=not line.by_hand)
         self._waiting.pop(ask.key, None)
         self._taken.add(ask.key)
         if replaces:
@@ -205,9 +211,12 @@ class _Import:
         else:
             self._imported += 1
 
-    def _record(self, reply: Reply, *, paid: bool) -> None:
+    def _record(self, reply: Reply, price: Price | None, *, paid: bool) -> None:
         if paid and self._account is not None:
-            spent = Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
+            if reply.input_tokens is None or reply.output_tokens is None:
+                spent = worst_case(reply.ask, price, batch=True)  # nobody counted
+            else:
+                spent = Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
             self._store.put(reply, account=self._account, spent=spent)
         else:
             self._store.put(reply)

@@ -103,9 +103,11 @@ class JobFolder:
 
     def claimed(self) -> frozenset[str]:
         """The ids of all batches that are some job's, of whatever collection."""
-        folders = [path for path in sorted(self.path.parent.glob("*")) if path.is_dir()]
-        jobs = [job for folder in folders for job in JobFolder(folder).jobs()]
-        return frozenset(job.batch_id for job in jobs if job.batch_id is not None)
+        return frozenset(job.batch_id for job in self._everyones() if job.batch_id is not None)
+
+    def underway(self) -> frozenset[str]:
+        """The keys of all requests in pending jobs, of whatever collection: they share a store."""
+        return frozenset(key for job in self._everyones() if job.pending for key in job.keys)
 
     def reserved(self) -> Spent:
         """The most that the pending jobs can cost."""
@@ -159,6 +161,10 @@ class JobFolder:
                     "run this again when it has ended"
                 ) from None
             yield
+
+    def _everyones(self) -> list[Job]:
+        folders = [path for path in sorted(self.path.parent.glob("*")) if path.is_dir()]
+        return [job for folder in folders for job in JobFolder(folder).jobs()]
 
     def _read(self, path: Path) -> Job:
         try:

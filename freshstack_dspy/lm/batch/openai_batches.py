@@ -15,7 +15,7 @@ from freshstack_dspy.lm.request import Ask, base_from_environment
 
 _OVER = ("completed", "failed", "expired", "cancelled")
 _SUBMISSION = "freshstack_submission"
-_UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError)
+_UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError)
 """What LiteLLM and OpenAI's client raise on an answer that is none of a batch API."""
 
 
@@ -64,7 +64,10 @@ class OpenAIBatches:
     def created_since(self, moment: datetime) -> Iterator[Batch]:
         """List batches; the pages behind the first are fetched as they are needed."""
         with self._explained():
-            for item in self._litellm.list_batches(limit=100, **self._access()):
+            listed = self._litellm.list_batches(limit=100, **self._access())
+            if not isinstance(listed.data, list):  # it would count as empty, and be paid for twice
+                raise TypeError("there is no list of batches in it")
+            for item in listed:
                 batch = _batch(item)
                 if batch.created_at < moment:
                     return

@@ -1,5 +1,6 @@
 """Finding a batch whose creation was asked for, and whose id never arrived."""
 
+import itertools
 import json
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,6 +10,8 @@ from freshstack_dspy.lm.batch.api import Batch, BatchAPI
 from freshstack_dspy.lm.batch.jobs import Job
 
 _CLOCKS_DIFFER = timedelta(minutes=10)
+_MOST_LISTED = 100_000
+"""Batches that are looked through; a list may have no end."""
 
 
 def find_lost(api: BatchAPI, job: Job, claimed: frozenset[str]) -> Batch | None:
@@ -27,7 +30,7 @@ def find_lost(api: BatchAPI, job: Job, claimed: frozenset[str]) -> Batch | None:
     """
     asked_at = job.asked_at or job.begun_at
     similar = []
-    for batch in api.created_since(asked_at - _CLOCKS_DIFFER):
+    for batch in itertools.islice(api.created_since(asked_at - _CLOCKS_DIFFER), _MOST_LISTED):
         if batch.submission == job.submission:
             return batch
         if job.file_id is not None:

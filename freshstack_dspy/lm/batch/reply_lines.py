@@ -1,6 +1,7 @@
 """The lines of a replies file: what a batch API gives back, or what a person types."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -9,11 +10,13 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.reply import Reply, receive
-from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.lm.json_text import MOST_STRUCTURE, is_dense
+from freshstack_dspy.lm.reply import MOST_TOKENS, Reply, encodable, receive
+from freshstack_dspy.lm.request import Ask, canonical_json
 from freshstack_dspy.lm.spending.prices import Price
 
-_MOST_TOKENS = 2**53
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that may be half a surrogate pair, as in a reply that was cut inside an emoji."""
 
 
 class BadLine(NamedTuple):
@@ -42,10 +45,26 @@ def read_lines(path: Path) -> Iterator["ReplyLine | BadLine"]:
 
 def read_line(line: str, number: int = 1) -> "ReplyLine | BadLine":
     """Read one line of a replies file."""
+    if is_dense(line.encode("utf-8", "surrogatepass")):
+        fault = f"more than {MOST_STRUCTURE:,} bytes of it are no text"
+        return BadLine(f"line {number}", number, fault)
+    line = _mended(line)
     try:
         return ReplyLine.model_validate_json(line)
     except ValidationError as error:
         return BadLine(_id_of(line) or f"line {number}", number, first_fault(error))
+
+
+def _mended(line: str) -> str:
+    """A batch's line without halves of surrogate pairs, which have no UTF-8: it is paid for."""
+    if not _HALF.search(line):
+        return encodable(line)
+    try:
+        value = json.loads(line)
+        paid = isinstance(value, dict) and "content" not in value
+        return encodable(canonical_json(value)) if paid else line
+    except (ValueError, RecursionError):
+        return line
 
 
 def _id_of(line: str) -> str | None:
@@ -54,7 +73,7 @@ def _id_of(line: str) -> str | None:
     except (ValueError, RecursionError):
         return None
     found = value.get("custom_id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    return encodable(found) if isinstance(found, str) else None
 
 
 class _Message(BaseModel):
@@ -68,8 +87,17 @@ class _Choice(BaseModel):
 
 
 class _Usage(BaseModel):
-    prompt_tokens: int | None = Field(default=None, ge=0, le=_MOST_TOKENS)
-    completion_tokens: int | None = Field(default=None, ge=0, le=_MOST_TOKENS)
+    prompt_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    completion_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    total_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+
+    @property
+    def output_tokens(self) -> int | None:
+        """What is billed as output; some count what a model thinks in the total alone."""
+        prompt, completion, total = self.prompt_tokens, self.completion_tokens, self.total_tokens
+        if prompt is None or completion is None or total is None:
+            return completion
+        return max(completion, total - prompt)
 
 
 class Completion(BaseModel):
@@ -93,7 +121,7 @@ class Completion(BaseModel):
             text=self.text,
             finish_reason="refusal" if choice.message.refusal else choice.finish_reason or "stop",
             input_tokens=usage.prompt_tokens,
-            output_tokens=usage.completion_tokens,
+            output_tokens=usage.output_tokens,
             origin="import",
             price=price,
             batch=batch,

@@ -83,9 +83,29 @@ class Attempts:
             self._unanswered, self._answered = 0, True
         return Answered(response, _made(retrying))
 
-    def close(self) -> None:
-        """Close the connections of a provider made here; the next request opens them again."""
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Be stopped by what stops others, from before `complete` on, as in a wait for leave."""
         with self._guard:
+            self._asking += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._asking -= 1
+                if self._asking == 0:  # who asks later may have mended it
+                    self._stopped_by = None
+                    self._stopped.clear()
+                    self._throttle.resume()
+
+    def close(self) -> None:
+        """Close the connections of a provider made here; the next request opens them again.
+
+        Who still asks, as the threads of a build that was interrupted, does not ask once more.
+        """
+        with self._guard:
+            if self._asking:
+                self._stop_all(FatalModelError("the door was closed"))
             provider, self._provider = self._provider, self._provider if self._borrowed else None
         close = getattr(provider, "close", None)
         if close is not None and not self._borrowed:
@@ -94,6 +114,14 @@ class Attempts:
     def _once(
         self, request: "Request", lost: Callable[[], None], patience: "_Patience"
     ) -> "Response":
+        try:
+            return self._sent(request, patience)
+        except TransientModelError as error:
+            if error.maybe_billed:
+                lost()  # not in a slot: it may have to wait for those who wait for one
+            raise
+
+    def _sent(self, request: "Request", patience: "_Patience") -> "Response":
         provider = self._opened()
         with self._throttle.slot():
             if self._stopped_by is not None:
@@ -105,33 +133,27 @@ class Attempts:
                     if self._throttle.limit > 1:
                         patience.spare()
                     self._throttle.slowed(error.retry_after)
-                if error.maybe_billed:
-                    lost()
                 raise
             self._throttle.succeeded()
         return response
 
     @contextmanager
     def _stopping_together(self) -> Iterator[None]:
-        with self._guard:
-            self._asking += 1
-        try:
-            yield
-        except ReplyError:
-            raise
-        except ModelError as error:
-            with self._guard:
-                self._stopped_by = self._stopped_by or error
-            self._stopped.set()
-            self._throttle.stop()
-            raise
-        finally:
-            with self._guard:
-                self._asking -= 1
-                if self._asking == 0:  # who asks later may have mended it
-                    self._stopped_by = None
-                    self._stopped.clear()
-                    self._throttle.resume()
+        with self.asking():
+            try:
+                yield
+            except ReplyError:
+                raise
+            except ModelError as error:
+                with self._guard:
+                    self._stop_all(error)
+                raise
+
+    def _stop_all(self, error: ModelError) -> None:
+        """Stop whoever asks; called with the guard held."""
+        self._stopped_by = self._stopped_by or error
+        self._stopped.set()
+        self._throttle.stop()
 
     def _opened(self) -> Provider:
         with self._guard:

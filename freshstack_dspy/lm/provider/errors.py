@@ -24,7 +24,8 @@ _UNPAID = re.compile(r"insufficient_quota|billing")
 _NO_KEY = re.compile(r"missing credentials|locate credentials|api_key", re.IGNORECASE)
 _WRONG_KEY = re.compile(r"(api key not valid|(incorrect|invalid) api key)", re.IGNORECASE)
 _FILTERED = re.compile(r"content.?(filter|policy|management)", re.IGNORECASE)
-_MARKUP = re.compile(r"<(head|script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+# Every branch ends where another tag begins or the text does, so that no page takes long.
+_MARKUP = re.compile(r"<(head|script|style)\b.*?(?:</\1>|\Z)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
 _ADVICE = re.compile(r"(\n\n  (To fix:|credential came from:)|To drop these, set).*", re.DOTALL)
 _CLASS_NAMES = re.compile(r"^((litellm\.)?\w+(Error|Exception|Timeout)( -|:)\s*)+")
 _CREDENTIALS = {

@@ -12,6 +12,8 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.lm.request import base_from_environment
 
 _LONGEST = 400
+_READ = 1 << 18
+"""Characters of a message that are looked at; what is behind them is never shown."""
 _SHORTEST_SECRET = 6
 _TELLING = 12
 """Where a message was cut inside a key, so many characters of it are taken for the key."""
@@ -23,12 +25,18 @@ _SECRET_NAME = re.compile(
 def presentable(text: str, model: ModelConfig) -> str:
     """Put a message of a provider on one line, without its secrets and control characters."""
     rests: defaultdict[str, set[str]] = defaultdict(set)
-    for form in {form for secret in _secrets(model) for form in _forms(secret)}:
-        rests[form[:_TELLING]].add(form[_TELLING:])
+    for form in {_in_one_line(form) for secret in _secrets(model) for form in _forms(secret)}:
+        if len(form) >= _SHORTEST_SECRET:
+            rests[form[:_TELLING]].add(form[_TELLING:])
+    # In one line first: what does not print, as the zeros of UTF-16, would hide a key until then.
+    line = _in_one_line(text[:_READ])
     for head in sorted(rests, key=lambda head: (-len(head), head)):
-        text = _without(text, head, rests[head])
-    line = " ".join(text.split())
-    return "".join(character for character in line if character.isprintable())[:_LONGEST]
+        line = _without(line, head, rests[head])
+    return line[:_LONGEST]
+
+
+def _in_one_line(text: str) -> str:
+    return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
 def _secrets(model: ModelConfig) -> set[str]:
@@ -42,6 +50,8 @@ def _secrets(model: ModelConfig) -> set[str]:
         user, _, password = _netloc(address).rpartition("@")[0].partition(":")
         found |= {password, unquote(password), f"{user}:{password}"}
         found.add(f"{unquote(user)}:{unquote(password)}")
+        if not password:
+            found |= {user, unquote(user)}  # a token, as in https://TOKEN@gateway
     # A placeholder as "none" is no secret, and would only garble the message.
     found = {secret.strip() for secret in found}
     return {secret for secret in found if len(secret) >= _SHORTEST_SECRET}

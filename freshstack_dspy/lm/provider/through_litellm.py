@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from dspy.clients.engines import LiteLLMEngine
-from dspy.lm15 import Message, RefusalPart, Request, Response
+from dspy.lm15 import Message, RefusalPart, Request, Response, Usage
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
@@ -83,6 +83,9 @@ def _send_over_ours(litellm: Any) -> None:
 class _Engine(LiteLLMEngine):
     def complete(self, request: Request) -> Response:
         response: Response = super().complete(request)
+        if not response.usage.input_tokens:
+            # LiteLLM counts nothing where the provider does not say, and a budget would not end.
+            response = replace(response, usage=Usage())
         refusal = _refusal(response.provider_data)
         if refusal is None:
             return response

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from freshstack_dspy.errors import StoreError
+from freshstack_dspy.lm.json_text import MOST_STRUCTURE, is_dense
 from freshstack_dspy.lm.replies.recorded import Line, says_the_same
 from freshstack_dspy.lm.replies.zstandard import SUFFIX, decompressed, writing
 from freshstack_dspy.lm.reply import Reply, reply_from_json
@@ -227,6 +228,8 @@ def reply_of_line(path: Path, line: NumberedLine) -> Reply:
         StoreError: It holds none.
     """
     where = f"{path}:{line.number}"
+    if is_dense(line.data):
+        raise StoreError(f"{where}: more than {MOST_STRUCTURE:,} bytes of it are no text")
     try:
         return reply_from_json(line.data.decode(), where)
     except UnicodeDecodeError as error:

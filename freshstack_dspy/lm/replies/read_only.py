@@ -13,6 +13,7 @@ import diskcache
 from pydantic import ValidationError
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
+from freshstack_dspy.lm.json_text import MOST_STRUCTURE, is_dense
 from freshstack_dspy.lm.replies.recorded import Line
 from freshstack_dspy.lm.replies.sealed import unsealed
 from freshstack_dspy.lm.replies.store_format import (
@@ -95,6 +96,8 @@ class ReadOnlyStore:
         if (mode, filename, expires, is_text) != (RAW, None, None, 1):
             raise self._refused(f"{name} holds a value that is not plain text")
         found: bytes = value
+        if is_dense(found):
+            raise self._refused(f"{name} has more than {MOST_STRUCTURE:,} bytes that are no text")
         return found
 
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
@@ -146,7 +149,7 @@ class ReadOnlyStore:
             ask = Ask.model_validate_json(text)
         except ValidationError:
             ask = None
-        if ask is None or ask.key != key:
+        if ask is None or ask.key != key or not ask.is_sendable:
             raise DamagedReplyError(f"{self.path}: the deferred request ask:{key} is damaged")
         return ask
 

@@ -98,7 +98,10 @@ def _from_table(model: str) -> Price | None:
     entry = _entry(model)
     if entry is None or entry.get("input_cost_per_token") is None:
         return None
-    output = float(entry.get("output_cost_per_token") or 0.0)
+    # What a model thinks is counted as output; where it costs more, all output does.
+    output = max(
+        float(entry.get(f"output_cost_per_{kind}token") or 0.0) for kind in ("", "reasoning_")
+    )
     tiers = [
         Tier(
             above=int(match[1]) * 1000,

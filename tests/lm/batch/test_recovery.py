@@ -241,7 +241,7 @@ class TestMessageBatches:
         (job,) = here.batches.folder.pending()
         update = {"submission": "0" * 16, "step": "underway", "batch_id": theirs.batch_id}
         beside = JobFolder(here.batches.folder.path.with_name("other"))
-        beside.save(job.model_copy(update=update))
+        beside.save(job.model_copy(update=update | {"keys": ("x", "y", "z")}))
         bring_to_the_end(here)
 
         assert len(server.made) == 2

@@ -13,6 +13,9 @@ from pydantic import SecretStr
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.provider.choice import provider_for
+from freshstack_dspy.lm.provider.connection import HttpReply
+from freshstack_dspy.lm.provider.errors import explained
+from freshstack_dspy.lm.provider.transport import watched
 from tests.lm.asking import request
 from tests.lm.chat_server import ChatServer, Scripted
 
@@ -53,6 +56,18 @@ def failure(provider: str, api_base: str, timeout: float = 5.0, key: str = SECRE
 
 def error_of(message: str, code: Any = None, kind: str = "an_error") -> bytes:
     return json.dumps({"error": {"message": message, "type": kind, "code": code}}).encode()
+
+
+@pytest.mark.parametrize("page", [b"<" * 2**20, b"<head " * 2**18, b"<a " * 2**19])
+def test_no_page_takes_longer_than_its_length(page: bytes) -> None:
+    """A server answers with markup that is never closed, and the build would be busy for hours."""
+    model = ModelConfig(name="openai/scripted")
+    with watched(5.0) as wire:
+        wire.reply = HttpReply(502, "Bad Gateway", [], page)
+        error = explained(ValueError(), wire, model)
+
+    assert isinstance(error, TransientModelError)
+    assert len(str(error)) < 500
 
 
 @pytest.mark.parametrize(

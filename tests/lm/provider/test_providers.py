@@ -201,3 +201,15 @@ class TestLiteLLM:
 
         assert "\n" not in str(caught.value)
         assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_what_litellm_did_not_see_counted_is_not_counted_as_nothing(
+    server: ChatServer, door_to: Connect, store: ReplyStore
+) -> None:
+    """It gives zero tokens where the provider names none, and a budget would never end."""
+    server.says(Scripted("there", usage=None))
+    door_to(name="together_ai/scripted")("hello")
+
+    (reply,) = store.replies()
+    assert (reply.text, reply.input_tokens, reply.output_tokens) == ("there", None, None)

@@ -44,6 +44,24 @@ def test_quotes_and_escapes_do_not_hide_a_key() -> None:
     assert presentable(r'{"said": "pla\"nted\\word"}', model) == '{"said": "[key]"}'
 
 
+@pytest.mark.parametrize("between", ["\0", "\u200b", "\u00ad", "\ufeff"])
+def test_what_does_not_print_hides_no_key(between: str) -> None:
+    """It is left out of the message; UTF-16 that is read as UTF-8 has a zero in every other place."""
+    assert presentable(f"bad key {between.join(KEY)}", WITH_KEY) == "bad key [key]"
+
+
+def test_a_secret_with_spaces_is_left_out_of_a_message_on_one_line() -> None:
+    model = ModelConfig(name="openai/a", api_key=SecretStr("two  planted\u00adwords"))
+
+    assert presentable("no two  planted\u00adwords here", model) == "no [key] here"
+
+
+def test_a_token_in_the_place_of_the_user_is_a_secret() -> None:
+    model = ModelConfig(name="openai/a", api_base="https://plant42@gateway/v1")
+
+    assert presentable("no https://plant42@gateway/v1", model) == "no https://[key]@gateway/v1"
+
+
 @pytest.mark.parametrize(
     "name",
     [

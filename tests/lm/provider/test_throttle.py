@@ -8,11 +8,13 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
+from dspy.lm15 import Message, Request, Response, Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import TransientModelError
+from freshstack_dspy.lm.provider.attempts import Attempts
 from freshstack_dspy.lm.provider.choice import provider_for
 from freshstack_dspy.lm.provider.throttle import Throttle
 from tests.lm.asking import request
@@ -260,3 +262,40 @@ def test_it_costs_far_fewer_rejections_than_a_fixed_limit(server: ChatServer) ->
         rejections.append(busy.rejected)
 
     assert 3 * rejections[0] < rejections[1]
+
+
+class _LosingTheFirst:
+    """A provider whose first request is lost, though it may have been worked on."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def complete(self, asked: Request) -> Response:
+        self.asked.append(asked.messages[0].text or "")
+        if len(self.asked) == 1:
+            error = TransientModelError("the line went dead")
+            error.maybe_billed = True
+            raise error
+        return Response(
+            id=None,
+            model=asked.model,
+            message=Message.assistant("there"),
+            finish_reason="stop",
+            usage=Usage(),
+        )
+
+
+@pytest.mark.usefixtures("waits")
+def test_who_waits_for_the_budget_holds_no_place_in_flight() -> None:
+    """The budget may wait for requests that hold their share of it and wait for a place."""
+    provider = _LosingTheFirst()
+    attempts = Attempts(ModelConfig(name="openai/scripted", concurrency=1), provider)
+
+    def wait_for_another() -> None:
+        another = threading.Thread(target=attempts.complete, args=(request("b"),), daemon=True)
+        another.start()
+        another.join(10)
+        assert not another.is_alive()
+
+    assert attempts.complete(request("a"), wait_for_another).attempts == 2
+    assert provider.asked == ["a", "b", "a"]

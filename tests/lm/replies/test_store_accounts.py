@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.replies.store import ReplyStore, _Put
 from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.recording import reply, rows
@@ -105,6 +105,26 @@ def test_many_threads_write_together_and_lose_nothing(tmp_path: Path) -> None:
     texts = [each.text for each in [*replies, *kept] if each is not None]
     assert sorted(texts, key=int) == [str(number) for number in range(400)]
     store.close()
+
+
+def test_a_transaction_that_fails_is_no_failure_of_the_next(
+    store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reply to the same request waits before it, so that they are two transactions."""
+    before = _Put(reply().key, "one", account=None, spent=None)
+    store._puts.append(before)
+    transact = store._cache.transact
+
+    def failing_once() -> None:
+        monkeypatch.setattr(store._cache, "transact", transact)
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(store._cache, "transact", failing_once)
+    store.put(reply("two"), account="mine", spent=ONE)
+
+    assert "no space left on device" in str(before.error)
+    assert store.get(reply().key) == reply("two")
+    assert store.spent("mine") == ONE
 
 
 def test_a_reply_that_is_too_long_takes_no_other_with_it(

@@ -171,6 +171,19 @@ def test_a_reply_without_a_count_is_counted_at_its_worst(
     assert store.spent("mine").tokens > MAX_TOKENS
 
 
+def test_what_a_model_thinks_is_paid_for_where_only_the_total_counts_it(
+    server: ChatServer, store: ReplyStore, paying: Callable[..., DoorLM]
+) -> None:
+    counts = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 215}
+    server.says(Scripted("there", usage=counts))
+    paying(tokens=10_000)(request("hello", max_tokens=MAX_TOKENS))
+
+    (reply,) = store.replies()
+    assert (reply.input_tokens, reply.output_tokens) == (10, 205)
+    assert reply.cost == pytest.approx(10 * 1e-6 + 205 * 2e-6)
+    assert store.spent("mine") == Spent(calls=1, tokens=215, dollars=reply.cost)
+
+
 class _Losing:
     """A provider that answers every second time only, and may have worked the first time too."""
 
@@ -202,6 +215,19 @@ def test_an_attempt_that_may_have_been_billed_counts(store: ReplyStore, waits: l
     with pytest.raises(BudgetError, match="calls = 3 does not allow another call: 3 spent so far"):
         lm(request("second"))
     assert provider.asked == 3
+    assert len(waits) == 1
+
+
+def test_it_counts_in_dollars_too_where_they_have_no_cap_yet(
+    store: ReplyStore, waits: list[float]
+) -> None:
+    """A cap that is set later counts what was spent before."""
+    model = ModelConfig(name="openai/scripted", max_tokens=MAX_TOKENS)
+    account = Account(prices=PRICES)
+    lm = connect(model, store=store, provider=_Losing(), account=account)
+    lm(request("first", max_tokens=MAX_TOKENS))
+
+    assert store.spent("default").dollars > MAX_TOKENS * 2e-6
     assert len(waits) == 1
 
 

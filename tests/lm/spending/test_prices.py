@@ -66,6 +66,12 @@ def test_a_long_input_costs_what_its_tier_says() -> None:
     assert price.cost(11, 1) == 37
 
 
+def test_output_costs_what_thinking_does_where_that_is_dearer() -> None:
+    price = price_of("dashscope/qwen-turbo")
+    assert price is not None
+    assert price.output == 5e-07
+
+
 def test_tiers_are_read_from_the_table() -> None:
     price = price_of("gemini/gemini-2.5-pro")
     assert price is not None

@@ -1,0 +1,187 @@
+"""Batch servers whose answers make no sense, or are about what nobody asked them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.errors import TransientModelError
+from freshstack_dspy.lm.batch import batches
+from freshstack_dspy.lm.spending.budget import worst_case
+from freshstack_dspy.lm.spending.prices import price_of
+from tests.lm.chat_server import Scripted
+from tests.lm.recording import ask
+
+from .batch_server import BatchServer
+from .batching import PROVIDERS, TEXTS, OpenWaiting, Provider, echo, opened
+
+every_provider = pytest.mark.parametrize("provider", PROVIDERS)
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01")
+    with BatchServer(echo).running() as running:
+        yield running
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
+    with opened(tmp_path, server) as make:
+        yield make
+
+
+@every_provider
+@pytest.mark.parametrize("answer", ["[]", "5", "{}", DEEP])
+def test_an_answer_that_is_none_is_said(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider, answer: str
+) -> None:
+    here = waiting(provider)
+    here.defer(*TEXTS)
+    here.submit()
+    server.before["retrieve"] = lambda: Scripted(body=answer.encode())
+
+    with pytest.raises(TransientModelError, match="its answer cannot be read"):
+        here.look()
+    assert here.batches.folder.pending()
+
+
+_ITEM = {"id": "b", "status": "completed", "processing_status": "ended", "request_counts": None}
+
+
+@every_provider
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[]",
+        "{}",
+        '{"data": 5}',
+        '{"data": [5]}',
+        DEEP,
+        json.dumps({"data": [_ITEM | {"created_at": 1e300, "request_counts": {"total": 1}}]}),
+        json.dumps({"data": [_ITEM | {"created_at": "2026-01-01T00:00:00"}]}),
+        json.dumps(
+            {"data": [_ITEM | {"created_at": "2026-01-01T00:00:00", "request_counts": {"a": 1}}]}
+        ),
+    ],
+)
+def test_a_list_that_is_none_is_no_empty_list(
+    server: BatchServer,
+    waiting: OpenWaiting,
+    monkeypatch: pytest.MonkeyPatch,
+    provider: Provider,
+    answer: str,
+) -> None:
+    """A batch whose creation was cut off would count as never made, and be paid for twice."""
+    monkeypatch.setattr(batches, "SETTLING_SECONDS", 0.0)
+    here = waiting(provider)
+    here.defer(*TEXTS)
+    server.after["create"] = lambda: Scripted(drop=True)
+    with pytest.raises(TransientModelError, match="whether the batch was made is not known"):
+        here.submit()
+    server.before["list"] = lambda: Scripted(body=answer.encode())
+
+    with pytest.raises(TransientModelError, match="its answer cannot be read"):
+        here.look()
+    (job,) = here.batches.folder.pending()
+    assert job.step == "creating"
+
+
+def test_a_list_without_end_and_without_batches_ends(
+    server: BatchServer, waiting: OpenWaiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "SETTLING_SECONDS", 0.0)
+    here = waiting("anthropic")
+    here.defer(*TEXTS)
+    server.before["create"] = lambda: Scripted(drop=True)
+    with pytest.raises(TransientModelError):
+        here.submit()
+    page = {"data": [], "has_more": True, "last_id": "b"}
+    server.before["list"] = lambda: Scripted(body=json.dumps(page).encode())
+    (job,) = here.look()
+
+    assert job.step == "dropped"
+    assert server.calls["list"] == 1
+
+
+def test_a_reply_to_what_a_batch_was_not_asked_is_not_recorded(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    """The store also holds requests to other models at other servers."""
+    here = waiting()
+    here.defer("one")
+    here.submit()
+    others = ask("private", model="openai/other", endpoint="https://elsewhere")
+    here.store.defer(others)
+    body = {"choices": [{"message": {"content": "planted"}}]}
+    line = {"custom_id": others.key, "response": {"status_code": 200, "body": body}}
+    server.course.extra_lines = [json.dumps(line)]
+    (job,) = here.look()
+
+    assert here.store.get(others.key) is None
+    assert [each.key for each in here.store.deferred()] == [others.key]
+    assert job.report is not None
+    assert job.report.unknown == (others.key,)
+    assert here.texts() == {"re: one"}
+
+
+@every_provider
+def test_half_a_surrogate_pair_costs_no_paid_reply(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider
+) -> None:
+    """A reply that was cut inside an emoji has one, written as an escape."""
+    server.script = lambda _: Scripted("cut \ud83d")
+    here = waiting(provider)
+    here.defer("one")
+    here.submit()
+    here.look()
+
+    assert here.texts() == {"cut \ufffd"}
+
+
+@pytest.mark.parametrize("line", ['{"custom_id": "\\ud800", "content": 5}', DEEP])
+def test_a_line_whose_id_has_no_utf8_is_counted(
+    server: BatchServer, waiting: OpenWaiting, line: str
+) -> None:
+    server.course.extra_lines = [line]
+    for provider in PROVIDERS:
+        here = waiting(provider, name=provider)
+        here.defer(*TEXTS)
+        here.submit()
+        (job,) = here.look()
+
+        assert job.report is not None
+        assert (job.report.imported, len(job.report.invalid)) == (3, 1)
+
+
+def test_collections_that_share_a_store_do_not_pay_twice_for_a_request(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    one = waiting()
+    one.defer("both", "one")
+    one.submit()
+    other = waiting()
+    renamed = other.config.model_copy(update={"name": "other"})
+    other.batches = batches.Batches(renamed, other.store)
+    other.defer("both", "other")
+    planned = other.batches.plan(other.file)
+
+    assert other.batches.folder.path != one.batches.folder.path
+    assert (planned.requests, planned.underway) == (1, 2)
+
+
+def test_a_batch_s_reply_without_a_count_is_charged_at_its_worst(
+    server: BatchServer, waiting: OpenWaiting
+) -> None:
+    """As a live one is, or a provider that counts nothing could be paid without end."""
+    server.script = lambda _: Scripted("there", usage=None)
+    here = waiting()
+    (asked,) = here.defer("one")
+    here.submit()
+    here.look()
+    price = price_of(asked.model, here.config.prices)
+
+    assert here.texts() == {"there"}
+    assert here.store.spent(here.config.name) == worst_case(asked, price, batch=True)

@@ -1,0 +1,121 @@
+"""Requests that wait for the budget, when what they wait for goes wrong."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from dspy.lm15 import Message, Request, Response, Usage
+
+from freshstack_dspy.config import BudgetConfig, ModelConfig
+from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.lm.connect import DoorLM, connect
+from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.spending.budget import Account
+from freshstack_dspy.lm.spending.spent import Spent
+from tests.lm.asking import request
+
+AT_ONCE = 4
+
+
+class Watched(ReplyStore):
+    """A store that knows when so many have looked at what is spent.
+
+    They look with the budget's lock held: who finds too little left waits before it is let go.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.all_wait = threading.Event()
+        self._looks = 0
+
+    def spent(self, account: str) -> Spent:
+        found = super().spent(account)
+        self._looks += 1
+        if self._looks == AT_ONCE:
+            self.all_wait.set()
+        return found
+
+
+class Provider:
+    """It counts its requests, and does something before it answers."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        self.asked = 0
+        self._before = before
+
+    def complete(self, asked: Request) -> Response:
+        self.asked += 1
+        self._before()
+        return Response(
+            id=None,
+            model=asked.model,
+            message=Message.assistant("there"),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1),
+        )
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    store = Watched(tmp_path / "watched")
+    yield store
+    store.close()
+
+
+def _door(store: ReplyStore, provider: Provider) -> DoorLM:
+    """A door with a budget for one request at a time."""
+    account = Account(caps=BudgetConfig(tokens=1500))
+    model = ModelConfig(name="openai/scripted")
+    return connect(model, store=store, provider=provider, account=account)
+
+
+def _outcomes(lm: DoorLM) -> list[str]:
+    """What becomes of different requests at once."""
+
+    def ask(number: int) -> str:
+        try:
+            return str(lm(request(str(number), max_tokens=300)).text)
+        except FatalModelError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return sorted(pool.map(ask, range(AT_ONCE)))
+
+
+def test_what_stops_a_request_stops_those_that_wait_too(watched: Watched) -> None:
+    """Each would find out for itself that it is of no use to ask."""
+
+    def refuse() -> None:
+        assert watched.all_wait.wait(10)
+        raise FatalModelError("the key was withdrawn")
+
+    provider = Provider(refuse)
+
+    assert _outcomes(_door(watched, provider)) == ["the key was withdrawn"] * AT_ONCE
+    assert provider.asked == 1
+
+
+def test_those_that_wait_when_the_door_is_closed_do_not_ask(watched: Watched) -> None:
+    """An interrupted build leaves its threads behind, and they must not go on spending."""
+
+    def close() -> None:
+        assert watched.all_wait.wait(10)
+        lm.door.close()
+
+    provider = Provider(close)
+    lm = _door(watched, provider)
+
+    assert _outcomes(lm) == ["the door was closed"] * (AT_ONCE - 1) + ["there"]
+    assert provider.asked == 1
+    assert len(list(watched.replies())) == 1
+
+
+def test_a_door_that_was_closed_can_be_used_again(watched: Watched) -> None:
+    def close() -> None:
+        lm.door.close()
+
+    lm = _door(watched, Provider(close))
+
+    assert [lm(request(text, max_tokens=300)).text for text in ("one", "other")] == ["there"] * 2
