@@ -91,6 +91,8 @@ def verify_cache(
         say(str(report))
         for found in report.listed:
             complain(f"{found.entry}: {found.reason}")
+        if more := report.damaged - len(report.listed):
+            complain(f"… and {more:,} more")
     if damaged:
         raise typer.Exit(1)
 

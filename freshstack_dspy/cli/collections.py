@@ -1,5 +1,6 @@
 """`freshstack build`, `retrieve`, `evaluate`, `export`."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -41,6 +42,7 @@ def build(
     from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config, with_bundles
+    from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
     from freshstack_dspy.recipes.build import NOTHING_TO_DO
     from freshstack_dspy.recipes.build import build as build_collection
 
@@ -49,14 +51,18 @@ def build(
         refuse_inputs(output, config, *inputs_of(settings))
         refuse_collection(output, settings.out)
     with Bars() as bars, listening(log, trace=trace) as on_call:
-        collection = build_collection(
-            settings,
-            mode=mode,
-            progress=bars,
-            requests_file=requests,
-            replies_file=save_replies,
-            on_call=on_call,
-        )
+        try:
+            collection = build_collection(
+                settings,
+                mode=mode,
+                progress=bars,
+                requests_file=requests,
+                replies_file=save_replies,
+                on_call=on_call,
+            )
+        except (BudgetError, ConfigError, DeferredError) as error:
+            # What to type next, with the file that was named here.
+            raise type(error)(re.sub(r"\bCONFIG\b", lambda _: str(config), str(error))) from None
     build_summary(collection, settings.out, unchanged=NOTHING_TO_DO in bars.steps)
 
 

@@ -82,7 +82,7 @@ def error_table(errors: "Sequence[EstimateError]") -> None:
             _money(step.cost),
             _money(step.paid),
         )
-    show("the estimate, and what it took with recorded replies", table)
+    show("planned, and used (recorded replies included)", table)
 
 
 def _cells(planned: "Planned") -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def _verdict(cap: "PlannedCap") -> str:
     said = f"[budget] {cap.cap}: {amount(cap.spent)} of {amount(cap.limit)} spent; "
     if cap.expected is None or cap.worst is None:
         return f"{said}what the plan takes is unknown"
-    said += f"the plan takes {amount(cap.expected)}, at worst {amount(cap.worst)}: "
+    said += f"the plan takes {amount(cap.expected)}, with what is reserved at worst {amount(cap.worst)}: "
     if cap.expected > cap.left:
         return f"{said}too much; a build stops at the cap, and goes on once it is raised"
     if cap.worst > cap.left:

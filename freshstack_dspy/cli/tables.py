@@ -32,7 +32,8 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
     counts_ = manifest.counts
     say(
         f"{counts_.queries} queries, {counts_.nuggets} nuggets, {counts_.chunks:,} chunks, "
-        f"{counts_.judgments:,} judged pairs ({counts_.supported:,} supported)"
+        f"{counts_.judgments - counts_.unlabelled:,} judged pairs ({counts_.supported:,} supported)"
+        + (f", {counts_.unlabelled:,} without a label" if counts_.unlabelled else "")
     )
     say("slices: " + ", ".join(f"{n} {name}" for name, n in counts_.slices.items()))
     if counts_.rejected:

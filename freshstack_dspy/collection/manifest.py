@@ -57,6 +57,8 @@ class Counts(Record):
     judgments: int = Field(ge=0)
     supported: int = Field(ge=0)
     """Judgments that say yes."""
+    unlabelled: int = Field(ge=0)
+    """Judgments that failed, and have no label."""
     failures: dict[Step, dict[FailureStatus, int]]
     """By step, then by status."""
     chunks: int = Field(ge=0)
@@ -97,6 +99,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         expansions=len(contents.expansions),
         pool=len(contents.pool),
         judgments=len(contents.judgments),
+        unlabelled=sum(judgment.label is None for judgment in contents.judgments),
         supported=sum(bool(judgment.label) for judgment in contents.judgments),
         failures=failures,
         chunks=chunks,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, Self
 
 from freshstack_dspy.errors import DeferredError, ModelError, StoreError
-from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.reply import NO_REPLY, Reply
 from freshstack_dspy.lm.request import Ask
 from freshstack_dspy.records import Record
 
@@ -59,6 +59,7 @@ def event_of(reply: Reply, *, step: str, seconds: float, attempts: int) -> CallE
         output_tokens=reply.output_tokens,
         cost=reply.cost,
         status=reply.status,
+        error=reply.text if reply.finish_reason == NO_REPLY else None,
     )
 
 

@@ -6,12 +6,15 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.lm.spending.budget import ADDED_BY_PROVIDERS
 from freshstack_dspy.lm.spending.prices import price_of
 from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.recipes.estimate import Load, dollars
 from freshstack_dspy.records import Record, Step
 
 Cap = Literal["dollars", "tokens", "calls"]
+_MOST_BYTES_MORE = 5
+"""Bytes of a token beyond the first, in text that is hardly ever denser; prose and code have 3."""
 
 
 class Planned(Record):
@@ -31,6 +34,9 @@ class Planned(Record):
     worst_output_tokens: int = Field(ge=0)
     """If every reply is as long as `[model] max_tokens` allows."""
     worst_cost: float | None
+    reserved_tokens: int = 0
+    """What a build reserves for its largest request beyond its tokens, for it counts its bytes."""
+    reserved_cost: float | None = 0.0
 
     @property
     def missing(self) -> int:
@@ -56,6 +62,7 @@ class PlannedCap(Record):
     expected: float | None
     """What the plan adds; None where it is not known."""
     worst: float | None
+    """The cap's share that a build can need, with what it reserves for a request in flight."""
 
     @property
     def left(self) -> float:
@@ -93,6 +100,8 @@ def planned_step(
     longest = config.model.max_tokens
     at_worst = [load._replace(output_tokens=longest) for load in missing]
     requests = sum(load.requests for load in missing)
+    largest = max((load.input_tokens for load in missing), default=0)
+    reserved = _MOST_BYTES_MORE * largest + ADDED_BY_PROVIDERS if missing else 0
     return PlannedStep(
         step=step,
         exact=exact,
@@ -104,6 +113,8 @@ def planned_step(
         batch_cost=dollars(missing, price, batch=True),
         worst_output_tokens=requests * longest,
         worst_cost=dollars(at_worst, price),
+        reserved_tokens=reserved,
+        reserved_cost=price.cost(reserved, 0) if price else None,
     )
 
 
@@ -118,6 +129,8 @@ def total_of(steps: Sequence[PlannedStep]) -> Planned:
         batch_cost=_sum(step.batch_cost for step in steps),
         worst_output_tokens=sum(step.worst_output_tokens for step in steps),
         worst_cost=_sum(step.worst_cost for step in steps),
+        reserved_tokens=max((step.reserved_tokens for step in steps), default=0),
+        reserved_cost=max((step.reserved_cost or 0.0 for step in steps), default=0.0),
     )
 
 
@@ -129,8 +142,8 @@ def caps_of(config: BuildConfig, total: Planned, spent: Spent) -> Iterator[Plann
         "calls": total.missing,
     }
     worst = {
-        "dollars": total.worst_cost,
-        "tokens": total.input_tokens + total.worst_output_tokens,
+        "dollars": _sum([total.worst_cost, total.reserved_cost]),
+        "tokens": total.input_tokens + total.worst_output_tokens + total.reserved_tokens,
         "calls": total.missing,
     }
     for cap in get_args(Cap):

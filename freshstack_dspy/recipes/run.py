@@ -9,6 +9,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, SourceError
 from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.lm.batch.deferred import write_requests
+from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.connect import DoorLM
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
 from freshstack_dspy.recipes.corpus import cut_corpus
@@ -51,6 +52,7 @@ class Run:
         self._lm = lm
         self._progress = progress
         self._store = store
+        self._named = f" --requests {requests_file}" if requests_file else ""
         self._requests_file = requests_file or (
             config.cache.path.parent / "requests" / f"{config.name}.jsonl"
         )
@@ -185,10 +187,18 @@ class Run:
     def _stop_if_deferred(self) -> None:
         if self._lm.door.mode != "defer" or self._store is None or not self._lm.door.deferred:
             return
-        written = write_requests(self._store, self._requests_file, self._lm.door.deferred)
+        underway = {key for job in JobFolder.of(self._config).pending() for key in job.keys}
+        if underway >= self._lm.door.deferred:
+            raise DeferredError(
+                f"all {len(self._lm.door.deferred)} requests are in batches under way; wait for "
+                "them with: freshstack requests status CONFIG --wait"
+            )
+        written = write_requests(
+            self._store, self._requests_file, self._lm.door.deferred - underway
+        )
         raise DeferredError(
             f"{written} requests were written to {self._requests_file}; send them with: freshstack "
-            "requests submit CONFIG, or have them answered elsewhere and import the replies with: "
+            f"requests submit CONFIG{self._named}, or have them answered elsewhere and import the replies with: "
             "freshstack requests import REPLIES CONFIG; then build again"
         )
 

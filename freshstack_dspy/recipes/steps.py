@@ -1,11 +1,12 @@
 """The steps of a build that ask a model: each for all its items, with progress and account."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from freshstack_dspy.errors import BudgetError, DeferredError
 from freshstack_dspy.lm.connect import DoorLM
-from freshstack_dspy.lm.spending.ledger import step
+from freshstack_dspy.lm.spending.ledger import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.recipes.freshstack import JudgedBatch
 from freshstack_dspy.recipes.progress import Progress
@@ -30,6 +31,7 @@ class Steps:
         self._progress = progress
         self._totals: dict[str, int | None] = dict.fromkeys(names)
         self._done: dict[str, int] = dict.fromkeys(names, 0)
+        self._deferred: Counter[str] = Counter()
 
     def each(
         self, name: str, function: Callable[[Item], Result], items: Sequence[Item]
@@ -46,6 +48,7 @@ class Steps:
             try:
                 result = function(item)
             except DeferredError:
+                self._deferred[name] += 1
                 return None
             self._count_failure(result)
             return result
@@ -70,8 +73,10 @@ class Steps:
             self._lm.ledger.failed()
 
     def _account(self, name: str) -> str:
-        account = self._lm.ledger.steps().get(name)
-        if account is None:
+        account = self._lm.ledger.steps().get(name, StepLedger())
+        if deferred := self._deferred[name]:
+            return f"{deferred} deferred, {account.cached} recorded"
+        if account == StepLedger():
             return "nothing to ask"
         cost = f", ${account.cost:.4f}" if account.cost else ""
         failed = f", {account.failed} failed" if account.failed else ""
@@ -86,6 +91,6 @@ class Steps:
         left = [name for name, total in self._totals.items() if total is None]
         not_begun = f"; not begun: {', '.join(left)}" if left else ""
         return (
-            f"Done: {', '.join(begun)}{not_begun}. Every reply is recorded: raise the cap and "
+            f"Done in this run: {', '.join(begun)}{not_begun}. Every reply is recorded: raise the cap and "
             "build again, and only what is missing is asked; `freshstack plan` tells how much it is"
         )

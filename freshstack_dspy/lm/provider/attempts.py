@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
 _LONGEST_WAIT = 60.0
+_WORTH_TELLING = 10.0
+_NOT_TODAY = 300.0
+"""Seconds; a provider that asks to wait for longer is not waited for at all."""
 _MOST_SPARED = 20
 _OUTAGE = 3
 """So many unanswered requests in a row are no accident."""
@@ -46,6 +49,7 @@ class Attempts:
         self._asking = 0
         self._stopped = threading.Event()
         self._stopped_by: ModelError | None = None
+        self._told = False
         self._unanswered = 0
         self._refused = 0
         self._answered = False
@@ -130,12 +134,24 @@ class Attempts:
                 response = provider.complete(request)
             except TransientModelError as error:
                 if error.rate_limited:
+                    self._slow_down(error.retry_after or 0.0)
                     if self._throttle.limit > 1:
                         patience.spare()
                     self._throttle.slowed(error.retry_after)
                 raise
             self._throttle.succeeded()
         return response
+
+    def _slow_down(self, seconds: float) -> None:
+        """Say that the provider asks for a long wait; stop where it is too long."""
+        if seconds > _NOT_TODAY:
+            raise FatalModelError(
+                f"{self._model.name} asks to wait for {seconds:,.0f} s: run this again then; every "
+                "reply that came is recorded"
+            )
+        if seconds >= _WORTH_TELLING and not self._told:
+            self._told = True
+            _log.warning("%s asks to wait for %.0f s, and is waited for", self._model.name, seconds)
 
     @contextmanager
     def _stopping_together(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from freshstack_dspy.lm.request import Ask, canonical_json
 from freshstack_dspy.lm.spending.prices import Price
 from freshstack_dspy.lm.spending.spent import Spent
 
-_ADDED_BY_PROVIDERS = 512
+ADDED_BY_PROVIDERS = 512
 """Tokens that a provider may put around a request, as the instructions for a response schema."""
 _LONGEST_REPLY = 131_072
 """Tokens, where a request does not say."""
@@ -48,7 +48,7 @@ def worst_case(ask: Ask, price: Price | None, *, batch: bool = False) -> Spent:
         batch: Whether it goes through the provider's batch API.
     """
     sent = canonical_json(ask.body()).encode("utf-8", "surrogatepass")
-    input_tokens = len(sent) + _ADDED_BY_PROVIDERS
+    input_tokens = len(sent) + ADDED_BY_PROVIDERS
     output_tokens = int(ask.parameters.get("max_tokens") or _LONGEST_REPLY)
     dollars = price.cost(input_tokens, output_tokens, batch=batch) if price else None
     return Spent(calls=1, tokens=input_tokens + output_tokens, dollars=dollars or 0.0)
@@ -143,7 +143,8 @@ class Budget:
                 return (
                     f"[budget] {name} = {cap:g} does not allow another call: "
                     f"{_said(name, getattr(spent, name))} spent so far, and the next could take "
-                    f"{_said(name, getattr(worst, name))}"
+                    f"{_said(name, getattr(worst, name))}, so it takes at least "
+                    f"{_said(name, getattr(spent + worst, name))} to go on"
                 )
         return None
 

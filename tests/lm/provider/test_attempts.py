@@ -102,6 +102,16 @@ def test_a_rate_limit_is_waited_out_for_as_long_as_the_server_asks(
     assert (waits, len(server.requests)) == ([0.5], 2)
 
 
+def test_a_provider_that_asks_to_wait_for_an_hour_stops_the_build(
+    server: ChatServer, door_to: Connect, waits: list[float]
+) -> None:
+    server.says(Scripted("tomorrow", status=429, headers={"Retry-After": "3600"}))
+    with pytest.raises(FatalModelError, match=r"asks to wait for 3,600 s: run this again then"):
+        door_to()(request())
+
+    assert (waits, len(server.requests)) == ([], 1)
+
+
 class _Unwilling:
     """A provider that wants to be asked tomorrow."""
 
