@@ -1,7 +1,9 @@
 """What holds for every test: no network but the loopback, no home, no keys."""
 
+import asyncio
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,16 @@ def _nothing_of_the_machine(
     for name in list(os.environ):
         if name.endswith(_PROVIDER_SETTINGS):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _event_loop_is_closed() -> Iterator[None]:
+    """LiteLLM asks for the thread's event loop, and would leave one behind unclosed."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Path:
