@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
+settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
+settings.load_profile("unhurried")
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PROVIDER_SETTINGS = ("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")
 
