@@ -11,6 +11,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar
 from pathlib import Path
@@ -31,8 +32,8 @@ from freshstack_dspy.lm.provider.choice import Provider
 from freshstack_dspy.lm.replies.bundle import Bundles
 from freshstack_dspy.lm.replies.nearest import Misses
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
-from freshstack_dspy.lm.replies.recorded import Recorded
-from freshstack_dspy.lm.replies.said import UsedReplies
+from freshstack_dspy.lm.replies.recorded import Recorded, recorded_reply
+from freshstack_dspy.lm.replies.said import UsedReplies, replies_of
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, status_of
 from freshstack_dspy.lm.request import Ask, ask_from, endpoint_identity
@@ -141,13 +142,11 @@ class Door:
         Raises:
             DamagedReplyError: The entry in the store cannot be trusted.
         """
-        reply = self._store.get(key) if self._store is not None else None
-        return reply or self._recorded.get(key)
+        return recorded_reply(key, self._store, self._recorded)
 
-    def used(self) -> list[Reply]:
+    def used(self) -> Iterator[Reply]:
         """Every reply that this door gave out, as it is recorded now, by key."""
-        found = [self.recorded(key) for key in self._used.by_key()]
-        return [reply for reply in found if reply is not None]
+        return replies_of(self._used.by_key(), self._store, self._recorded)
 
     def used_replies(self) -> dict[str, str]:
         """A hash of what each reply that was given out said, by key."""
@@ -209,10 +208,9 @@ class Door:
 
     def _worth_another_try(self, reply: Reply) -> bool:
         """Whether a recorded reply is a dead end, and this mode may ask once more."""
-        if reply.status == "ok" or reply.reasked_as is not None:
-            return False
         # What came back from a batch is final to the next round, or the rounds would never end.
-        return self.mode == "live" or (self.mode == "defer" and reply.origin == "live")
+        asks_again = self.mode == "live" or (self.mode == "defer" and reply.origin == "live")
+        return asks_again and reply.is_dead_end
 
     def _ask(self, ask: Ask, request: "Request") -> Answer:
         if self.mode == "replay":

@@ -49,6 +49,11 @@ class Reply(Record):
         return self
 
     @property
+    def is_dead_end(self) -> bool:
+        """Whether it is no answer, and no re-ask goes on from it."""
+        return self.status != "ok" and self.reasked_as is None
+
+    @property
     def tokens(self) -> int:
         """All tokens that were paid for, as far as they are known."""
         return (self.input_tokens or 0) + (self.output_tokens or 0)

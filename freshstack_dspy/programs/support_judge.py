@@ -8,6 +8,7 @@ import dspy
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.typed.targeted import IncompleteReplyError
 from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.programs.failed import failure_of
 from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query
 from freshstack_dspy.signatures.judge_support import (
     ChunkVerdict,
@@ -59,7 +60,7 @@ class SupportJudge(dspy.Module):
             elif error is not None:
                 judgments += unjudged(query, nuggets, chunk, error)
         left_out = [chunk for number, chunk in enumerate(chunks, 1) if number not in said]
-        failure = support_failure(query, left_out, error) if error is not None else None
+        failure = failure_of(query, "support", error, left_out) if error is not None else None
         return dspy.Prediction(judgments=tuple(judgments), failure=failure)
 
     def _ask(self, query: Query, nuggets: Sequence[Nugget], chunks: Sequence[Chunk]) -> Any:
@@ -92,18 +93,6 @@ def unjudged(
         )
         for nugget in nuggets
     ]
-
-
-def support_failure(query: Query, chunks: Sequence[Chunk], error: ReplyError) -> Failure:
-    """What is said of chunks without judgments where failures are listed and counted."""
-    return Failure(
-        query_id=query.query_id,
-        step="support",
-        status=error.status,
-        message=str(error),
-        chunk_ids=tuple(chunk.chunk_id for chunk in chunks),
-        call_id=error.call_id,
-    )
 
 
 def _judged(

@@ -1,12 +1,13 @@
 """A dry run: what a live build would ask for, found by its own programs; nothing is asked or kept."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.connect import connect, in_bulk
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.recorded import Recorded, recorded_reply
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask
@@ -32,9 +33,7 @@ class DryStep(NamedTuple, Generic[Result]):
 class DryRun:
     """A model that answers from recorded replies, and notes every other request."""
 
-    def __init__(
-        self, model: ModelConfig, store: ReadOnlyStore | None, recorded: Mapping[str, Reply]
-    ) -> None:
+    def __init__(self, model: ModelConfig, store: ReadOnlyStore | None, recorded: Recorded) -> None:
         """Prepare.
 
         Args:
@@ -74,17 +73,15 @@ class DryRun:
 class _Recorded(ReplyStore):
     """The replies that a live build would serve; what it would send is kept in memory."""
 
-    def __init__(self, store: ReadOnlyStore | None, recorded: Mapping[str, Reply]) -> None:
+    def __init__(self, store: ReadOnlyStore | None, recorded: Recorded) -> None:
         self._store = store
         self._bundles = recorded
         self._missing: dict[str, Ask] = {}
 
     def get(self, key: str) -> Reply | None:
         """The recorded reply, if it is one that is not asked for again."""
-        found = self._store.get(key) if self._store is not None else None
-        reply = found or self._bundles.get(key)
-        dead_end = reply is not None and reply.status != "ok" and reply.reasked_as is None
-        return None if dead_end else reply
+        reply = recorded_reply(key, self._store, self._bundles)
+        return None if reply is not None and reply.is_dead_end else reply
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Keep what is recorded as it is."""

@@ -19,10 +19,11 @@ from freshstack_dspy.programs import (
     QuestionDecomposer,
     SupportJudge,
 )
+from freshstack_dspy.programs.failed import failure_of
 from freshstack_dspy.programs.saved import load_program
-from freshstack_dspy.programs.support_judge import support_failure, unjudged
+from freshstack_dspy.programs.support_judge import unjudged
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.records import Chunk, Expansion, Failure, Judgment, Nugget, Query, Step
+from freshstack_dspy.records import Chunk, Expansion, Failure, Judgment, Nugget, Query
 
 
 class JudgedBatch(NamedTuple):
@@ -83,7 +84,7 @@ class FreshStack(dspy.Module):
         try:
             nuggets: tuple[Nugget, ...] = self.nuggetizer(query=query).nuggets
         except ReplyError as error:
-            return _failure(query, "nuggets", error)
+            return failure_of(query, "nuggets", error)
         return nuggets
 
     def sub_questions_of(self, query: Query) -> Expansion | Failure:
@@ -91,7 +92,7 @@ class FreshStack(dspy.Module):
         try:
             expansion: Expansion = self.question_decomposer(query=query).expansion
         except ReplyError as error:
-            return _failure(query, "sub_questions", error)
+            return failure_of(query, "sub_questions", error)
         return expansion
 
     def closed_book_answer_of(self, query: Query) -> Expansion | Failure:
@@ -99,7 +100,7 @@ class FreshStack(dspy.Module):
         try:
             expansion: Expansion = self.closed_book_answerer(query=query).expansion
         except ReplyError as error:
-            return _failure(query, "closed_book_answer", error)
+            return failure_of(query, "closed_book_answer", error)
         return expansion
 
     def judgments_of(
@@ -112,7 +113,7 @@ class FreshStack(dspy.Module):
             failed = tuple(
                 judgment for chunk in chunks for judgment in unjudged(query, nuggets, chunk, error)
             )
-            return JudgedBatch(failed, support_failure(query, chunks, error))
+            return JudgedBatch(failed, failure_of(query, "support", error, chunks))
         return JudgedBatch(judged.judgments, judged.failure)
 
 
@@ -126,13 +127,3 @@ def batches(chunks: Sequence[Chunk], size: int) -> list[Sequence[Chunk]]:
     count = -(-len(ordered) // size)
     bounds = [len(ordered) * number // count for number in range(count + 1)] if count else [0]
     return [ordered[start:end] for start, end in pairwise(bounds)]
-
-
-def _failure(query: Query, step: Step, error: ReplyError) -> Failure:
-    return Failure(
-        query_id=query.query_id,
-        step=step,
-        status=error.status,
-        message=str(error),
-        call_id=error.call_id,
-    )

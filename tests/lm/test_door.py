@@ -208,7 +208,7 @@ def test_used_replies_are_those_given_out_as_they_are_recorded_now(
     server.says("prose")
     with pytest.raises(ReplyError):
         ask_cities(lm)
-    used = lm.door.used()
+    used = list(lm.door.used())
 
     assert [reply.key for reply in used] == sorted(reply.key for reply in used)
     assert keys < {reply.key for reply in used}

@@ -34,6 +34,19 @@ class Recorded(Protocol):
         ...
 
 
+def recorded_reply(key: str, *sources: Recorded | None) -> Reply | None:
+    """The reply of a key in the first of several places that has one.
+
+    Raises:
+        StoreError: It cannot be read or trusted.
+    """
+    for source in sources:
+        reply = source.get(key) if source is not None else None
+        if reply is not None:
+            return reply
+    return None
+
+
 def says_the_same(one: Reply, other: Reply) -> bool:
     """Whether it makes no difference to a build which of two replies to a request it is served.
 

@@ -1,12 +1,12 @@
 """What replies say, as hashes: by these a rerun tells whether a reply is still the same."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic_core import from_json
 
 from freshstack_dspy.errors import DamagedReplyError
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.lm.replies.recorded import Recorded, recorded_reply
 from freshstack_dspy.lm.replies.sealed import unsealed
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import sha256_of
@@ -60,7 +60,7 @@ def recorded_says(
 
 
 def replies_of(
-    keys: Iterable[str], store: ReadOnlyStore | None, recorded: Mapping[str, Reply]
+    keys: Iterable[str], store: ReadOnlyStore | None, recorded: Recorded
 ) -> Iterator[Reply]:
     """The recorded replies of these keys, in the order of the keys.
 
@@ -68,8 +68,7 @@ def replies_of(
         StoreError: One cannot be read or trusted.
     """
     for key in sorted(keys):
-        reply = store.get(key) if store is not None else None
-        reply = reply or recorded.get(key)
+        reply = recorded_reply(key, store, recorded)
         if reply is not None:
             yield reply
 
@@ -97,4 +96,4 @@ def fingerprint_said(by_key: Mapping[str, str]) -> str:
 
 
 def _hashed(finish_reason: str, text: str) -> str:
-    return hashlib.sha256(f"{finish_reason}\n{text}".encode()).hexdigest()
+    return sha256_of([finish_reason, text])

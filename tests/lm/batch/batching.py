@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.batch.batches import Batches
 from freshstack_dspy.lm.batch.deferred import write_requests
@@ -19,6 +21,7 @@ from .batch_server import BatchServer
 
 Provider = Literal["openai", "azure", "anthropic"]
 PROVIDERS: tuple[Provider, ...] = ("openai", "azure", "anthropic")
+every_provider = pytest.mark.parametrize("provider", PROVIDERS)
 SECRET = "sk-planted-secret-key"
 TEXTS = ("one", "two", "three")
 

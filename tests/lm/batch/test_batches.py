@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,22 +18,15 @@ from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import Scripted
 
 from .batch_server import BatchServer
-from .batching import PROVIDERS, SECRET, TEXTS, OpenWaiting, Provider, echo, only, opened
-
-every_provider = pytest.mark.parametrize("provider", PROVIDERS)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01")
-    with BatchServer(echo).running() as running:
-        yield running
-
-
-@pytest.fixture
-def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
-    with opened(tmp_path, server) as make:
-        yield make
+from .batching import (
+    SECRET,
+    TEXTS,
+    OpenWaiting,
+    Provider,
+    echo,
+    every_provider,
+    only,
+)
 
 
 @every_provider

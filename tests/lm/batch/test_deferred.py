@@ -1,6 +1,7 @@
 """Deferred requests out, replies in."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,13 @@ def batch_line(custom_id: str, content: str | None = "hi", **changes: Any) -> di
 def write_lines(path: Path, *lines: Any) -> Path:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    """One for live calls, in place of that with a batch API."""
+    with ChatServer(lambda _: Scripted("{}")).running() as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Batch servers whose answers make no sense, or are about what nobody asked them."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,23 +12,9 @@ from tests.lm.chat_server import Scripted
 from tests.lm.recording import ask
 
 from .batch_server import BatchServer
-from .batching import PROVIDERS, TEXTS, OpenWaiting, Provider, echo, opened
+from .batching import PROVIDERS, TEXTS, OpenWaiting, Provider, every_provider
 
-every_provider = pytest.mark.parametrize("provider", PROVIDERS)
 DEEP = "[" * 100_000 + "]" * 100_000
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01")
-    with BatchServer(echo).running() as running:
-        yield running
-
-
-@pytest.fixture
-def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
-    with opened(tmp_path, server) as make:
-        yield make
 
 
 @every_provider

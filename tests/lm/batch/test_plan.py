@@ -1,8 +1,6 @@
 """What a submission sends, in how many batches, and what it may cost."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,22 +16,7 @@ from freshstack_dspy.lm.spending.prices import price_of
 from freshstack_dspy.lm.spending.spent import Spent
 
 from .batch_server import BatchServer
-from .batching import PROVIDERS, TEXTS, OpenWaiting, Provider, echo, opened
-
-every_provider = pytest.mark.parametrize("provider", PROVIDERS)
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01")
-    with BatchServer(echo).running() as running:
-        yield running
-
-
-@pytest.fixture
-def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
-    with opened(tmp_path, server) as make:
-        yield make
+from .batching import TEXTS, OpenWaiting, Provider, every_provider
 
 
 def test_requests_to_another_model_and_unknown_ones_are_left_out(waiting: OpenWaiting) -> None:

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -17,23 +17,13 @@ from freshstack_dspy.lm.batch.jobs import JobFolder
 from tests.lm.chat_server import Scripted
 
 from .batch_server import BatchServer
-from .batching import PROVIDERS, TEXTS, OpenWaiting, Provider, Waiting, echo, opened
-
-every_provider = pytest.mark.parametrize("provider", PROVIDERS)
+from .batching import TEXTS, OpenWaiting, Provider, Waiting, every_provider
 
 
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
-    monkeypatch.setenv("AZURE_API_VERSION", "2025-01-01")
+@pytest.fixture(autouse=True)
+def _settled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a provider to list what it has just made."""
     monkeypatch.setattr(batches, "SETTLING_SECONDS", 0.0)
-    with BatchServer(echo).running() as running:
-        yield running
-
-
-@pytest.fixture
-def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
-    with opened(tmp_path, server) as make:
-        yield make
 
 
 def killed(folder: Path, command: str, arm: Callable[[Callable[[], None]], None]) -> None:
