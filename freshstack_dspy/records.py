@@ -5,6 +5,7 @@ Nothing is ever parsed out of an id.
 Records that a language model made carry `call_id`, the key of the reply they came from.
 """
 
+import re
 from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -16,6 +17,21 @@ Step = Literal["nuggets", "sub_questions", "closed_book_answer", "support"]
 Technique = Literal["question", "sub_questions", "closed_book_answer", "answer", "nuggets"]
 ExpansionKind = Literal["sub_questions", "closed_book_answer"]
 SliceName = Literal["answerable", "partly_supported", "unanswerable", "undetermined"]
+SkipKind = Literal[
+    "not_chosen",  # by include and exclude
+    "hidden",
+    "link",  # symbolic links and submodules
+    "oversized",
+    "empty",
+    "binary",
+    "undecodable",  # text in no encoding that can be told
+    "generated",
+    "minified",
+    "vendored",
+    "data",  # tables, drawings and dumps: rows of values, no text
+    "licence",  # kept apart: see LicenceFile
+    "unreadable",  # refused by the system, or of a damaged format
+]
 
 TECHNIQUES: tuple[Technique, ...] = (
     "question",
@@ -25,6 +41,8 @@ TECHNIQUES: tuple[Technique, ...] = (
     "nuggets",
 )
 """The five pooling techniques: three see the question only, the last two are the oracle's."""
+
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n\r]*[\n\r])+")
 
 
 class Record(BaseModel):
@@ -63,7 +81,10 @@ class Query(Record):
 
 
 class Chunk(Record):
-    """A run of bytes of one file: `file_bytes[start_byte:end_byte].decode() == text`."""
+    """A run of bytes of one file: `chunking.text_of(file_bytes, chunk) == chunk.text`.
+
+    Of a file in UTF-8 that is `file_bytes[start_byte:end_byte].decode()`.
+    """
 
     chunk_id: str
     """`{source}/{path}_{start_byte}_{end_byte}`; for reading, never for parsing."""
@@ -74,7 +95,14 @@ class Chunk(Record):
     text: str
     tokens: int = Field(ge=0)
     revision: str | None = None
-    """The git commit of the file's repository."""
+    """The git commit of the file's repository, or the version of its package."""
+    encoding: str = "utf-8"
+    """How the file's bytes are read; see `SourceFile.encoding`."""
+
+    @property
+    def passage(self) -> str:
+        """The text as a model is shown it: without blank lines before it and white space behind."""
+        return _BLANK_LINES.sub("", self.text.rstrip(), count=1)
 
 
 class SourceFile(NamedTuple):
@@ -85,6 +113,9 @@ class SourceFile(NamedTuple):
     """Relative to the folder or repository, with forward slashes."""
     data: bytes
     revision: str | None = None
+    encoding: str = "utf-8"
+    """How the bytes are read: a codec of Python that decodes any run of whole characters
+    (`utf-8`, `utf-16-le`, `cp1252`, …, never one that looks for a byte order mark), or `ipynb`."""
 
 
 class SkippedFile(Record):
@@ -92,7 +123,16 @@ class SkippedFile(Record):
 
     source: str
     path: str
+    kind: SkipKind
     reason: str
+
+
+class LicenceFile(Record):
+    """A licence, notice or list of authors of a corpus: kept beside its passages, not among them."""
+
+    source: str
+    path: str
+    text: str
 
 
 class Nugget(Record):

@@ -164,3 +164,19 @@ def test_a_ranking_is_one_order_however_the_scores_stand(
     for one, other in itertools.pairwise(whole):
         assert (one.score, other.chunk_id) > (other.score, one.chunk_id)
     assert all(entry == ScoredChunk(entry.chunk_id, scores[entry.chunk_id]) for entry in whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "passage"),
+    [
+        ("\n \t\n    def f():\n        pass\n\n", "    def f():\n        pass"),
+        ("one\n\n\ntwo \t\n", "one\n\n\ntwo"),
+        ("\r\n\r\none", "one"),
+        (" \n ", ""),
+        ("  one", "  one"),
+    ],
+)
+def test_a_passage_is_a_chunk_without_blank_lines_around_it(text: str, passage: str) -> None:
+    chunk = Chunk(chunk_id="c", source="s", path="p", start_byte=0, end_byte=1, text=text, tokens=1)
+
+    assert chunk.passage == passage

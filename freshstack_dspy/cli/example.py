@@ -11,24 +11,33 @@ recipe = "freshstack"
 out = "collections/my-domain"           # the judged collection is written here
 
 [queries]
-source = "stackexchange"                # a Posts.xml of a Stack Exchange dump; or "jsonl"
+source = "stackexchange"                # a dump, .7z or XML; or jsonl, csv, parquet, huggingface, freshstack
 path = "Posts.xml"
 # site = "stackoverflow.com"            # for the links of the attribution
 tags = []                               # keep questions with any of these; empty: all
 # since = "2023-01-01"                  # asked on or after
 # until = "2024-10-01"                  # asked before
 # min_score = 1
+# duplicates = "drop"                   # leave out questions closed as duplicates
 limit = 100
 
 [[corpus]]                              # as many as you like
 name = "my-library"
-path = "src/my-library"                 # a folder, or a git repository
+path = "src/my-library"                 # a folder, a git repository, a wheel or JSON Lines;
+                                        # or url of a repository, or package, an installed one
 # revision = "v1.2.0"                   # git only: a commit, tag or branch
 # include = ["docs/**", "src/**"]
 # exclude = ["**/generated/**"]
 
 [chunking]
 max_tokens = 512
+
+# [[embedder]]                          # a retriever beside bm25 and lsa
+# name = "small"
+# model = "openai/text-embedding-3-small"
+
+# [reranker]                            # makes the retriever hybrid+rerank
+# model = "cohere/rerank-v3.5"
 
 [model]
 name = "extractive/baseline"            # needs no key: a dry run and a floor; or openai/…, anthropic/…, hosted_vllm/…
@@ -51,7 +60,10 @@ concurrency = 16                        # most requests in flight
 depth = 100                             # chunks by each retriever for each technique
 top_k = 20                              # chunks of each technique that are judged
 # techniques = ["question", "sub_questions", "closed_book_answer", "answer", "nuggets"]
-# retrievers = ["bm25", "lsa"]
+# retrievers = ["bm25", "lsa"]          # and the names of embedders
+
+# [fusion]
+# method = "normalised_sum"             # or rrf, weighted, z_score, isr, comb_mnz
 
 [judge]
 batch = 20                              # most chunks in one call

@@ -8,7 +8,7 @@ from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.collection.manifest import Manifest
 from freshstack_dspy.collection.markdown import escape, link, table
 from freshstack_dspy.collection.statistics import Statistics, collection_statistics
-from freshstack_dspy.records import Attribution, Chunk, Query
+from freshstack_dspy.records import Attribution, Chunk, LicenceFile, Query
 
 CARD_FILE = "README.md"
 _BASELINE = "extractive/"
@@ -39,7 +39,7 @@ def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -
         _limits(contents, manifest),
         _how_to_evaluate(),
         attribution(contents.queries),
-        _corpus_sources(sources),
+        _corpus_sources(sources, contents.licences),
     ]
     return "\n".join(sections)
 
@@ -75,8 +75,10 @@ def _counts(manifest: Manifest) -> str:
     counts = manifest.counts
     rows = [
         (f"`{name}`", str(getattr(counts, name)))
-        for name in ("queries", "nuggets", "expansions", "pool", "judgments", "chunks", "skipped")
+        for name in ("queries", "nuggets", "expansions", "pool", "judgments", "chunks")
     ]
+    for kind, number in counts.skipped.items():
+        rows.append((f"files left out: {escape(kind)}", str(number)))
     for step, by_status in sorted(counts.failures.items()):
         rows += [
             (f"failures: {step}, {status}", str(by_status[status])) for status in sorted(by_status)
@@ -205,13 +207,19 @@ def _attribution_cells(source: Attribution | None) -> tuple[str, str, str]:
     return escape(source.author), link(source.url), escape(source.licence)
 
 
-def _corpus_sources(sources: Counter[_Source]) -> str:
+def _corpus_sources(sources: Counter[_Source], licences: Sequence[LicenceFile]) -> str:
     rows = [
-        (escape(source.name), escape(source.revision) or _UNKNOWN, str(sources[source]))
+        (
+            escape(source.name),
+            escape(source.revision) or _UNKNOWN,
+            str(sources[source]),
+            ", ".join(escape(file.path) for file in licences if file.source == source.name),
+        )
         for source in sorted(sources)
     ]
     return (
         "## Sources of the corpus\n\n"
-        "Each is under its own licence, which is to be found there.\n\n"
-        f"{table(('source', 'revision', 'chunks'), rows)}"
+        "Each is under its own licence; the texts of the files named here stand in "
+        "licences.jsonl.\n\n"
+        f"{table(('source', 'revision', 'chunks', 'licences and notices'), rows)}"
     )

@@ -15,7 +15,7 @@ from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, count, 
 from freshstack_dspy.collection.references import check_references
 from freshstack_dspy.collection.staging import standing_folder
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Chunk, Record, SkippedFile, SliceName
+from freshstack_dspy.records import Chunk, LicenceFile, Record, SkippedFile, SliceName
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
@@ -97,11 +97,23 @@ class Collection(Contents):
         Raises:
             CollectionError: The file is missing, damaged or not that of the manifest.
         """
+        return cast("tuple[SkippedFile, ...]", self._read_alone("skipped"))
+
+    def read_licences(self) -> tuple[LicenceFile, ...]:
+        """Give the licence files, and of an unread collection read nothing else.
+
+        Raises:
+            CollectionError: As for `read_skipped`.
+        """
+        return cast("tuple[LicenceFile, ...]", self._read_alone("licences"))
+
+    def _read_alone(self, name: str) -> tuple[Record, ...]:
         path = vars(self).get("_unread")
         if path is None:
-            return self.skipped
-        (file,) = (file for file in RECORD_FILES if file.record is SkippedFile)
-        return cast("tuple[SkippedFile, ...]", _read_records(path, file, self.manifest))
+            records: tuple[Record, ...] = vars(self)[name]
+            return records
+        (file,) = (file for file in RECORD_FILES if file.name == name)
+        return _read_records(path, file, self.manifest)
 
     if not TYPE_CHECKING:  # for a type checker, any name at all would now be an attribute
 

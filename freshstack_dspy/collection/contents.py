@@ -13,6 +13,7 @@ from freshstack_dspy.records import (
     Expansion,
     Failure,
     Judgment,
+    LicenceFile,
     Nugget,
     Query,
     QuerySlice,
@@ -67,6 +68,7 @@ RECORD_FILES: tuple[RecordFile, ...] = (
     RecordFile("failures", Failure, ("query_id", "step", "status"), once=False),
     RecordFile("slices", QuerySlice, ("query_id",)),
     RecordFile("skipped", SkippedFile, ("source", "path"), once=False),
+    RecordFile("licences", LicenceFile, ("source", "path")),
 )
 
 
@@ -86,6 +88,7 @@ class Contents:
         failures: By query_id, step, status, then the whole line.
         slices: One for each query; by query_id.
         skipped: By source, path, then the whole line.
+        licences: By source, then path.
     """
 
     queries: tuple[Query, ...] = field(default_factory=tuple)
@@ -96,6 +99,7 @@ class Contents:
     failures: tuple[Failure, ...] = field(default_factory=tuple)
     slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
     skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
+    licences: tuple[LicenceFile, ...] = field(default_factory=tuple)
 
     def __post_init__(self) -> None:
         for file in RECORD_FILES:

@@ -35,6 +35,7 @@ def corpus_schema() -> "pa.Schema":
             pa.field("text", pa.string(), nullable=False),
             pa.field("tokens", pa.int64(), nullable=False),
             pa.field("revision", pa.string()),
+            pa.field("encoding", pa.string(), nullable=False),
         ]
     )
 

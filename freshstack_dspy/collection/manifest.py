@@ -14,10 +14,10 @@ from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.collection.jsonl import first_fault
 from freshstack_dspy.errors import CollectionError, FailureStatus
 from freshstack_dspy.lm.spending.ledger import StepLedger
-from freshstack_dspy.records import Record, SliceName, Step
+from freshstack_dspy.records import Record, SkipKind, SliceName, Step
 
 MANIFEST_FILE = "manifest.json"
-SCHEMA_VERSION: Literal[1] = 1
+SCHEMA_VERSION: Literal[2] = 2
 """The version of the files; any change to a record or to the manifest raises it."""
 
 
@@ -62,7 +62,9 @@ class Counts(Record):
     failures: dict[Step, dict[FailureStatus, int]]
     """By step, then by status."""
     chunks: int = Field(ge=0)
-    skipped: int = Field(ge=0)
+    skipped: dict[SkipKind, int]
+    """Files that were not indexed, by kind."""
+    licences: int = Field(ge=0)
     slices: dict[SliceName, int]
     """Queries by slice, each slice named."""
     rejected: dict[str, int]
@@ -72,7 +74,7 @@ class Counts(Record):
 class Manifest(Provenance):
     """`manifest.json`: the provenance, the counts and the hashes of a collection."""
 
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     content_hash: str
     """The identity of the data: SHA-256 over the names and hashes in `files`."""
     counts: Counts
@@ -103,7 +105,8 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         supported=sum(bool(judgment.label) for judgment in contents.judgments),
         failures=failures,
         chunks=chunks,
-        skipped=len(contents.skipped),
+        skipped=dict(sorted(Counter(file.kind for file in contents.skipped).items())),
+        licences=len(contents.licences),
         slices={name: slices[name] for name in SLICES},
         rejected=dict(rejected),
     )

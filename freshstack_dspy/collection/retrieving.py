@@ -4,33 +4,45 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.config import FusionConfig
+from freshstack_dspy.errors import CollectionError, IndexingError
+from freshstack_dspy.index import Embedder, HybridIndex, IndexSettings, Reranker
+from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.measures import Run
 from freshstack_dspy.records import SliceName
 
 
-def retrieve(
+def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
     collection: Collection,
     retriever: str,
     *,
     depth: int = 100,
     index_path: Path = Path(".freshstack/index"),
     slices: Sequence[SliceName] | None = None,
+    fusion: FusionConfig = PAPER_FUSION,
+    embedders: Sequence[Embedder] = (),
+    reranker: Reranker | None = None,
+    rerank_depth: int = 50,
 ) -> Run:
     """Retrieve for the questions of a collection.
 
     Args:
         collection: The collection.
-        retriever: `bm25`, `lsa` or `hybrid`.
+        retriever: `bm25`, `lsa`, the name of an embedder, `hybrid`, which fuses all of these, or
+            `hybrid+rerank`.
         depth: How many chunks for each question.
         index_path: Where indexes are kept; one of the same corpus is opened, not built again.
         slices: As in `Collection.query_ids`.
+        fusion: How `hybrid` fuses.
+        embedders: Models that give the chunks vectors, beside `lsa`.
+        reranker: What `hybrid+rerank` scores chunks with.
+        rerank_depth: How many chunks of the hybrid ranking it scores for each question.
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.
         CollectionError: No query is in these slices.
     """
+    check_retriever(retriever, embedders, reranker)
     wanted = set(collection.query_ids(slices))
     if not wanted:
         raise CollectionError(
@@ -38,12 +50,56 @@ def retrieve(
             f"{', '.join(slices or collection.manifest.evaluated_slices)}; build it with "
             '[filters] unsupported_nuggets = "keep" to take in partly supported ones'
         )
-    index = HybridIndex.build_or_open(index_path, list(collection.chunks()))
+    index = HybridIndex.build_or_open(
+        index_path,
+        collection.name,
+        list(collection.chunks()),
+        embedders=embedders,
+        reranker=reranker,
+        rerank_depth=rerank_depth,
+        settings=_settings(collection),
+    )
     queries = [query for query in collection.queries if query.query_id in wanted]
-    rankings = index.search(retriever, [query.text for query in queries], depth)
+    texts = [query.text for query in queries]
+    rankings = index.search(retriever, texts, depth, fusion=fusion)
     return Run(
         name=retriever,
         rankings={
             query.query_id: tuple(ranking) for query, ranking in zip(queries, rankings, strict=True)
         },
     )
+
+
+def check_retriever(
+    retriever: str, embedders: Sequence[Embedder], reranker: Reranker | None
+) -> None:
+    """Refuse a name before anything is read or built.
+
+    Raises:
+        IndexingError: There is no such retriever with these models.
+    """
+    names = ["bm25", "lsa", *(embedder.name for embedder in embedders), "hybrid"]
+    if retriever == "hybrid+rerank" and reranker is None:
+        raise IndexingError(
+            f"retriever {retriever!r} needs a reranker: [reranker] in the configuration, or "
+            f"reranker=…; without, there are: {', '.join(names)}"
+        )
+    names += ["hybrid+rerank"] * (reranker is not None)
+    if retriever not in names:
+        raise IndexingError(
+            f"unknown retriever {retriever!r}; there are: {', '.join(names)}, and the names of "
+            "embedders: [[embedder]] in the configuration, or embedders=[…]"
+        )
+
+
+def _settings(collection: Collection) -> IndexSettings:
+    """As the collection was built with, so that the index it was built with is opened."""
+    recorded = collection.manifest.config.get("index")
+    values = recorded if isinstance(recorded, dict) else {}
+    known = {name: values[name] for name in IndexSettings._fields if name in values}
+    try:
+        return IndexSettings(**known).checked()  # type: ignore[arg-type]
+    except (IndexingError, TypeError) as error:
+        raise CollectionError(
+            f"{collection.name}: its manifest has no valid config.index: {error}"
+        ) from None

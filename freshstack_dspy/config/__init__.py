@@ -1,15 +1,28 @@
 """The configuration of a build: one Pydantic model, read from TOML."""
 
+from freshstack_dspy.config.inputs import (
+    ChunkingConfig,
+    CorpusConfig,
+    KeptKind,
+    QueriesConfig,
+    QuerySource,
+)
 from freshstack_dspy.config.reading import load_config, with_bundles
+from freshstack_dspy.config.search import (
+    RETRIEVERS,
+    EmbedderConfig,
+    FusionConfig,
+    FusionMethod,
+    IndexConfig,
+    RerankerConfig,
+)
+from freshstack_dspy.config.section import Section
 from freshstack_dspy.config.sections import (
     MODES,
     BudgetConfig,
     BuildConfig,
     CacheConfig,
-    ChunkingConfig,
-    CorpusConfig,
     FilterConfig,
-    IndexConfig,
     JudgeConfig,
     Mode,
     ModelConfig,
@@ -17,22 +30,24 @@ from freshstack_dspy.config.sections import (
     PoolConfig,
     PricesConfig,
     ProgramsConfig,
-    QueriesConfig,
-    Retriever,
-    Section,
     SubQuestionsConfig,
 )
 
 __all__ = [
     "MODES",
+    "RETRIEVERS",
     "BudgetConfig",
     "BuildConfig",
     "CacheConfig",
     "ChunkingConfig",
     "CorpusConfig",
+    "EmbedderConfig",
     "FilterConfig",
+    "FusionConfig",
+    "FusionMethod",
     "IndexConfig",
     "JudgeConfig",
+    "KeptKind",
     "Mode",
     "ModelConfig",
     "NuggetsConfig",
@@ -40,7 +55,8 @@ __all__ = [
     "PricesConfig",
     "ProgramsConfig",
     "QueriesConfig",
-    "Retriever",
+    "QuerySource",
+    "RerankerConfig",
     "Section",
     "SubQuestionsConfig",
     "load_config",

@@ -4,13 +4,17 @@ import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from freshstack_dspy.config.sections import BuildConfig, Section
+from freshstack_dspy.config.inputs import QueriesConfig
+from freshstack_dspy.config.section import Section
+from freshstack_dspy.config.sections import BuildConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
+
+S = TypeVar("S", bound=Section)
 
 
 def load_config(path: Path | str) -> BuildConfig:
@@ -20,8 +24,31 @@ def load_config(path: Path | str) -> BuildConfig:
         ConfigError: In one line with the file, the key, what was found and what is allowed.
     """
     path = Path(path)
+    config = _validated(_values_of(path), BuildConfig, path)
+    config = _with_absolute_paths(config, path)
+    faults = [*_missing_inputs(config), *_outputs_in_the_corpus(config)]
+    if faults:
+        raise ConfigError(f"{path}: {'; '.join(faults)}")
+    return config
+
+
+def load_queries(path: Path | str) -> QueriesConfig:
+    """Read the `[queries]` of a TOML configuration, whatever else is in it or not there yet.
+
+    Raises:
+        ConfigError: In one line with the file, the key, what was found and what is allowed.
+    """
+    path = Path(path)
+    values = _values_of(path).get("queries")
+    if values is None:
+        raise ConfigError(f"{path}: queries is missing")
+    return _with_absolute_paths(_validated(values, QueriesConfig, path), path)
+
+
+def _values_of(path: Path) -> dict[str, Any]:
+    """Read the tables of a TOML file."""
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file; write a commented example with: freshstack init {path}"
@@ -30,17 +57,15 @@ def load_config(path: Path | str) -> BuildConfig:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+
+
+def _validated(values: object, section: type[S], path: Path) -> S:
     # As JSON, so that dates are text and nothing else is silently made into another type.
     text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:
-        config = BuildConfig.model_validate_json(text, strict=True)
+        return section.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {in_one_line(error, BuildConfig)}") from None
-    config = _with_absolute_paths(config, path)
-    faults = [*_missing_inputs(config), *_outputs_in_the_corpus(config)]
-    if faults:
-        raise ConfigError(f"{path}: {'; '.join(faults)}")
-    return config
+        raise ConfigError(f"{path}: {in_one_line(error, section)}") from None
 
 
 def with_bundles(config: BuildConfig, bundles: Sequence[Path]) -> BuildConfig:
@@ -57,7 +82,7 @@ def with_bundles(config: BuildConfig, bundles: Sequence[Path]) -> BuildConfig:
     return config.model_copy(update={"cache": cache})
 
 
-def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
+def _with_absolute_paths(config: S, file: Path) -> S:
     """Resolve every path of a configuration against the folder of its file."""
 
     def absolute(value: Any, key: str) -> Any:
@@ -76,16 +101,20 @@ def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
             return tuple(absolute(item, f"{key}[{number}]") for number, item in enumerate(value))
         return value
 
-    resolved: BuildConfig = absolute(config, "")
+    resolved: S = absolute(config, "")
     return resolved
 
 
 def _missing_inputs(config: BuildConfig) -> Iterator[str]:
-    inputs = [("queries.path", config.queries.path)]
+    inputs: list[tuple[str, Path | None]] = [("queries.path", config.queries.path)]
     inputs += [(f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus]
+    inputs += [(f"embedder {embedder.name!r}: path", embedder.path) for embedder in config.embedder]
+    inputs += [("reranker.path", config.reranker.path)] if config.reranker else []
     inputs += [("cache.bundles", bundle) for bundle in config.cache.bundles]
-    inputs += [(f"programs.{name}", value) for name, value in config.programs if value is not None]
+    inputs += [(f"programs.{name}", value) for name, value in config.programs]
     for key, value in inputs:
+        if value is None:
+            continue
         try:
             exists = value.exists()
         except OSError as error:
@@ -100,9 +129,12 @@ def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:
     outputs = (
         ("out", config.out),
         ("cache.path", config.cache.path),
+        ("cache.clones", config.cache.clones),
         ("index.path", config.index.path),
     )
     for corpus in config.corpus:
+        if corpus.path is None:
+            continue
         for key, value in outputs:
             if corpus.revision is None and value.is_relative_to(corpus.path):
                 yield (

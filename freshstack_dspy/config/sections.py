@@ -1,66 +1,23 @@
-"""The sections of a build's configuration, and all of them as one Pydantic model."""
+"""The sections of a build's configuration that are left, and all of them as one Pydantic model."""
 
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, model_validator
 
+from freshstack_dspy.config.inputs import ChunkingConfig, CorpusConfig, QueriesConfig
+from freshstack_dspy.config.search import (
+    RETRIEVERS,
+    EmbedderConfig,
+    FusionConfig,
+    IndexConfig,
+    RerankerConfig,
+)
+from freshstack_dspy.config.section import Section
 from freshstack_dspy.records import TECHNIQUES, Technique
 
 Mode = Literal["live", "replay", "defer", "refresh"]
 MODES: tuple[Mode, ...] = ("live", "replay", "defer", "refresh")
-Retriever = Literal["bm25", "lsa", "hybrid"]
-
-
-class Section(BaseModel):
-    """The base of all sections: immutable, and a misspelt key is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class QueriesConfig(Section):
-    """Where the questions and their accepted answers come from."""
-
-    source: Literal["stackexchange", "jsonl"] = "jsonl"
-    path: Path
-    site: str | None = None
-    """Host of the Stack Exchange site, for the links of the attribution, as `stackoverflow.com`."""
-    tags: tuple[str, ...] = ()
-    """Keep questions with any of these; empty: all."""
-    since: str | None = None
-    """Keep questions asked on or after this ISO date; a date of TOML will do."""
-    until: str | None = None
-    """Keep questions asked before this ISO date."""
-    min_score: int | None = None
-    limit: int | None = Field(default=None, ge=1)
-
-
-class CorpusConfig(Section):
-    """One folder or git repository of documents."""
-
-    name: str = Field(min_length=1, pattern=r"^[^/\s]+$")
-    path: Path
-    revision: str | None = None
-    """A commit, tag or branch; makes `path` a git repository."""
-    include: tuple[str, ...] = ()
-    """Globs of paths to keep; empty: all."""
-    exclude: tuple[str, ...] = ()
-    """Globs of paths to leave out."""
-
-
-class ChunkingConfig(Section):
-    """How files are cut."""
-
-    max_tokens: int = Field(default=512, ge=32, le=8192)
-    max_file_bytes: int = Field(default=1_000_000, ge=1)
-
-
-class IndexConfig(Section):
-    """How chunks are indexed."""
-
-    path: Path = Path(".freshstack/index")
-    dimensions: int = Field(default=256, ge=2, le=2048)
-    """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
 
 
 class ModelConfig(Section):
@@ -106,9 +63,11 @@ class PricesConfig(Section):
 
 
 class CacheConfig(Section):
-    """Where replies are kept."""
+    """Where replies, and copies of repositories, are kept."""
 
     path: Path = Path(".freshstack/cache")
+    clones: Path = Path(".freshstack/clones")
+    """Copies of the repositories that a corpus names by URL."""
     bundles: tuple[Path, ...] = ()
     """Recorded replies to read beside the store: JSON Lines files."""
 
@@ -133,7 +92,7 @@ class PoolConfig(Section):
     top_k: int = Field(default=20, ge=1)
     """How many chunks of each technique's fused list are judged."""
     techniques: tuple[Technique, ...] = TECHNIQUES
-    retrievers: tuple[Retriever, ...] = ("bm25", "lsa")
+    retrievers: tuple[str, ...] = ("bm25", "lsa")
 
     @model_validator(mode="after")
     def _something_to_pool(self) -> Self:
@@ -178,6 +137,9 @@ class BuildConfig(Section):
     corpus: tuple[CorpusConfig, ...] = Field(min_length=1)
     chunking: ChunkingConfig = ChunkingConfig()
     index: IndexConfig = IndexConfig()
+    embedder: tuple[EmbedderConfig, ...] = ()
+    reranker: RerankerConfig | None = None
+    fusion: FusionConfig = FusionConfig()
     model: ModelConfig = ModelConfig()
     prices: PricesConfig = PricesConfig()
     budget: BudgetConfig = BudgetConfig()
@@ -194,4 +156,19 @@ class BuildConfig(Section):
         names = [corpus.name for corpus in self.corpus]
         if len(set(names)) != len(names):
             raise ValueError(f"each [[corpus]] needs a name of its own, not {names}")
+        return self
+
+    @model_validator(mode="after")
+    def _retrievers_exist(self) -> Self:
+        own = [embedder.name for embedder in self.embedder]
+        if len(set(own)) != len(own):
+            raise ValueError(f"each [[embedder]] needs a name of its own, not {own}")
+        known = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
+        for key, names in (
+            ("pool.retrievers", self.pool.retrievers),
+            ("fusion.weights", self.fusion.weights),
+        ):
+            unknown = [name for name in names if name not in known]
+            if unknown:
+                raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")
         return self

@@ -18,6 +18,7 @@ from freshstack_dspy.records import (
     Failure,
     Found,
     Judgment,
+    LicenceFile,
     Nugget,
     Query,
     QuerySlice,
@@ -113,7 +114,8 @@ CONTENTS = Contents(
         QuerySlice(query_id="5", slice="unanswerable", nuggets=1, supported=0, undetermined=0),
         QuerySlice(query_id="6", slice="undetermined", nuggets=0, supported=0, undetermined=0),
     ),
-    skipped=(SkippedFile(source="docs", path="logo.png", reason="binary"),),
+    skipped=(SkippedFile(source="docs", path="logo.png", kind="binary", reason="binary"),),
+    licences=(LicenceFile(source="docs", path="LICENSE", text="Do as you like.\n"),),
 )
 PROVENANCE = Provenance(
     name="small",

@@ -84,7 +84,8 @@ def test_counts_are_of_the_content(tmp_path: Path) -> None:
         counts.judgments,
         counts.chunks,
         counts.skipped,
-    ) == (4, 4, 1, 4, 8, 3, 1)
+        counts.licences,
+    ) == (4, 4, 1, 4, 8, 3, {"binary": 1}, 1)
     assert counts.failures == {"support": {"refused": 1}, "nuggets": {"truncated": 1}}
     assert counts.slices == {
         "answerable": 2,
@@ -110,6 +111,7 @@ def test_the_hash_of_a_file_is_that_of_its_bytes_and_the_corpus_that_of_its_rows
                 "text": chunk.text,
                 "tokens": chunk.tokens,
                 "revision": chunk.revision,
+                "encoding": chunk.encoding,
             },
             ensure_ascii=False,
             separators=(",", ":"),
@@ -209,12 +211,12 @@ def edit_manifest(path: Path, edit: Callable[[dict[str, object]], object]) -> No
     (path / "manifest.json").write_text(json.dumps(values), encoding="utf-8")
 
 
-@pytest.mark.parametrize(("version", "age"), [(0, "older"), (2, "newer")])
+@pytest.mark.parametrize(("version", "age"), [(1, "older"), (3, "newer")])
 def test_another_schema_version_says_so(tmp_path: Path, version: int, age: str) -> None:
     """Even where nothing else in the manifest is as this version knows it."""
     (tmp_path / "manifest.json").write_text(f'{{"schema_version": {version}, "news": 1}}')
 
-    assert f"schema version {version} is {age} than 1" in message_of(tmp_path)
+    assert f"schema version {version} is {age} than 2" in message_of(tmp_path)
 
 
 def test_a_manifest_that_disagrees_with_its_files_is_refused(tmp_path: Path) -> None:
@@ -231,7 +233,7 @@ def test_a_manifest_with_wrong_counts_is_refused(tmp_path: Path) -> None:
     assert "counts are not those of the files" in message_of(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"schema_version": 1}', "\ufeff{}"])
+@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"schema_version": 2}', "\ufeff{}"])
 def test_a_damaged_manifest_is_one_clean_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
 

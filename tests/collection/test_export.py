@@ -41,7 +41,8 @@ def renamed(names: dict[str, str]) -> Contents:
     return Contents(
         **{
             name: tuple(
-                record if name == "skipped" else new(record) for record in getattr(CONTENTS, name)
+                new(record) if hasattr(record, "query_id") else record
+                for record in getattr(CONTENTS, name)
             )
             for name in Contents.__dataclass_fields__
         }

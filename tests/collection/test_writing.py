@@ -142,7 +142,7 @@ def test_lines_end_in_a_line_feed_and_are_not_escaped(tmp_path: Path) -> None:
     write_small(tmp_path)
     line = (tmp_path / "skipped.jsonl").read_bytes()
 
-    assert line == b'{"source":"docs","path":"logo.png","reason":"binary"}\n'
+    assert line == b'{"source":"docs","path":"logo.png","kind":"binary","reason":"binary"}\n'
 
 
 @pytest.mark.parametrize(

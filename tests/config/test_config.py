@@ -14,11 +14,9 @@ from freshstack_dspy.config import (
     BuildConfig,
     Mode,
     ModelConfig,
-    Retriever,
     load_config,
 )
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.records import TECHNIQUES
 
 LEAST = """
@@ -137,7 +135,7 @@ FAULTS = {
     ),
     "one of a list outside of its set": (
         '[pool]\nretrievers = ["bm25", "bm52"]',
-        "pool.retrievers[1] is 'bm52': input should be 'bm25', 'lsa' or 'hybrid'",
+        "the file: pool.retrievers names ['bm52']; there are: bm25, lsa, hybrid",
     ),
     "a word for a list": (
         '[pool]\nretrievers = "bm25"',
@@ -170,9 +168,9 @@ FAULTS = {
     "an unknown section": (
         "[judges]\nbatch = 3",
         (
-            "unknown key judges; allowed here: budget, cache, chunking, corpus, filters, index, "
-            "judge, model, name, nuggets, out, pool, prices, programs, queries, recipe, "
-            "sub_questions"
+            "unknown key judges; allowed here: budget, cache, chunking, corpus, embedder, "
+            "filters, fusion, index, judge, model, name, nuggets, out, pool, prices, programs, "
+            "queries, recipe, reranker, sub_questions"
         ),
     ),
     "a key with a line break": (
@@ -181,11 +179,14 @@ FAULTS = {
     ),
     "an unknown key in one of several tables": (
         '[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"',
-        "unknown key corpus[1].glob; allowed here: exclude, include, name, path, revision",
+        (
+            "unknown key corpus[1].glob; allowed here: exclude, include, keep, name, package, "
+            "pages, path, revision, url"
+        ),
     ),
     "a missing key in one of several tables": (
         '[[corpus]]\nname = "b"',
-        "corpus[1].path is missing",
+        "corpus[1]: name one of path, url and package, not none",
     ),
     "a name that two corpora share": (
         '[[corpus]]\nname = "docs"\npath = "docs"',
@@ -399,7 +400,6 @@ def test_configurations_do_not_change() -> None:
 
 def test_the_closed_sets_are_those_of_the_program() -> None:
     assert get_args(Mode) == MODES
-    assert get_args(Retriever) == HybridIndex.retrievers
 
 
 def test_every_section_refuses_unknown_keys_and_is_frozen() -> None:
@@ -429,3 +429,48 @@ def test_an_input_behind_a_closed_door_is_a_fault(folder: Path) -> None:
     said = refused(written(folder, LEAST.replace("questions.jsonl", "closed/questions.jsonl")))
 
     assert said.endswith("Permission denied")
+
+
+EMBEDDER = '[[embedder]]\nname = "small"\nmodel = "openai/text-embedding-3-small"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[pool]\nretrievers = ["bm25", "large"]', "pool.retrievers names ['large']; there are: bm25, lsa, hybrid"),
+        ('[pool]\nretrievers = ["hybrid+rerank"]', "pool.retrievers names ['hybrid+rerank']"),
+        ('[fusion]\nmethod = "weighted"\nweights = {large = 2}', "fusion.weights names ['large']"),
+        (EMBEDDER + EMBEDDER, "each [[embedder]] needs a name of its own"),
+        ('[[embedder]]\nname = "bm25"\nmodel = "openai/e"', "name is 'bm25', which is taken"),
+        ('[[embedder]]\nname = "small"', "name either model, of LiteLLM, or path"),
+        ("[reranker]\ndepth = 5", "name either model, of LiteLLM, or path"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_retrievers_is_said(folder: Path, text: str, said: str) -> None:
+    assert said in refused(written(folder, LEAST + text))
+
+
+def test_an_embedder_is_a_retriever_by_its_name(folder: Path) -> None:
+    config = load_config(
+        written(folder, LEAST + EMBEDDER + '[pool]\nretrievers = ["bm25", "small", "hybrid"]')
+    )
+
+    assert config.pool.retrievers == ("bm25", "small", "hybrid")
+
+
+def test_a_reranker_makes_a_retriever(folder: Path) -> None:
+    text = '[reranker]\nmodel = "cohere/rerank-v3.5"\n[pool]\nretrievers = ["hybrid+rerank"]'
+
+    assert load_config(written(folder, LEAST + text)).reranker is not None
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("", "name one of path, url and package, not none"),
+        ('path = "docs"\nurl = "https://example.org/r.git"', "name one of path, url and package"),
+        ('package = "numpy"\nrevision = "v1"', "a package has no revision"),
+    ],
+)
+def test_a_corpus_is_in_one_place(folder: Path, place: str, said: str) -> None:
+    assert said in refused(written(folder, LEAST.replace('path = "docs"', place)))
