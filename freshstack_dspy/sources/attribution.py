@@ -39,10 +39,10 @@ def site_address(site: str | None) -> str:
     return f"https://{site}"
 
 
-def author_of(display_name: str | None, user_id: str | None, names: dict[str, str]) -> str:
+def author_of(display_name: str | None, user_id: str | None, listed: str | None) -> str:
     """Name the author: as the post does, else as the user list does, else by number."""
     if display_name and display_name.strip():
         return display_name.strip()
     if user_id is None:
         return "anonymous"
-    return names.get(user_id) or f"user {user_id}"
+    return listed or f"user {user_id}"

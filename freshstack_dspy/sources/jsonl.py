@@ -1,86 +1,66 @@
-"""Queries from JSON Lines: one `Query` record per line."""
+"""Queries from JSON Lines: one `Query` record per line, or one object whose columns are named."""
 
-from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from freshstack_dspy.config.inputs import QueryColumn
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.records import Query
-from freshstack_dspy.sources.selection import Selection, instant
+from freshstack_dspy.sources.columns import Columns
+from freshstack_dspy.sources.intake import Intake
+from freshstack_dspy.sources.json_objects import json_object
+from freshstack_dspy.sources.lines import ReadProgress, decoded, read_lines
 
-_BOM = b"\xef\xbb\xbf"
 
-
-def read_jsonl(path: Path, selection: Selection, rejected: Counter[str]) -> list[Query]:
+def read_jsonl(
+    path: Path,
+    columns: Mapping[QueryColumn, str],
+    intake: Intake,
+    progress: ReadProgress | None = None,
+) -> None:
     """Read the queries of a JSON Lines file, in the order of the file.
 
-    Blank lines and a byte order mark are passed over. Types are taken strictly: a number is no
-    string. A question whose only fault is that it has no answer is rejected, not an error.
+    Blank lines and a byte order mark are passed over. A question whose only fault is that it has
+    no answer is rejected, not an error. Without `columns` a line is a `Query`, with types taken
+    strictly and no other keys; with them it is read as a row of a table is.
 
     Args:
         path: The file, in UTF-8.
-        selection: The filters.
-        rejected: Reason to count; added to.
+        columns: Under which key each part of a query is there.
+        intake: Takes the queries.
+        progress: Is told how many bytes were read, of how many.
 
     Raises:
         SourceError: `file:line: …` for a line that is not a `Query`, an id that is there twice,
             or an id with white space.
     """
-    queries: list[Query] = []
-    line_of: dict[str, int] = {}
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                data = line.removeprefix(_BOM) if number == 1 else line
-                if not data.strip():
-                    continue
-                place = f"{path}:{number}"
-                query = _parsed(data.strip(), place, rejected)
-                if query is None:
-                    continue
-                _check_id(query.query_id, place)
-                first = line_of.setdefault(query.query_id, number)
-                if first != number:
-                    raise SourceError(
-                        f"{place}: query_id {query.query_id!r} is already on line {first}; "
-                        "each question needs an id of its own"
-                    )
-                reason = _reason_against(query, selection, place)
-                if reason:
-                    rejected[reason] += 1
-                else:
-                    queries.append(query)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-    return queries
+    named = Columns(columns)
+    for number, data in read_lines(path, progress):
+        if not data.strip():
+            continue
+        place = f"{path}:{number}"
+        text = decoded(data.strip(), place)
+        if columns:
+            row = json_object(text, place)
+            query = named.query(row, place, intake)
+        else:
+            query = _parsed(text, place, intake)
+        if query is not None:
+            intake.take(query, str(path), number)
 
 
-def _parsed(data: bytes, place: str, rejected: Counter[str]) -> Query | None:
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{place}: not UTF-8: byte 0x{data[error.start]:02x} at byte {error.start + 1} of the line; "
-            "save the file as UTF-8"
-        ) from None
+def _parsed(text: str, place: str, intake: Intake) -> Query | None:
     try:
         return Query.model_validate_json(text, strict=True)
     except ValidationError as error:
         reason = _lacks_only_the_answer(error)
         if reason is None:
             raise SourceError(f"{place}: {_said(error)}") from None
-        rejected[reason] += 1
+        intake.reject(reason)
         return None
-
-
-def _check_id(query_id: str, place: str) -> None:
-    """Refuse ids that would break the lines of run and qrels files."""
-    if any(character.isspace() or not character.isprintable() for character in query_id):
-        raise SourceError(
-            f"{place}: query_id is {query_id!r}: white space and control characters are not allowed"
-        )
 
 
 def _lacks_only_the_answer(error: ValidationError) -> str | None:
@@ -91,19 +71,6 @@ def _lacks_only_the_answer(error: ValidationError) -> str | None:
     if fault["type"] == "missing" or fault["input"] is None:
         return "no accepted answer"
     return "empty answer" if fault["input"] == "" else None
-
-
-def _reason_against(query: Query, selection: Selection, place: str) -> str | None:
-    try:
-        asked = None if query.asked_at is None else instant(query.asked_at)
-    except ValueError:
-        raise SourceError(
-            f"{place}: asked_at is {query.asked_at!r}; allowed: an ISO 8601 date and time, "
-            "as 2023-01-31T12:00:00"
-        ) from None
-    if not query.answer.strip():
-        return "empty answer"
-    return selection.reason_against(query.tags, asked, query.score)
 
 
 def _said(error: ValidationError) -> str:

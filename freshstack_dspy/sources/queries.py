@@ -1,11 +1,22 @@
 """The queries of a build: read, filtered, put in order, and every rejection counted."""
 
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.records import Query
+from freshstack_dspy.sources.arrow_rows import parquet_files, read_arrow, read_parquet
+from freshstack_dspy.sources.columns import Columns, PlacedRow
+from freshstack_dspy.sources.csv_rows import read_csv
+from freshstack_dspy.sources.dump import Dump
+from freshstack_dspy.sources.gathering import dump_tables
+from freshstack_dspy.sources.huggingface import dataset_files
+from freshstack_dspy.sources.intake import Intake
 from freshstack_dspy.sources.jsonl import read_jsonl
+from freshstack_dspy.sources.lines import ReadProgress
+from freshstack_dspy.sources.official import OFFICIAL_COLUMNS, official_files, read_official
 from freshstack_dspy.sources.selection import Selection, id_order
 from freshstack_dspy.sources.stackexchange import read_stackexchange
 
@@ -20,11 +31,15 @@ class QueryReading(NamedTuple):
     reason that holds."""
 
 
-def read_queries(config: QueriesConfig) -> QueryReading:
+def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) -> QueryReading:
     """Read the questions that have an accepted answer and pass the filters.
 
     Numeric ids come first, by number; other ids follow in code point order. `limit` keeps the
     first in that order and counts the others as rejected.
+
+    Args:
+        config: The source and the filters.
+        progress: Is told how the reading goes on.
 
     Raises:
         ConfigError: `since`, `until` or `site` cannot be understood.
@@ -34,10 +49,56 @@ def read_queries(config: QueriesConfig) -> QueryReading:
     rejected: Counter[str] = Counter()
     selection = Selection.of(config)
     if config.source == "stackexchange":
-        queries = read_stackexchange(config, selection, rejected)
+        queries = read_stackexchange(config, selection, rejected, progress)
     else:
-        queries = read_jsonl(config.path, selection, rejected)
+        intake = Intake(selection, rejected)
+        _take_all(config, intake, progress)
+        queries = intake.queries
     queries.sort(key=lambda query: id_order(query.query_id))
     kept = queries[: config.limit]
     rejected["beyond limit"] += len(queries) - len(kept)
     return QueryReading(tuple(kept), {key: rejected[key] for key in sorted(+rejected)})
+
+
+def query_files(config: QueriesConfig) -> list[Path]:
+    """Name every file that the queries depend on, each once.
+
+    Raises:
+        SourceError: The source is not there, or not of the kind that `config.source` names.
+    """
+    if config.source == "stackexchange":
+        return Dump.at(config.path).files(dump_tables(config))
+    if config.source == "parquet":
+        return parquet_files(config.path)
+    if config.source == "huggingface":
+        rows, described = dataset_files(config.path, config.split)
+        return [*described, *rows]
+    if config.source == "freshstack":
+        rows, described = official_files(config.path, config.split)
+        return [*described, *rows]
+    return [config.path]
+
+
+def _take_all(config: QueriesConfig, intake: Intake, progress: ReadProgress | None) -> None:
+    if config.source == "jsonl":
+        read_jsonl(config.path, config.columns, intake, progress)
+        return
+    columns = OFFICIAL_COLUMNS if config.source == "freshstack" else Columns(config.columns)
+    for row in _rows(config, columns, progress):
+        query = columns.query(row.values, f"{row.file}:{row.number}", intake)
+        if query is not None:
+            intake.take(query, row.file, row.number)
+
+
+def _rows(
+    config: QueriesConfig, columns: Columns, progress: ReadProgress | None
+) -> Iterator[PlacedRow]:
+    """Read the table that the source is."""
+    if config.source == "csv":
+        return read_csv(config.path, columns, progress)
+    if config.source == "freshstack":
+        return read_official(config.path, config.split, progress)
+    if config.source == "parquet":
+        return read_parquet(parquet_files(config.path), columns.choose, progress)
+    rows, _ = dataset_files(config.path, config.split)
+    return read_arrow(rows, columns.choose, progress)

@@ -1,5 +1,6 @@
 """Which questions are kept: the filters of `[queries]`, and the order of query ids."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import NamedTuple, Self
 
@@ -29,12 +30,16 @@ def instant(text: str) -> datetime:
 
 
 class Selection(NamedTuple):
-    """The filters, ready to be applied."""
+    """The filters, ready to be applied. Case does not count in tags and licences."""
 
     tags: frozenset[str]
+    all_tags: frozenset[str]
+    exclude_tags: frozenset[str]
     since: datetime | None
     until: datetime | None
     min_score: int | None
+    min_answer_score: int | None
+    licences: frozenset[str]
 
     @classmethod
     def of(cls, config: QueriesConfig) -> Self:
@@ -44,29 +49,58 @@ class Selection(NamedTuple):
             ConfigError: A date is not an ISO date.
         """
         return cls(
-            tags=frozenset(map(str.casefold, config.tags)),
+            tags=_folded(config.tags),
+            all_tags=_folded(config.all_tags),
+            exclude_tags=_folded(config.exclude_tags),
             since=_config_instant("since", config.since),
             until=_config_instant("until", config.until),
             min_score=config.min_score,
+            min_answer_score=config.min_answer_score,
+            licences=_folded(config.licences),
         )
 
     def reason_against(
-        self, tags: tuple[str, ...], asked: datetime | None, score: int | None
+        self, tags: Iterable[str], asked: datetime | None, score: int | None
     ) -> str | None:
         """Say why a question is left out, or None where it is kept.
 
         A question without the date or score that a filter looks at is left out.
         """
-        since, until, least = self.since, self.until, self.min_score
+        has, since, until = _folded(tags), self.since, self.until
         rules = (
-            (self.tags and self.tags.isdisjoint(map(str.casefold, tags)), "outside the tags"),
+            (self.tags and self.tags.isdisjoint(has), "outside the tags"),
+            (not self.all_tags <= has, "without some of all_tags"),
+            (not self.exclude_tags.isdisjoint(has), "with some of exclude_tags"),
             (asked is None and (since or until), "no date to compare with since and until"),
             (asked and since and asked < since, "before since"),
             (asked and until and asked >= until, "not before until"),
-            (score is None and least is not None, "no score to compare with min_score"),
-            (score is not None and least is not None and score < least, "score below min_score"),
         )
-        return next((reason for broken, reason in rules if broken), None)
+        broken = next((reason for broken, reason in rules if broken), None)
+        return broken or _score_reason(score, self.min_score, "score", "min_score")
+
+    def reason_against_answer(self, score: int | None) -> str | None:
+        """Say why a question is left out for the score of its accepted answer."""
+        return _score_reason(score, self.min_answer_score, "answer score", "min_answer_score")
+
+    def reason_against_licences(self, *licences: str | None) -> str | None:
+        """Say why a question is left out for the licences of its question and answer."""
+        if not self.licences:
+            return None
+        if not all(licences):
+            return "no licence to compare with licences"
+        return None if _folded(map(str, licences)) <= self.licences else "under another licence"
+
+
+def _score_reason(score: int | None, least: int | None, what: str, key: str) -> str | None:
+    if least is None:
+        return None
+    if score is None:
+        return f"no {what} to compare with {key}"
+    return f"{what} below {key}" if score < least else None
+
+
+def _folded(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(str.casefold, words))
 
 
 def _config_instant(key: str, text: str | None) -> datetime | None:

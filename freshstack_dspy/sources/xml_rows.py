@@ -1,6 +1,6 @@
 """The rows of a Stack Exchange dump, streamed: memory does not grow with the file."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.parsers import expat
 
@@ -9,60 +9,82 @@ from freshstack_dspy.errors import SourceError
 _BLOCK = 1 << 20
 _LONGEST_ROW = 8 << 20
 """Bytes. A post holds at most some tens of thousands of characters; this bounds our memory."""
-_SEVEN_ZIP = b"7z\xbc\xaf\x27\x1c"
+
+Row = dict[str, str]
+"""The attributes of a row, by name."""
 
 
-def read_rows(path: Path, root: str) -> Iterator[dict[str, str]]:
+def read_rows(
+    path: Path, root: str, report: Callable[[int], None] = lambda _: None
+) -> Iterator[Row]:
     """Give the attributes of each `<row …/>` of a dump file, in the order of the file.
-
-    A document type declaration is refused before anything in it is read: without one there are
-    no entities to expand and nothing external to load.
 
     Args:
         path: The XML file.
         root: Which element its rows must stand in: `posts`, `users`, …
+        report: Is told now and then how many bytes were read.
 
     Raises:
-        SourceError: The file cannot be read, is cut short or damaged (with the place), declares
-            a document type, or has another root.
+        SourceError: The file cannot be read, or as `RowParser.feed` says.
     """
-    rows = _Rows(path, root)
+    rows = RowParser(path, root)
     try:
         with path.open("rb") as file:
             while block := file.read(_BLOCK):
                 yield from rows.feed(block)
-            yield from rows.feed(b"", last=True)
+                report(file.tell())
+            yield from rows.end()
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-class _Rows:
-    """An expat parser that collects rows."""
+class RowParser:
+    """An expat parser that is fed a dump file and gives its rows.
 
-    def __init__(self, path: Path, root: str) -> None:
-        self._path = path
+    A document type declaration is refused before anything in it is read: without one there are
+    no entities to expand and nothing external to load.
+    """
+
+    def __init__(self, path: Path, root: str, name: str | None = None) -> None:
+        """Begin a file.
+
+        Args:
+            path: What is read, for messages.
+            root: Which element the rows must stand in.
+            name: Of the member, where `path` is an archive.
+        """
+        self._place = f"{path}: {name}" if name else str(path)
         self._root = root
         self._depth = 0
-        self._found: list[dict[str, str]] = []
+        self._found: list[Row] = []
         self._bytes_since_row = 0
         self._parser = expat.ParserCreate()
         self._parser.StartDoctypeDeclHandler = self._refuse_doctype
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
 
-    def feed(self, block: bytes, *, last: bool = False) -> list[dict[str, str]]:
-        """Parse the next bytes; give the rows that they complete."""
-        if self._parser.CurrentByteIndex <= 0 and block.startswith(_SEVEN_ZIP):
-            raise SourceError(
-                f"{self._path}: a 7z archive; unpack it first with: 7z x {self._path.name}"
-            )
+    def end(self) -> list[Row]:
+        """Say that there is no more; give the last rows.
+
+        Raises:
+            SourceError: The file is cut short.
+        """
+        return self.feed(b"", last=True)
+
+    def feed(self, block: bytes, *, last: bool = False) -> list[Row]:
+        """Parse the next bytes; give the rows that they complete.
+
+        Raises:
+            SourceError: The file is damaged (with the place), declares a document type, or has
+                another root.
+        """
         try:
             self._parser.Parse(block, last)
         except expat.ExpatError as error:
             place = f"line {error.lineno}, column {error.offset + 1}"
             hint = " (is it cut short?)" if last else ""
             raise SourceError(
-                f"{self._path}: not well-formed XML at {place}, "
+                f"{self._place}: not well-formed XML at {place}, "
                 f"byte {max(self._parser.ErrorByteIndex, 0)}: {expat.ErrorString(error.code)}{hint}; "
                 "unpack or download the dump again"
             ) from None
@@ -70,7 +92,7 @@ class _Rows:
         self._bytes_since_row = len(block) if rows else self._bytes_since_row + len(block)
         if self._bytes_since_row > _LONGEST_ROW:
             raise SourceError(
-                f"{self._path}: no row ends within {_LONGEST_ROW >> 20} MiB "
+                f"{self._place}: no row ends within {_LONGEST_ROW >> 20} MiB "
                 f"after line {self._parser.CurrentLineNumber}; this is no Stack Exchange dump"
             )
         return rows
@@ -78,7 +100,7 @@ class _Rows:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         if self._depth == 0 and name != self._root:
             raise SourceError(
-                f"{self._path}: its root is <{name[:40]}>, not <{self._root}>; "
+                f"{self._place}: its root is <{name[:40]}>, not <{self._root}>; "
                 f"give the dump's {self._root.capitalize()}.xml"
             )
         if self._depth == 1 and name == "row":
@@ -90,6 +112,6 @@ class _Rows:
 
     def _refuse_doctype(self, *_declaration: object) -> None:
         raise SourceError(
-            f"{self._path}: declares a document type (line {self._parser.CurrentLineNumber}), "
+            f"{self._place}: declares a document type (line {self._parser.CurrentLineNumber}), "
             "which no Stack Exchange dump does; it is refused unread"
         )

@@ -107,3 +107,37 @@ def test_a_misspelt_answer_is_an_error_and_not_a_question_without_one(path: Path
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(SourceError, match="cannot be read"):
         read_queries(QueriesConfig(path=tmp_path / name))
+
+
+def test_named_columns_are_read_and_the_others_passed_over(path: Path) -> None:
+    line = '{"id": 7, "question": "Why?", "reply": "So.", "labels": "a|b", "votes": "3", "x": []}'
+    columns = {
+        "query_id": "id",
+        "title": "question",
+        "answer": "reply",
+        "tags": "labels",
+        "score": "votes",
+    }
+
+    [query] = read(path, line, columns=columns).queries
+
+    assert (query.query_id, query.text, query.answer) == ("7", "Why?", "So.")
+    assert (query.tags, query.score) == (("a", "b"), 3)
+
+
+def test_with_named_columns_a_line_is_still_an_object(path: Path) -> None:
+    with pytest.raises(SourceError, match=r"queries\.jsonl:1: not a JSON object"):
+        read(path, "[]", columns={"query_id": "id"})
+
+
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(path: Path) -> None:
+    with pytest.raises(SourceError, match=r"queries\.jsonl:1: longer than 16 MiB; no question is"):
+        read(path, b"x" * (20 << 20))
+
+
+def test_a_licence_is_compared_where_it_is_given(path: Path) -> None:
+    source = '{"author": "a", "url": "u", "licence": "CC0"}'
+    line = LINE.replace('"A"', f'"A", "question_source": {source}, "answer_source": {source}')
+
+    assert len(read(path, line, licences=("cc0",)).queries) == 1
+    assert read(path, line, licences=("MIT",)).rejected == {"under another licence": 1}

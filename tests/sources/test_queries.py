@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
@@ -47,6 +48,46 @@ def test_any_of_the_tags_is_enough_and_case_does_not_count(tmp_path: Path) -> No
 
     assert ids(reading) == ["10", "a"]
     assert reading.rejected == {"outside the tags": 2}
+
+
+def test_all_tags_and_exclude_tags_narrow_further(tmp_path: Path) -> None:
+    both = read(tmp_path, all_tags=("BAM", "python"))
+    without = read(tmp_path, tags=("bam",), exclude_tags=("PYTHON",))
+
+    assert ids(both) == ["10"]
+    assert both.rejected == {"without some of all_tags": 3}
+    assert ids(without) == ["9"]
+    assert without.rejected == {"outside the tags": 2, "with some of exclude_tags": 1}
+
+
+def test_a_licence_that_is_not_known_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
+    reading = read(tmp_path, licences=("CC0",))
+
+    assert reading.queries == ()
+    assert reading.rejected == {"no licence to compare with licences": 4}
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        (
+            {"min_answer_score": 1},
+            "min_answer_score is for source stackexchange, and this is jsonl",
+        ),
+        ({"duplicates": "drop"}, "duplicates is for source stackexchange, and this is jsonl"),
+        ({"split": "test"}, "split is for source huggingface and freshstack, and this is jsonl"),
+        ({"columns": {"bdy": "text"}}, "Input should be 'query_id', 'title', 'body'"),
+        (
+            {"source": "freshstack", "columns": {"body": "text"}},
+            "columns is for source jsonl and csv and parquet and huggingface",
+        ),
+    ],
+)
+def test_a_setting_that_the_source_has_no_use_for_is_an_error(
+    settings_: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        QueriesConfig.model_validate({"path": "x", **settings_})
 
 
 def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_a_file_that_is_cut_short_is_an_error_with_the_place(
             b"<users><row Id='1'/></users>",
             "its root is <users>, not <posts>; give the dump's Posts",
         ),
-        (b"7z\xbc\xaf\x27\x1c\x00\x04", "a 7z archive; unpack it first with: 7z x Posts.xml"),
+        (b"PK\x03\x04", "not well-formed"),
     ],
 )
 def test_what_is_no_dump_is_named(path: Path, content: bytes, message: str) -> None:
