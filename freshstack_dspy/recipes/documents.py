@@ -14,6 +14,8 @@ from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
+from freshstack_dspy.sources.content import largest, understand
+from freshstack_dspy.sources.skips import Skip
 
 
 class SyntheticQuery(Record):
@@ -148,20 +150,16 @@ def _read(path: Path, max_file_bytes: int) -> tuple[list[SourceFile], list[Skipp
 
 
 def _one_file(path: Path, max_file_bytes: int) -> SourceFile:
-    """Read a file that was named itself: hidden or linked, but text."""
+    """Read a file that was named itself, whatever its name: HTML as a page, a PDF by its text."""
+    most = largest(path.name, max_file_bytes)
     with path.open("rb") as file:
-        data = file.read(max_file_bytes + 1)
-    if len(data) > max_file_bytes:
-        raise SourceError(f"{path}: larger than {max_file_bytes:,} bytes; split it")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: not UTF-8; byte {error.start} is no text") from None
-    if "\0" in text:
-        raise SourceError(f"{path}: binary, not text or code")
-    if not text.removeprefix("\ufeff").strip():
-        raise SourceError(f"{path}: there is nothing in it")
-    return SourceFile(_source_name(path.parent), path.name, data)
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise SourceError(f"{path}: larger than {most:,} bytes; split it")
+    found = understand(path.name, data, max_file_bytes, pages=True)
+    if isinstance(found, Skip):
+        raise SourceError(f"{path}: {found.reason}")
+    return SourceFile(_source_name(path.parent), path.name, found.data, None, found.encoding)
 
 
 def _source_name(folder: Path) -> str:

@@ -1,53 +1,134 @@
-"""The files of a corpus: which are read, and why the others are not."""
+"""The files of a corpus: which are read, which are kept apart, and why the others are left out."""
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.records import SkippedFile, SourceFile
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
+from freshstack_dspy.sources.content import largest, too_large, understand
 from freshstack_dspy.sources.folder import Folder
 from freshstack_dspy.sources.git import Repository
 from freshstack_dspy.sources.globs import Glob
-from freshstack_dspy.sources.tree import Entry, FileTree
+from freshstack_dspy.sources.json_documents import JsonDocuments
+from freshstack_dspy.sources.licences import is_licence
+from freshstack_dspy.sources.package import Package
+from freshstack_dspy.sources.skips import Skip
+from freshstack_dspy.sources.tree import Entry, FileTree, Wanted
+from freshstack_dspy.sources.wheel import Wheel
+from freshstack_dspy.sources.worth import skip_by_path, skip_by_text
 
-_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+JSON_LINES = (".jsonl", ".ndjson")
 
 
-def read_files(corpus: CorpusConfig, max_file_bytes: int) -> Iterator[SourceFile | SkippedFile]:
+def read_files(
+    corpus: CorpusConfig, max_file_bytes: int
+) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
     """Read the files of a corpus in order of path, one at a time.
 
-    Everything that is there comes out, either as a file in UTF-8 with something in it or as a
-    skipped file with the reason; a hidden folder comes out as one skipped "file".
+    Everything that is there comes out: as a file with something in it, as a licence, or as a
+    skipped file with the reason. A hidden folder comes out as one skipped "file".
 
     Args:
-        corpus: With a `revision`, `path` is a git repository and is read at that commit;
-            without, a folder.
-        max_file_bytes: Larger files are skipped.
+        corpus: One with a `url` has to be fetched before (`clones.fetch`).
+        max_file_bytes: Larger files are skipped; of a notebook or a PDF, its text counts.
 
     Raises:
         ConfigError: A glob cannot be understood.
-        SourceError: The folder or repository cannot be read (raised by the call, but for
-            damage met later in a repository).
+        SourceError: The place cannot be read (raised by the call, but for damage met later).
     """
-    include = _globs("include", corpus.include)
-    exclude = _globs("exclude", corpus.exclude)
-    tree: FileTree = Folder(corpus.path)
-    if corpus.revision is not None:
-        tree = Repository(corpus.path, corpus.revision)
+    reading = _Reading(corpus, max_file_bytes)
+    return reading.files(open_tree(corpus))
 
-    def read() -> Iterator[SourceFile | SkippedFile]:
+
+class _Reading:
+    """The decisions on the files of one corpus."""
+
+    def __init__(self, corpus: CorpusConfig, max_file_bytes: int) -> None:
+        self._corpus = corpus
+        self._max_file_bytes = max_file_bytes
+        self._include = _globs("include", corpus.include)
+        self._exclude = _globs("exclude", corpus.exclude)
+
+    def files(self, tree: FileTree) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
         with contextlib.closing(tree):
-            for entry in sorted(tree.entries(), key=lambda entry: entry.path):
-                reason = entry.reason or _outside(entry.path, include, exclude)
-                file = reason or _content(tree, entry, max_file_bytes)
-                if isinstance(file, str):
-                    yield SkippedFile(source=corpus.name, path=entry.path, reason=file)
-                else:
-                    yield SourceFile(corpus.name, entry.path, file, tree.revision)
+            entries = sorted(tree.entries(), key=lambda entry: entry.path)
+            decided = [(entry, self._against(entry, tree.of_files)) for entry in entries]
+            wanted = [
+                Wanted(entry, self._most(entry) + 1) for entry, skip in decided if skip is None
+            ]
+            contents = tree.contents(wanted)
+            for entry, skip in decided:
+                content = skip or next(contents)
+                if isinstance(content, Skip):
+                    yield self._skipped(entry, content)
+                    continue
+                found = self._understood(entry, content, tree)
+                yield self._skipped(entry, found) if isinstance(found, Skip) else found
 
-    return read()
+    def _skipped(self, entry: Entry, skip: Skip) -> SkippedFile:
+        return SkippedFile(
+            source=self._corpus.name, path=entry.path, kind=skip.kind, reason=skip.reason
+        )
+
+    def _most(self, entry: Entry) -> int:
+        return largest(entry.path, self._max_file_bytes)
+
+    def _against(self, entry: Entry, of_files: bool) -> Skip | None:
+        """Decide from path and size alone."""
+        if entry.skip:
+            return entry.skip
+        licence = of_files and is_licence(entry.path)
+        skip = _outside(entry.path, () if licence else self._include, self._exclude)
+        if skip is None and of_files:
+            skip = skip_by_path(entry.path, entry.size, self._corpus.keep)
+        if skip is None and entry.size > self._most(entry):
+            return too_large(entry.size, self._most(entry))
+        return skip
+
+    def _understood(
+        self, entry: Entry, data: bytes, tree: FileTree
+    ) -> SourceFile | LicenceFile | Skip:
+        """Decide from the content."""
+        corpus, path = self._corpus, entry.path
+        if len(data) > self._most(entry):
+            return Skip("oversized", f"larger than max_file_bytes ({self._most(entry):,} bytes)")
+        kind = path if tree.of_files else ""
+        found = understand(kind, data, self._max_file_bytes, pages=corpus.pages)
+        if isinstance(found, Skip):
+            return found
+        if tree.of_files:
+            if is_licence(path) and "licence" not in corpus.keep:
+                text = found.text.removeprefix("\ufeff")
+                return LicenceFile(source=corpus.name, path=path, text=text)
+            skip = skip_by_text(path, found.text, corpus.keep)
+            if skip:
+                return skip
+        return SourceFile(corpus.name, path, found.data, tree.revision, found.encoding)
+
+
+def open_tree(corpus: CorpusConfig) -> FileTree:
+    """Open the place of a corpus.
+
+    Raises:
+        SourceError: It cannot be read, or is elsewhere and was not fetched.
+    """
+    if corpus.package is not None:
+        return Package(corpus.package)
+    if corpus.path is None:
+        raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
+    if corpus.revision is not None:
+        return Repository(corpus.path, corpus.revision)
+    return _file_or_folder(corpus.path)
+
+
+def _file_or_folder(path: Path) -> FileTree:
+    if path.suffix == ".whl" and path.is_file():
+        return Wheel(path)
+    if path.suffix in JSON_LINES and path.is_file():
+        return JsonDocuments(path)
+    return Folder(path)
 
 
 def _globs(key: str, texts: tuple[str, ...]) -> tuple[Glob, ...]:
@@ -57,38 +138,9 @@ def _globs(key: str, texts: tuple[str, ...]) -> tuple[Glob, ...]:
         raise ConfigError(f"corpus.{key}: {error}") from None
 
 
-def _outside(path: str, include: tuple[Glob, ...], exclude: tuple[Glob, ...]) -> str | None:
+def _outside(path: str, include: tuple[Glob, ...], exclude: tuple[Glob, ...]) -> Skip | None:
     if include and not any(glob.matches(path) for glob in include):
-        return f"not included by {', '.join(repr(glob.text) for glob in include)}"
+        names = ", ".join(repr(glob.text) for glob in include)
+        return Skip("not_chosen", f"not included by {names}")
     excluding = next((glob for glob in exclude if glob.matches(path)), None)
-    return f"excluded by {excluding.text!r}" if excluding else None
-
-
-def _content(tree: FileTree, entry: Entry, max_file_bytes: int) -> bytes | str:
-    """Read a file, or say why it is of no use."""
-    if entry.size > max_file_bytes:
-        return f"larger than max_file_bytes ({entry.size:,} of {max_file_bytes:,} bytes)"
-    try:
-        data = tree.read(entry, max_file_bytes + 1)
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    if len(data) > max_file_bytes:
-        return f"larger than max_file_bytes ({max_file_bytes:,} bytes)"
-    return _reason_against(data) or data
-
-
-def _reason_against(data: bytes) -> str | None:
-    if not data:
-        return "empty"
-    if data.startswith(_LFS_POINTER):
-        return "a Git LFS pointer; fetch the file itself with: git lfs pull"
-    if data.startswith(_UTF16_MARKS):
-        return "not UTF-8; it is UTF-16: convert it with iconv -f UTF-16 -t UTF-8"
-    nul = data.find(b"\0")
-    if nul >= 0:
-        return f"binary (a NUL at byte {nul})"
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        return f"not UTF-8; byte {error.start} is 0x{data[error.start]:02x}"
-    return None if text.removeprefix("\ufeff").strip() else "blank"
+    return Skip("not_chosen", f"excluded by {excluding.text!r}") if excluding else None

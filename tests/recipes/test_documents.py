@@ -57,7 +57,7 @@ def test_a_file_gives_questions_that_say_where_they_come_from(folder: Path, lm: 
         "source": "my-docs",
         "path": "dial.md",
         "start_byte": 0,
-        "end_byte": len(TEXT.rstrip()),
+        "end_byte": len(TEXT),
         "question": "What about # Dials?",
         "answer": "# Dials",
         "synthetic": True,
@@ -156,10 +156,10 @@ def test_the_neighbours_of_a_file_are_not_even_looked_at(
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "there is nothing in it"),
-        (b"\xef\xbb\xbf \n", "there is nothing in it"),
-        (b"a\x00b", "binary, not text or code"),
-        (b"caf\xe9", "not UTF-8; byte 3 is no text"),
+        (b"", "empty"),
+        (b"\xef\xbb\xbf \n", "blank"),
+        (b"a\x00b", "binary (a NUL at byte 1)"),
+        (b"\xe9\xf1\xfa", "not UTF-8; byte 0 is 0xe9"),
         (b"a" * 1_000_001, "larger than 1,000,000 bytes; split it"),
         (b"a" * 999_999 + "é".encode(), "larger than 1,000,000 bytes; split it"),
     ],
@@ -206,3 +206,22 @@ def test_the_baseline_answers_both(folder: Path, tmp_path: Path) -> None:
     for harvest in found:
         assert harvest.records
         assert harvest.failures == []
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("latin.txt", "# Caf\xe9".encode("latin-1"), "# Caf\xe9"),
+        ("wide.md", "\ufeff# Dials".encode("utf-16-le"), "# Dials"),
+        ("page.html", b"<nav>Home</nav><main><h1>Dials</h1></main>", "# Dials"),
+    ],
+)
+def test_one_file_is_read_as_a_corpus_is(
+    tmp_path: Path, lm: DoorLM, provider: ScriptedProvider, name: str, data: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+
+    questions(tmp_path / name, lm)
+
+    (inputs,) = provider.asked
+    assert inputs["passage"].strip("\ufeff\n") == said

@@ -11,22 +11,24 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.errors import ConfigError, SourceError
-from freshstack_dspy.records import SkippedFile, SourceFile
+from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
 
 LIMIT = 1_000_000
 
 
-def read(path: Path, limit: int = LIMIT, **settings: object) -> list[SourceFile | SkippedFile]:
+def read(
+    path: Path, limit: int = LIMIT, **settings: object
+) -> list[SourceFile | SkippedFile | LicenceFile]:
     corpus = CorpusConfig.model_validate({"name": "docs", "path": path, **settings})
     return list(read_files(corpus, limit))
 
 
-def files(found: list[SourceFile | SkippedFile]) -> dict[str, bytes]:
+def files(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, bytes]:
     return {file.path: file.data for file in found if isinstance(file, SourceFile)}
 
 
-def skipped(found: list[SourceFile | SkippedFile]) -> dict[str, str]:
+def skipped(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, str]:
     return {file.path: file.reason for file in found if isinstance(file, SkippedFile)}
 
 
@@ -59,8 +61,8 @@ def test_every_file_that_is_not_read_is_listed_with_its_reason(tmp_path: Path) -
         blank=b" \n\xe3\x80\x80",
         bom=b"\xef\xbb\xbf",
         image=b"\x89PNG\r\n\x1a\n\x00",
-        latin=b"caf\xe9",
-        utf16="a".encode("utf-16"),
+        latin=b"\xe9\xf1\xfa",
+        utf16=b"\xff\xfea",
         pointer=b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
         large=b"x" * 21,
         fits=b"x" * 20,
@@ -72,7 +74,8 @@ def test_every_file_that_is_not_read_is_listed_with_its_reason(tmp_path: Path) -
 
     found = read(tmp_path, limit=20)
 
-    assert list(files(found)) == ["LICENSE", "fits"]
+    assert list(files(found)) == ["fits"]
+    assert [file.text for file in found if isinstance(file, LicenceFile)] == ["Do as you like."]
     assert skipped(found) == {
         ".env": "hidden",
         ".git": "hidden",
@@ -81,10 +84,10 @@ def test_every_file_that_is_not_read_is_listed_with_its_reason(tmp_path: Path) -
         "empty": "empty",
         "image": "binary (a NUL at byte 8)",
         "large": "larger than max_file_bytes (21 of 20 bytes)",
-        "latin": "not UTF-8; byte 3 is 0xe9",
+        "latin": "not UTF-8; byte 0 is 0xe9",
         "pointer": "larger than max_file_bytes (63 of 20 bytes)",
         "sub/.hidden": "hidden",
-        "utf16": "not UTF-8; it is UTF-16: convert it with iconv -f UTF-16 -t UTF-8",
+        "utf16": "has the byte order mark of utf-16-le and is not",
     }
     assert skipped(read(tmp_path))["pointer"].startswith("a Git LFS pointer")
 
@@ -198,7 +201,10 @@ def test_what_may_not_be_read_is_skipped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("missing", "missing: no such folder"), ("file", "file: a file, not a folder")],
+    [
+        ("missing", "missing: no such folder"),
+        ("file", "file: a file, and not one that holds documents"),
+    ],
 )
 def test_a_corpus_is_a_folder(tmp_path: Path, name: str, message: str) -> None:
     """The call itself fails, not the first step of the iteration."""
@@ -227,4 +233,7 @@ def test_every_file_comes_out_once(
     assert [file.path for file in found] == sorted(file.path for file in found)
     for path, data in files(found).items():
         assert usual[path] == data
-        assert data.decode().strip("\ufeff \n\t")
+        (encoding,) = (
+            file.encoding for file in found if isinstance(file, SourceFile) and file.path == path
+        )
+        assert data.decode(encoding).strip("\ufeff \n\t")

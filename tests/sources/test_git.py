@@ -10,7 +10,7 @@ import pytest
 
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.records import SkippedFile, SourceFile
+from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -30,16 +30,18 @@ def commit(repository: Path) -> str:
     return git(repository, "rev-parse", "HEAD")
 
 
-def read(path: Path, revision: str = "HEAD", **settings: object) -> list[SourceFile | SkippedFile]:
+def read(
+    path: Path, revision: str = "HEAD", **settings: object
+) -> list[SourceFile | SkippedFile | LicenceFile]:
     corpus = {"name": "lib", "path": path, "revision": revision, **settings}
     return list(read_files(CorpusConfig.model_validate(corpus), 1000))
 
 
-def files(found: list[SourceFile | SkippedFile]) -> dict[str, bytes]:
+def files(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, bytes]:
     return {file.path: file.data for file in found if isinstance(file, SourceFile)}
 
 
-def skipped(found: list[SourceFile | SkippedFile]) -> dict[str, str]:
+def skipped(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, str]:
     return {file.path: file.reason for file in found if isinstance(file, SkippedFile)}
 
 
@@ -172,7 +174,9 @@ def test_a_folder_inside_another_repository_is_not_that_repository(
 def test_without_git_the_error_says_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
-    with pytest.raises(SourceError, match="git is not installed and revision = 'HEAD' needs it"):
+    with pytest.raises(
+        SourceError, match=r"git is not installed, and .* at revision 'HEAD' needs it"
+    ):
         read(repository)
 
 
