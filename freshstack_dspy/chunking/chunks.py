@@ -1,81 +1,163 @@
 """Chunks of one file: cut by kind of text, and byte-exact."""
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from freshstack_dspy.chunking.boundaries import Boundary, Fits, refine
-from freshstack_dspy.chunking.code import code_outline
+from freshstack_dspy.chunking.decoding import FileText, decode_part
 from freshstack_dspy.chunking.kinds import file_kind
-from freshstack_dspy.chunking.packing import Packer
-from freshstack_dspy.chunking.prose import markdown_outline, rst_outline
+from freshstack_dspy.chunking.notebook import NotANotebookError, Notebook
+from freshstack_dspy.chunking.outlines import outline_of
+from freshstack_dspy.chunking.packing import Packer, Piece
 from freshstack_dspy.chunking.tokens import TokenTable
 from freshstack_dspy.records import Chunk, SourceFile
 
 SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
+NOTEBOOK = "ipynb"
+"""The encoding of notebooks."""
 
-_MOST_SPACE = 8
-"""Tokens of white space behind a part that are looked at before it is called too large."""
+
+class Cuts(NamedTuple):
+    """Where a file is cut."""
+
+    encoding: str
+    """As `SourceFile.encoding`; not always that of the file, as a notebook may be none."""
+    pieces: Sequence[Piece]
+    """Parts of the file's bytes."""
 
 
 def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     """Cut a file into chunks.
 
-    Code is cut between definitions, Markdown and reStructuredText between sections, and
+    Code is cut between definitions, prose between sections, notebooks between cells, and
     everything else between paragraphs; finer only where that leaves too much. Small neighbours
-    share a chunk. `file.data[chunk.start_byte:chunk.end_byte].decode() == chunk.text` always
-    holds, and every byte that is not white space is in exactly one chunk (a byte order mark at
-    the beginning counts as white space).
+    share a chunk. The chunks tile the file: the first begins at byte 0, each where the one before
+    ends, and the last ends with the file; white space between them belongs to the one before.
+    `text_of(file.data, chunk) == chunk.text` always holds.
 
     Args:
-        file: Its data is UTF-8.
+        file: Its encoding says how its bytes are read. A damaged notebook is cut as the text it is.
         max_tokens: The most cl100k_base tokens in a chunk; never exceeded.
 
     Returns:
-        The chunks in order; none for a blank file.
+        The chunks in order; none for a file without text.
 
     Raises:
         ValueError: `max_tokens` is below `SMALLEST_LIMIT`.
-        UnicodeDecodeError: The data is not UTF-8.
+        UnicodeDecodeError: The data is not in the file's encoding.
+        LookupError: There is no such encoding.
+    """
+    return chunks_at(file, cut_file(file, max_tokens))
+
+
+def text_of(file_bytes: bytes, chunk: Chunk) -> str:
+    """Read a chunk's text from the bytes of its file.
+
+    Of most files it is `file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)`,
+    without a byte order mark at the beginning; of a notebook the source of the cells in that range.
+
+    Args:
+        file_bytes: All of the file.
+        chunk: One of its chunks.
+
+    Raises:
+        ValueError: These are not the bytes of the chunk's file.
+    """
+    return _text(file_bytes, chunk.encoding, chunk.start_byte, chunk.end_byte)
+
+
+def cut_file(file: SourceFile, max_tokens: int, *, parse: bool = True) -> Cuts:
+    """Find where a file is cut.
+
+    Args:
+        file: As for `chunk_file`.
+        max_tokens: As for `chunk_file`.
+        parse: Whether code is cut at its joints; otherwise as plain text.
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
-    if not file.data.strip():
-        return []
-    table = TokenTable(file.data)
+    if file.encoding != NOTEBOOK:
+        return _cut_text(file, file.encoding, max_tokens, parse=parse)
+    try:
+        notebook = _notebook(file.data)
+    except NotANotebookError:
+        return _cut_text(file, _plain_encoding(file.data), max_tokens, parse=parse)
+    outline = functools.partial(notebook.outline, parse=parse)
+    return Cuts(NOTEBOOK, _pieces(notebook, outline, max_tokens, len(file.data)))
 
-    def fits(start: int, end: int) -> bool:
-        if end - start <= max_tokens:
-            return True
-        over = table.count(start, end) - max_tokens
-        if 0 < over <= _MOST_SPACE:
-            end = start + len(file.data[start:end].rstrip())
-            over = table.count(start, end) - max_tokens
-        return over <= 0
 
-    boundaries = refine(_outline(file, fits), file.data, fits)
+def chunks_at(file: SourceFile, cuts: Cuts) -> list[Chunk]:
+    """Make the chunks of a file that is cut."""
     return [
         Chunk(
-            chunk_id=f"{file.source}/{file.path}_{piece.start}_{piece.end}",
+            chunk_id=f"{file.source}/{file.path}_{start}_{end}",
             source=file.source,
             path=file.path,
-            start_byte=piece.start,
-            end_byte=piece.end,
-            text=piece.text,
-            tokens=piece.tokens,
+            start_byte=start,
+            end_byte=end,
+            text=_text(file.data, cuts.encoding, start, end),
+            tokens=tokens,
             revision=file.revision,
+            encoding=cuts.encoding,
         )
-        for piece in Packer(file.data, boundaries, table).pieces(max_tokens)
+        for start, end, tokens in cuts.pieces
     ]
 
 
-def _outline(file: SourceFile, fits: Fits) -> Iterable[Boundary]:
-    if fits(0, len(file.data)):
-        return ()
+def _cut_text(file: SourceFile, encoding: str, max_tokens: int, *, parse: bool) -> Cuts:
+    text = FileText(file.data, encoding)
     kind = file_kind(file.path)
-    if kind == "markdown":
-        return markdown_outline(file.data)
-    if kind == "rst":
-        return rst_outline(file.data)
-    if kind == "text":
-        return ()
-    return code_outline(file.data, kind, fits)
+
+    def outline(fits: Fits) -> Iterable[Boundary]:
+        return outline_of(kind, text.utf8, fits, parse=parse)
+
+    return Cuts(encoding, _pieces(text, outline, max_tokens, len(file.data)))
+
+
+def _pieces(
+    text: FileText | Notebook,
+    outline: Callable[[Fits], Iterable[Boundary]],
+    max_tokens: int,
+    size: int,
+) -> list[Piece]:
+    """Cut a text, and give the pieces as parts of the bytes of its file."""
+    if not text.utf8.decode().strip():
+        return []
+    table = TokenTable(text.utf8)
+
+    def fits(start: int, end: int) -> bool:
+        return end - start <= max_tokens or table.count(start, end) <= max_tokens
+
+    if fits(0, len(text.utf8)):
+        return [Piece(0, size, table.count(0, len(text.utf8)))]
+    boundaries = refine(outline(fits), text.utf8, fits)
+    pieces = list(Packer(text.utf8, boundaries, table, text.inseparable).pieces(max_tokens))
+    starts = [0, *text.file_offsets([piece.start for piece in pieces[1:]])]
+    ends = [*starts[1:], size]
+    return [
+        Piece(start, end, piece.tokens)
+        for piece, start, end in zip(pieces, starts, ends, strict=True)
+    ]
+
+
+def _text(data: bytes, encoding: str, start: int, end: int) -> str:
+    if encoding == NOTEBOOK:
+        return _notebook(data).part(start, end)
+    return decode_part(data, start, end, encoding)
+
+
+@functools.lru_cache(maxsize=1)
+def _notebook(data: bytes) -> Notebook:
+    """Read a notebook; kept, as its chunks are read one after another."""
+    return Notebook(data)
+
+
+def _plain_encoding(data: bytes) -> str:
+    """Choose how the bytes of a damaged notebook are read, so that they can be."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"

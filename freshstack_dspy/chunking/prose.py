@@ -26,7 +26,7 @@ def markdown_outline(data: bytes) -> Iterator[Boundary]:
     after_blank, after_heading = True, False
     for number, line in enumerate(data.splitlines(keepends=True)):
         text = line.rstrip()
-        start, offset = offset + _indent(line), offset + len(line)
+        start, offset = offset, offset + len(line)
         if fence:
             fence = b"" if _closes(text, fence) else fence
             continue
@@ -81,7 +81,7 @@ def rst_outline(data: bytes) -> Iterator[Boundary]:
     styles: list[tuple[bytes, bool]] = []
     offset, skip_to, after_title = 0, 0, False
     for number, text in enumerate(texts):
-        start, offset = offset + _indent(text), offset + len(lines[number])
+        start, offset = offset, offset + len(lines[number])
         if not text:
             continue
         if after_title:
@@ -110,11 +110,6 @@ def _title(texts: list[bytes], number: int) -> tuple[bytes, bool] | None:
     if under and not over and not lines[0][:1].isspace() and _width(lines[0]) <= len(lines[1]):
         return under[1], False
     return None
-
-
-def _indent(line: bytes) -> int:
-    """Count the bytes of white space before the text of a line."""
-    return len(line) - len(line.lstrip())
 
 
 def _width(line: bytes) -> int:

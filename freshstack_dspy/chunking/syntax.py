@@ -4,12 +4,14 @@ tree-sitter recovers from syntax errors, but what that costs can grow with the s
 file's size: 40 kB of opening brackets take more than a gigabyte. So code that looks like
 nothing a person wrote is not parsed, and parsing is given up when it costs out of all
 proportion. Both are decided by counting, never by the clock: the same file always gives the
-same tree, or none. That covers what happens by accident; whoever sets out to make a file that
-exhausts the memory can still do so, as tree-sitter has no limit of its own.
+same tree, or none. For whoever sets out to exhaust the memory there is a limit on how much the
+process may grow meanwhile (on Linux), far beyond what any file needs that passes the counts.
 """
 
 import functools
 import importlib
+import mmap
+from pathlib import Path
 
 import numpy as np
 from tree_sitter import Language as Grammar
@@ -18,17 +20,11 @@ from tree_sitter import Parser, Tree
 from freshstack_dspy.chunking.kinds import Language
 
 _GRAMMARS: dict[Language, tuple[str, str]] = {
-    "python": ("tree_sitter_python", "language"),
-    "javascript": ("tree_sitter_javascript", "language"),
-    "typescript": ("tree_sitter_typescript", "language_typescript"),
+    "php": ("tree_sitter_php", "language_php"),
     "tsx": ("tree_sitter_typescript", "language_tsx"),
-    "go": ("tree_sitter_go", "language"),
-    "rust": ("tree_sitter_rust", "language"),
-    "java": ("tree_sitter_java", "language"),
-    "c": ("tree_sitter_c", "language"),
-    "cpp": ("tree_sitter_cpp", "language"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
 }
-"""The module that carries each grammar, and its function."""
+"""The module that carries a grammar, and its function, where the names do not follow the rule."""
 _LONGEST_LINE = 10_000
 """Bytes. Minified code has no line on which a definition begins, so nothing is lost."""
 _MOST_OPEN = {b"([{": (b")]}", 1000), b"<": (b">", 3000)}
@@ -37,6 +33,9 @@ _BLOCK = 1024
 _READS_PER_BLOCK, _STEPS_PER_BLOCK = 20, 60
 """Code that people wrote takes about 2 reads and 5 to 25 steps (of 100 operations) for each."""
 _ALLOWANCE = 1000
+_STEPS_PER_LOOK = 16
+_MOST_MEMORY, _MEMORY_PER_BYTE = 1 << 30, 200
+"""Bytes by which the process may grow: in any case, and for each byte of the file."""
 
 
 def syntax_tree(data: bytes, language: Language) -> Tree | None:
@@ -47,11 +46,14 @@ def syntax_tree(data: bytes, language: Language) -> Tree | None:
         language: Which grammar reads it.
 
     Returns:
-        The tree, also for code with errors; None for code that is not worth parsing.
+        The tree, also for code with errors; None for code that is not worth parsing, or whose
+        grammar is not installed.
     """
-    if not _looks_written(data):
+    grammar = _grammar(language)
+    if grammar is None or not _looks_written(data):
         return None
     blocks = len(data) // _BLOCK
+    most_memory = _memory() + _MOST_MEMORY + _MEMORY_PER_BYTE * len(data)
     reads = steps = 0
 
     def read(offset: int, _point: object) -> bytes:
@@ -65,9 +67,10 @@ def syntax_tree(data: bytes, language: Language) -> Tree | None:
         return (
             reads > _READS_PER_BLOCK * blocks + _ALLOWANCE
             or steps > _STEPS_PER_BLOCK * blocks + _ALLOWANCE
+            or (steps % _STEPS_PER_LOOK == 0 and _memory() > most_memory)
         )
 
-    parser = Parser(_grammar(language))
+    parser = Parser(grammar)
     try:
         return parser.parse(read, progress_callback=give_up)
     except ValueError:  # given up
@@ -75,9 +78,21 @@ def syntax_tree(data: bytes, language: Language) -> Tree | None:
 
 
 @functools.cache
-def _grammar(language: Language) -> Grammar:
-    module, function = _GRAMMARS[language]
-    return Grammar(getattr(importlib.import_module(module), function)())
+def _grammar(language: Language) -> Grammar | None:
+    module, function = _GRAMMARS.get(language, (f"tree_sitter_{language}", "language"))
+    try:
+        return Grammar(getattr(importlib.import_module(module), function)())
+    except ModuleNotFoundError:
+        return None
+
+
+def _memory() -> int:
+    """Give the bytes of memory that this process occupies; 0 where that cannot be told."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except OSError:
+        return 0
+    return pages * mmap.PAGESIZE
 
 
 def _looks_written(data: bytes) -> bool:

@@ -1,14 +1,37 @@
 """Chunks are byte-exact, complete and within the limit, whatever the file holds."""
 
+import re
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.chunking import chunk_file
+from freshstack_dspy.chunking import chunk_file, count_tokens
 from freshstack_dspy.records import SourceFile
 from tests.chunking.exactness import chunks_of
 
-SUFFIXES = ["py", "md", "rst", "txt", "ts", "tsx", "js", "go", "rs", "java", "c", "cpp", "json", ""]
+SUFFIXES = [
+    "adoc",
+    "html",
+    "org",
+    "php",
+    "rb",
+    "tex",
+    "py",
+    "md",
+    "rst",
+    "txt",
+    "ts",
+    "tsx",
+    "js",
+    "go",
+    "rs",
+    "java",
+    "c",
+    "cpp",
+    "json",
+    "",
+]
 PIECES = [
     "\n", "\n\n", "\r\n", "\r", "\r\n\r\n", "\n \n", " ", "    ", "\t", "\v", "\f", "\u3000", "\xa0",
     "\u2028", "\ufeff", "é", "e\u0301", "\u0301", "中文字", "。", "👍", "👩‍👩‍👧", "\U0001f468\U0001f3fd",
@@ -32,8 +55,12 @@ TEXTS = st.one_of(
 @example("txt", "a\n\u3000\n" * 60, 16)
 @example("txt", "👩‍👩‍👧" * 40, 16)
 @example("py", "x\n \r y\n" * 60, 17)
+@example("txt", "a" * 128 + "\n\n\n" + "b" * 400, 16)
 def test_any_text_of_any_kind_is_cut_exactly(suffix: str, text: str, max_tokens: int) -> None:
-    chunks_of(f"a.{suffix}", text, max_tokens)
+    chunks = chunks_of(f"a.{suffix}", text, max_tokens)
+
+    endless = max(map(count_tokens, re.findall(r"\s+", text)), default=0) >= max_tokens - 8
+    assert endless or all(chunk.text.strip() for chunk in chunks)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -46,8 +73,8 @@ def test_a_blank_file_has_no_chunks(suffix: str, text: str) -> None:
 def test_a_file_that_fits_is_one_chunk(suffix: str) -> None:
     [chunk] = chunks_of(f"a.{suffix}", "\ufeff\r\n  # é\r\n\r\nb\r\n\r\n", 16)
 
-    assert chunk.text == "  # é\r\n\r\nb"
-    assert chunk.start_byte == 5
+    assert chunk.text == "\r\n  # é\r\n\r\nb\r\n\r\n"
+    assert (chunk.start_byte, chunk.end_byte) == (0, 20)
 
 
 @pytest.mark.parametrize("suffix", ["py", "ts", "md", "rst", "txt"])
@@ -66,9 +93,9 @@ def test_offsets_are_of_bytes_where_text_is_not_ascii() -> None:
     lines = [f"def größe_{number}():\n    return 'äöü👍'" for number in range(6)]
     text = "\n\n\n".join(lines)
 
-    chunks = chunks_of("a.py", text, 24)
+    chunks = chunks_of("a.py", text, 25)
 
-    assert [chunk.text for chunk in chunks] == lines
+    assert [chunk.text.rstrip("\n") for chunk in chunks] == lines
     assert [chunk.start_byte for chunk in chunks] == [
         len(text[: text.index(line)].encode()) for line in lines
     ]
@@ -87,13 +114,29 @@ def test_no_kind_of_file_is_dropped(path: str) -> None:
     assert len(chunks_of(path, "select a from b;\n\n" * 60, 64)) > 1
 
 
-def test_a_notebook_is_left_as_it_is() -> None:
-    """FreshStack's chunker turns `pipeline` into `#pipeline` and `my.python` into `my.ipynbthon`."""
-    text = '{"cells": [{"source": ["from my.python import pipeline\\n", "!pip install x"]}]}\n' * 20
+def test_white_space_belongs_to_the_piece_before_it() -> None:
+    paragraphs = ["a " * 14, "    b " * 7, "c " * 14]
 
-    chunks = chunks_of("a.ipynb", text, 64)
+    chunks = chunks_of(
+        "a.txt", f"\n\n {paragraphs[0]}\n \n{paragraphs[1]}\n\n\n{paragraphs[2]}\n", 20
+    )
 
-    assert "".join(chunk.text + "\n" for chunk in chunks) == text
+    assert [chunk.text for chunk in chunks] == [
+        f"\n\n {paragraphs[0]}\n \n", f"{paragraphs[1]}\n\n\n", f"{paragraphs[2]}\n"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\t", "\r\n", " \n", "\u3000", "\xa0\n"])
+def test_endless_white_space_is_cut_within_the_limit(space: str) -> None:
+    chunks = chunks_of("a.txt", f"{space * 3000}a{space * 3000}b{space * 3000}", 16)
+
+    assert len(chunks) > 3
+
+
+@pytest.mark.parametrize("limit", range(16, 40))
+def test_the_end_of_a_file_is_no_chunk_of_white_space(limit: int) -> None:
+    for text in ("a" * 300 + "\n", "word " * 90 + "\n\n", "x\n" * 50 + " \n" * 4):
+        assert all(chunk.text.strip() for chunk in chunks_of("a.py", text, limit))
 
 
 def test_more_than_a_hundred_chunks_are_kept() -> None:
@@ -112,7 +155,7 @@ def test_small_neighbours_share_a_chunk() -> None:
 def test_the_last_chunk_is_no_crumb() -> None:
     chunks = chunks_of("a.txt", "word " * 65, 64)
 
-    assert [chunk.tokens for chunk in chunks] == [58, 7]
+    assert [chunk.tokens for chunk in chunks] == [58, 9]
 
 
 @pytest.mark.parametrize("max_tokens", [15, 0, -1])

@@ -8,7 +8,7 @@ from freshstack_dspy.chunking import count_tokens
 from tests.chunking.exactness import chunks_of
 
 PADDING = "one two three four five six seven eight nine ten"
-LONG = f"{PADDING} {PADDING} {PADDING}"
+LONG = f"{PADDING} {PADDING} {PADDING} {PADDING}"
 DEFINITIONS = {
     "py": [
         f'# About f.\n@decorated\n@twice(1)\ndef f(a):\n    """{LONG}"""\n    return a',
@@ -52,12 +52,57 @@ DEFINITIONS = {
         f"// {LONG}\ntemplate <typename T>\nclass F {{\n public:\n  int a;\n}};",
         f'std::string G::h() const {{\n  return "{LONG}";\n}}',
     ],
+    "sh": [
+        f"# About f.\nf() {{\n  echo '{LONG}'\n}}",
+        f"if [ -n \"$A\" ]; then\n  echo '{LONG}'\nfi",
+        f"function g {{\n\n  local a='{LONG}'\n}}",
+    ],
+    "cs": [
+        f"/// {LONG}\n[Serializable]\npublic class F : B\n{{\n    int a;\n}}",
+        f"public interface G\n{{\n    /* {LONG} */\n    string A();\n}}",
+    ],
+    "css": [
+        f"/* {LONG} */\n.a > b {{\n  color: red;\n}}",
+        f"@media print {{\n  .b::after {{\n    content: '{LONG}';\n  }}\n}}",
+    ],
+    "gd": [
+        f"# About f.\nfunc f(a: int) -> int:\n\tprint('{LONG}')\n\treturn a",
+        f"class G:\n\tvar x = '{LONG}'\n\n\tfunc h():\n\t\tpass",
+    ],
+    "html": [
+        f"<!-- about -->\n<div class='a'>\n  <p>{LONG}</p>\n</div>",
+        f"<section>\n  <p>{LONG}</p>\n</section>",
+    ],
+    "kt": [
+        f"/** {LONG} */\n@Test\nfun f(a: Int): Int {{\n    return a\n}}",
+        f'class G(val a: Int) {{\n    val b = "{LONG}"\n}}',
+    ],
+    "lua": [
+        f"-- {LONG}\nlocal function f(a)\n  return a\nend",
+        f"function M.g(a)\n  return '{LONG}'\nend",
+    ],
+    "php": [
+        f"<?php\n/** {LONG} */\nfunction f($a)\n{{\n    return $a;\n}}",
+        f"#[Attribute]\nclass G extends B\n{{\n    public $a = '{LONG}';\n}}",
+    ],
+    "rb": [
+        f"# {LONG}\nclass F < B\n  attr_reader :a\nend",
+        f"def g(a)\n  '{LONG}'\nend",
+    ],
+    "scala": [
+        f"/** {LONG} */\n@deprecated\nclass F(a: Int) {{\n  def b = a\n}}",
+        f'object G extends B {{\n  val a = "{LONG}"\n}}',
+    ],
+    "swift": [
+        f"/// {LONG}\n@objc\nclass F: B {{\n  var a = 1\n}}",
+        f'func g(a: Int) -> String {{\n  return "{LONG}"\n}}',
+    ],
 }
 
 
 def limit_for(definitions: list[str]) -> int:
-    """Give the limit that holds each definition and no two of them."""
-    sizes = [count_tokens(text) for text in definitions]
+    """Give the limit that holds each definition, with empty lines, and no two of them."""
+    sizes = [count_tokens(f"{text}\r\n\r\n") for text in definitions]
     assert max(sizes) < min(map(sum, itertools.pairwise(sizes)))
     return max(sizes)
 
@@ -71,7 +116,7 @@ def test_each_definition_is_a_chunk_with_what_introduces_it(suffix: str, gap: st
 
     chunks = chunks_of(f"a.{suffix}", gap.join(definitions) + "\n", limit_for(definitions))
 
-    assert [chunk.text for chunk in chunks] == definitions
+    assert [chunk.text.rstrip() for chunk in chunks] == definitions
 
 
 @pytest.mark.parametrize("suffix", DEFINITIONS)
@@ -80,7 +125,7 @@ def test_definitions_need_no_blank_line_between_them(suffix: str) -> None:
 
     chunks = chunks_of(f"a.{suffix}", "\n".join(definitions) + "\n", limit_for(definitions))
 
-    assert [chunk.text for chunk in chunks] == definitions
+    assert [chunk.text.rstrip() for chunk in chunks] == definitions
 
 
 def test_a_class_that_is_too_large_is_cut_between_its_methods() -> None:
@@ -91,7 +136,7 @@ def test_a_class_that_is_too_large_is_cut_between_its_methods() -> None:
 
     chunks = chunks_of("a.py", "\n\n".join([head, *methods]), 40)
 
-    assert [chunk.text for chunk in chunks] == [head, *methods]
+    assert [chunk.text.rstrip() for chunk in chunks] == [head, *methods]
 
 
 def test_a_comment_banner_is_about_what_follows_it() -> None:
@@ -100,7 +145,7 @@ def test_a_comment_banner_is_about_what_follows_it() -> None:
 
     chunks = chunks_of("a.py", f"{before}\n\n\n{after}\n", 36)
 
-    assert [chunk.text for chunk in chunks] == [before, after]
+    assert [chunk.text.rstrip() for chunk in chunks] == [before, after]
 
 
 def test_a_comment_behind_code_is_about_that_code() -> None:
@@ -108,7 +153,7 @@ def test_a_comment_behind_code_is_about_that_code() -> None:
 
     chunks = chunks_of("a.py", "\n".join(lines), 24)
 
-    assert [chunk.text for chunk in chunks] == lines
+    assert [chunk.text.rstrip() for chunk in chunks] == lines
 
 
 def test_the_brace_below_a_head_belongs_to_it() -> None:

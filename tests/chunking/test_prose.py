@@ -74,7 +74,7 @@ def test_sections_of_markdown_are_chunks() -> None:
 
     chunks = chunks_of("a.md", "\n\n".join(sections), 32)
 
-    assert [chunk.text for chunk in chunks] == sections
+    assert [chunk.text.rstrip() for chunk in chunks] == sections
 
 
 def test_sections_of_rst_are_chunks() -> None:
@@ -86,7 +86,7 @@ def test_sections_of_rst_are_chunks() -> None:
 
     chunks = chunks_of("a.rst", "\n\n".join(sections), 36)
 
-    assert [chunk.text for chunk in chunks] == sections
+    assert [chunk.text.rstrip() for chunk in chunks] == sections
 
 
 def test_a_heading_is_not_parted_from_its_text() -> None:
@@ -125,7 +125,7 @@ def test_code_in_markdown_is_cut_only_where_it_is_too_large() -> None:
 
     chunks = chunks_of("a.md", text, 34)
 
-    assert block in [chunk.text for chunk in chunks]
+    assert block in [chunk.text.rstrip() for chunk in chunks]
 
 
 def test_paragraphs_of_plain_text_are_not_torn() -> None:
@@ -133,7 +133,7 @@ def test_paragraphs_of_plain_text_are_not_torn() -> None:
 
     chunks = chunks_of("a.txt", "\n\n".join(paragraphs), 32)
 
-    assert [chunk.text for chunk in chunks] == paragraphs
+    assert [chunk.text.rstrip() for chunk in chunks] == paragraphs
 
 
 def test_a_long_paragraph_is_cut_between_sentences() -> None:
@@ -141,6 +141,6 @@ def test_a_long_paragraph_is_cut_between_sentences() -> None:
 
     chunks = chunks_of("a.txt", " ".join(sentences), 30)
 
-    assert [chunk.text for chunk in chunks] == [
+    assert [chunk.text.rstrip() for chunk in chunks] == [
         " ".join(sentences[n : n + 2]) for n in (0, 2, 4, 6)
     ]

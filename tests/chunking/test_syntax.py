@@ -1,14 +1,15 @@
 """Parsing is given up, by counting, where it would cost out of all proportion."""
 
+from typing import get_args
+
 import pytest
 
+from freshstack_dspy.chunking import syntax
 from freshstack_dspy.chunking.kinds import Language
 from freshstack_dspy.chunking.syntax import syntax_tree
 from tests.chunking.exactness import chunks_of
 
-LANGUAGES: list[Language] = [
-    "python", "javascript", "typescript", "tsx", "go", "rust", "java", "c", "cpp"
-]  # fmt: skip
+LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -57,3 +58,15 @@ def test_closed_brackets_may_be_many() -> None:
 @pytest.mark.parametrize("unit", ["(;\n", "a<\n", "\n /*", "{", "a[0];b;"])
 def test_what_is_not_parsed_is_cut_as_text(suffix: str, unit: str) -> None:
     assert len(chunks_of(f"a.{suffix}", unit * 5000, 256)) > 5
+
+
+def test_a_language_whose_grammar_is_not_installed_is_cut_as_text(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(syntax._GRAMMARS, "lua", ("tree_sitter_absent", "language"))
+    syntax._grammar.cache_clear()
+    try:
+        assert syntax_tree(b"x = 1", "lua") is None
+        assert len(chunks_of("a.lua", "x = 1\n" * 500, 256)) > 5
+    finally:
+        syntax._grammar.cache_clear()
