@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from freshstack_dspy.config import BudgetConfig, ModelConfig
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.provider.attempts import Attempts
-from freshstack_dspy.lm.provider.choice import Provider
+from freshstack_dspy.lm.provider.choice import Provider, provider_for
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive
 from freshstack_dspy.lm.request import Ask
@@ -15,7 +15,7 @@ from freshstack_dspy.lm.spending.budget import Account, Budget
 from freshstack_dspy.lm.spending.prices import Price, price_of
 
 if TYPE_CHECKING:
-    from dspy.lm15 import Request, Usage
+    from dspy.lm15 import Request, Response, Usage
 
 
 class Answer(NamedTuple):
@@ -52,13 +52,16 @@ class LiveCalls:
         self._model = model
         self._store = store
         self._account = account
-        self._attempts = Attempts(model, provider)
+        self._attempts: Attempts[Request, Response] = Attempts(
+            model, provider, opened=functools.partial(provider_for, model)
+        )
         caps = account.caps if capped else BudgetConfig()
         self._budget = Budget(
             caps,
             model=model.name,
             price=self.price if capped else None,
             spent=lambda: store.spent(account.name) + account.reserved,
+            in_flight=account.in_flight,
         )
 
     @functools.cached_property

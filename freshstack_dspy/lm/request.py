@@ -156,7 +156,7 @@ def ask_from(request: "Request", *, endpoint: str, sample: int | None) -> Ask:
     )
 
 
-def endpoint_identity(model: str, api_base: str | None) -> str:
+def endpoint_identity(model: str, api_base: str | None, section: str = "[model]") -> str:
     """Say where requests go, without credentials: a normalised URL, or the provider's own endpoint.
 
     Of the embedded baseline it is the version: what it answers changes with nothing else.
@@ -175,7 +175,7 @@ def endpoint_identity(model: str, api_base: str | None) -> str:
     if url.scheme not in _PORTS or not url.hostname or url.query or url.fragment:
         # The address itself is not shown: it may hold a password.
         raise FatalModelError(
-            "[model] api_base must be an http or https URL without a query, "
+            f"{section} api_base must be an http or https URL without a query, "
             'as "http://127.0.0.1:8000/v1"'
         )
     host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname

@@ -30,7 +30,7 @@ def traced() -> Listener:
     def listen(event: CallEvent) -> None:
         end = int(datetime.fromisoformat(event.at).timestamp() * _NANOSECONDS)
         span = tracer.start_span(
-            f"chat {event.model}",
+            f"{_operation(event)} {event.model}",
             kind=trace.SpanKind.CLIENT,
             start_time=end - int(event.seconds * _NANOSECONDS),
             attributes=_attributes(event),
@@ -45,7 +45,7 @@ def traced() -> Listener:
 def _attributes(event: CallEvent) -> dict[str, Any]:
     provider, _, model = event.model.partition("/")
     attributes = {
-        "gen_ai.operation.name": "chat",
+        "gen_ai.operation.name": _operation(event),
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": model,
         "gen_ai.usage.input_tokens": event.input_tokens,
@@ -59,3 +59,7 @@ def _attributes(event: CallEvent) -> dict[str, Any]:
         "freshstack.cost": event.cost,
     }
     return {name: value for name, value in attributes.items() if value is not None}
+
+
+def _operation(event: CallEvent) -> str:
+    return {"embedding": "embeddings", "rerank": "rerank"}.get(event.task or "", "chat")

@@ -4,18 +4,18 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import tenacity
 
-from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.provider.choice import Provider, provider_for
+from freshstack_dspy.lm.provider.service import Service
 from freshstack_dspy.lm.provider.throttle import Throttle
 
-if TYPE_CHECKING:
-    from dspy.lm15 import Request, Response
-
+Asked = TypeVar("Asked")
+Said = TypeVar("Said")
+_Asks_contra = TypeVar("_Asks_contra", contravariant=True)
+_Says_co = TypeVar("_Says_co", covariant=True)
 _LONGEST_WAIT = 60.0
 _WORTH_TELLING = 10.0
 _NOT_TODAY = 300.0
@@ -26,23 +26,50 @@ _OUTAGE = 3
 _log = logging.getLogger(__name__)
 
 
-class Answered(NamedTuple):
+class Exchange(Protocol[_Asks_contra, _Says_co]):
+    """Whatever answers one request of its kind, once; `Provider` is one."""
+
+    def complete(self, request: _Asks_contra, /) -> _Says_co:
+        """Answer one request or raise."""
+        ...
+
+
+class Answered(NamedTuple, Generic[Said]):
     """A provider's answer, and how many times it was asked for it."""
 
-    response: "Response"
+    response: Said
     attempts: int
 
 
-class Attempts:
+class Attempts(Generic[Asked, Said]):
     """The only way to a provider; shared by threads.
 
     Whatever stops one request for good stops those that wait to be tried again with it.
     """
 
-    def __init__(self, model: ModelConfig, provider: Provider | None = None) -> None:
-        """Prepare; the provider of the model's name is made when it is first asked."""
+    def __init__(
+        self,
+        model: Service,
+        provider: Exchange[Asked, Said] | None = None,
+        *,
+        opened: Callable[[], Exchange[Asked, Said]] | None = None,
+        advice: str = 'check [model]; if it is the response format, set structured = "none"',
+        hopeless_after: int = _OUTAGE,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            model: Which model is asked, and how.
+            provider: What answers; whoever made it closes it.
+            opened: Or what makes it when it is first asked; then it is closed here.
+            advice: What to do where the provider refuses everything.
+            hopeless_after: So many refusals, and no answer yet, are everything.
+        """
         self._model = model
         self._provider = provider
+        self._make = opened
+        self._advice = advice
+        self._hopeless_after = hopeless_after
         self._borrowed = provider is not None
         self._throttle = Throttle(model.concurrency)
         self._guard = threading.Lock()
@@ -54,7 +81,7 @@ class Attempts:
         self._refused = 0
         self._answered = False
 
-    def complete(self, request: "Request", lost: Callable[[], None] = lambda: None) -> Answered:
+    def complete(self, request: Asked, lost: Callable[[], None] = lambda: None) -> Answered[Said]:
         """Ask until there is an answer or no point in asking.
 
         Args:
@@ -78,7 +105,7 @@ class Attempts:
         )
         with self._stopping_together():
             try:
-                response: Response = retrying(self._once, request, lost, patience)
+                response: Said = retrying(self._once, request, lost, patience)
             except TransientModelError as error:
                 raise self._gave_up(error, _made(retrying)) from None
             except ReplyError as error:
@@ -115,9 +142,7 @@ class Attempts:
         if close is not None and not self._borrowed:
             close()
 
-    def _once(
-        self, request: "Request", lost: Callable[[], None], patience: "_Patience"
-    ) -> "Response":
+    def _once(self, request: Asked, lost: Callable[[], None], patience: "_Patience") -> Said:
         try:
             return self._sent(request, patience)
         except TransientModelError as error:
@@ -125,7 +150,7 @@ class Attempts:
                 lost()  # not in a slot: it may have to wait for those who wait for one
             raise
 
-    def _sent(self, request: "Request", patience: "_Patience") -> "Response":
+    def _sent(self, request: Asked, patience: "_Patience") -> Said:
         provider = self._opened()
         with self._throttle.slot():
             if self._stopped_by is not None:
@@ -171,10 +196,11 @@ class Attempts:
         self._stopped.set()
         self._throttle.stop()
 
-    def _opened(self) -> Provider:
+    def _opened(self) -> Exchange[Asked, Said]:
         with self._guard:
             if self._provider is None:
-                self._provider = provider_for(self._model)
+                assert self._make is not None
+                self._provider = self._make()
             return self._provider
 
     def _gave_up(self, error: TransientModelError, attempts: int) -> ModelError:
@@ -198,11 +224,10 @@ class Attempts:
         """One refused request is a failure; if none was ever accepted, all will be refused."""
         with self._guard:
             self._refused += 1
-            hopeless = not self._answered and self._refused >= _OUTAGE
+            hopeless = not self._answered and self._refused >= self._hopeless_after
         if hopeless and error.status == "failed":
             return FatalModelError(
-                f"{error}; so were all {self._refused} requests so far: check [model]; "
-                'if it is the response format, set structured = "none"'
+                f"{error}; so were all {self._refused} requests so far: {self._advice}"
             )
         return error
 

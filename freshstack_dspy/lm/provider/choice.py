@@ -19,7 +19,7 @@ from freshstack_dspy.lm.request import BASELINE, base_from_environment
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
 
-_NO_ANSWER = (AttributeError, LookupError, TypeError, ValueError, RecursionError, ImportError)
+NO_ANSWER = (AttributeError, LookupError, TypeError, ValueError, RecursionError, ImportError)
 """What the clients raise on a body that is no chat completion, or for want of a package."""
 
 
@@ -102,7 +102,7 @@ class NetworkProvider:
         with watched(self._model.timeout) as wire:
             try:
                 response: Response = self._engine.complete(request)
-            except (lm15.LM15Error, NoReplyError, UnsendableError, *_NO_ANSWER) as error:
+            except (lm15.LM15Error, NoReplyError, UnsendableError, *NO_ANSWER) as error:
                 raise explained(error, wire, self._model) from None
         if _is_nothing(response):
             raise did_not_answer("there is no reply in what it sent", self._model)

@@ -9,11 +9,11 @@ import re
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.provider.connection import HttpReply, NoReplyError
 from freshstack_dspy.lm.provider.redaction import presentable
 from freshstack_dspy.lm.provider.retry_after import retry_after
+from freshstack_dspy.lm.provider.service import Service
 from freshstack_dspy.lm.provider.transport import Wire
 
 _TOO_MANY = (HTTPStatus.TOO_MANY_REQUESTS, 529)
@@ -45,7 +45,7 @@ class _Said(NamedTuple):
     replied: bool
 
 
-def explained(error: Exception, wire: Wire, model: ModelConfig) -> ModelError:
+def explained(error: Exception, wire: Wire, model: Service) -> ModelError:
     """Say in one line what went wrong.
 
     Args:
@@ -65,7 +65,7 @@ def explained(error: Exception, wire: Wire, model: ModelConfig) -> ModelError:
         return did_not_answer(f"its reply cannot be read: {said.message or 'it is empty'}", model)
     status = f"HTTP {said.status}" if said.replied else ""
     shown = ", ".join(filter(None, (said.message.strip(), status)))
-    fatal = _fatal_reason(error, said, model.name)
+    fatal = _fatal_reason(error, said, model.name, wire.section)
     if fatal is not None:
         return FatalModelError(f"{fatal} ({presentable(shown, model)})")
     if _is_refusal(error, said):
@@ -77,16 +77,14 @@ def explained(error: Exception, wire: Wire, model: ModelConfig) -> ModelError:
     return _slowed(did_not_answer(shown, model, maybe_billed=said.status is None), said)
 
 
-def did_not_answer(
-    why: str, model: ModelConfig, *, maybe_billed: bool = True
-) -> TransientModelError:
+def did_not_answer(why: str, model: Service, *, maybe_billed: bool = True) -> TransientModelError:
     """The error for a request without an answer, which may have one when it is asked again."""
     error = TransientModelError(f"{model.name} did not answer: {presentable(why, model)}")
     error.maybe_billed = maybe_billed
     return error
 
 
-def _unanswered(error: Exception, wire: Wire, model: ModelConfig) -> ModelError | None:
+def _unanswered(error: Exception, wire: Wire, model: Service) -> ModelError | None:
     """What to say where there is no reply, or None where there is one."""
     causes = _causes(error)
     if wire.failure in causes:
@@ -153,13 +151,14 @@ def _message(problem: Any) -> str:
     return problem if isinstance(problem, str) else ""
 
 
-def _fatal_reason(error: Exception, said: _Said, name: str) -> str | None:
+def _fatal_reason(error: Exception, said: _Said, name: str, section: str) -> str | None:
     """Why no retry can help, and what to do; None where one can."""
     from dspy import lm15
 
     status = said.status or 0
     prefix = name.partition("/")[0]
     key = _CREDENTIALS.get(prefix, f"{prefix.upper()}_API_KEY")
+    named = f"{section} name" if section == "[model]" else f"{section} model"
     unpaid = isinstance(error, lm15.BillingError) or status == HTTPStatus.PAYMENT_REQUIRED
     if unpaid or _UNPAID.search(said.codes):
         return f"{name} is not paid for"
@@ -180,10 +179,10 @@ def _fatal_reason(error: Exception, said: _Said, name: str) -> str | None:
         ),
         (
             unknown or status in _NOT_THERE,
-            f"{name} is not known where it was asked for: check [model] name and api_base",
+            f"{name} is not known where it was asked for: check {named} and api_base",
         ),
-        (300 <= status < 400, f"{name} is asked for at another address: check [model] api_base"),
-        (isinstance(error, lm15.ConfigurationError), f"{name} cannot be asked: check [model]"),
+        (300 <= status < 400, f"{name} is asked for at another address: check {section} api_base"),
+        (isinstance(error, lm15.ConfigurationError), f"{name} cannot be asked: check {section}"),
         (
             isinstance(error, lm15.CapabilityError),
             f'{name} cannot be asked: if it is the response format, set [model] structured = "none"',

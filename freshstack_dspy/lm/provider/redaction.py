@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote, quote_plus, unquote, urlsplit
 
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.lm.provider.service import Service
 from freshstack_dspy.lm.request import base_from_environment
 
 _LONGEST = 400
@@ -22,7 +22,7 @@ _SECRET_NAME = re.compile(
 )
 
 
-def presentable(text: str, model: ModelConfig) -> str:
+def presentable(text: str, model: Service) -> str:
     """Put a message of a provider on one line, without its secrets and control characters."""
     rests: defaultdict[str, set[str]] = defaultdict(set)
     for form in {_in_one_line(form) for secret in _secrets(model) for form in _forms(secret)}:
@@ -39,7 +39,7 @@ def _in_one_line(text: str) -> str:
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
-def _secrets(model: ModelConfig) -> set[str]:
+def _secrets(model: Service) -> set[str]:
     """Keys of the environment and the configuration, and the passwords in addresses."""
     found = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
     if model.api_key is not None:

@@ -14,6 +14,7 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.provider import telemetry
 from freshstack_dspy.lm.provider.over_httpx import OverHttpx
+from freshstack_dspy.lm.provider.service import Service
 from freshstack_dspy.lm.request import base_from_environment
 
 litellm_transport = OverHttpx()
@@ -45,7 +46,7 @@ def litellm_engine(model: ModelConfig) -> LiteLLMEngine:
     return _Engine(**options)
 
 
-def imported_litellm(model: ModelConfig) -> Any:
+def imported_litellm(model: Service) -> Any:
     """LiteLLM as a module, quiet and over our transport.
 
     Raises:

@@ -38,11 +38,13 @@ class Wire:
 
     Attributes:
         deadline: By when the attempt must end, however many exchanges it takes.
+        section: Of the configuration, where the model is named.
         reply: The last reply, or None.
         failure: Why there was none to the last request, or None.
     """
 
     deadline: Deadline
+    section: str = "[model]"
     reply: HttpReply | None = None
     failure: NoReplyError | UnsendableError | None = None
 
@@ -51,9 +53,9 @@ _wire: ContextVar[Wire | None] = ContextVar("freshstack_wire", default=None)
 
 
 @contextmanager
-def watched(seconds: float) -> Iterator[Wire]:
+def watched(seconds: float, section: str = "[model]") -> Iterator[Wire]:
     """Watch what goes over the network inside, and end it after a number of seconds."""
-    wire = Wire(Deadline(seconds))
+    wire = Wire(Deadline(seconds), section)
     token = _wire.set(wire)
     try:
         yield wire
@@ -107,7 +109,7 @@ class Transport:
         wire = _wire.get() or Wire(Deadline(seconds))
         wire.reply = wire.failure = None
         try:
-            wire.reply = self._exchanged(method, url, headers, body, wire.deadline)
+            wire.reply = self._exchanged(method, url, headers, body, wire)
         except (NoReplyError, UnsendableError) as failure:
             wire.failure = failure
             raise
@@ -124,8 +126,9 @@ class Transport:
         url: str,
         headers: Iterable[tuple[str, str]],
         body: bytes,
-        deadline: Deadline,
+        wire: Wire,
     ) -> HttpReply:
+        deadline = wire.deadline
         parts = urlsplit(url)
         origin = Origin.of(parts)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -138,11 +141,14 @@ class Transport:
             sent = connection is not None and connection.sent
             if kept and not sent and isinstance(error, ConnectionError):
                 # The server closed an idle connection at this moment: nothing was asked over it.
-                return self._exchanged(method, url, headers, body, deadline)
+                return self._exchanged(method, url, headers, body, wire)
             if isinstance(error, TimeoutError) and connection is not None:
-                said = f"no whole reply within {deadline.seconds:g} s, which is [model] timeout"
+                said = (
+                    f"no whole reply within {deadline.seconds:g} s, which is {wire.section} timeout"
+                )
             else:
-                said = _broken(error, origin) if sent else _unconnected(error, origin)
+                explain = _broken if sent else _unconnected
+                said = explain(error, origin, wire.section)
             raise NoReplyError(said, maybe_billed=sent) from error
         finally:
             if connection is not None:
@@ -175,15 +181,15 @@ def _hang_up(idle: dict[Origin, list[Connection]]) -> None:
     idle.clear()
 
 
-def _unconnected(error: OSError | http.client.HTTPException, origin: Origin) -> str:
+def _unconnected(error: OSError | http.client.HTTPException, origin: Origin, section: str) -> str:
     """Why there is no connection, and what to look at."""
     where = origin.authority
     if isinstance(error, TimeoutError):
-        return f"no connection to {where} in time: check [model] api_base"
+        return f"no connection to {where} in time: check {section} api_base"
     if isinstance(error, socket.gaierror):
         return (
             f"there is no host {origin.host!r} ({error.strerror}): "
-            "check [model] api_base and the network"
+            f"check {section} api_base and the network"
         )
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
@@ -191,14 +197,14 @@ def _unconnected(error: OSError | http.client.HTTPException, origin: Origin) -> 
             "authority's file in SSL_CERT_FILE"
         )
     if isinstance(error, ssl.SSLError):
-        return f"no TLS with {where} ({error.reason}): check the https:// of [model] api_base"
+        return f"no TLS with {where} ({error.reason}): check the https:// of {section} api_base"
     said = getattr(error, "strerror", None) or str(error)
-    return f"no connection to {where} ({said}): is the server up, and [model] api_base right?"
+    return f"no connection to {where} ({said}): is the server up, and {section} api_base right?"
 
 
-def _broken(error: OSError | http.client.HTTPException, origin: Origin) -> str:
+def _broken(error: OSError | http.client.HTTPException, origin: Origin, section: str) -> str:
     """Why there is no whole reply to what was sent."""
     where = origin.authority
     if isinstance(error, OSError | http.client.IncompleteRead):
         return f"the connection to {where} broke before there was a whole reply"
-    return f"what came from {where} cannot be read ({error!s}): check [model] api_base"
+    return f"what came from {where} cannot be read ({error!s}): check {section} api_base"

@@ -1,4 +1,4 @@
-"""Bundles: recorded replies as JSON Lines sorted by key, for git, colleagues and replay.
+"""Bundles: recorded replies and figures as JSON Lines sorted by key, for git and colleagues.
 
 A bundle is read once when it is opened, every line validated; after that only the places of its
 lines are in memory, and a reply is read when it is asked for. A bundle whose name ends in `.zst`
@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from freshstack_dspy.errors import StoreError
+from freshstack_dspy.lm.embedding.figures import Figures
 from freshstack_dspy.lm.json_text import MOST_STRUCTURE, is_dense
-from freshstack_dspy.lm.replies.recorded import Line, says_the_same
+from freshstack_dspy.lm.replies.entries import Entry, entry_from_json, says_the_same
+from freshstack_dspy.lm.replies.recorded import Line
 from freshstack_dspy.lm.replies.zstandard import SUFFIX, decompressed, writing
-from freshstack_dspy.lm.reply import Reply, reply_from_json
+from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import canonical_json
 
 LONGEST_LINE = 64 * 2**20
@@ -39,25 +41,27 @@ class NumberedLine(NamedTuple):
 
 
 class Bundle(Mapping[str, Reply]):
-    """The replies of one bundle, by key; shared by threads."""
+    """The replies of one bundle, by key, and its figures beside them; shared by threads."""
 
     def __init__(self, path: Path) -> None:
         """Open a bundle and validate every line.
 
         Raises:
-            StoreError: The file cannot be read, a line is not a recorded reply, or a key comes
-                twice.
+            StoreError: The file cannot be read, a line is not a recorded reply or figures, or a
+                key comes twice.
         """
         self.path = path
         self._places: dict[str, _Place] = {}
+        self._figures: dict[str, _Place] = {}
         with opened_bundle(path) as file:
             self._file = os.dup(file.fileno())
             self._open = weakref.finalize(self, os.close, self._file)
             for line in numbered_lines(path, file):
-                reply = reply_of_line(path, line)
-                if reply.key in self._places:
-                    raise StoreError(f"{path}:{line.number}: the key {reply.key} comes twice")
-                self._places[reply.key] = _Place(line.offset, len(line.data))
+                entry = entry_of_line(path, line)
+                places = self._places if isinstance(entry, Reply) else self._figures
+                if entry.key in places:
+                    raise StoreError(f"{path}:{line.number}: the key {entry.key} comes twice")
+                places[entry.key] = _Place(line.offset, len(line.data))
 
     def __getitem__(self, key: str) -> Reply:
         """The reply to a request, read and validated again.
@@ -66,14 +70,10 @@ class Bundle(Mapping[str, Reply]):
             KeyError: It is not in the bundle.
             StoreError: The file has changed since it was opened.
         """
-        data = self._read(self._places[key])
-        try:
-            reply = reply_from_json(data.decode(), str(self.path))
-        except (StoreError, UnicodeDecodeError):
-            reply = None
-        if reply is None or reply.key != key:
-            raise StoreError(f"{self.path}: the bundle has changed since it was opened")
-        return reply
+        entry = self._entry(key, self._places[key])
+        if not isinstance(entry, Reply):
+            raise self._changed()
+        return entry
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
@@ -91,9 +91,58 @@ class Bundle(Mapping[str, Reply]):
             if holding in data:
                 yield Line(key, data)
 
+    def figures(self, key: str) -> Figures | None:
+        """The figures recorded for a key, read and validated again, or None.
+
+        Raises:
+            StoreError: The file has changed since it was opened.
+        """
+        place = self._figures.get(key)
+        entry = None if place is None else self._entry(key, place)
+        if isinstance(entry, Reply):
+            raise self._changed()
+        return entry
+
+    def any_figures(self) -> Figures | None:
+        """Some figures that are recorded, or None."""
+        return self.figures(next(iter(self._figures), ""))
+
+    def entries(self) -> Iterator[Entry]:
+        """All that is recorded: the replies, then the figures."""
+        yield from self.values()
+        for key, place in self._figures.items():
+            yield self._entry(key, place)
+
+    def all_keys(self) -> set[str]:
+        """The keys of the replies and of the figures."""
+        return self._places.keys() | self._figures.keys()
+
+    def entry(self, key: str) -> Entry:
+        """The reply or the figures recorded for a key.
+
+        Raises:
+            KeyError: There are none in the bundle.
+            StoreError: The file has changed since it was opened.
+        """
+        return self[key] if key in self._places else self._entry(key, self._figures[key])
+
     def close(self) -> None:
         """Close the file."""
         self._open()
+
+    def _entry(self, key: str, place: _Place) -> Entry:
+        try:
+            entry = entry_from_json(self._read(place), str(self.path))
+        except UnicodeDecodeError:
+            raise self._changed() from None
+        except StoreError as error:
+            raise (self._changed() if self._open.alive else error) from None
+        if entry.key != key:
+            raise self._changed()
+        return entry
+
+    def _changed(self) -> StoreError:
+        return StoreError(f"{self.path}: the bundle has changed since it was opened")
 
     def _read(self, place: _Place) -> bytes:
         if not self._open.alive:
@@ -142,6 +191,16 @@ class Bundles(Mapping[str, Reply]):
         for bundle in self._bundles:
             yield from bundle.lines(holding)
 
+    def figures(self, key: str) -> Figures | None:
+        """The figures recorded for a key, in the first bundle that has any; see `Bundle`."""
+        found = (bundle.figures(key) for bundle in self._bundles)
+        return next((figures for figures in found if figures is not None), None)
+
+    def any_figures(self) -> Figures | None:
+        """Some figures that are recorded, or None."""
+        found = (bundle.any_figures() for bundle in self._bundles)
+        return next((figures for figures in found if figures is not None), None)
+
     def close(self) -> None:
         """Close the files."""
         for bundle in self._bundles:
@@ -150,8 +209,8 @@ class Bundles(Mapping[str, Reply]):
     @staticmethod
     def _refuse_conflicts(bundle: Bundle, others: Sequence[Bundle]) -> None:
         for other in others:
-            for key in bundle.keys() & other.keys():
-                if not says_the_same(bundle[key], other[key]):
+            for key in bundle.all_keys() & other.all_keys():
+                if not says_the_same(bundle.entry(key), other.entry(key)):
                     raise StoreError(
                         f"{other.path} and {bundle.path} have different replies to the request "
                         f"{key}; name one of them"
@@ -163,8 +222,8 @@ def read_bundle(path: Path) -> Bundle:
     return Bundle(path)
 
 
-def write_bundle(replies: Iterable[Reply], path: Path) -> int:
-    """Write replies as a bundle, in the order of their keys, and return how many there are.
+def write_bundle(replies: Iterable[Entry], path: Path) -> int:
+    """Write replies and figures as a bundle, in the order of their keys, and return how many there are.
 
     The file appears whole or not at all; memory holds the keys only.
 
@@ -221,8 +280,8 @@ def numbered_lines(path: Path, file: IO[bytes]) -> Iterator[NumberedLine]:
         offset, number = offset + len(data), number + 1
 
 
-def reply_of_line(path: Path, line: NumberedLine) -> Reply:
-    """The reply that a line of a bundle holds.
+def entry_of_line(path: Path, line: NumberedLine) -> Entry:
+    """The reply, or the figures, that a line of a bundle holds.
 
     Raises:
         StoreError: It holds none.
@@ -231,6 +290,6 @@ def reply_of_line(path: Path, line: NumberedLine) -> Reply:
     if is_dense(line.data):
         raise StoreError(f"{where}: more than {MOST_STRUCTURE:,} bytes of it are no text")
     try:
-        return reply_from_json(line.data.decode(), where)
+        return entry_from_json(line.data, where)
     except UnicodeDecodeError as error:
         raise StoreError(f"{where}: the bundle cannot be read: {error}") from None

@@ -2,7 +2,7 @@
 
 from freshstack_dspy.errors import DamagedReplyError
 from freshstack_dspy.lm.replies.bundle import Bundle
-from freshstack_dspy.lm.replies.recorded import says_the_same
+from freshstack_dspy.lm.replies.entries import Entry, says_the_same
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.records import Record
@@ -39,7 +39,7 @@ class MergeReport(Record):
 
 
 def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) -> MergeReport:
-    """Record the replies of a bundle.
+    """Record the replies and figures of a bundle.
 
     Args:
         bundle: Validated when it was opened, so that nothing is recorded of a damaged one.
@@ -51,27 +51,29 @@ def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) ->
     """
     counts = {"added": 0, "same": 0, "repaired": 0}
     conflicts: list[str] = []
-    for reply in bundle.values():
+    for reply in bundle.entries():
         if store.add(reply):
             counts["added"] += 1
             continue
-        known = _trusted(store, reply.key)
+        known = _trusted(store, reply)
         if known is None:
-            store.put(reply)
+            store.put_entry(reply)
             counts["repaired"] += 1
         elif says_the_same(known, reply):
             counts["same"] += 1
         else:
             conflicts.append(reply.key)
             if replace:
-                store.put(reply)
+                store.put_entry(reply)
     taken, kept = (tuple(conflicts), ()) if replace else ((), tuple(conflicts))
     return MergeReport(**counts, conflicts=kept, replaced=taken)
 
 
-def _trusted(store: ReplyStore, key: str) -> Reply | None:
+def _trusted(store: ReplyStore, entry: Entry) -> Entry | None:
     try:
-        return store.get(key)
+        if isinstance(entry, Reply):
+            return store.get(entry.key)
+        return store.figures(entry.key)
     except DamagedReplyError:
         return None
 

@@ -1,18 +1,16 @@
 """Reading a replies store, whoever made it and wherever it is; nothing is written or trusted."""
 
 import os
-import re
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import diskcache
 from pydantic import ValidationError
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
+from freshstack_dspy.lm.embedding.figures import Figures, figures_from_json
 from freshstack_dspy.lm.json_text import MOST_STRUCTURE, is_dense
 from freshstack_dspy.lm.replies.recorded import Line
 from freshstack_dspy.lm.replies.sealed import unsealed
@@ -21,7 +19,10 @@ from freshstack_dspy.lm.replies.store_format import (
     LONGEST_ENTRY,
     LONGEST_NAME,
     RAW,
+    account_entry,
     connected_read_only,
+    errors_explained,
+    explained,
     refuse_other_schema,
     refuse_unsafe_files,
 )
@@ -30,14 +31,14 @@ from freshstack_dspy.lm.request import Ask
 from freshstack_dspy.lm.spending.spent import Spent
 
 _PAGE = 100
-_ACCOUNT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_Recorded = TypeVar("_Recorded", Reply, Figures)
 
 
 class ReadOnlyStore:
     """The replies of a store by key; shared by threads.
 
     The entries: `reply:KEY`, the reply that is served; `reply:KEY:N`, what it replaced, oldest
-    first; `damaged:KEY:N`, what could not be trusted and was replaced; `ask:KEY`, a deferred
+    first; `figures:KEY` and `figures:KEY:N`, the same of vectors and scores; `damaged:KEY:N`, what could not be trusted and was replaced; `ask:KEY`, a deferred
     request without a reply yet; `spent:NAME`, what an account has spent.
     """
 
@@ -66,7 +67,7 @@ class ReadOnlyStore:
         Raises:
             DamagedReplyError: The entry cannot be trusted.
         """
-        return self._reply(key, f"reply:{key}")
+        return self._validated(key, f"reply:{key}", reply_from_json)
 
     def replaced(self, key: str, number: int) -> Reply | None:
         """The reply that was recorded for a key before others, validated; 1 is the oldest.
@@ -74,7 +75,32 @@ class ReadOnlyStore:
         Raises:
             DamagedReplyError: The entry cannot be trusted.
         """
-        return self._reply(key, f"reply:{key}:{number}")
+        return self._validated(key, f"reply:{key}:{number}", reply_from_json)
+
+    def figures(self, key: str) -> Figures | None:
+        """The vector or the scores recorded for a key, validated, or None.
+
+        Raises:
+            DamagedReplyError: The entry cannot be trusted.
+        """
+        return self._validated(key, f"figures:{key}", figures_from_json)
+
+    def replaced_figures(self, key: str, number: int) -> Figures | None:
+        """The figures that were recorded for a key before others, validated; 1 is the oldest.
+
+        Raises:
+            DamagedReplyError: The entry cannot be trusted.
+        """
+        return self._validated(key, f"figures:{key}:{number}", figures_from_json)
+
+    def any_figures(self) -> Figures | None:
+        """Some figures that are recorded, or None.
+
+        Raises:
+            DamagedReplyError: The entry cannot be trusted.
+        """
+        name = next(self.names("figures:"), None)
+        return None if name is None else self.figures(name.split(":")[1])
 
     def text(self, name: str) -> bytes | None:
         """An entry as it stands in the database, not validated.
@@ -225,7 +251,7 @@ class ReadOnlyStore:
         except sqlite3.DataError:
             raise DamagedReplyError(f"{self.path}: an entry is too long") from None
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-            raise _explained(self.path, error) from error
+            raise explained(self.path, error) from error
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None or self._process != os.getpid():
@@ -238,53 +264,24 @@ class ReadOnlyStore:
     def _refused(self, what: str) -> DamagedReplyError:
         return DamagedReplyError(f"{self.path}: entry {what}: refused unread")
 
-    def _reply(self, key: str, name: str) -> Reply | None:
+    def _validated(
+        self, key: str, name: str, from_json: Callable[[str, str], _Recorded]
+    ) -> _Recorded | None:
         text = self.text(name)
         if text is None:
             return None
-        where = f"{self.path}: entry {name.removeprefix('reply:')}"
+        where = f"{self.path}: entry {name.partition(':')[2]}"
         try:
-            reply = reply_from_json(unsealed(text).decode(), where)
+            entry = from_json(unsealed(text).decode(), where)
         except DamagedReplyError as error:
             raise DamagedReplyError(f"{where}: {error}") from None
         except (StoreError, UnicodeDecodeError) as error:
             raise DamagedReplyError(str(error)) from None
-        if reply.key != key:
-            raise DamagedReplyError(f"{where}: holds the reply to another request, {reply.key}")
-        return reply
-
-
-def account_entry(account: str) -> str:
-    """The name of an account's entry.
-
-    Raises:
-        StoreError: It cannot be an account's name.
-    """
-    if not _ACCOUNT.fullmatch(account):
-        raise StoreError(
-            f"{account!r} cannot name an account: letters, digits, '.', '_' and '-', at most 100"
-        )
-    return f"spent:{account}"
+        if entry.key != key:
+            raise DamagedReplyError(f"{where}: holds the reply to another request, {entry.key}")
+        return entry
 
 
 def holds_store(path: Path) -> bool:
     """Whether there is a store in a folder."""
     return os.path.lexists(path / DATABASE)
-
-
-@contextmanager
-def errors_explained(path: Path) -> Iterator[None]:
-    """Say in one line why a store cannot be read or written."""
-    try:
-        yield
-    except (sqlite3.Error, OSError, diskcache.Timeout, UnicodeDecodeError) as error:
-        # SQLite quotes a damaged name in its message, which then may be no UTF-8.
-        raise _explained(path, error) from error
-
-
-def _explained(path: Path, error: Exception) -> StoreError:
-    said = " ".join(str(error).split()) or "it is locked or read-only"
-    return StoreError(
-        f"{path}: the replies store cannot be read or written: {said}; "
-        "check the disk's free space and the folder's permissions"
-    )

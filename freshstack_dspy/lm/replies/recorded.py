@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from freshstack_dspy.lm.embedding.figures import Figures
 from freshstack_dspy.lm.reply import Reply
 
 
@@ -34,6 +35,26 @@ class Recorded(Protocol):
         ...
 
 
+class RecordedFigures(Protocol):
+    """Vectors and scores that can be looked up."""
+
+    def figures(self, key: str, /) -> Figures | None:
+        """The figures recorded for a key, validated, or None.
+
+        Raises:
+            StoreError: They cannot be read or trusted.
+        """
+        ...
+
+    def any_figures(self) -> Figures | None:
+        """Some figures that are recorded, or None.
+
+        Raises:
+            StoreError: They cannot be read or trusted.
+        """
+        ...
+
+
 def recorded_reply(key: str, *sources: Recorded | None) -> Reply | None:
     """The reply of a key in the first of several places that has one.
 
@@ -45,15 +66,3 @@ def recorded_reply(key: str, *sources: Recorded | None) -> Reply | None:
         if reply is not None:
             return reply
     return None
-
-
-def says_the_same(one: Reply, other: Reply) -> bool:
-    """Whether it makes no difference to a build which of two replies to a request it is served.
-
-    What counts is what a build computes with: the text, the finish reason, the status and the
-    re-ask. When and how a reply came, and what it cost, may differ.
-    """
-    return one.key == other.key and all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("text", "finish_reason", "status", "reasked_as")
-    )

@@ -10,29 +10,32 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import diskcache
-from diskcache.core import MODE_RAW
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, account_entry, errors_explained
+from freshstack_dspy.lm.embedding.figures import Figures
+from freshstack_dspy.lm.replies.entries import Entry, entry_name
+from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
 from freshstack_dspy.lm.replies.sealed import sealed
 from freshstack_dspy.lm.replies.store_format import (
     DATABASE,
     FORMAT_ENTRY,
-    LONGEST_ENTRY,
     SCHEMA,
     SETTINGS,
+    account_entry,
     connected,
+    errors_explained,
     refuse_foreign_settings,
     refuse_other_schema,
     refuse_unsafe_files,
 )
+from freshstack_dspy.lm.replies.text_disk import JsonTextDisk, refuse_longer
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask, canonical_json
 from freshstack_dspy.lm.spending.spent import Spent
@@ -40,40 +43,6 @@ from freshstack_dspy.records import Status
 
 _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
-
-
-class JsonTextDisk(diskcache.Disk):
-    """Keys and values are text inside the database row, and nothing else is read back."""
-
-    def put(self, key: Any) -> Any:
-        """Accept a text key as it is."""
-        if not isinstance(key, str):
-            raise StoreError(f"the replies store takes text keys only, not {type(key).__name__}")
-        return key, True
-
-    def get(self, key: Any, raw: Any) -> str:
-        """Read a key back, refusing one that would have to be unpickled."""
-        if not raw or not isinstance(key, str):
-            raise DamagedReplyError("a key that is not plain text")
-        return key
-
-    def store(self, value: Any, read: Any, key: Any = None) -> Any:
-        """Accept a text value, to be kept in the row."""
-        del read, key
-        if not isinstance(value, str):
-            raise StoreError(f"the replies store takes text only, not {type(value).__name__}")
-        refuse_longer(value)
-        return 0, MODE_RAW, None, value
-
-    def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> str:
-        """Read a value back, refusing pickles and files."""
-        del read
-        if mode != MODE_RAW or filename is not None or not isinstance(value, str):
-            raise DamagedReplyError("a value that is not plain text")
-        return value
-
-    def remove(self, file_path: Any) -> None:
-        """Remove nothing: a store of ours has no files, and a foreign one may name any."""
 
 
 @dataclass(eq=False)
@@ -125,7 +94,6 @@ class ReplyStore(ReadOnlyStore):
                 is recorded all the same.
         """
         text = _text(reply)
-        refuse_longer(text)
         mine = _Put(reply.key, text, account, spent)
         self._puts.append(mine)
         # Whoever comes first writes for all that have come since, in one transaction: a
@@ -137,13 +105,47 @@ class ReplyStore(ReadOnlyStore):
         if mine.error is not None:
             raise mine.error
 
-    def add(self, reply: Reply) -> bool:
-        """Record a reply unless its key has an entry; tell whether it had none."""
-        text = _text(reply)
+    def put_figures(
+        self, figures: Iterable[Figures], *, account: str | None = None, spent: Spent | None = None
+    ) -> None:
+        """Record the figures of one request; what they replace is kept under the next number.
+
+        Args:
+            figures: What came.
+            account: Who pays, if anybody.
+            spent: What all of them cost; written together with them.
+
+        Raises:
+            StoreError: They cannot be written; or the account cannot be charged, and then they
+                are recorded all the same.
+        """
+        texts = {entry_name(one): _text(one) for one in figures}
+        uncharged: StoreError | None = None
         with self._writing():
-            added: bool = self._cache.add(f"reply:{reply.key}", text)
+            for name, text in texts.items():
+                self._replace(name, text)
+            if account is not None and spent is not None:
+                try:
+                    self._charge(account, spent)
+                except StoreError as error:
+                    uncharged = error
+        if uncharged is not None:
+            raise uncharged
+
+    def put_entry(self, entry: Entry) -> None:
+        """Record an entry of either kind; see `put`."""
+        if isinstance(entry, Reply):
+            self.put(entry)
+        else:
+            self.put_figures([entry])
+
+    def add(self, entry: Entry) -> bool:
+        """Record an entry unless its key has one; tell whether it had none."""
+        text = _text(entry)
+        with self._writing():
+            added: bool = self._cache.add(entry_name(entry), text)
             if added:
-                self._cache.delete(f"ask:{reply.key}")
+                self._cache.delete(f"ask:{entry.key}")
         return added
 
     def charge(self, account: str, spent: Spent) -> None:
@@ -184,7 +186,7 @@ class ReplyStore(ReadOnlyStore):
         try:
             with errors_explained(self.path), self._cache.transact():
                 for key, put in puts.items():
-                    self._replace(key, put.text)
+                    self._replace(f"reply:{key}", put.text)
                 self._charge_for(list(puts.values()))
         except BaseException as error:
             said = StoreError(f"{self.path}: the reply was not written: {error}")
@@ -195,11 +197,12 @@ class ReplyStore(ReadOnlyStore):
             for put in puts.values():
                 put.written = True
 
-    def _replace(self, key: str, text: str) -> None:
-        if not self._cache.add(f"reply:{key}", text):
-            self._keep_replaced(key)
-            self._cache.set(f"reply:{key}", text)
-        self._cache.delete(f"ask:{key}")
+    def _replace(self, name: str, text: str) -> None:
+        if not self._cache.add(name, text):
+            self._keep_replaced(name)
+            self._cache.set(name, text)
+        if name.startswith("reply:"):
+            self._cache.delete(f"ask:{name.removeprefix('reply:')}")
 
     def _charge_for(self, puts: Sequence[_Put]) -> None:
         accounts: dict[str, Spent] = {}
@@ -218,18 +221,17 @@ class ReplyStore(ReadOnlyStore):
         total = self.spent(account) + spent
         self._cache.set(account_entry(account), sealed(total.model_dump(mode="json")))
 
-    def _keep_replaced(self, key: str) -> None:
-        """Keep a reply under the next number; what is damaged is set aside, for people to read."""
+    def _keep_replaced(self, name: str) -> None:
+        """Keep an entry under the next number; what is damaged is set aside, for people to read."""
+        kind, _, key = name.partition(":")
         try:
-            text = (self.text(f"reply:{key}") or b"").decode()
+            text = (self.text(name) or b"").decode()
         except (DamagedReplyError, UnicodeDecodeError):
             return  # not text, so there is nothing that could be read back
         try:
-            self.get(key)
+            (self.get if kind == "reply" else self.figures)(key)
         except DamagedReplyError:
             kind = "damaged"
-        else:
-            kind = "reply"
         number = 1
         while not self._cache.add(f"{kind}:{key}:{number}", text):
             number += 1
@@ -241,18 +243,10 @@ class ReplyStore(ReadOnlyStore):
             yield
 
 
-def refuse_longer(text: str) -> None:
-    """Refuse what could not be read back.
-
-    Raises:
-        StoreError: The text is longer than an entry may be.
-    """
-    if 4 * len(text) > LONGEST_ENTRY and len(text.encode()) > LONGEST_ENTRY:
-        raise StoreError(f"the replies store takes entries of {LONGEST_ENTRY:,} bytes at most")
-
-
-def _text(reply: Reply) -> str:
-    return sealed(reply.model_dump(mode="json"))
+def _text(entry: Entry) -> str:
+    text = sealed(entry.model_dump(mode="json"))
+    refuse_longer(text)
+    return text
 
 
 def _refuse_foreign(path: Path) -> None:

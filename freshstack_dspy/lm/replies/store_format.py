@@ -7,10 +7,14 @@ holds and nothing else.
 """
 
 import os
+import re
 import sqlite3
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import diskcache
 
 from freshstack_dspy.errors import StoreError
 
@@ -23,6 +27,7 @@ RAW = 1
 LONGEST_ENTRY = 64 * 2**20
 """Bytes; a reply of a million tokens has a tenth of them."""
 LONGEST_NAME = 200
+_ACCOUNT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 SETTINGS = {
     "statistics": 0,
@@ -66,6 +71,19 @@ _OBJECTS = {
 
 _JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
 """Ends a rollback journal that names another file."""
+
+
+def account_entry(account: str) -> str:
+    """The name of an account's entry.
+
+    Raises:
+        StoreError: It cannot be an account's name.
+    """
+    if not _ACCOUNT.fullmatch(account):
+        raise StoreError(
+            f"{account!r} cannot name an account: letters, digits, '.', '_' and '-', at most 100"
+        )
+    return f"spent:{account}"
 
 
 def refuse_unsafe_files(folder: Path, *, writing: bool) -> None:
@@ -212,3 +230,22 @@ def _foreign_settings(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"its setting {key!r} is {value!r}"
     if len(rows) > len(SETTINGS) + len(_COUNTERS):
         yield "it has settings twice"
+
+
+@contextmanager
+def errors_explained(path: Path) -> Iterator[None]:
+    """Say in one line why a store cannot be read or written."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, diskcache.Timeout, UnicodeDecodeError) as error:
+        # SQLite quotes a damaged name in its message, which then may be no UTF-8.
+        raise explained(path, error) from error
+
+
+def explained(path: Path, error: Exception) -> StoreError:
+    """The error of a store that cannot be read or written, in one line."""
+    said = " ".join(str(error).split()) or "it is locked or read-only"
+    return StoreError(
+        f"{path}: the replies store cannot be read or written: {said}; "
+        "check the disk's free space and the folder's permissions"
+    )

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
+from freshstack_dspy.lm.embedding.figures import Figures
 from freshstack_dspy.lm.replies.bundle import (
     NumberedLine,
+    entry_of_line,
     numbered_lines,
     opened_bundle,
-    reply_of_line,
 )
+from freshstack_dspy.lm.replies.entries import Entry
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
 from freshstack_dspy.lm.replies.store_format import FORMAT_ENTRY
 from freshstack_dspy.records import Record
 
-Kind = Literal["replies", "replaced", "set_aside", "deferred", "accounts", "unknown"]
+Kind = Literal["replies", "figures", "replaced", "set_aside", "deferred", "accounts", "unknown"]
 _KINDS: tuple[Kind, ...] = get_args(Kind)
 _LISTED = 100
 _KEY = re.compile(r"[0-9a-f]{64}")
@@ -112,35 +114,51 @@ def verify_bundle(path: Path) -> VerifyReport:
     keys: set[str] = set()
     with opened_bundle(path) as file:
         for line in numbered_lines(path, file):
-            findings.check(
-                "replies",
-                f"line {line.number}",
-                functools.partial(_validate_line, path, line, keys),
-            )
+            found = _entry(path, line, keys)
+            kind: Kind = "figures" if isinstance(found, Figures) else "replies"
+            findings.check(kind, f"line {line.number}", functools.partial(_refuse_faulty, found))
     return findings.report()
 
 
-def _validate_line(path: Path, line: NumberedLine, keys: set[str]) -> None:
-    key = reply_of_line(path, line).key
-    if key in keys:
-        raise StoreError(f"{path}:{line.number}: the key {key} comes twice")
-    keys.add(key)
+def _entry(path: Path, line: NumberedLine, keys: set[str]) -> Entry | StoreError:
+    """What a line holds, or what is wrong with it."""
+    try:
+        entry = entry_of_line(path, line)
+    except StoreError as error:
+        return error
+    if entry.key in keys:
+        return StoreError(f"{path}:{line.number}: the key {entry.key} comes twice")
+    keys.add(entry.key)
+    return entry
+
+
+def _refuse_faulty(found: Entry | StoreError) -> None:
+    if isinstance(found, StoreError):
+        raise found
 
 
 def _kind_of(store: ReadOnlyStore, name: str) -> tuple[Kind, Callable[[], object]]:
     """What an entry is by its name, and what validates it."""
     prefix, _, rest = name.partition(":")
-    if prefix == "reply" and _KEY.fullmatch(rest):
-        return "replies", lambda: store.get(rest)
-    if prefix == "reply" and (replaced := _REPLACED.fullmatch(rest)):
-        return "replaced", lambda: store.replaced(replaced[1], int(replaced[2]))
-    if prefix == "damaged" and _REPLACED.fullmatch(rest):
-        return "set_aside", lambda: None
-    if prefix == "ask" and _KEY.fullmatch(rest):
-        return "deferred", lambda: store.asked(rest)
+    of_a_key: dict[str, tuple[Kind, Callable[[str], object]]] = {
+        "reply": ("replies", store.get),
+        "figures": ("figures", store.figures),
+        "ask": ("deferred", store.asked),
+    }
+    of_a_number: dict[str, tuple[Kind, Callable[[str, int], object]]] = {
+        "reply": ("replaced", store.replaced),
+        "figures": ("replaced", store.replaced_figures),
+        "damaged": ("set_aside", lambda _key, _number: None),
+    }
+    if prefix in of_a_key and _KEY.fullmatch(rest):
+        kind, validate = of_a_key[prefix]
+        return kind, functools.partial(validate, rest)
+    if prefix in of_a_number and (found := _REPLACED.fullmatch(rest)):
+        kind, validate_one = of_a_number[prefix]
+        return kind, functools.partial(validate_one, found[1], int(found[2]))
     if prefix == "spent":
-        return "accounts", lambda: store.spent(rest)
-    return "unknown", lambda: _refuse_unknown(name)
+        return "accounts", functools.partial(store.spent, rest)
+    return "unknown", functools.partial(_refuse_unknown, name)
 
 
 def _refuse_unknown(name: str) -> None:

@@ -19,10 +19,24 @@ from freshstack_dspy.lm.spending.spent import Spent
 
 ADDED_BY_PROVIDERS = 512
 """Tokens that a provider may put around a request, as the instructions for a response schema."""
+_SET_PRICES = "set [prices] input and output, in dollars per million tokens"
 _LONGEST_REPLY = 131_072
 """Tokens, where a request does not say."""
 
 Charge = Callable[[Spent], None]
+
+
+class InFlight:
+    """What the calls under way have reserved; shared by the doors that one account pays for.
+
+    Attributes:
+        reserved: The sum of their worst.
+        changed: Told when it shrinks; held while it is read or written.
+    """
+
+    def __init__(self) -> None:
+        self.reserved = Spent()
+        self.changed = threading.Condition()
 
 
 class Account(NamedTuple):
@@ -34,6 +48,8 @@ class Account(NamedTuple):
     prices: PricesConfig = PricesConfig()
     reserved: Spent = Spent()
     """What is under way elsewhere, as in a provider's batches, at its worst."""
+    in_flight: InFlight | None = None
+    """Given to several doors, their calls in flight are kept under the caps together."""
 
 
 def worst_case(ask: Ask, price: Price | None, *, batch: bool = False) -> Spent:
@@ -54,57 +70,46 @@ def worst_case(ask: Ask, price: Price | None, *, batch: bool = False) -> Spent:
     return Spent(calls=1, tokens=input_tokens + output_tokens, dollars=dollars or 0.0)
 
 
-class Budget:
-    """Caps on what is spent; shared by threads."""
+class Caps:
+    """Caps on what is spent, for calls of any kind; shared by threads."""
 
     def __init__(
-        self, caps: BudgetConfig, *, model: str, price: Price | None, spent: Callable[[], Spent]
+        self,
+        caps: BudgetConfig,
+        *,
+        spent: Callable[[], Spent],
+        in_flight: InFlight | None = None,
     ) -> None:
         """Prepare.
 
         Args:
             caps: The caps.
-            model: The name of the model, for messages.
-            price: What it costs.
             spent: Tells what is spent so far, by whoever spends it.
-
-        Raises:
-            ConfigError: The dollars have a cap, and the model has no price.
+            in_flight: What is reserved, where others share it.
         """
-        if caps.dollars is not None and price is None:
-            raise ConfigError(
-                f"[budget] dollars is {caps.dollars:g}, and nobody says what {model} costs: set "
-                "[prices] input and output, in dollars per million tokens, or cap tokens or calls"
-            )
         self._caps = {name: cap for name, cap in caps if cap is not None}
-        self._price = price
         self._spent = spent
-        self._in_flight = Spent()
-        self._changed = threading.Condition()
+        self._in_flight = in_flight or InFlight()
 
     @contextmanager
-    def reservation(self, ask: Ask, charge: Charge) -> Iterator["Reservation"]:
-        """Reserve the worst that a request can cost for as long as it lasts.
+    def reserved(self, worst: Callable[[], Spent], charge: Charge) -> Iterator["Reservation"]:
+        """Reserve what a call costs at its worst, for as long as it lasts.
 
         It waits where what is in flight may come back cheaper than reserved.
 
         Args:
-            ask: The request.
+            worst: Tells what it is; asked only where it matters.
             charge: Writes down what was spent without a reply.
 
         Raises:
-            BudgetError: The request could go over a cap even with nothing else in flight.
+            BudgetError: The call could go over a cap even with nothing else in flight.
         """
-        reservation = Reservation(self, ask, charge)
+        reservation = Reservation(self, worst, charge)
         reservation.take()
         try:
             yield reservation
         finally:
             reservation.give_back()
-
-    def worst(self, ask: Ask) -> Spent:
-        """The most that a request can cost."""
-        return worst_case(ask, self._price)
 
     @property
     def capped(self) -> bool:
@@ -117,27 +122,29 @@ class Budget:
         Raises:
             BudgetError: It could go over a cap even with nothing else in flight.
         """
-        with self._changed:
+        in_flight = self._in_flight
+        with in_flight.changed:
             while (full := self._full(worst)) is not None:
-                if self._in_flight.calls == 0:
+                if in_flight.reserved.calls == 0:
                     raise BudgetError(full)
-                self._changed.wait()
-            self._in_flight += worst
+                in_flight.changed.wait()
+            in_flight.reserved += worst
 
     def release(self, worst: Spent) -> None:
         """Let what was reserved go."""
-        with self._changed:
-            self._in_flight = Spent(
-                calls=self._in_flight.calls - worst.calls,
-                tokens=self._in_flight.tokens - worst.tokens,
-                dollars=max(0.0, self._in_flight.dollars - worst.dollars),
+        in_flight = self._in_flight
+        with in_flight.changed:
+            in_flight.reserved = Spent(
+                calls=in_flight.reserved.calls - worst.calls,
+                tokens=in_flight.reserved.tokens - worst.tokens,
+                dollars=max(0.0, in_flight.reserved.dollars - worst.dollars),
             )
-            self._changed.notify_all()
+            in_flight.changed.notify_all()
 
     def _full(self, worst: Spent) -> str | None:
         """Which cap the request could go over, in words."""
         spent = self._spent()
-        taken = spent + self._in_flight + worst
+        taken = spent + self._in_flight.reserved + worst
         for name, cap in self._caps.items():
             if getattr(taken, name) > cap:
                 return (
@@ -149,19 +156,66 @@ class Budget:
         return None
 
 
+class Budget(Caps):
+    """The caps on calls of one language model."""
+
+    def __init__(
+        self,
+        caps: BudgetConfig,
+        *,
+        model: str,
+        price: Price | None,
+        spent: Callable[[], Spent],
+        in_flight: InFlight | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            caps: The caps.
+            model: The name of the model, for messages.
+            price: What it costs.
+            spent: As for `Caps`.
+            in_flight: As for `Caps`.
+
+        Raises:
+            ConfigError: The dollars have a cap, and the model has no price.
+        """
+        refuse_unpriced(caps, model, _SET_PRICES, known=price is not None)
+        super().__init__(caps, spent=spent, in_flight=in_flight)
+        self._price = price
+
+    @contextmanager
+    def reservation(self, ask: Ask, charge: Charge) -> Iterator["Reservation"]:
+        """Reserve the worst that a request can cost; see `Caps.reserved`.
+
+        Args:
+            ask: The request.
+            charge: Writes down what was spent without a reply.
+
+        Raises:
+            BudgetError: The request could go over a cap even with nothing else in flight.
+        """
+        with self.reserved(functools.partial(self.worst, ask), charge) as reservation:
+            yield reservation
+
+    def worst(self, ask: Ask) -> Spent:
+        """The most that a request can cost."""
+        return worst_case(ask, self._price)
+
+
 class Reservation:
     """One request's share of the budget; without caps nothing is reserved."""
 
-    def __init__(self, budget: Budget, ask: Ask, charge: Charge) -> None:
-        self._budget = budget
-        self._ask = ask
+    def __init__(self, caps: Caps, worst: Callable[[], Spent], charge: Charge) -> None:
+        self._caps = caps
+        self._worst = worst
         self._charge = charge
         self._held: Spent | None = None
 
     @functools.cached_property
     def worst(self) -> Spent:
         """The most that the request can cost."""
-        return self._budget.worst(self._ask)
+        return self._worst()
 
     def take(self) -> None:
         """Reserve the worst.
@@ -169,15 +223,15 @@ class Reservation:
         Raises:
             BudgetError: There is not so much left.
         """
-        if self._budget.capped:
-            self._budget.admit(self.worst)
+        if self._caps.capped:
+            self._caps.admit(self.worst)
             self._held = self.worst
 
     def give_back(self) -> None:
         """End the reservation."""
         held, self._held = self._held, None
         if held is not None:
-            self._budget.release(held)
+            self._caps.release(held)
 
     def lost(self) -> None:
         """Count an attempt without a reply that may have been billed, and reserve the next one.
@@ -200,3 +254,22 @@ class Reservation:
 
 def _said(name: str, amount: float) -> str:
     return f"${amount:.4f}" if name == "dollars" else f"{amount:,}"
+
+
+def refuse_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) -> None:
+    """Refuse a cap on dollars where nobody says what a model costs.
+
+    Args:
+        caps: The caps.
+        model: Its name.
+        remedy: What to do about it.
+        known: Whether its price is.
+
+    Raises:
+        ConfigError: There is such a cap, and no price.
+    """
+    if caps.dollars is not None and not known:
+        raise ConfigError(
+            f"[budget] dollars is {caps.dollars:g}, and nobody says what {model} costs: {remedy}, "
+            "or cap tokens or calls"
+        )

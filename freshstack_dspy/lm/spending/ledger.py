@@ -48,6 +48,10 @@ class Ledger:
         """Enter a reply that was recorded before."""
         self._add(cached=1, cached_tokens=reply.tokens, cached_cost=reply.cost or 0.0)
 
+    def enter(self, amounts: StepLedger) -> None:
+        """Enter amounts of any kind."""
+        self._add(**amounts.model_dump())
+
     def reasked(self) -> None:
         """Enter that an invalid reply was sent back."""
         self._add(reasked=1)

@@ -28,6 +28,23 @@ class Tier(Record):
     output: float
 
 
+class RerankPrice(Record):
+    """What a reranker costs, in US dollars."""
+
+    token: float = Field(ge=0)
+    unit: float = Field(ge=0)
+    """For a search unit: one text with up to a hundred passages, as Cohere counts."""
+
+    @property
+    def is_by_unit(self) -> bool:
+        """Whether search units are what is billed."""
+        return self.unit > 0
+
+    def cost(self, tokens: int, units: int) -> float:
+        """US dollars for one call."""
+        return tokens * self.token + units * self.unit
+
+
 class Price(Record):
     """What one model costs, in US dollars per token."""
 
@@ -80,6 +97,21 @@ def price_of(model: str, own: PricesConfig | None = None) -> Price | None:
             return None
         known = Price(input=0, output=0)
     return known.overridden(own)
+
+
+def rerank_price_of(model: str) -> RerankPrice | None:
+    """The price of a reranker, or None where the table names none."""
+    entry = _entry(model) or {}
+    token, unit = entry.get("input_cost_per_token"), entry.get("input_cost_per_query")
+    if token is None and unit is None:
+        return None
+    return RerankPrice(token=token or 0.0, unit=unit or 0.0)
+
+
+def longest_input_of(model: str) -> int | None:
+    """How many tokens a model takes, or None where the table does not say."""
+    most = (_entry(model) or {}).get("max_input_tokens")
+    return most if isinstance(most, int) and most > 0 else None
 
 
 @functools.lru_cache(maxsize=1)

@@ -130,7 +130,7 @@ def test_a_transaction_that_fails_is_no_failure_of_the_next(
 def test_a_reply_that_is_too_long_takes_no_other_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freshstack_dspy.lm.replies.store.LONGEST_ENTRY", 10_000)
+    monkeypatch.setattr("freshstack_dspy.lm.replies.text_disk.LONGEST_ENTRY", 10_000)
     store = ReplyStore(tmp_path / "cache")
 
     def write(number: int) -> str:

@@ -28,6 +28,7 @@ def test_a_whole_store_is_clean(full: ReplyStore) -> None:
 
     assert report.counts == {
         "replies": 2,
+        "figures": 0,
         "replaced": 1,
         "set_aside": 0,
         "deferred": 1,

@@ -11,9 +11,9 @@ from dspy.lm15 import Message, Request, Response, Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.chunking.tokens import count_tokens
 from freshstack_dspy.config import BudgetConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, TransientModelError
+from freshstack_dspy.lm.cl100k import count_tokens
 from freshstack_dspy.lm.connect import DoorLM, connect
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.spending.budget import Account, worst_case

@@ -1,0 +1,1 @@
+"""Rerankers: hosted models through the door, and cross-encoders in a folder."""

@@ -1,0 +1,82 @@
+"""A reranker at a provider, over the door to its model."""
+
+from collections.abc import Sequence
+
+from freshstack_dspy.config import RerankerConfig
+from freshstack_dspy.lm.embedding.access import Access
+from freshstack_dspy.lm.embedding.asks import KEY_VERSION
+from freshstack_dspy.lm.embedding.figures import Figures
+from freshstack_dspy.lm.embedding.model import HostedModel
+from freshstack_dspy.lm.embedding.rerank_door import RerankDoor
+from freshstack_dspy.lm.reply import encodable
+from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.spending.prices import RerankPrice, rerank_price_of
+
+SECTION = "[reranker]"
+_MILLION = 1_000_000
+
+
+class HostedReranker:
+    """A LiteLLM rerank model; see `Reranker`."""
+
+    def __init__(self, config: RerankerConfig, access: Access) -> None:
+        """Open the door to the model.
+
+        Args:
+            config: With `model`.
+            access: What is recorded, who pays, and who listens.
+
+        Raises:
+            ConfigError: There is a cap on dollars and no price.
+            FatalModelError: The endpoint cannot be used, or there is no store to record in.
+        """
+        assert config.model is not None
+        model = HostedModel(
+            name=config.model,
+            section=SECTION,
+            api_base=config.api_base,
+            api_key=config.api_key,
+            concurrency=config.concurrency,
+            timeout=config.timeout,
+            retries=config.retries,
+        )
+        self._door = RerankDoor(model, access, price=rerank_price(config))
+        self.identity = sha256_of(
+            {
+                "kind": "hosted",
+                "key_version": KEY_VERSION,
+                "model": config.model,
+                "endpoint": model.endpoint,
+            }
+        )
+
+    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
+        """Score each passage, in the given order; see `Reranker`.
+
+        Raises:
+            ModelError: There are no scores.
+        """
+        return self._door.scores(encodable(text), [encodable(each) for each in passages])
+
+    def used(self) -> dict[str, str]:
+        """The hash of each list of scores that was given out, by key."""
+        return self._door.used()
+
+    def recorded(self, key: str) -> Figures | None:
+        """The recorded scores of a key.
+
+        Raises:
+            StoreError: They cannot be read or trusted.
+        """
+        return self._door.recorded(key)
+
+    def close(self) -> None:
+        """Close the provider's connections."""
+        self._door.close()
+
+
+def rerank_price(config: RerankerConfig) -> RerankPrice | None:
+    """The price of a hosted reranker, or None where neither the user nor the table names one."""
+    if config.price is not None:
+        return RerankPrice(token=config.price / _MILLION, unit=0)
+    return rerank_price_of(str(config.model))

@@ -1,0 +1,23 @@
+"""A server of numbers and a store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.lm.replies.store import ReplyStore
+from tests.lm.chat_server import ChatServer
+from tests.lm.embedding.numbers_server import answer
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(answer).running() as running:
+        yield running
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ReplyStore]:
+    store = ReplyStore(tmp_path / "cache")
+    yield store
+    store.close()
