@@ -1,286 +1,294 @@
-"""The hybrid index: a LanceDB table with latent vectors, BM25 beside it, and their fusion."""
+"""The hybrid index: a LanceDB table with vectors, BM25 beside it, and their fusion."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 
+from freshstack_dspy.config.search import FusionConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.fusion import fuse_normalised_sum
-from freshstack_dspy.index.lexical import LexicalIndex
-from freshstack_dspy.index.lsa import LsaModel, fit_lsa
-from freshstack_dspy.index.manifest import (
-    MANIFEST_FILE,
-    REBUILD,
-    SCHEMA_VERSION,
-    Manifest,
-    Stamp,
-    fingerprint,
-    in_one_line,
+from freshstack_dspy.index.building import (
+    build_index,
+    build_or_open_index,
+    index_folder,
+    only_index,
+    silence,
+    wanted_of,
 )
-from freshstack_dspy.index.ranking import RowScore
-from freshstack_dspy.index.table import StoredRows, read_table, write_table
-from freshstack_dspy.index.term_rows import number_terms
-from freshstack_dspy.index.vectors import nearest
-from freshstack_dspy.index.workplace import new_folder, sole_builder
+from freshstack_dspy.index.columns import check_embedders
+from freshstack_dspy.index.difference import Difference
+from freshstack_dspy.index.fusion import PAPER_FUSION
+from freshstack_dspy.index.lsa import LsaModel
+from freshstack_dspy.index.models import Embedder, Reranker
+from freshstack_dspy.index.parts import Parts
+from freshstack_dspy.index.searching import Models, Searcher
+from freshstack_dspy.index.settings import IndexedFile, IndexSettings
+from freshstack_dspy.index.stats import IndexStats, stats_of
+from freshstack_dspy.index.updating import update_index
+from freshstack_dspy.index.writing import Report
 from freshstack_dspy.records import Chunk, ScoredChunk
 
-Report = Callable[[str, float], None]
-"""Told the name of a stage and the fraction of it that is done."""
-_BM25, _LSA = "bm25", "lsa"
+_SETTINGS = IndexSettings()
 
 
 class HybridIndex:
-    """A searchable corpus, read into memory.
-
-    On disk it is a folder named by the start of its fingerprint, with `meta.json`, the table
-    `chunks.lance`, and the parts `bm25` and `lsa`, each stamped with the table's version.
+    """A searchable corpus; what it reads stays as it was opened, whoever updates it meanwhile.
 
     Attributes:
         path: The folder of this index.
         fingerprint: SHA-256 of the chunks, the settings and the version of the format.
-        retrievers: The names that `search` takes.
+        cut_by: How the chunks were cut, as whoever built it put it.
+        revisions: For each source the revision of its files.
     """
 
-    retrievers: tuple[str, ...] = (_BM25, _LSA, "hybrid")
-
-    def __init__(
-        self, path: Path, manifest: Manifest, rows: StoredRows, lexical: LexicalIndex, lsa: LsaModel
-    ) -> None:
-        self.path = path
+    def __init__(self, parts: Parts, models: Models, fused: Sequence[str]) -> None:
+        manifest = parts.manifest
+        self.path = parts.folder
         self.fingerprint = manifest.fingerprint
-        self._chunks = {chunk.chunk_id: chunk for chunk in rows.chunks}
-        self._ids = list(self._chunks)
-        self._vectors = rows.vectors.astype(np.float64)
-        self._lexical = lexical
-        self._lsa = lsa
+        self.cut_by = manifest.cut_by
+        self.revisions: Mapping[str, str | None] = manifest.revisions
+        self._parts = parts
+        self._searcher = Searcher(parts, models, fused)
 
     @classmethod
-    def build(
+    def build(  # noqa: PLR0913 - by keyword, and most are left out
         cls,
-        path: Path,
+        root: Path,
+        name: str,
         chunks: Sequence[Chunk],
         *,
-        dimensions: int = 256,
+        files: Sequence[IndexedFile] = (),
+        embedders: Sequence[Embedder] = (),
+        reranker: Reranker | None = None,
+        rerank_depth: int = 50,
+        settings: IndexSettings = _SETTINGS,
+        cut_by: str = "",
+        lsa: LsaModel | None = None,
         progress: Report | None = None,
     ) -> Self:
-        """Build an index; one of the same fingerprint is replaced once the new one is whole.
+        """Build an index from nothing; one that stands is replaced once the new one is whole.
+
+        Only vectors of the same embedders for the same content are taken from what stands.
 
         Args:
-            path: The folder where indexes are kept, one folder for each.
-            chunks: In any order, with distinct ids.
-            dimensions: Of the latent vectors, at most.
-            progress: Told how far the stages `terms`, `bm25`, `lsa` and `table` are.
+            root: The folder where indexes are kept, one folder for each.
+            name: Of this index, and of its folder.
+            chunks: In any order, with distinct ids, one revision for each source.
+            files: Of all chunks; without them the index cannot be updated. Those that have no
+                chunk are left out.
+            embedders: What gives the chunks vectors, beside `lsa`.
+            reranker: What `hybrid+rerank` scores chunks with.
+            rerank_depth: How many chunks of the hybrid ranking it scores for each text.
+            settings: What the results depend on, beside the chunks.
+            cut_by: How the chunks were cut, for the caller to compare.
+            lsa: A fitted model to use, as `lsa_model` of another index; None: one is fitted on
+                exactly these chunks.
+            progress: Told how far the stages are: `terms`, `bm25`, `lsa`, the names of the
+                embedders, and `table`.
 
         Raises:
-            IndexingError: No chunk, two chunks with one id, nothing to find any chunk by, or no
-                permission to write.
+            IndexingError: No chunk, two chunks with one id, nothing to find any chunk by, a folder
+                that is no index or cannot be written, or an embedder that gives no vectors.
         """
-        rows = _checked(chunks, dimensions)
-        mark = fingerprint(rows, dimensions)
-        with sole_builder(path):
-            _write_index(_place(path, mark), rows, mark, dimensions, progress)
-        return cls.open(_place(path, mark))
+        wanted = wanted_of(chunks, settings, embedders, cut_by, progress, lsa)
+        folder = index_folder(root, name)
+        parts = build_index(folder, chunks, files, wanted)
+        return cls._of(parts, Models(embedders, reranker, rerank_depth))
 
     @classmethod
-    def build_or_open(
+    def build_or_open(  # noqa: PLR0913 - as for build
         cls,
-        path: Path,
+        root: Path,
+        name: str,
         chunks: Sequence[Chunk],
         *,
-        dimensions: int = 256,
+        files: Sequence[IndexedFile] = (),
+        embedders: Sequence[Embedder] = (),
+        reranker: Reranker | None = None,
+        rerank_depth: int = 50,
+        settings: IndexSettings = _SETTINGS,
+        cut_by: str = "",
         progress: Report | None = None,
     ) -> Self:
-        """Open the index of these chunks and settings, or build it where it is missing or damaged.
+        """Open the index of these chunks, settings and embedders, or make it of what stands.
 
-        Args:
-            path: As for `build`.
-            chunks: As for `build`.
-            dimensions: As for `build`.
-            progress: As for `build`; told nothing where the index stands.
-
-        Raises:
-            IndexingError: As for `build`.
+        It searches as one built from nothing does; what stands only saves work.
+        Arguments and errors are those of `build`, but that nothing is told to `progress` where the
+        index stands already.
         """
-        rows = _checked(chunks, dimensions)
-        mark = fingerprint(rows, dimensions)
-        place = _place(path, mark)
-        with contextlib.suppress(IndexingError):
-            return cls.open(place)
-        with sole_builder(path):
-            with contextlib.suppress(IndexingError):  # another process may have built it meanwhile
-                return cls.open(place)
-            _write_index(place, rows, mark, dimensions, progress)
-        return cls.open(place)
+        wanted = wanted_of(chunks, settings, embedders, cut_by, progress)
+        parts = build_or_open_index(index_folder(root, name), chunks, files, wanted)
+        return cls._of(parts, Models(embedders, reranker, rerank_depth))
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open an index and check that its parts belong together.
+    def update(  # noqa: PLR0913 - as for build
+        cls,
+        root: Path,
+        name: str,
+        changed_chunks: Sequence[Chunk],
+        *,
+        files: Sequence[IndexedFile],
+        revisions: Mapping[str, str | None],
+        embedders: Sequence[Embedder] = (),
+        reranker: Reranker | None = None,
+        rerank_depth: int = 50,
+        refit_lsa: bool | None = None,
+        progress: Report | None = None,
+    ) -> tuple[Self, Difference]:
+        """Bring an index to the state of its files.
+
+        The rows of unchanged files are kept unread. `bm25` and the embedders then rank as after a
+        build from nothing; `lsa` does so as long as its model is one fitted on these chunks.
 
         Args:
-            path: The folder of an index, or the folder where indexes are kept if it holds just one.
+            root: As for `build`.
+            name: As for `build`.
+            changed_chunks: All chunks of the files that are new or whose hash is not the one in
+                `files()`; chunks of other files are passed over.
+            files: All files as they are now, but for those without chunks; whatever else is in the
+                index is removed.
+            revisions: Of each source of these files.
+            embedders: All those of the index, and new ones.
+            reranker: As for `build`.
+            rerank_depth: As for `build`.
+            refit_lsa: Whether to fit the `lsa` model again; None: once the chunks that have changed
+                since are a fifth of those it was fitted on.
+            progress: As for `build`.
 
         Raises:
-            IndexingError: There is none, there are several, or it is damaged, inconsistent or of
-                another schema version.
+            IndexingError: There is no index, it does not know its files or has vectors of an
+                embedder that is not given, a changed file has no chunks or a chunk no file, or no
+                chunk is left; and as for `build`.
         """
-        folder = _only_index(path)
-        manifest = Manifest.read(folder)
-        try:
-            rows = read_table(folder)
-            # The version first: a table that has changed is still a readable table.
-            stamp = Stamp(fingerprint=manifest.fingerprint, table_version=rows.version)
-            for part in (_BM25, _LSA):
-                stamp.check(folder / part)
-            lexical = LexicalIndex.load(folder / _BM25)
-            lsa = LsaModel.load(folder / _LSA)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise IndexingError(
-                f"{folder}: a damaged index ({in_one_line(error)}); {REBUILD}"
-            ) from None
-        _check_parts(folder, manifest, rows, lexical, lsa)
-        return cls(folder, manifest, rows, lexical, lsa)
+        check_embedders(embedders)
+        parts, difference = update_index(
+            index_folder(root, name),
+            changed_chunks,
+            files,
+            revisions,
+            embedders,
+            refit_lsa,
+            progress or silence,
+        )
+        return cls._of(parts, Models(embedders, reranker, rerank_depth)), difference
 
-    def search(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        name: str | None = None,
+        embedders: Sequence[Embedder] = (),
+        reranker: Reranker | None = None,
+        rerank_depth: int = 50,
+    ) -> Self:
+        """Open an index.
+
+        Args:
+            path: The folder of an index, or the folder where indexes are kept.
+            name: Of the index; may be left out where there is just one.
+            embedders: Those of the index that are to be searched by.
+            reranker: As for `build`.
+            rerank_depth: As for `build`.
+
+        Raises:
+            IndexingError: There is none, there are several, it is damaged or of another schema
+                version, or it was made with another embedder of this name.
+        """
+        check_embedders(embedders)
+        parts = Parts.open(only_index(path) if name is None else index_folder(path, name))
+        stored = {column.name: column.identity for column in parts.manifest.columns[1:]}
+        for embedder in embedders:
+            if stored.get(embedder.name) != embedder.identity:
+                raise IndexingError(
+                    f"{parts.folder}: no vectors of embedder {embedder.name!r} as it is now "
+                    f"({embedder.identity!r}), but of {stored or 'none'}; update the index with it"
+                )
+        return cls(parts, Models(embedders, reranker, rerank_depth), list(stored))
+
+    @classmethod
+    def _of(cls, parts: Parts, models: Models) -> Self:
+        return cls(parts, models, [embedder.name for embedder in models.embedders])
+
+    @property
+    def retrievers(self) -> tuple[str, ...]:
+        """The names that `search` takes."""
+        return self._searcher.retrievers
+
+    @property
+    def lsa_model(self) -> LsaModel:
+        """The fitted embedder, to be used in another index."""
+        return self._parts.lsa
+
+    def search(
+        self,
+        retriever: str,
+        texts: Sequence[str],
+        depth: int,
+        *,
+        where: str | None = None,
+        fusion: FusionConfig = PAPER_FUSION,
+    ) -> list[list[ScoredChunk]]:
         """Rank the chunks for each text.
 
-        Only chunks of positive score are found, so a ranking may be shorter than `depth`, and a
-        text without any known term finds nothing.
+        Only chunks of positive score are found (a reranker's scores may be any), so a ranking may
+        be shorter than `depth`, and a text without any known term finds nothing by `bm25` and `lsa`.
 
         Args:
-            retriever: One of `retrievers`; `hybrid` fuses the others, each at the same depth.
+            retriever: One of `retrievers`; `hybrid` fuses `bm25`, `lsa` and all embedders, each
+                at the same depth; `hybrid+rerank` scores the first of these chunks anew.
             texts: What to search for.
             depth: How many chunks to give at most.
+            where: An SQL filter on the columns of the table; other chunks are as if not there, but
+                count in the weights of terms. None: all are searched.
+            fusion: How `hybrid` fuses.
 
         Returns:
             One ranking per text, by score descending, then by chunk id.
 
         Raises:
-            IndexingError: The retriever is unknown, or the depth below 1.
+            IndexingError: The retriever is unknown or lacks its model, the depth is below 1, or the
+                filter cannot be understood.
         """
-        if retriever not in self.retrievers:
-            raise IndexingError(
-                f"unknown retriever {retriever!r}; it must be one of {', '.join(self.retrievers)}"
-            )
-        if depth < 1:
-            raise IndexingError(f"depth must be at least 1, not {depth!r}")
-        if retriever == _BM25:
-            return self._named(self._lexical.search(texts, depth))
-        if retriever == _LSA:
-            return self._named(nearest(self._lsa.embed(texts), self._vectors, depth))
-        pairs = zip(self.search(_BM25, texts, depth), self.search(_LSA, texts, depth), strict=True)
-        return [fuse_normalised_sum(pair, depth) for pair in pairs]
+        return self._searcher.search(retriever, texts, depth, where, fusion)
 
     def chunk(self, chunk_id: str) -> Chunk:
-        """Give a chunk by its id.
+        """Give a chunk by its id; `chunks_by_id` is faster for many.
 
         Raises:
             IndexingError: There is none of this id.
         """
-        try:
-            return self._chunks[chunk_id]
-        except KeyError:
+        return self.chunks_by_id([chunk_id])[chunk_id]
+
+    def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
+        """Give chunks by their ids, in the given order.
+
+        Raises:
+            IndexingError: There is none of one of these ids.
+        """
+        wanted = list(dict.fromkeys(chunk_ids))
+        numbers = self._parts.rows.numbers
+        unknown = next((chunk_id for chunk_id in wanted if chunk_id not in numbers), None)
+        if unknown is not None:
             raise IndexingError(
-                f"no chunk {chunk_id!r} in {self.path}; the ids are those of its {len(self)} chunks"
-            ) from None
+                f"no chunk {unknown!r} in {self.path}; the ids are those of its {len(self)} chunks"
+            )
+        rows = np.array([numbers[chunk_id] for chunk_id in wanted], np.intp)
+        return dict(zip(wanted, self._parts.chunks(rows), strict=True))
 
     def chunks(self) -> Iterator[Chunk]:
-        """Give all chunks in the order of their ids."""
-        return iter(self._chunks.values())
+        """Read all chunks, in the order of their ids."""
+        return self._parts.chunks(np.arange(len(self)))
+
+    def files(self) -> list[IndexedFile]:
+        """Give the files the chunks are from; none where they were not told."""
+        with self._parts.damage_told():
+            return list(self._parts.rows.files)
+
+    def stats(self) -> IndexStats:
+        """Count what is in this index."""
+        return stats_of(self._parts)
 
     def __len__(self) -> int:
-        return len(self._ids)
-
-    def _named(self, rankings: list[list[RowScore]]) -> list[list[ScoredChunk]]:
-        return [
-            [ScoredChunk(self._ids[row], score) for row, score in ranking] for ranking in rankings
-        ]
-
-
-def _checked(chunks: Sequence[Chunk], dimensions: int) -> list[Chunk]:
-    """Sort chunks by id; refuse what no index can be built from."""
-    if dimensions < 1:
-        raise IndexingError(f"dimensions must be at least 1, not {dimensions!r}")
-    if not chunks:
-        raise IndexingError("there are no chunks to index; is the corpus empty, or all skipped?")
-    rows = sorted(chunks, key=lambda chunk: chunk.chunk_id)
-    for one, other in pairwise(rows):
-        if one.chunk_id == other.chunk_id:
-            raise IndexingError(
-                f"two chunks have the id {one.chunk_id!r}; ids must differ: is a folder or "
-                "repository in the corpus twice under one name?"
-            )
-    return rows
-
-
-def _place(path: Path, mark: str) -> Path:
-    return path / mark[:16]
-
-
-def _write_index(
-    place: Path, chunks: list[Chunk], mark: str, dimensions: int, progress: Report | None
-) -> None:
-    report = progress or (lambda _stage, _fraction: None)
-    corpus = number_terms(chunks, lambda fraction: report("terms", fraction))
-    report("terms", 1)
-    if not corpus.vocabulary:
-        raise IndexingError(
-            f"none of the {len(chunks)} chunks holds a word to find it by; the first is "
-            f"{chunks[0].chunk_id!r}"
-        )
-    with new_folder(place) as folder:
-        report(_BM25, 0)
-        lexical = LexicalIndex.build(corpus)
-        lexical.save(folder / _BM25)
-        report(_BM25, 1)
-        report(_LSA, 0)
-        fitted = fit_lsa(corpus, dimensions)
-        fitted.model.save(folder / _LSA)
-        report(_LSA, 1)
-        report("table", 0)
-        version = write_table(folder, chunks, fitted.vectors)
-        report("table", 1)
-        manifest = Manifest(
-            schema_version=SCHEMA_VERSION,
-            fingerprint=mark,
-            table_version=version,
-            chunks=len(chunks),
-            dimensions=dimensions,
-        )
-        for part in (_BM25, _LSA):
-            manifest.stamp.write(folder / part)
-        manifest.write(folder)
-
-
-def _only_index(path: Path) -> Path:
-    if (path / MANIFEST_FILE).is_file():
-        return path
-    found = sorted(
-        child.parent for child in path.glob(f"*/{MANIFEST_FILE}") if child.parent.name[0] != "."
-    )
-    if not found:
-        raise IndexingError(f"{path}: no index here; a build makes one")
-    if len(found) > 1:
-        names = ", ".join(folder.name for folder in found)
-        raise IndexingError(f"{path}: several indexes here; open one of {names}")
-    return found[0]
-
-
-def _check_parts(
-    folder: Path, manifest: Manifest, rows: StoredRows, lexical: LexicalIndex, lsa: LsaModel
-) -> None:
-    """Refuse parts that do not fit: the stamps are right, but a file may be another's."""
-    size = manifest.chunks
-    width = rows.vectors.shape[1]
-    fits = (
-        rows.version == manifest.table_version
-        and len(rows.chunks) == len(rows.vectors) == len(lexical) == size
-        and lsa.directions.shape == (len(lsa.features), width)
-        and lsa.idf.shape == (len(lsa.features),)
-        and fingerprint(rows.chunks, manifest.dimensions) == manifest.fingerprint
-    )
-    if not fits:
-        raise IndexingError(f"{folder}: the parts of this index do not match; {REBUILD}")
+        return len(self._parts.rows)

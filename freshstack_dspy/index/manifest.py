@@ -1,54 +1,36 @@
-"""What an index on disk says of itself, and the stamps that tie its parts together."""
+"""What an index on disk says of itself; replacing this one file is what commits a change."""
 
 import hashlib
 import json
+import os
 import textwrap
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import ValidationError
+from pydantic import Field
 
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.lexical import K1, B
-from freshstack_dspy.index.table import content_sha256
-from freshstack_dspy.records import Chunk, Record
+from freshstack_dspy.index.rows import Digests
+from freshstack_dspy.index.settings import IndexSettings, SearchKind
+from freshstack_dspy.records import Record
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 MANIFEST_FILE = "meta.json"
-_STAMP_FILE = "stamp.json"
+REBUILD = "the index holds nothing of its own: build it again"
+_PART_NAME = r"^(table|rows|bm25|lsa)-\d+$"
 
 
-class Stamp(Record):
-    """Says which version of which table a part of an index was built from."""
+class VectorColumn(Record):
+    """The vectors that one embedder made."""
 
-    fingerprint: str
-    table_version: int
-
-    def write(self, folder: Path) -> None:
-        """Put the stamp beside the files of a part."""
-        _write(folder / _STAMP_FILE, self)
-
-    def check(self, folder: Path) -> None:
-        """Compare with the stamp in a folder.
-
-        Raises:
-            IndexingError: It is another one, missing or damaged.
-        """
-        path = folder / _STAMP_FILE
-        try:
-            found = Stamp.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError) as error:
-            raise IndexingError(
-                f"{path}: no readable stamp, so the index may not match its table ({in_one_line(error)}); {REBUILD}"
-            ) from None
-        if found != self:
-            raise IndexingError(
-                f"{path}: built from version {found.table_version} of table {found.fingerprint[:16]!r}, "
-                f"but the table here is version {self.table_version} of {self.fingerprint[:16]!r}; "
-                f"{REBUILD}"
-            )
+    name: str
+    """Of the embedder."""
+    identity: str
+    """Everything that its vectors depend on; for `lsa` the fingerprint it was fitted on."""
+    dimensions: int = Field(ge=1)
+    search: SearchKind
 
 
 class Manifest(Record):
@@ -56,27 +38,70 @@ class Manifest(Record):
 
     schema_version: int
     fingerprint: str
-    table_version: int
-    chunks: int
-    dimensions: int
+    """See `fingerprint`."""
+    dimensions: int = Field(ge=1)
+    """Of the `lsa` vectors, as asked for."""
+    search: Literal["auto", "exact", "approximate"]
+    """As asked for."""
+    cut_by: str
+    revisions: dict[str, str | None]
+    """Of each source."""
+    chunks: int = Field(ge=1)
+    files: int = Field(ge=0)
+    tokens: int = Field(ge=0)
+    columns: tuple[VectorColumn, ...] = Field(min_length=1)
+    """`lsa` first, then the embedders in their given order."""
+    lsa_changed: float = Field(ge=0)
+    """Chunks added and removed since `lsa` was fitted, as a share of those it was fitted on."""
+    table: str = Field(pattern=_PART_NAME)
+    table_version: int = Field(ge=1)
+    table_patches: int = Field(ge=0)
+    """Updates since the table was written as a whole."""
+    table_patched: int = Field(ge=0)
+    """Rows deleted and appended by these updates."""
+    rows: str = Field(pattern=_PART_NAME)
+    bm25: str = Field(pattern=_PART_NAME)
+    lsa: str = Field(pattern=_PART_NAME)
 
     @property
-    def stamp(self) -> Stamp:
-        """The stamp that every part of this index must bear."""
-        return Stamp(fingerprint=self.fingerprint, table_version=self.table_version)
+    def parts(self) -> tuple[str, ...]:
+        """The folders that belong to this index."""
+        return (self.table, self.rows, self.bm25, self.lsa)
+
+    @property
+    def settings(self) -> IndexSettings:
+        """The settings this index was made with."""
+        return IndexSettings(self.dimensions, self.search)
+
+    @property
+    def stamp(self) -> str:
+        """What the parts bear that were made from this version of the table."""
+        return f"{self.fingerprint} {self.table} {self.table_version}"
+
+    @property
+    def lsa_is_pure(self) -> bool:
+        """Whether `lsa` was fitted on exactly these chunks."""
+        return self.columns[0].identity == self.fingerprint
 
     def write(self, folder: Path) -> None:
-        """Write the manifest into the folder of an index."""
-        _write(folder / MANIFEST_FILE, self)
+        """Put the manifest into the folder of an index at once: this commits."""
+        unfinished = folder / f"{MANIFEST_FILE}.new"
+        with unfinished.open("w", encoding="utf-8") as file:
+            file.write(self.model_dump_json(indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(folder / MANIFEST_FILE)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
         """Read the manifest of an index.
 
         Raises:
-            IndexingError: There is none, it is damaged, or of another schema version.
+            IndexingError: There is none, or it is damaged or of another schema version.
         """
         path = folder / MANIFEST_FILE
+        if not path.is_file():
+            raise IndexingError(f"{folder}: no index here; build one, or give another name")
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
             version = values["schema_version"]
@@ -86,7 +111,7 @@ class Manifest(Record):
                     f"version {SCHEMA_VERSION}; {REBUILD}"
                 )
             return cls.model_validate(values)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise IndexingError(
                 f"{path}: not the manifest of an index ({in_one_line(error)}); {REBUILD}"
             ) from None
@@ -97,36 +122,18 @@ def in_one_line(error: Exception) -> str:
     return textwrap.shorten(str(error), 160, placeholder=" …")
 
 
-REBUILD = "the index holds nothing of its own: delete the folder and build it again"
-
-
-def fingerprint(chunks: Sequence[Chunk], dimensions: int) -> str:
-    """Hash everything an index is made from.
+def fingerprint(digests: Digests, dimensions: int) -> str:
+    """Hash all that `bm25` and `lsa` rankings depend on.
 
     Args:
-        chunks: In the order of their ids.
-        dimensions: As asked for.
+        digests: Of the chunks, in the order of their ids; see `rows.digest_of`.
+        dimensions: Of the `lsa` vectors, as asked for.
 
     Returns:
-        The SHA-256 of the schema version, the settings and, per chunk, its fields with the SHA-256
-        of its text. Fields beside the text count, for the index gives whole chunks back.
+        The SHA-256 of the schema version, the settings and the chunks. Revisions are left out:
+        a new commit that changes no content changes no ranking.
     """
     settings = {"schema_version": SCHEMA_VERSION, "dimensions": dimensions, "k1": K1, "b": B}
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
-    for chunk in chunks:
-        fields = [
-            chunk.chunk_id,
-            chunk.source,
-            chunk.path,
-            chunk.start_byte,
-            chunk.end_byte,
-            chunk.tokens,
-            chunk.revision,
-            content_sha256(chunk),
-        ]
-        digest.update(f"\n{json.dumps(fields)}".encode())
+    digest.update(digests.tobytes())
     return digest.hexdigest()
-
-
-def _write(path: Path, record: Record) -> None:
-    path.write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")

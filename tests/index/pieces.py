@@ -1,15 +1,23 @@
-"""Chunks to index: made by hand, or many at once from a seed."""
+"""Chunks to index: made by hand, or many at once from a seed; and an embedder to do it with."""
 
+import hashlib
 import random
+from collections.abc import Callable, Sequence
 
-from freshstack_dspy.records import Chunk
+import numpy as np
+from numpy.typing import NDArray
+
+from freshstack_dspy.index import HybridIndex, IndexedFile
+from freshstack_dspy.records import Chunk, ScoredChunk
 
 
-def piece(path: str, text: str, *, start: int = 0, revision: str | None = None) -> Chunk:
+def piece(
+    path: str, text: str, *, start: int = 0, revision: str | None = None, source: str = "repo"
+) -> Chunk:
     end = start + max(1, len(text.encode()))
     return Chunk(
-        chunk_id=f"repo/{path}_{start}_{end}",
-        source="repo",
+        chunk_id=f"{source}/{path}_{start}_{end}",
+        source=source,
         path=path,
         start_byte=start,
         end_byte=end,
@@ -28,6 +36,56 @@ def many(count: int, seed: int = 0) -> list[Chunk]:
         piece(f"file{number}.py", " ".join(rng.choices(words, weights, k=rng.randrange(3, 60))))
         for number in range(count)
     ]
+
+
+def files_of(chunks: Sequence[Chunk]) -> list[IndexedFile]:
+    """The files that chunks are from, as if they held nothing else."""
+    texts: dict[tuple[str, str], list[str]] = {}
+    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_id):
+        texts.setdefault((chunk.source, chunk.path), []).append(f"{chunk.start_byte}:{chunk.text}")
+    return [
+        IndexedFile(source, path, hashlib.sha256("\0".join(parts).encode()).hexdigest())
+        for (source, path), parts in texts.items()
+    ]
+
+
+def rankings(
+    index: HybridIndex, texts: Sequence[str], depth: int = 30, where: str | None = None
+) -> dict[str, list[list[ScoredChunk]]]:
+    """What every retriever of an index finds."""
+    return {name: index.search(name, texts, depth, where=where) for name in index.retrievers}
+
+
+class Letters:
+    """An embedder: how often each of some letters stands in a text."""
+
+    def __init__(self, name: str = "letters", letters: str = "abcde12345") -> None:
+        self.name, self.letters = name, letters
+        self.embedded: list[str] = []
+
+    @property
+    def identity(self) -> str:
+        return f"letters {self.letters}"
+
+    def embed_passages(
+        self, texts: Sequence[str], progress: Callable[[float], None]
+    ) -> NDArray[np.float32]:
+        self.embedded += texts
+        progress(1)
+        return self.embed_queries(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        counts = [[text.count(letter) for letter in self.letters] for text in texts]
+        return np.array(counts, np.float32).reshape(len(texts), len(self.letters))
+
+
+class Shortest:
+    """A reranker that prefers short passages."""
+
+    identity = "shortest"
+
+    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
+        return [-float(len(passage)) for passage in passages]
 
 
 GUIDE = piece("guide.md", "Install the package, then connect to the server.")

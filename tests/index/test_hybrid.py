@@ -6,25 +6,29 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, fuse_normalised_sum
+from freshstack_dspy.index import HybridIndex, IndexSettings, fuse
+from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.records import Chunk
 from tests.index.pieces import CAMEL, GREEK, GUIDE, SMALL, SNAKE, TWIN_A, TWIN_B, many, piece
 
 RETRIEVERS = ("bm25", "lsa", "hybrid")
+NAME = "index"
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
-    return HybridIndex.build(tmp_path_factory.mktemp("small"), SMALL)
+    return HybridIndex.build(tmp_path_factory.mktemp("small"), NAME, SMALL)
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
-    return HybridIndex.build(tmp_path_factory.mktemp("large"), many(400), dimensions=32)
+    return HybridIndex.build(
+        tmp_path_factory.mktemp("large"), NAME, many(400), settings=IndexSettings(32)
+    )
 
 
-def test_the_retrievers_are_named() -> None:
-    assert HybridIndex.retrievers == RETRIEVERS
+def test_the_retrievers_are_named(small: HybridIndex) -> None:
+    assert small.retrievers == RETRIEVERS
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -60,7 +64,7 @@ def test_a_chunk_is_found_by_the_name_of_its_file(small: HybridIndex, retriever:
 @pytest.mark.parametrize("retriever", RETRIEVERS)
 def test_chunks_of_equal_text_tie_and_stand_by_id(tmp_path: Path, retriever: str) -> None:
     twins = [piece(f"license{letter}", TWIN_A.text) for letter in "dbeac"]
-    index = HybridIndex.build(tmp_path, [*twins, GUIDE])
+    index = HybridIndex.build(tmp_path, NAME, [*twins, GUIDE])
 
     (found,) = index.search(retriever, ["permission granted"], 4)
 
@@ -99,9 +103,9 @@ def test_many_texts_are_ranked_as_one_by_one(large: HybridIndex, retriever: str)
 
 def test_hybrid_fuses_the_other_two_at_the_same_depth(large: HybridIndex) -> None:
     query = ["worda0 wordb7 wordc2"]
-    lists = [large.search(name, query, 15)[0] for name in ("bm25", "lsa")]
+    lists = {name: large.search(name, query, 15)[0] for name in ("bm25", "lsa")}
 
-    assert large.search("hybrid", query, 15) == [fuse_normalised_sum(lists, 15)]
+    assert large.search("hybrid", query, 15) == [fuse(lists, 15, PAPER_FUSION)]
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -114,7 +118,7 @@ def test_a_text_without_a_known_word_finds_nothing(small: HybridIndex, retriever
 def test_a_corpus_of_one_chunk_can_be_searched_deeper_than_it_is(
     tmp_path: Path, retriever: str
 ) -> None:
-    index = HybridIndex.build(tmp_path, [GREEK])
+    index = HybridIndex.build(tmp_path, NAME, [GREEK])
 
     (found,) = index.search(retriever, ["naïve größe"], 100)
 
@@ -135,8 +139,8 @@ def test_an_index_does_not_depend_on_the_order_of_the_chunks(tmp_path: Path) -> 
     shuffled = random.Random(3).sample(chunks, len(chunks))
     queries = [chunk.text for chunk in chunks[:10]]
 
-    one = HybridIndex.build(tmp_path / "one", chunks, dimensions=8)
-    other = HybridIndex.build(tmp_path / "other", shuffled, dimensions=8)
+    one = HybridIndex.build(tmp_path / "one", NAME, chunks, settings=IndexSettings(8))
+    other = HybridIndex.build(tmp_path / "other", NAME, shuffled, settings=IndexSettings(8))
 
     assert one.fingerprint == other.fingerprint
     for retriever in RETRIEVERS:
@@ -160,28 +164,68 @@ def test_an_unknown_chunk_is_named(small: HybridIndex) -> None:
 
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match="no chunks"):
-        HybridIndex.build(tmp_path, [])
+        HybridIndex.build(tmp_path, NAME, [])
 
 
 def test_two_chunks_of_one_id_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match=GUIDE.chunk_id):
-        HybridIndex.build(tmp_path, [GUIDE, CAMEL, GUIDE])
+        HybridIndex.build(tmp_path, NAME, [GUIDE, CAMEL, GUIDE])
 
 
 def test_a_corpus_without_a_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match="'repo/-_0_3'"):
-        HybridIndex.build_or_open(tmp_path, [piece("-", "!?!")])
+        HybridIndex.build_or_open(tmp_path, NAME, [piece("-", "!?!")])
 
 
 def test_a_chunk_without_a_word_stands_beside_others(tmp_path: Path) -> None:
-    index = HybridIndex.build(tmp_path, [piece("-", "!?!"), GUIDE])
+    index = HybridIndex.build(tmp_path, NAME, [piece("-", "!?!"), GUIDE])
 
     assert [len(ranking) for ranking in index.search("hybrid", ["!?!", "server"], 10)] == [0, 1]
 
 
 def test_dimensions_below_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match="at least 1, not 0"):
-        HybridIndex.build(tmp_path, SMALL, dimensions=0)
+        HybridIndex.build(tmp_path, NAME, SMALL, settings=IndexSettings(0))
+
+
+def test_an_unknown_kind_of_search_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexingError, match=r"auto, exact, approximate, not 'fast'"):
+        HybridIndex.build(tmp_path, NAME, SMALL, settings=IndexSettings(4, "fast"))  # type: ignore[arg-type]
+
+
+def test_many_chunks_are_read_at_once(small: HybridIndex) -> None:
+    ids = [TWIN_B.chunk_id, GUIDE.chunk_id, TWIN_B.chunk_id]
+
+    assert small.chunks_by_id(ids) == {TWIN_B.chunk_id: TWIN_B, GUIDE.chunk_id: GUIDE}
+    assert list(small.chunks_by_id(ids)) == [TWIN_B.chunk_id, GUIDE.chunk_id]
+    assert small.chunks_by_id([]) == {}
+
+
+def test_encodings_and_odd_paths_come_back(tmp_path: Path) -> None:
+    odd = [
+        piece("a 'quoted' \"name\".md", "one"),
+        piece("new\nline.md", "two"),
+        piece("percent%20.md", "three"),
+        piece("ключ/日本.md", "four").model_copy(update={"encoding": "utf-16-le"}),
+    ]
+    index = HybridIndex.build(tmp_path, NAME, odd)
+
+    assert sorted(index.chunks(), key=lambda chunk: chunk.tokens) == sorted(
+        odd, key=lambda chunk: chunk.chunk_id
+    )
+    assert [len(found) for found in index.search("bm25", ["one", "four", "日本"], 5)] == [1, 1, 1]
+
+
+def test_opening_reads_no_table_and_waits_for_no_heavy_library(tmp_path: Path) -> None:
+    path = HybridIndex.build(tmp_path, NAME, SMALL).path
+    heavy = ("lancedb", "pyarrow", "bm25s", "scipy")
+    code = (
+        "import sys; from pathlib import Path; from freshstack_dspy.index import HybridIndex; "
+        f"size = len(HybridIndex.open(Path({str(path)!r}))); "
+        f"sys.exit(size != {len(SMALL)} or any(n in sys.modules for n in {heavy}))"
+    )
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_importing_the_index_waits_for_no_heavy_library() -> None:

@@ -3,16 +3,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from freshstack_dspy.index.lsa import FIT_SAMPLE, MAX_FEATURES, LsaModel, fit_lsa
-from freshstack_dspy.index.term_rows import TermRows, number_terms
+from freshstack_dspy.index.rows import as_digests, digest_of
+from freshstack_dspy.index.term_counts import TermCounts
 from freshstack_dspy.index.vectors import nearest
 from freshstack_dspy.records import Chunk
 from tests.index.pieces import GREEK, SMALL, many, piece
 
 
-def corpus(chunks: list[Chunk]) -> TermRows:
-    return number_terms(chunks, lambda _fraction: None)
+def fitted(chunks: list[Chunk], dimensions: int) -> tuple[LsaModel, NDArray[np.float32]]:
+    """A model, and the vectors it gives the chunks it was fitted on."""
+    counts = TermCounts.of(chunks)
+    digests = as_digests([digest_of(chunk, "") for chunk in chunks])
+    model = fit_lsa(counts, dimensions, "mark", digests)
+    return model, model.embed_counts(counts)
 
 
 def test_scores_are_those_of_a_dense_reimplementation() -> None:
@@ -37,10 +43,10 @@ def test_scores_are_those_of_a_dense_reimplementation() -> None:
     query, rows = np.array(weights(["qa", "qb"])) @ directions, matrix @ directions
     expected = rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
 
-    fitted = fit_lsa(corpus(chunks), 3)
+    model, vectors = fitted(chunks, 3)
 
-    assert fitted.vectors.shape == (5, 3)
-    found = fitted.vectors.astype(np.float64) @ fitted.model.embed(["qa qb"])[0]
+    assert vectors.shape == (5, 3)
+    found = vectors.astype(np.float64) @ model.embed(["qa qb"])[0]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
@@ -53,46 +59,50 @@ def test_words_of_one_context_find_each_other() -> None:
         piece("4", "soup onion carrot salt"),
         piece("5", "onion salt pepper soup"),
     ]
-    fitted = fit_lsa(corpus(chunks), 2)
+    model, vectors = fitted(chunks, 2)
 
-    (found,) = nearest(fitted.model.embed(["car"]), fitted.vectors.astype(np.float64), 10)
+    (found,) = nearest(model.embed(["car"]), vectors, 10)
 
     assert {row for row, _ in found[:3]} == {0, 1, 2}
 
 
 @pytest.mark.parametrize("query", ["", "the", "unheard", "!?"])
 def test_a_query_without_a_known_word_has_no_direction(query: str) -> None:
-    model = fit_lsa(corpus(SMALL), 4).model
+    model = fitted(SMALL, 4)[0]
 
     assert not model.embed([query]).any()
 
 
 def test_all_vectors_have_length_one() -> None:
-    vectors = fit_lsa(corpus(many(60)), 16).vectors
+    vectors = fitted(many(60), 16)[1]
 
     assert vectors.shape == (60, 16)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
 def test_one_chunk_is_enough() -> None:
-    fitted = fit_lsa(corpus([GREEK]), 256)
+    model, vectors = fitted([GREEK], 256)
 
-    assert fitted.vectors.shape == (1, 1)
-    assert fitted.vectors[0] @ fitted.model.embed(["日本語"])[0] == pytest.approx(1)
+    assert vectors.shape == (1, 1)
+    assert vectors[0] @ model.embed(["日本語"])[0] == pytest.approx(1)
 
 
 def test_a_saved_model_embeds_as_before(tmp_path: Path) -> None:
-    model = fit_lsa(corpus(SMALL), 4).model
-    model.save(tmp_path / "lsa")
+    model = fitted(SMALL, 4)[0]
+    model.save(tmp_path)
     texts = ["user name", "größe", "unheard", ""]
 
-    np.testing.assert_array_equal(LsaModel.load(tmp_path / "lsa").embed(texts), model.embed(texts))
+    loaded = LsaModel.load(tmp_path)
+
+    np.testing.assert_array_equal(loaded.embed(texts), model.embed(texts))
+    assert loaded.fitted_on == "mark"
+    assert loaded.changed(model.fitted_rows) == 0
 
 
 def test_a_large_corpus_is_fitted_on_a_sample_and_embedded_whole() -> None:
     chunks = [piece("p", f"qa{n % 7} qb{n % 11}", start=n) for n in range(FIT_SAMPLE + 50)]
 
-    vectors = fit_lsa(corpus(chunks), 5).vectors
+    vectors = fitted(chunks, 5)[1]
 
     assert vectors.shape == (FIT_SAMPLE + 50, 5)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -108,7 +118,32 @@ def test_of_too_many_terms_those_in_the_most_chunks_count() -> None:
     ]
     chunks.append(piece("p", " ".join(map(str, numbers[-100:])), start=len(numbers)))
 
-    features = fit_lsa(corpus(chunks), 2).model.features
+    features = fitted(chunks, 2)[0].features
 
     assert len(features) == MAX_FEATURES
     assert {str(number) for number in numbers[-100:]} <= features.keys()
+
+
+def test_a_fit_does_not_depend_on_how_terms_are_numbered() -> None:
+    """An update numbers them otherwise than a build from nothing does."""
+    chunks = many(50)
+    backwards = TermCounts.of(chunks[::-1])
+    merged = backwards.merged(
+        TermCounts.of([], known=backwards.vocabulary), np.arange(len(chunks))[::-1]
+    )
+    model, vectors = fitted(chunks, 8)
+
+    other = fit_lsa(merged, 8, "mark", model.fitted_rows)
+
+    assert list(other.features) == list(model.features)
+    np.testing.assert_array_equal(other.directions, model.directions)
+    np.testing.assert_array_equal(other.embed_counts(merged), vectors)
+
+
+def test_chunks_alone_get_the_vectors_they_get_among_others() -> None:
+    chunks = many(50)
+    model, vectors = fitted(chunks, 8)
+
+    alone = model.embed_counts(TermCounts.of(chunks[7:9]))
+
+    np.testing.assert_array_equal(alone, vectors[7:9])
