@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from freshstack_dspy.cli import cache, collections, documents, labels, plan, requests
+from freshstack_dspy.cli import cache, collections, documents, index, labels, plan, requests, tags
 
 app = typer.Typer(
     name="freshstack",
@@ -39,6 +39,8 @@ app.command()(labels.agree)
 app.command()(labels.optimize)
 app.command()(documents.synthesize)
 app.command()(documents.decontextualize)
+app.command()(tags.tags)
+app.add_typer(index.app, name="index")
 app.add_typer(requests.app, name="requests")
 app.add_typer(cache.app, name="cache")
 

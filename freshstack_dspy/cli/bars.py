@@ -15,6 +15,10 @@ from rich.progress import (
 )
 
 _NAMES = {
+    "terms": "index: terms",
+    "bm25": "index: bm25",
+    "lsa": "index: lsa",
+    "table": "index: table",
     "nuggets": "nuggets",
     "sub_questions": "sub-questions",
     "closed_book_answer": "closed-book answers",

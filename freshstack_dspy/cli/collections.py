@@ -8,6 +8,7 @@ import typer
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
 ModeName = Literal["live", "replay", "defer", "refresh"]
+FusionName = Literal["normalised_sum", "rrf", "weighted", "z_score", "isr", "comb_mnz"]
 
 
 def build(
@@ -68,19 +69,49 @@ def build(
 
 def retrieve(
     collection: CollectionArgument,
-    retriever: Annotated[str, typer.Option(help="bm25, lsa or hybrid.")] = "hybrid",
+    retriever: Annotated[
+        str, typer.Option(help="bm25, lsa, the name of an [[embedder]], hybrid or hybrid+rerank.")
+    ] = "hybrid",
     out: Annotated[Path | None, typer.Option(help="Run file; by default RETRIEVER.run.")] = None,
     depth: Annotated[int, typer.Option(min=1, help="Chunks for each question.")] = 100,
     index: Annotated[Path, typer.Option(help="Folder where indexes are kept.")] = Path(
         ".freshstack/index"
     ),
+    fusion: Annotated[
+        FusionName | None,
+        typer.Option(help="How hybrid fuses; by default as CONFIG says, or normalised_sum."),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A build's TOML file, for its [[embedder]], [reranker] and [fusion]."),
+    ] = None,
 ) -> None:
     """Search for a collection's questions; write a TREC run."""
+    from contextlib import nullcontext
+
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.collection.retrieving import retrieve as run_retriever
+    from freshstack_dspy.config import FusionConfig, load_config
+    from freshstack_dspy.index import Models
     from freshstack_dspy.measures import write_run
+    from freshstack_dspy.recipes.models import search_models
 
-    run = run_retriever(Collection.load(collection), retriever, depth=depth, index_path=index)
+    settings = load_config(config) if config else None
+    fused = settings.fusion if settings else FusionConfig()
+    if fusion is not None and fusion != fused.method:
+        fused = FusionConfig(method=fusion)
+    opened = search_models(settings) if settings else nullcontext(Models())
+    with opened as models:
+        run = run_retriever(
+            Collection.load(collection),
+            retriever,
+            depth=depth,
+            index_path=index,
+            fusion=fused,
+            embedders=models.embedders,
+            reranker=models.reranker,
+            rerank_depth=settings.reranker.depth if settings and settings.reranker else 50,
+        )
     path = out or Path(f"{retriever}.run")
     write_run(run, path)
     typer.echo(f"{path}: {len(run.rankings)} questions by {retriever}")

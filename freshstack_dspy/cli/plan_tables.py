@@ -51,6 +51,11 @@ def plan_table(plan: "Plan") -> None:
             f"nobody says what {plan.model} costs: set [prices] input = … and output = …, in US "
             "dollars per million tokens"
         )
+    for each in plan.embeddings:
+        say(
+            f"[[embedder]] {each.name}: {each.texts:,} texts in {each.requests:,} requests, "
+            f"{each.tokens:,} tokens, {_money(each.dollars)}; {each.recorded:,} recorded"
+        )
     for cap in plan.budget:
         say(_verdict(cap))
 

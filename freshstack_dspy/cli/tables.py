@@ -40,7 +40,10 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
         left = ", ".join(f"{n} {reason}" for reason, n in counts_.rejected.items())
         say(f"questions left out: {left}")
     if counts_.skipped:
-        say(f"{counts_.skipped} files skipped; see {path / 'skipped.jsonl'}")
+        kinds = ", ".join(f"{number:,} {kind}" for kind, number in counts_.skipped.items())
+        say(
+            f"{sum(counts_.skipped.values()):,} files skipped ({kinds}); see {path / 'skipped.jsonl'}"
+        )
     failed = sum(n for statuses in counts_.failures.values() for n in statuses.values())
     if failed:
         say(f"{failed} failures; see {path / 'failures.jsonl'}, and build again to retry")

@@ -6,19 +6,18 @@ Chunk ids may hold spaces, so a line is taken apart from both ends.
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import ScoredChunk, ranked
 
 _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
-_RANK = re.compile(r"[+-]?[0-9]+")
-_SCORE = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _BYTE_ORDER_MARK = "\ufeff"
-_NOT_IN_A_LINE = frozenset("\t\n\r" + _BYTE_ORDER_MARK)
+_GZIP = b"\x1f\x8b"
+_NOT_IN_A_LINE = re.compile(f"[\t\n\r{_BYTE_ORDER_MARK}]")
+_NOT_IN_UTF8 = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True)
@@ -65,18 +64,15 @@ def read_run(path: Path | str) -> Run:
         with path.open("rb") as file:
             for number, raw in enumerate(file, start=1):
                 try:
-                    line = _parse(raw.decode("utf-8").removeprefix(_BYTE_ORDER_MARK))
-                    if line is None:
-                        continue
-                    name = _same_name(name, line.name)
-                    _add(scores.setdefault(line.query_id, {}), line)
+                    name = _take(raw, name, scores)
                 except ValueError as error:
                     raise CollectionError(f"{path}:{number}: {error}") from None
     except OSError as error:
         raise CollectionError(f"{path}: the run cannot be read: {error.strerror}") from None
     if name is None:
         raise CollectionError(f"{path}: the run is empty; {_LINE}")
-    return Run(name, {query: tuple(ranked(found)) for query, found in scores.items()})
+    # Each query's scores are let go as its ranking is made: a run may hold millions.
+    return Run(name, {query: _entries(scores.pop(query)) for query in list(scores)})
 
 
 def write_run(run: Run, path: Path | str) -> None:
@@ -89,63 +85,67 @@ def write_run(run: Run, path: Path | str) -> None:
             all, or the file cannot be written.
     """
     _check_word("run name", run.name)
-    lines = []
     for query_id, ranking in run.rankings.items():
         _check_word("query id", query_id)
-        for rank, (chunk_id, score) in enumerate(ranking, start=1):
+        for chunk_id, _ in ranking:
             _check_chunk_id(chunk_id)
-            lines.append(f"{query_id} Q0 {chunk_id} {rank} {score!r} {run.name}\n")
-    if not lines:
+    if not any(run.rankings.values()):
         raise CollectionError(f"run {run.name!r} has no results, so there is nothing to write")
     try:
-        Path(path).write_bytes("".join(lines).encode("utf-8"))
-    except UnicodeEncodeError as error:
-        raise CollectionError(f"run {run.name!r} cannot be written as UTF-8: {error}") from None
+        with Path(path).open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(_lines(run))
     except OSError as error:
         raise CollectionError(f"{path}: the run cannot be written: {error.strerror}") from None
 
 
-class _Line(NamedTuple):
-    query_id: str
-    chunk_id: str
-    score: float
-    name: str
+def _lines(run: Run) -> Iterator[str]:
+    for query_id, ranking in run.rankings.items():
+        for rank, (chunk_id, score) in enumerate(ranking, start=1):
+            yield f"{query_id} Q0 {chunk_id} {rank} {score!r} {run.name}\n"
 
 
-def _parse(text: str) -> _Line | None:
-    """Take a line apart from both ends; None for a blank one."""
-    text = text.strip()
+def _take(raw: bytes, name: str | None, scores: dict[str, dict[str, float]]) -> str | None:
+    """Take a line apart from both ends and note its score; give the run's name so far."""
+    if raw.startswith(_GZIP):
+        raise ValueError("the file is compressed; unpack it with gunzip")
+    text = raw.decode("utf-8").removeprefix(_BYTE_ORDER_MARK).strip()
     if not text:
-        return None
+        return name
     head = text.split(None, 2)
     tail = head[-1].rsplit(None, 3)
     if len(head) != 3 or len(tail) != 4:
         raise ValueError(f"{text[:200]!r} has too few fields; {_LINE}")
-    query_id, chunk_id = head[0], tail[0]
-    rank, score, name = tail[1:]
-    if not _RANK.fullmatch(rank):
+    query_id, (chunk_id, rank, score, line_name) = head[0], tail
+    if not rank.lstrip("+-").isdecimal():
         raise ValueError(f"rank {rank[:50]!r} is not a whole number; {_LINE}, the name in one word")
-    if not _SCORE.fullmatch(score) or not math.isfinite(float(score)):
+    if line_name != name and name is not None:
+        raise ValueError(f"run name {line_name!r} after {name!r}; a file holds one run: split it")
+    if _NOT_IN_A_LINE.search(chunk_id):
+        raise ValueError(
+            f"chunk id {chunk_id[:200]!r} holds a tab, a line break or a byte order mark"
+        )
+    found = scores.setdefault(query_id, {})
+    if chunk_id in found:
+        raise ValueError(f"chunk {chunk_id!r} stands twice for query {query_id!r}; remove one")
+    found[chunk_id] = _number(score)
+    return line_name
+
+
+def _number(score: str) -> float:
+    """Read a score as C programs write it: of what Python takes beside, it has no meaning here."""
+    try:
+        number = float(score) if score.isascii() and "_" not in score else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
         raise ValueError(
             f"score {score[:50]!r} is not a finite number; {_LINE}, the name in one word"
         )
-    if not _NOT_IN_A_LINE.isdisjoint(chunk_id):
-        raise ValueError(f"chunk id {chunk_id!r} holds a tab, a line break or a byte order mark")
-    return _Line(query_id, chunk_id, float(score), name)
+    return number
 
 
-def _same_name(known: str | None, name: str) -> str:
-    if known not in (None, name):
-        raise ValueError(f"run name {name!r} after {known!r}; a file holds one run: split it")
-    return name
-
-
-def _add(found: dict[str, float], line: _Line) -> None:
-    if line.chunk_id in found:
-        raise ValueError(
-            f"chunk {line.chunk_id!r} stands twice for query {line.query_id!r}; remove one"
-        )
-    found[line.chunk_id] = line.score
+def _entries(found: dict[str, float]) -> tuple[ScoredChunk, ...]:
+    return tuple(map(ScoredChunk._make, found.items()))
 
 
 def _in_order(query_id: str, ranking: tuple[ScoredChunk, ...]) -> tuple[ScoredChunk, ...]:
@@ -162,15 +162,17 @@ def _in_order(query_id: str, ranking: tuple[ScoredChunk, ...]) -> tuple[ScoredCh
 
 
 def _check_word(what: str, word: str) -> None:
-    if word.split() != [word] or _BYTE_ORDER_MARK in word:
+    if word.split() != [word] or _BYTE_ORDER_MARK in word or _NOT_IN_UTF8.search(word):
         raise CollectionError(
-            f"{what} {word!r} cannot stand in a TREC run; it is one word without white space"
+            f"{what} {word!r} cannot stand in a TREC run; it is one word of Unicode text"
         )
 
 
 def _check_chunk_id(chunk_id: str) -> None:
-    if not chunk_id or chunk_id != chunk_id.strip() or not _NOT_IN_A_LINE.isdisjoint(chunk_id):
+    if not chunk_id or chunk_id != chunk_id.strip() or _NOT_IN_A_LINE.search(chunk_id):
         raise CollectionError(
             f"chunk id {chunk_id!r} cannot stand in a TREC run; spaces inside it are allowed, but "
             "not at its ends, and no tab, line break or byte order mark"
         )
+    if _NOT_IN_UTF8.search(chunk_id):
+        raise CollectionError(f"chunk id {chunk_id!r} cannot be written as UTF-8")

@@ -71,7 +71,7 @@ class SupportJudge(dspy.Module):
                 for number, nugget in enumerate(nuggets, 1)
             ],
             chunks=[
-                NumberedChunk(number=number, path=f"{chunk.source}/{chunk.path}", text=chunk.text)
+                NumberedChunk(number=number, path=f"{chunk.source}/{chunk.path}", text=chunk.passage)
                 for number, chunk in enumerate(chunks, 1)
             ],
         )

@@ -5,19 +5,28 @@ its own: kill it at any moment and run it again, and only what was in flight is 
 """
 
 import contextlib
+import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 from freshstack_dspy.collection import Collection, refuse_foreign
 from freshstack_dspy.config import MODES, BuildConfig, Mode
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.index.connecting import connected
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.door import open_store
+from freshstack_dspy.lm.embedding.access import Access
+from freshstack_dspy.lm.embedding.figures import Figures
+from freshstack_dspy.lm.embedding.used import used_figures
 from freshstack_dspy.lm.events import Listener
 from freshstack_dspy.lm.provider.choice import Provider
 from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
 from freshstack_dspy.lm.replies.said import replies_of
-from freshstack_dspy.lm.spending.budget import Account
+from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.spending.budget import Account, InFlight
+from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
+from freshstack_dspy.recipes.models import asks_models
 from freshstack_dspy.recipes.progress import Progress, Silence
 from freshstack_dspy.recipes.unchanged import unchanged
 
@@ -61,6 +70,7 @@ def build(
         _refuse_to_pay_twice(jobs)
     refuse_foreign(config.out)  # before anything is paid for
     progress = progress or Silence()
+    config = with_repositories(config, mode, progress)
     inputs = fingerprint_inputs(config)
     with contextlib.ExitStack() as opened:
         store = open_store(config.cache.path, mode)
@@ -68,7 +78,8 @@ def build(
             opened.callback(store.close)
         bundles = opened.enter_context(contextlib.closing(Bundles(config.cache.bundles)))
         standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
-        if standing is not None:
+        asked_for_vectors = replies_file is not None and asks_models(config)
+        if standing is not None and not asked_for_vectors:
             if replies_file is not None:
                 write_bundle(replies_of(standing.call_ids, store, bundles), replies_file)
             progress.start(NOTHING_TO_DO, 1)
@@ -79,20 +90,28 @@ def build(
         from freshstack_dspy.lm.connect import connect, in_bulk
         from freshstack_dspy.recipes.run import Run
 
+        account = Account(config.name, config.budget, config.prices, jobs.reserved(), InFlight())
         lm = connect(
             config.model,
             mode=mode,
             store=store,
             recorded=bundles,
             provider=provider,
-            account=Account(config.name, config.budget, config.prices, jobs.reserved()),
+            account=account,
             on_call=on_call,
         )
         opened.callback(lm.door.close)
+        access = Access(mode, store, bundles, account, lm.ledger, on_call)
+        models = opened.enter_context(connected(config, access))
         with in_bulk(lm):
-            collection = Run(config, lm, progress, store, requests_file).collection(inputs)
+            run = Run(config, lm, models, progress, store, requests_file)
+            collection = run.collection(inputs)
         if replies_file is not None:
-            write_bundle(lm.door.used(), replies_file)
+            used: list[Iterable[Reply | Figures]] = [
+                lm.door.used(),
+                used_figures([*models.embedders, models.reranker]),
+            ]
+            write_bundle(itertools.chain(*used), replies_file)
         return collection
 
 

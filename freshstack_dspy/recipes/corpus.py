@@ -1,54 +1,75 @@
-"""From the configured corpora to chunks, with every skipped file accounted for."""
+"""From the configured corpora to chunks, with every file accounted for."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.chunking import chunk_files
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.config import BuildConfig, CorpusConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.recipes.progress import Progress
-from freshstack_dspy.records import Chunk, SkippedFile, SourceFile
+from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
 
 _REASONS_SHOWN = 3
 
 
-class CutCorpus(NamedTuple):
-    """All chunks of a build's corpora, and the files that gave none."""
+class Reading(NamedTuple):
+    """Files as they were read: those to index, and the others."""
 
-    chunks: list[Chunk]
+    files: list[SourceFile]
     skipped: list[SkippedFile]
+    licences: list[LicenceFile]
 
 
-def cut_corpus(config: BuildConfig, progress: Progress) -> CutCorpus:
-    """Read and chunk every corpus of a configuration.
+def read_corpora(config: BuildConfig, progress: Progress) -> Reading:
+    """Read every corpus of a configuration into memory.
 
     Raises:
         SourceError: A corpus cannot be read, or none of its files can be indexed.
     """
-    chunks: list[Chunk] = []
-    skipped: list[SkippedFile] = []
+    reading = Reading([], [], [])
+    progress.start("files", len(config.corpus))
     for corpus in config.corpus:
-        files: list[SourceFile] = []
-        passed_over: list[SkippedFile] = []
-        for entry in read_files(corpus, config.chunking.max_file_bytes):
-            (files if isinstance(entry, SourceFile) else passed_over).append(entry)  # type: ignore[arg-type]
-        if not files:
-            raise SourceError(
-                f"corpus {corpus.name!r}: no file of {corpus.path} can be indexed"
-                f"{_why(passed_over)}; name a folder with text or code in it"
-            )
-        step = f"chunks of {corpus.name}"
-        progress.start(step, len(files))
-        before = len(chunks)
-        for of_file in chunk_files(files, config.chunking.max_tokens):
-            chunks += of_file
-            progress.advance(step)
-        progress.finish(step, f"{len(chunks) - before} chunks, {len(passed_over)} files skipped")
-        skipped += passed_over
-    return CutCorpus(chunks, skipped)
+        _read(corpus, config.chunking.max_file_bytes, reading)
+        progress.advance("files")
+    kinds = Counter(file.kind for file in reading.skipped)
+    skipped = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
+    progress.finish(
+        "files", f"{len(reading.files):,} to index" + (f"; skipped: {skipped}" if skipped else "")
+    )
+    return reading
 
 
-def _why(skipped: list[SkippedFile]) -> str:
+def cut_files(files: Sequence[SourceFile], config: BuildConfig, progress: Progress) -> list[Chunk]:
+    """Cut files into chunks."""
+    chunks: list[Chunk] = []
+    progress.start("chunks", len(files))
+    for of_file in chunk_files(files, config.chunking.max_tokens):
+        chunks += of_file
+        progress.advance("chunks")
+    progress.finish("chunks", f"{len(chunks):,} of {len(files):,} files")
+    return chunks
+
+
+def _read(corpus: CorpusConfig, max_file_bytes: int, reading: Reading) -> None:
+    before, skipped_before = len(reading.files), len(reading.skipped)
+    for entry in read_files(corpus, max_file_bytes):
+        if isinstance(entry, SourceFile):
+            reading.files.append(entry)
+        elif isinstance(entry, SkippedFile):
+            reading.skipped.append(entry)
+        else:
+            reading.licences.append(entry)
+    if len(reading.files) == before:
+        place = corpus.path or corpus.url or corpus.package
+        raise SourceError(
+            f"corpus {corpus.name!r}: no file of {place} can be indexed"
+            f"{_why(reading.skipped[skipped_before:])}; name one with text or code in it"
+        )
+
+
+def _why(skipped: Sequence[SkippedFile]) -> str:
     reasons = sorted({entry.reason for entry in skipped})
     if not reasons:
         return ": it holds none"

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from freshstack_dspy.chunking.tokens import count_tokens
 from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.lm.cl100k import count_tokens
 from freshstack_dspy.lm.request import Ask, canonical_json
 from freshstack_dspy.lm.spending.prices import Price, price_of
 from freshstack_dspy.lm.typed.answer_model import answer_schema
@@ -190,7 +190,7 @@ def _expected_support(
 
 def _as_judged(chunk: Chunk) -> str:
     """A chunk as it stands in the judge's prompt; its number is any of two digits."""
-    numbered = NumberedChunk(number=10, path=f"{chunk.source}/{chunk.path}", text=chunk.text)
+    numbered = NumberedChunk(number=10, path=f"{chunk.source}/{chunk.path}", text=chunk.passage)
     return json.dumps([numbered.model_dump()], ensure_ascii=False, indent=1)
 
 

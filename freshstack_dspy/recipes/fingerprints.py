@@ -17,10 +17,12 @@ from typing import Any
 
 from freshstack_dspy.config import BuildConfig, CorpusConfig
 from freshstack_dspy.errors import FreshstackError
+from freshstack_dspy.lm.embedding.access import Access
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of
-from freshstack_dspy.records import SourceFile
+from freshstack_dspy.records import LicenceFile, SourceFile
 from freshstack_dspy.sources import read_files
 from freshstack_dspy.sources.git import Repository
+from freshstack_dspy.sources.queries import query_files
 
 WITHOUT_EFFECT: dict[str, Any] = {
     "out": True,
@@ -37,10 +39,14 @@ _ELSEWHERE: dict[str, Any] = {
     "corpus": True,
     "chunking": True,
     "programs": True,
+    "embedder": True,
+    "reranker": True,
 }
 """Settings that are fingerprinted together with the files they name."""
 
 _PACKAGE = "freshstack_dspy"
+_READS_PDF = "pypdf"
+"""Of an extra: whether it is installed decides whether pages are read."""
 
 
 def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
@@ -75,10 +81,11 @@ def _code() -> dict[str, Any]:
     root = Path(__file__).parents[1]
     files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
     required = [line for line in requires(_PACKAGE) or () if "extra ==" not in line]
+    versions = {line: _version(re.split(r"[^\w.-]", line)[0]) for line in required}
     return {
         "files": {path.relative_to(root).as_posix(): _sha256(path) for path in files},
         "python": platform.python_version_tuple()[:2],
-        "versions": {line: _version(re.split(r"[^\w.-]", line)[0]) for line in required},
+        "versions": {**versions, _READS_PDF: _version(_READS_PDF)},
     }
 
 
@@ -96,24 +103,27 @@ def _settings(config: BuildConfig) -> dict[str, Any]:
         "config": config.model_dump(mode="json", exclude=without),
         "endpoint": endpoint_identity(config.model.name, config.model.api_base),
         "programs": {name: path and _sha256(path) for name, path in config.programs},
+        "models": _models(config),
     }
+
+
+def _models(config: BuildConfig) -> list[Any]:
+    """What the vectors and the scores of a configuration's models depend on."""
+    if not config.embedder and config.reranker is None:
+        return []
+    from freshstack_dspy.index.connecting import connected
+
+    with connected(config, Access("replay")) as models:
+        embedders = [[embedder.name, embedder.identity] for embedder in models.embedders]
+        reranker = models.reranker and [models.reranker.identity, models.rerank_depth]
+        return [embedders, reranker]
 
 
 def _queries(config: BuildConfig) -> dict[str, Any]:
     return {
         "config": config.queries.model_dump(mode="json", exclude={"path"}),
-        "files": [_sha256(path) for path in query_files(config)],
+        "files": [_sha256(path) for path in query_files(config.queries)],
     }
-
-
-def query_files(config: BuildConfig) -> list[Path]:
-    """The files that the queries are read from."""
-    path = config.queries.path
-    if config.queries.source == "jsonl":
-        return [path]
-    posts = path / "Posts.xml" if path.is_dir() else path
-    users = posts.with_name("Users.xml")
-    return [posts, users] if users.exists() else [posts]
 
 
 def _corpus(config: BuildConfig) -> dict[str, Any]:
@@ -129,16 +139,19 @@ def _corpus(config: BuildConfig) -> dict[str, Any]:
 
 def _commit(corpus: CorpusConfig) -> dict[str, Any]:
     """A commit names its content, so none of it need be read."""
+    assert corpus.path is not None
     with closing(Repository(corpus.path, str(corpus.revision))) as repository:
-        chosen = corpus.model_dump(mode="json", include={"include", "exclude"})
+        chosen = corpus.model_dump(mode="json", include={"include", "exclude", "keep", "pages"})
         return {"commit": repository.revision, **chosen}
 
 
-def _files(corpus: CorpusConfig, most: int) -> Iterator[tuple[str, str, str]]:
+def _files(corpus: CorpusConfig, most: int) -> Iterator[tuple[str, ...]]:
     """The files that would be read and those that would not, as the build itself finds them."""
     for file in read_files(corpus, most):
         if isinstance(file, SourceFile):
-            yield "read", file.path, hashlib.sha256(file.data).hexdigest()
+            yield "read", file.path, file.encoding, hashlib.sha256(file.data).hexdigest()
+        elif isinstance(file, LicenceFile):
+            yield "licence", file.path, hashlib.sha256(file.text.encode()).hexdigest()
         else:
             yield "skipped", file.path, file.reason
 

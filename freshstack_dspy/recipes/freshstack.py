@@ -68,8 +68,8 @@ class FreshStack(dspy.Module):
             if kind in self.config.pool.techniques
         )
         texts = {query.query_id: technique_texts(query, nuggets, expansions)}
-        candidates = tuple(pool(index, texts, self.config.pool))
-        chunks = [index.chunk(candidate.chunk_id) for candidate in candidates]
+        candidates = tuple(pool(index, texts, self.config.pool, self.config.fusion))
+        chunks = list(index.chunks_by_id(candidate.chunk_id for candidate in candidates).values())
         judgments = [
             judgment
             for batch in batches(chunks, self.config.judge.batch)

@@ -5,17 +5,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.errors import ReplayMissError, SourceError
+from freshstack_dspy.index import HybridIndex, Models
+from freshstack_dspy.index.connecting import connected
+from freshstack_dspy.lm.embedding.access import Access
 from freshstack_dspy.lm.replies.bundle import Bundles
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
 from freshstack_dspy.lm.spending.spent import Spent
-from freshstack_dspy.recipes.corpus import cut_corpus
 from freshstack_dspy.recipes.dry_run import DryRun, DryStep
 from freshstack_dspy.recipes.estimate import Load, ask_tokens, expected_loads, measure_chunks
 from freshstack_dspy.recipes.expected import reply_tokens
 from freshstack_dspy.recipes.freshstack import FreshStack, batches
+from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.planned import Plan, caps_of, planned_step, total_of
+from freshstack_dspy.recipes.planned_search import index_without_asking, planned_embeddings
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.progress import Progress, Silence
 from freshstack_dspy.recipes.sample import sample_corpus
@@ -58,7 +61,9 @@ def plan(config: BuildConfig, *, progress: Progress | None = None) -> Plan:
         opened.callback(bundles.close)
         dry = DryRun(config.model, store, bundles)
         first = _first_round(config, recipe, dry, queries, progress)
-        support = _support(config, recipe, dry, queries, first, progress)
+        models = opened.enter_context(connected(config, Access("replay", store, bundles)))
+        embeddings = planned_embeddings(config, queries, (store, bundles), progress)
+        support = _support(config, recipe, dry, queries, first, models, progress)
         spent = store.spent(config.name) if store is not None else Spent()
     steps = [
         planned_step(
@@ -77,7 +82,8 @@ def plan(config: BuildConfig, *, progress: Progress | None = None) -> Plan:
         longest_reply=config.model.max_tokens,
         steps=tuple(steps),
         total=total,
-        budget=tuple(caps_of(config, total, spent)),
+        embeddings=embeddings,
+        budget=tuple(caps_of(config, total, embeddings, spent)),
     )
 
 
@@ -113,6 +119,7 @@ def _support(
     dry: DryRun,
     queries: Sequence[Query],
     first: dict[Step, DryStep[Any]],
+    models: Models,
     progress: Progress,
 ) -> _Support:
     """Pool and judge for the questions whose first replies are all there; estimate the others."""
@@ -122,8 +129,16 @@ def _support(
     if not answered:
         load = expected_loads(config, recipe, queries, sample_corpus(config, progress))["support"]
         return _Support(0, [load], exact=False)
-    chunks = cut_corpus(config, progress).chunks
-    tasks = _judging_tasks(config, chunks, answered, progress)
+    corpora = cut_corpora(config, progress)
+    chunks = corpora.chunks
+    try:
+        index = index_without_asking(config, corpora, models, progress)
+        tasks = _judging_tasks(config, index, answered, progress) if index else None
+    except ReplayMissError:  # a text of some question has no recorded vector
+        tasks = None
+    if tasks is None:
+        load = expected_loads(config, recipe, queries, measure_chunks(chunks))["support"]
+        return _Support(0, [load], exact=False)
     judged = dry.each("support", lambda task: recipe.judgments_of(*task), tasks, progress)
     batch = sum(len(task[2]) for task in tasks) / max(1, len(tasks))
     missing = _loads(judged, reply_tokens(config, "support", batch))
@@ -135,15 +150,11 @@ def _support(
 
 def _judging_tasks(
     config: BuildConfig,
-    chunks: Sequence[Chunk],
+    index: HybridIndex,
     answered: Iterable[tuple[Query, tuple[Any, ...]]],
     progress: Progress,
 ) -> list[tuple[Query, Sequence[Nugget], Sequence[Chunk]]]:
     """What the judge is asked of every question that has nuggets, as a build does it."""
-    progress.start("index", 1)
-    index = HybridIndex.build_or_open(config.index.path, chunks, dimensions=config.index.dimensions)
-    progress.advance("index")
-    progress.finish("index", f"{len(chunks):,} chunks")
     progress.start("pool", 1)
     with_nuggets = [
         (query, nuggets, [one for one in others if isinstance(one, Expansion)])
@@ -155,8 +166,10 @@ def _judging_tasks(
         for query, nuggets, expansions in with_nuggets
     }
     pooled: dict[str, list[Chunk]] = {query_id: [] for query_id in texts}
-    for candidate in pool(index, texts, config.pool):
-        pooled[candidate.query_id].append(index.chunk(candidate.chunk_id))
+    candidates = pool(index, texts, config.pool, config.fusion)
+    chunk_of = index.chunks_by_id(candidate.chunk_id for candidate in candidates)
+    for candidate in candidates:
+        pooled[candidate.query_id].append(chunk_of[candidate.chunk_id])
     progress.advance("pool")
     progress.finish("pool", f"{sum(map(len, pooled.values())):,} chunks for {len(texts)} queries")
     return [

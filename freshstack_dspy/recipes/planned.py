@@ -6,6 +6,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate
 from freshstack_dspy.lm.spending.budget import ADDED_BY_PROVIDERS
 from freshstack_dspy.lm.spending.prices import price_of
 from freshstack_dspy.lm.spending.spent import Spent
@@ -80,6 +81,9 @@ class Plan(Record):
     """In tokens."""
     steps: tuple[PlannedStep, ...]
     total: Planned
+    """Of these steps."""
+    embeddings: tuple[EmbeddingEstimate, ...] = ()
+    """What each `[[embedder]]` is asked for."""
     budget: tuple[PlannedCap, ...] = ()
     """The caps that are set."""
 
@@ -134,17 +138,25 @@ def total_of(steps: Sequence[PlannedStep]) -> Planned:
     )
 
 
-def caps_of(config: BuildConfig, total: Planned, spent: Spent) -> Iterator[PlannedCap]:
+def caps_of(
+    config: BuildConfig, total: Planned, embeddings: Sequence[EmbeddingEstimate], spent: Spent
+) -> Iterator[PlannedCap]:
     """Hold a plan against every cap of a configuration that is set."""
+    embedding = sum(each.tokens for each in embeddings)
+    calls = total.missing + sum(each.requests for each in embeddings)
+    embedding_dollars = [each.dollars for each in embeddings]
     expected = {
-        "dollars": total.cost,
-        "tokens": total.input_tokens + total.output_tokens,
-        "calls": total.missing,
+        "dollars": _sum([total.cost, *embedding_dollars]),
+        "tokens": total.input_tokens + total.output_tokens + embedding,
+        "calls": calls,
     }
     worst = {
-        "dollars": _sum([total.worst_cost, total.reserved_cost]),
-        "tokens": total.input_tokens + total.worst_output_tokens + total.reserved_tokens,
-        "calls": total.missing,
+        "dollars": _sum([total.worst_cost, total.reserved_cost, *embedding_dollars]),
+        "tokens": total.input_tokens
+        + total.worst_output_tokens
+        + total.reserved_tokens
+        + embedding,
+        "calls": calls,
     }
     for cap in get_args(Cap):
         limit = getattr(config.budget, cap)

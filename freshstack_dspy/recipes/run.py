@@ -7,34 +7,29 @@ from typing import Any, get_args
 from freshstack_dspy.collection import Collection, Contents, call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, SourceError
-from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.index import HybridIndex, Models
 from freshstack_dspy.lm.batch.deferred import write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.connect import DoorLM
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.recipes.corpus import cut_corpus
 from freshstack_dspy.recipes.estimate import estimate
 from freshstack_dspy.recipes.freshstack import FreshStack, JudgedBatch, batches
+from freshstack_dspy.recipes.indexing import cut_corpora, index_corpora
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.slices import slice_queries
-from freshstack_dspy.recipes.standing_chunks import standing_chunks
 from freshstack_dspy.recipes.steps import Steps
 from freshstack_dspy.recipes.unchanged import fingerprints
 from freshstack_dspy.records import (
     Candidate,
-    Chunk,
     Expansion,
     ExpansionKind,
     Failure,
     Nugget,
     Query,
 )
-from freshstack_dspy.sources import read_queries
-
-_INDEX_STAGES = 4
-"""`terms`, `bm25`, `lsa` and `table`; an index that is only opened reports none."""
+from freshstack_dspy.sources import QueryReading, read_queries
 
 
 class Run:
@@ -44,12 +39,14 @@ class Run:
         self,
         config: BuildConfig,
         lm: DoorLM,
+        models: Models,
         progress: Progress,
         store: ReadOnlyStore | None,
         requests_file: Path | None,
     ) -> None:
         self._config = config
         self._lm = lm
+        self._models = models
         self._progress = progress
         self._store = store
         self._named = f" --requests {requests_file}" if requests_file else ""
@@ -65,17 +62,17 @@ class Run:
         Args:
             inputs: Their fingerprints, as `fingerprint_inputs` gave them.
         """
-        reading = read_queries(self._config.queries)
+        reading = self._read_queries()
         queries = reading.queries
-        if not queries:
-            left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
-            raise SourceError(
-                f"{self._config.queries.path}: no question is left ({left_out or 'it holds none'}); "
-                "widen the filters of [queries], or name another file"
-            )
-        corpus = standing_chunks(self._config, inputs) or cut_corpus(self._config, self._progress)
+        corpus = cut_corpora(self._config, self._progress)
         expected = estimate(self._config, self._recipe, queries, corpus.chunks)
-        index = self._index(corpus.chunks)
+        index = index_corpora(
+            self._config,
+            corpus,
+            embedders=self._models.embedders,
+            reranker=self._models.reranker,
+            progress=self._progress,
+        )
         nuggets = self._steps.each("nuggets", self._recipe.nuggets_of, queries)
         _refuse_only_failures(nuggets)
         sub_questions = self._expand("sub_questions", self._recipe.sub_questions_of, queries)
@@ -99,6 +96,7 @@ class Run:
             failures=tuple(failures),
             slices=tuple(slice_queries(queries, all_nuggets, judgments)),
             skipped=tuple(corpus.skipped),
+            licences=tuple(corpus.licences),
         )
         used = self._lm.door.used_replies()
         told = provenance(
@@ -113,23 +111,19 @@ class Run:
             self._config.out, contents, corpus.chunks, told, rejected=reading.rejected
         )
 
-    def _index(self, chunks: Sequence[Chunk]) -> HybridIndex:
-        self._progress.start("index", _INDEX_STAGES)
-        ended: set[str] = set()
-
-        def report(stage: str, fraction: float) -> None:
-            if fraction >= 1 and stage not in ended:
-                ended.add(stage)
-                self._progress.advance("index")
-
-        index = HybridIndex.build_or_open(
-            self._config.index.path,
-            chunks,
-            dimensions=self._config.index.dimensions,
-            progress=report,
-        )
-        self._progress.finish("index", f"{len(chunks):,} chunks")
-        return index
+    def _read_queries(self) -> QueryReading:
+        self._progress.start("questions", 1)
+        reading = read_queries(self._config.queries)
+        if not reading.queries:
+            left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
+            raise SourceError(
+                f"{self._config.queries.path}: no question is left ({left_out or 'it holds none'}); "
+                "widen the filters of [queries], or name another file"
+            )
+        self._progress.advance("questions")
+        rejected = sum(reading.rejected.values())
+        self._progress.finish("questions", f"{len(reading.queries):,}; {rejected:,} left out")
+        return reading
 
     def _expand(
         self,
@@ -159,7 +153,7 @@ class Run:
             for query in queries
             if query.query_id in nuggets_of
         }
-        candidates = pool(index, texts, self._config.pool)
+        candidates = pool(index, texts, self._config.pool, self._config.fusion)
         self._progress.advance("pool")
         self._progress.finish("pool", f"{len(candidates)} chunks for {len(texts)} queries")
         return candidates
@@ -173,12 +167,13 @@ class Run:
     ) -> list[JudgedBatch]:
         """Judge all pooled chunks in batches; failed batches become judgments without labels."""
         nuggets_of, pooled = _by_query(nuggets), _by_query(candidates)
+        chunks = index.chunks_by_id(candidate.chunk_id for candidate in candidates)
         tasks = [
             (query, nuggets_of[query.query_id], batch)
             for query in queries
             if query.query_id in pooled
             for batch in batches(
-                [index.chunk(candidate.chunk_id) for candidate in pooled[query.query_id]],
+                [chunks[candidate.chunk_id] for candidate in pooled[query.query_id]],
                 self._config.judge.batch,
             )
         ]

@@ -2,11 +2,9 @@
 
 from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import SourceError
+from freshstack_dspy.recipes.corpus import read_corpora
 from freshstack_dspy.recipes.estimate import ChunkSizes, measure_chunks, spread
 from freshstack_dspy.recipes.progress import Progress
-from freshstack_dspy.records import SourceFile
-from freshstack_dspy.sources import read_files
 
 _MOST_FILES = 128
 _MOST_BYTES = 2_500_000
@@ -21,7 +19,7 @@ def sample_corpus(config: BuildConfig, progress: Progress) -> ChunkSizes:
     Raises:
         SourceError: A corpus cannot be read, or none of its files can be indexed.
     """
-    files = _files(config, progress)
+    files = read_corpora(config, progress).files
     total = sum(len(file.data) for file in files)
     chosen = spread(files, min(_MOST_FILES, max(1, len(files) * _MOST_BYTES // max(1, total))))
     progress.start("sample", len(chosen))
@@ -32,20 +30,3 @@ def sample_corpus(config: BuildConfig, progress: Progress) -> ChunkSizes:
     progress.finish("sample", f"{len(chunks):,} chunks of {len(chosen):,} files")
     sampled = sum(len(file.data) for file in chosen)
     return measure_chunks(chunks, round(len(chunks) * total / sampled))
-
-
-def _files(config: BuildConfig, progress: Progress) -> list[SourceFile]:
-    progress.start("corpus", len(config.corpus))
-    files: list[SourceFile] = []
-    for corpus in config.corpus:
-        before = len(files)
-        entries = read_files(corpus, config.chunking.max_file_bytes)
-        files += [entry for entry in entries if isinstance(entry, SourceFile)]
-        if len(files) == before:
-            raise SourceError(
-                f"corpus {corpus.name!r}: no file of {corpus.path} can be indexed; "
-                "name a folder with text or code in it"
-            )
-        progress.advance("corpus")
-    progress.finish("corpus", f"{len(files):,} files")
-    return files

@@ -41,11 +41,16 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
     assert steps == ["nuggets", "sub_questions", "closed_book_answer", "support"]
     assert "3 queries" in done.out
     assert "5 chunks" in done.out
-    assert f"1 files skipped; see {tmp_path / 'collection/skipped.jsonl'}" in lines
+    assert f"1 files skipped (1 binary); see {tmp_path / 'collection/skipped.jsonl'}" in lines
     assert lines[-1] == f"content {collection.manifest.content_hash}"
     assert [line.split("  ")[0] for line in done.err.splitlines()] == [
-        "chunks of dial",
-        "index",
+        "questions",
+        "files",
+        "chunks",
+        "index: terms",
+        "index: bm25",
+        "index: lsa",
+        "index: table",
         "nuggets",
         "sub-questions",
         "closed-book answers",

@@ -1,3 +1,4 @@
+import gzip
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,41 @@ def test_tabs_columns_windows_lines_and_blank_lines_are_read(tmp_path: Path, lin
     assert run({"q": {"my  file": 0.5}}, "bm25") == read_run(written(tmp_path, line))
 
 
+@given(
+    chunk=st.lists(st.text("ab09é/_.-", min_size=1, max_size=4), min_size=1, max_size=5),
+    score=scores,
+    between=st.sampled_from([" ", "\t"]),
+    end=st.sampled_from(["\n", "\r\n", ""]),
+)
+def test_a_line_is_read_as_the_official_package_reads_it(
+    tmp_path_factory: pytest.TempPathFactory, chunk: list[str], score: float, between: str, end: str
+) -> None:
+    """It splits at white space; of seven words or more, the id is those from the third on."""
+    name = " ".join(chunk)
+    line = between.join(["q", "Q0", name, "0", repr(score), "bm25"]) + end
+    words = line.split()
+    path = tmp_path_factory.getbasetemp() / "official.run"
+    path.write_bytes(line.encode())
+
+    official = ScoredChunk(" ".join(words[2:-3]), float(words[-2]))
+    assert (official,) == read_run(path).rankings["q"]
+
+
+@pytest.mark.parametrize("score", ["1e-05", "1E-5", "-1e-05", ".5", "5.", "+3", "0e0", "-0"])
+def test_a_score_may_be_written_in_any_usual_way(tmp_path: Path, score: str) -> None:
+    path = written(tmp_path, f"q Q0 a 0 {score} bm25\n")
+
+    assert (ScoredChunk("a", float(score)),) == read_run(path).rankings["q"]
+
+
+def test_a_compressed_run_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "bm25.run.gz"
+    path.write_bytes(gzip.compress(b"q Q0 a 1 0.5 bm25\n"))
+
+    with pytest.raises(CollectionError, match=r"bm25\.run\.gz:1: .*unpack it with gunzip"):
+        read_run(path)
+
+
 def test_the_queries_of_a_file_may_be_mixed(tmp_path: Path) -> None:
     path = written(tmp_path, "1 Q0 a 1 2 r\n2 Q0 a 1 2 r\n1 Q0 b 2 1 r\n")
 
@@ -128,9 +164,12 @@ def test_the_queries_of_a_file_may_be_mixed(tmp_path: Path) -> None:
         ("q Q0", "too few fields"),
         ("q Q0 a one 0.5 bm25", "rank 'one' is not a whole number"),
         ("q Q0 a 1.5 0.5 bm25", "rank '1.5' is not a whole number"),
+        ("q Q0 a -- 0.5 bm25", "rank '--' is not a whole number"),
         ("q Q0 a 1 high bm25", "score 'high' is not a finite number"),
         ("q Q0 a 1 nan bm25", "score 'nan' is not a finite number"),
         ("q Q0 a 1 -inf bm25", "score '-inf' is not a finite number"),
+        ("q Q0 a 1 Infinity bm25", "score 'Infinity' is not a finite number"),
+        ("q Q0 a 1 0x1p3 bm25", "score '0x1p3' is not a finite number"),
         ("q Q0 a 1 1e999 bm25", "score '1e999' is not a finite number"),
         ("q Q0 a 1 1_000 bm25", "score '1_000' is not a finite number"),
         ("q Q0 a 1 \u0661 bm25", "is not a finite number"),
@@ -198,8 +237,14 @@ def test_query_ids_and_run_names_are_one_word(tmp_path: Path, word: str) -> None
 
 def test_an_id_that_is_no_unicode_text_is_refused(tmp_path: Path) -> None:
     """A file name that is not UTF-8 reaches Python with lone surrogates."""
+    path = tmp_path / "none.run"
+
     with pytest.raises(CollectionError, match="cannot be written as UTF-8"):
-        write_run(run({"q": {"a\udcff": 1.0}}), tmp_path / "none.run")
+        write_run(run({"q": {"a": 2.0, "a\udcff": 1.0}}), path)
+    with pytest.raises(CollectionError, match=r"query id .* Unicode text"):
+        write_run(run({"q\udcff": {"a": 1.0}}), path)
+
+    assert not path.exists()
 
 
 def test_a_run_without_any_result_is_not_written(tmp_path: Path) -> None:

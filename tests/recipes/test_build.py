@@ -26,8 +26,8 @@ from .domain import FILES, afresh, domain, files_of, write_domain
 from .scripted import ScriptedProvider
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
-INSTALL = f"dial/docs/install.md_0_{len(FILES['docs/install.md'].rstrip())}"
-RESET = f"dial/docs/reset.md_0_{len(FILES['docs/reset.md'].rstrip())}"
+INSTALL = f"dial/docs/install.md_0_{len(FILES['docs/install.md'])}"
+RESET = f"dial/docs/reset.md_0_{len(FILES['docs/reset.md'])}"
 
 
 class Heard(Progress):
@@ -280,8 +280,13 @@ def test_progress_is_told_of_every_step_and_part(tmp_path: Path) -> None:
     build(domain(tmp_path), provider=ScriptedProvider(), progress=heard)
 
     assert list(heard.started) == [
-        "chunks of dial",
-        "index",
+        "questions",
+        "files",
+        "chunks",
+        "terms",
+        "bm25",
+        "lsa",
+        "table",
         "nuggets",
         "sub_questions",
         "closed_book_answer",
@@ -289,7 +294,8 @@ def test_progress_is_told_of_every_step_and_part(tmp_path: Path) -> None:
         "support",
     ]
     assert heard.advanced == heard.started
-    assert heard.notes["chunks of dial"] == "5 chunks, 1 files skipped"
+    assert heard.notes["files"] == "5 to index; skipped: 1 binary"
+    assert heard.notes["chunks"] == "5 of 5 files"
     assert heard.notes["nuggets"] == "3 calls, 0 recorded"
 
 
@@ -337,7 +343,7 @@ def test_a_corpus_of_binary_files_stops_the_build_in_one_line(tmp_path: Path) ->
 
     assert str(caught.value) == (
         f"corpus 'dial': no file of {tmp_path / 'corpus'} can be indexed (2 skipped: "
-        "binary (a NUL at byte 0)); name a folder with text or code in it"
+        "binary (a NUL at byte 0)); name one with text or code in it"
     )
 
 
@@ -346,7 +352,7 @@ def test_an_empty_corpus_stops_the_build(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "corpus")
     (tmp_path / "corpus").mkdir()
 
-    with pytest.raises(SourceError, match=r"can be indexed: it holds none; name a folder"):
+    with pytest.raises(SourceError, match=r"can be indexed: it holds none; name one"):
         build(config, provider=ScriptedProvider())
 
 

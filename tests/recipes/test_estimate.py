@@ -11,10 +11,10 @@ from freshstack_dspy.config import PoolConfig, load_config
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.corpus import cut_corpus
 from freshstack_dspy.recipes.estimate import Load, dollars, estimate, measure_chunks, spread
 from freshstack_dspy.recipes.expected import pool_sizes
 from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.recipes.planned import Plan, PlannedStep
 from freshstack_dspy.recipes.progress import Silence
@@ -35,7 +35,7 @@ def steps_of(found: Plan) -> dict[str, PlannedStep]:
 
 def test_a_small_corpus_is_sampled_whole(tmp_path: Path) -> None:
     config = domain(tmp_path)
-    chunks = cut_corpus(config, Silence()).chunks
+    chunks = cut_corpora(config, Silence()).chunks
 
     assert sample_corpus(config, Silence()) == measure_chunks(chunks)
     assert measure_chunks(chunks).chunks == 5
@@ -53,7 +53,7 @@ def test_the_manifest_estimate_is_the_plan_of_an_empty_store(tmp_path: Path) -> 
     """Up to rounding, whatever is recorded: so that a replay comes to the same manifest."""
     config = domain(tmp_path, prices=PRICES)
     queries = read_queries(config.queries).queries
-    chunks = cut_corpus(config, Silence()).chunks
+    chunks = cut_corpora(config, Silence()).chunks
     before = estimate(config, FreshStack(config), queries, chunks)
 
     planned = steps_of(plan(config))

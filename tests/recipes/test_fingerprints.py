@@ -26,8 +26,8 @@ LISTEN = """
 import sys
 from pathlib import Path
 from freshstack_dspy.config import QueriesConfig, load_config
-from freshstack_dspy.recipes.fingerprints import query_files
 from freshstack_dspy.sources import read_queries
+from freshstack_dspy.sources.queries import query_files
 config = load_config(sys.argv[1])
 read_queries(config.queries)  # what is imported on the way is imported now
 opened = set()
@@ -38,7 +38,7 @@ sys.addaudithook(hear)
 read_queries(config.queries)
 heard = opened.copy()
 print(sorted(path.name for path in heard))
-print(sorted(path.name for path in query_files(config)))
+print(sorted(path.name for path in query_files(config.queries)))
 """
 
 

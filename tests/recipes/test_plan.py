@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.chunking.tokens import count_tokens
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.lm.cl100k import count_tokens
 from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.spending.spent import Spent

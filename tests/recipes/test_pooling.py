@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import PoolConfig
+from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, fuse_normalised_sum
+from freshstack_dspy.index import HybridIndex, IndexSettings, fuse
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.records import (
     Chunk,
@@ -39,13 +39,16 @@ class WrittenRankings:
     def __init__(self, scores: Scores) -> None:
         self._scores = scores
 
-    def search(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
+    def search(
+        self, retriever: str, texts: Sequence[str], depth: int, *, fusion: FusionConfig
+    ) -> list[list[ScoredChunk]]:
         return [ranked(self._scores[retriever].get(text, {}), depth) for text in texts]
 
 
 def pooled(
     scores: Scores,
     texts: dict[str, dict[Technique, str]],
+    fusion: FusionConfig | None = None,
     **settings: Any,
 ) -> dict[tuple[str, str], tuple[list[tuple[str, int]], list[tuple[str, str, int]]]]:
     index: Any = WrittenRankings(scores)
@@ -54,7 +57,7 @@ def pooled(
             [(by.technique, by.rank) for by in candidate.pooled_by],
             [(found.technique, found.retriever, found.rank) for found in candidate.found_by],
         )
-        for candidate in pool(index, texts, PoolConfig(**settings))
+        for candidate in pool(index, texts, PoolConfig(**settings), fusion or FusionConfig())
     }
 
 
@@ -90,6 +93,32 @@ def test_scores_are_normalised_over_depth_summed_and_cut_at_top_k() -> None:
         ("7", "b"): ([("question", 1)], [("question", "bm25", 2), ("question", "lsa", 1)]),
         ("7", "d"): ([("question", 3)], [("question", "lsa", 2)]),
     }
+
+
+def test_a_build_may_fuse_otherwise() -> None:
+    """By rank, b is 1/62 + 1/61, a and d have one list each; e is cut off by depth."""
+    scores: Scores = {
+        "bm25": {"q": {"a": 30, "b": 20, "c": 10, "e": 5}},
+        "lsa": {"q": {"b": 0.9, "d": 0.8, "c": 0.7, "e": 0.1}},
+    }
+    by_rank = FusionConfig(method="rrf")
+    mostly_lsa = FusionConfig(method="weighted", weights={"bm25": 0.1})
+    texts: dict[str, dict[Technique, str]] = {"7": {"question": "q"}}
+
+    ranked_by_rank = pooled(scores, texts, by_rank, depth=3, top_k=2)
+    weighted = pooled(scores, texts, mostly_lsa, depth=3, top_k=2)
+
+    assert [chunk_id for _, chunk_id in ranked_by_rank] == ["b", "c"]  # c: 1/63 + 1/63 > 1/61
+    assert [chunk_id for _, chunk_id in weighted] == ["b", "d"]
+
+
+def test_retrievers_may_be_any_that_the_index_has() -> None:
+    scores = {"small": {"q": {"a": 1.0}}, "hybrid+rerank": {"q": {"b": -3.0}}}
+    names = ("hybrid+rerank", "small")
+
+    found = pooled(scores, {"7": {"question": "q"}}, retrievers=names, depth=1, top_k=1)
+
+    assert found == {("7", "a"): ([("question", 1)], [("question", "small", 1)])}
 
 
 def test_ties_are_cut_by_id() -> None:
@@ -164,7 +193,8 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
         Chunk(chunk_id=name, source="s", path=name, start_byte=0, end_byte=9, text=text, tokens=3)
         for name, text in texts.items()
     ]
-    return HybridIndex.build(tmp_path_factory.mktemp("index"), chunks, dimensions=3)
+    root = tmp_path_factory.mktemp("index")
+    return HybridIndex.build(root, "small", chunks, settings=IndexSettings(dimensions=3))
 
 
 def test_the_pool_of_a_real_index_is_the_fusion_of_its_rankings(index: HybridIndex) -> None:
@@ -174,8 +204,8 @@ def test_the_pool_of_a_real_index_is_the_fusion_of_its_rankings(index: HybridInd
     found = pool(index, texts, config)
 
     for technique, text in texts["7"].items():
-        rankings = [index.search(name, [text], 4)[0] for name in ("bm25", "lsa")]
-        best = [entry.chunk_id for entry in fuse_normalised_sum(rankings, 4)[:2]]
+        rankings = {name: index.search(name, [text], 4)[0] for name in ("bm25", "lsa")}
+        best = [entry.chunk_id for entry in fuse(rankings, 4, FusionConfig())[:2]]
         ranks = {
             by.rank: candidate.chunk_id
             for candidate in found
@@ -184,6 +214,18 @@ def test_the_pool_of_a_real_index_is_the_fusion_of_its_rankings(index: HybridInd
         }
         assert ranks == dict(enumerate(best, 1)), technique
     assert any(candidate.chunk_id == "a" for candidate in found)
+
+
+def test_the_hybrid_retriever_is_fused_as_the_rankings_are(index: HybridIndex) -> None:
+    """As the sum of one, its order is that of the fusion itself; rrf and the sum differ here."""
+    texts: dict[str, dict[Technique, str]] = {"7": {"question": "dial of the moon reset"}}
+    config = PoolConfig(depth=4, top_k=4, retrievers=("hybrid",))
+
+    for fusion in (FusionConfig(), FusionConfig(method="rrf")):
+        found = pool(index, texts, config, fusion)
+        ranks = {candidate.found_by[0].rank: candidate.chunk_id for candidate in found}
+        hybrid = index.search("hybrid", [texts["7"]["question"]], 4, fusion=fusion)[0]
+        assert ranks == {rank: chunk_id for rank, (chunk_id, _) in enumerate(hybrid, 1)}
 
 
 def test_an_unknown_retriever_is_refused(index: HybridIndex) -> None:
@@ -205,7 +247,8 @@ def test_the_pool_is_the_same_however_many_queries_go_with_one(index: HybridInde
 
 
 def test_an_index_is_found_again_and_pools_the_same(index: HybridIndex, tmp_path: Path) -> None:
-    again = HybridIndex.build(tmp_path, list(index.chunks()), dimensions=3)
+    settings = IndexSettings(dimensions=3)
+    again = HybridIndex.build(tmp_path, "again", list(index.chunks()), settings=settings)
     texts: dict[str, dict[Technique, str]] = {"7": {"question": "dial of the moon"}}
 
     assert pool(again, texts, PoolConfig()) == pool(index, texts, PoolConfig())

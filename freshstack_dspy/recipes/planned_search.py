@@ -1,0 +1,55 @@
+"""What a plan says of the models that embed and rerank, and when it can search as a build does."""
+
+from collections.abc import Sequence
+
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index import HybridIndex, Models
+from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate, estimate_embedding
+from freshstack_dspy.index.term_counts import indexed_text
+from freshstack_dspy.lm.replies.recorded import RecordedFigures
+from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora, open_index
+from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.records import Query
+
+
+def planned_embeddings(
+    config: BuildConfig,
+    queries: Sequence[Query],
+    recorded: Sequence[RecordedFigures | None],
+    progress: Progress,
+) -> tuple[EmbeddingEstimate, ...]:
+    """What each `[[embedder]]` would be asked for: all chunks, and the questions and answers.
+
+    The texts that a model has yet to write are not counted: a few for each question.
+
+    Args:
+        config: Of the build.
+        queries: Of the build.
+        recorded: Where vectors may be, as the store and the bundles.
+        progress: Whom to tell how it goes.
+    """
+    if not config.embedder:
+        return ()
+    passages = [indexed_text(chunk) for chunk in cut_corpora(config, progress).chunks]
+    texts = [text for query in queries for text in (query.text, query.answer)]
+    return tuple(
+        estimate_embedding(embedder, passages, texts, recorded=recorded)
+        for embedder in config.embedder
+    )
+
+
+def index_without_asking(
+    config: BuildConfig, corpora: CutCorpora, models: Models, progress: Progress
+) -> HybridIndex | None:
+    """The index as a build would search it, if nothing need be embedded for it.
+
+    Where there are embedders it must stand, with the vectors of all chunks.
+    """
+    if not models.embedders:
+        return index_corpora(config, corpora, reranker=models.reranker, progress=progress)
+    try:
+        standing = open_index(config, embedders=models.embedders, reranker=models.reranker)
+    except IndexingError:
+        return None
+    return standing if standing.files() == sorted(corpora.files) else None
