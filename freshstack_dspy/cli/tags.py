@@ -7,7 +7,7 @@ import typer
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
-    from freshstack_dspy.sources.tags import TagCoverage
+    from freshstack_dspy.sources.questions.tags import TagCoverage
 
 
 def tags(
@@ -40,8 +40,8 @@ def tags(
     """List the tags beside a topic's own, by the questions they cover: what a corpus should hold."""
     from freshstack_dspy.cli.reading import reading_bar
     from freshstack_dspy.errors import SourceError
-    from freshstack_dspy.sources.question_tags import question_tags
-    from freshstack_dspy.sources.tags import tag_coverage
+    from freshstack_dspy.sources.questions.question_tags import question_tags
+    from freshstack_dspy.sources.questions.tags import tag_coverage
 
     given = {"tags": tag, "since": since, "until": until, "min_score": min_score}
     config = _with(

@@ -11,7 +11,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.request import sha256_of
 
 _PACKAGE = "freshstack_dspy"
-_FOLDERS = ("chunking", "sources")
+_FOLDERS = ("chunking", "sources/documents")
 _CUTTER = re.compile(r"charset-normalizer|pypdf|tiktoken|tree-sitter.*")
 """Packages that read and cut files."""
 

@@ -14,8 +14,8 @@ from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
-from freshstack_dspy.sources.content import largest, understand
-from freshstack_dspy.sources.skips import Skip
+from freshstack_dspy.sources.documents.content import largest, understand
+from freshstack_dspy.sources.documents.skips import Skip
 
 
 class SyntheticQuery(Record):

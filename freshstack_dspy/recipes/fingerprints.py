@@ -21,8 +21,8 @@ from freshstack_dspy.lm.embedding.access import Access
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of
 from freshstack_dspy.records import LicenceFile, SourceFile
 from freshstack_dspy.sources import read_files
-from freshstack_dspy.sources.git import Repository
-from freshstack_dspy.sources.queries import query_files
+from freshstack_dspy.sources.documents.git import Repository
+from freshstack_dspy.sources.questions.queries import query_files
 
 WITHOUT_EFFECT: dict[str, Any] = {
     "out": True,

@@ -1,8 +1,8 @@
 """Where queries and documents come from: dumps, folders, git, wheels, packages, JSON Lines."""
 
-from freshstack_dspy.sources.clones import fetch
-from freshstack_dspy.sources.files import read_files
-from freshstack_dspy.sources.queries import QueryReading, read_queries
-from freshstack_dspy.sources.skips import SkipCount, summary
+from freshstack_dspy.sources.documents.clones import fetch
+from freshstack_dspy.sources.documents.files import read_files
+from freshstack_dspy.sources.documents.skips import SkipCount, summary
+from freshstack_dspy.sources.questions.queries import QueryReading, read_queries
 
 __all__ = ["QueryReading", "SkipCount", "fetch", "read_files", "read_queries", "summary"]

@@ -1,0 +1,1 @@
+"""Where documents come from: folders, repositories, wheels, packages, and what is left out."""

@@ -1,0 +1,1 @@
+"""Where questions with accepted answers come from: dumps, tables, datasets."""

@@ -1,0 +1,435 @@
+"""Queries from a Stack Exchange dump."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.records import Attribution
+from freshstack_dspy.sources import QueryReading, read_queries
+from freshstack_dspy.sources.questions.attribution import licence_at
+from freshstack_dspy.sources.questions.queries import query_files
+from freshstack_dspy.sources.questions.selection import instant
+from tests.sources.questions.dump import Row, answer, question, write_archive, write_dump
+
+DUMP = Path(__file__).parents[4] / "shared/data/stackexchange-bioinformatics"
+
+
+def read(path: Path, **filters: object) -> QueryReading:
+    return read_queries(
+        QueriesConfig.model_validate({"source": "stackexchange", "path": path, **filters})
+    )
+
+
+def read_rows(folder: Path, *rows: Row, **filters: object) -> QueryReading:
+    return read(write_dump(folder / "Posts.xml", *rows), **filters)
+
+
+def test_a_question_comes_with_its_accepted_answer_as_markdown(tmp_path: Path) -> None:
+    body = "<p>Why &lt;T&gt;?</p>\n<pre><code>a &amp;&amp; b\n</code></pre>"
+
+    [query] = read_rows(
+        tmp_path, question(1, 3, Body=body), answer(2, 1), answer(3, 1), site="example.org"
+    ).queries
+
+    assert query.query_id == "1"
+    assert query.title == "Question 1"
+    assert query.body == "Why <T>?\n\n```\na && b\n```"
+    assert query.answer_id == "3"
+    assert query.answer == "Answer 3"
+    assert query.tags == ("bam", "python")
+    assert query.asked_at == "2017-05-16T18:01:06.383"
+    assert query.score == 4
+
+
+@pytest.mark.parametrize("tags", ["<bam><python>", "|bam|python|"])
+def test_both_spellings_of_tags_are_read(tmp_path: Path, tags: str) -> None:
+    [query] = read_rows(tmp_path, question(1, 2, Tags=tags), answer(2, 1)).queries
+
+    assert query.tags == ("bam", "python")
+
+
+def test_every_question_is_kept_or_counted_with_its_reason(tmp_path: Path) -> None:
+    rows = [
+        question(1, 2),
+        answer(2, 1),
+        question(3),
+        question(4, 99),
+        question(5, 6),
+        answer(6, 5, Body="<p> </p>"),
+        question(7, 8, Tags="<sql>"),
+        question(9, 10, Score=0),
+        question(11, 2),  # accepts an answer to another question
+        question(12, 13, CreationDate="soon"),
+        question(14, 15),
+        answer(15, 14, CreationDate=None),
+        question(16, None, Id=None),
+        question(17, None, Title=" "),
+        {"Id": 18, "PostTypeId": 5, "Body": "a tag's description"},
+    ]
+
+    reading = read_rows(tmp_path, *rows, tags=("bam",), min_score=1)
+
+    assert [query.query_id for query in reading.queries] == ["1"]
+    assert reading.rejected == {
+        "accepted answer is not in the dump": 2,
+        "empty answer": 1,
+        "malformed accepted answer": 1,
+        "malformed row": 3,
+        "no accepted answer": 1,
+        "outside the tags": 1,
+        "score below min_score": 1,
+    }
+
+
+def test_the_order_is_by_number_and_the_limit_counts_the_rest(tmp_path: Path) -> None:
+    """The answers come first and backwards, so that keeping the first few is put to the test."""
+    answers = [answer(100 + n, n) for n in range(12, 0, -1)]
+    questions = [question(n, 100 + n) for n in range(12, 0, -1)]
+
+    reading = read_rows(tmp_path, *answers, *questions, limit=2)
+
+    assert [query.query_id for query in reading.queries] == ["1", "2"]
+    assert reading.rejected == {"beyond limit": 10}
+
+
+def test_limit_counts_questions_whose_answer_is_good(tmp_path: Path) -> None:
+    rows = [question(1, 2), answer(2, 1, Body=""), question(3, 4), answer(4, 3)]
+
+    reading = read_rows(tmp_path, *rows, limit=1)
+
+    assert [query.query_id for query in reading.queries] == ["3"]
+    assert reading.rejected == {"empty answer": 1}
+
+
+def test_posts_are_attributed(tmp_path: Path) -> None:
+    users: list[Row] = [{"Id": 44, "DisplayName": "Ann"}, {"Id": 45, "DisplayName": "Bob"}]
+    write_dump(tmp_path / "Users.xml", *users, root="users")
+
+    [query] = read_rows(tmp_path, question(1, 2), answer(2, 1), site="example.org").queries
+
+    assert query.question_source == Attribution(
+        author="user 43", url="https://example.org/questions/1", licence="CC BY-SA 3.0"
+    )
+    assert query.answer_source == Attribution(
+        author="Ann", url="https://example.org/a/2", licence="CC BY-SA 3.0"
+    )
+
+
+def test_a_name_on_the_post_wins_and_no_owner_at_all_is_anonymous(tmp_path: Path) -> None:
+    write_dump(tmp_path / "Users.xml", {"Id": 43, "DisplayName": "Ann"}, root="users")
+    asked = question(1, 2, OwnerDisplayName="Once Ann")
+
+    [query] = read_rows(tmp_path, asked, answer(2, 1, OwnerUserId=None)).queries
+
+    assert query.question_source is not None
+    assert query.answer_source is not None
+    assert query.question_source.author == "Once Ann"
+    assert query.answer_source.author == "anonymous"
+
+
+def test_without_a_site_the_link_is_the_path_alone(tmp_path: Path) -> None:
+    [query] = read_rows(tmp_path, question(1, 2), answer(2, 1)).queries
+
+    assert query.answer_source is not None
+    assert query.answer_source.url == "/a/2"
+
+
+@pytest.mark.parametrize("site", ["https://example.org", "example.org/x", "", "a b", "x\n"])
+def test_a_site_is_a_host(tmp_path: Path, site: str) -> None:
+    with pytest.raises(ConfigError, match=r"queries\.site is .*; allowed: the site's host alone"):
+        read_rows(tmp_path, question(1, 2), answer(2, 1), site=site)
+
+
+@pytest.mark.parametrize(
+    ("written", "licence"),
+    [
+        ("2011-04-07T23:59:59.999", "CC BY-SA 2.5"),
+        ("2011-04-08T00:00:00", "CC BY-SA 3.0"),
+        ("2018-05-01T23:59:59.999", "CC BY-SA 3.0"),
+        ("2018-05-02T00:00:00", "CC BY-SA 4.0"),
+    ],
+)
+def test_the_licence_follows_the_date(written: str, licence: str) -> None:
+    assert licence_at(instant(written)) == licence
+
+
+def test_a_licence_on_the_post_wins_and_an_edit_counts_as_writing(tmp_path: Path) -> None:
+    asked = question(1, 2, ContentLicense="CC0", LastEditDate="2020-01-01T00:00:00")
+    answered = answer(2, 1, LastEditDate="2020-01-01T00:00:00")
+
+    [query] = read_rows(tmp_path, asked, answered).queries
+
+    assert query.question_source is not None
+    assert query.answer_source is not None
+    assert query.question_source.licence == "CC0"
+    assert query.answer_source.licence == "CC BY-SA 4.0"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [question(1, 2), question(1, 2), answer(2, 1)],
+        [answer(2, 1), question(1, 2), answer(2, 1)],
+    ],
+)
+def test_an_id_that_is_there_twice_is_an_error(tmp_path: Path, rows: list[Row]) -> None:
+    with pytest.raises(SourceError, match=r"two posts have the Id [12]"):
+        read_rows(tmp_path, *rows)
+
+
+def test_the_folder_of_the_dump_will_do(tmp_path: Path) -> None:
+    write_dump(tmp_path / "Posts.xml", question(1, 2), answer(2, 1))
+
+    assert len(read(tmp_path).queries) == 1
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["kept", "unanswered", "missing", "empty"]), max_size=12))
+def test_no_question_is_lost(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]) -> None:
+    rows: list[Row] = []
+    for number, kind in enumerate(kinds):
+        rows.append(question(number * 2, None if kind == "unanswered" else number * 2 + 1))
+        if kind in ("kept", "empty"):
+            rows.append(answer(number * 2 + 1, number * 2, Body="x" if kind == "kept" else ""))
+
+    reading = read_rows(tmp_path_factory.mktemp("dump"), *rows, limit=3)
+
+    assert len(reading.queries) == min(3, kinds.count("kept"))
+    assert len(reading.queries) + sum(reading.rejected.values()) == len(kinds)
+
+
+@settings(max_examples=30)
+@given(st.permutations(range(9)), st.booleans())
+def test_the_order_of_the_posts_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, order: list[int], packed: bool
+) -> None:
+    """A merged question is younger than its accepted answer; a dump may be in any order at all."""
+    rows = [
+        question(1, 2),
+        answer(2, 1),
+        question(3, 5),
+        answer(4, 9),
+        answer(5, 3),
+        question(6, 7),
+        answer(7, 9),
+        answer(8, 1),
+        question(9, 4),
+    ]
+    folder = tmp_path_factory.mktemp("dump")
+    posts = write_dump(folder / "Posts.xml", *(rows[place] for place in order))
+    users = write_dump(folder / "Users.xml", {"Id": 44, "DisplayName": "Ann"}, root="users")
+    members = {"Users.xml": users, "Posts.xml": posts}
+
+    reading = read(write_archive(folder / "a.7z", dict(members)) if packed else posts)
+
+    assert [(query.query_id, query.answer_id) for query in reading.queries] == [
+        ("1", "2"),
+        ("3", "5"),
+        ("9", "4"),
+    ]
+    assert {query.answer_source and query.answer_source.author for query in reading.queries} == {
+        "Ann"
+    }
+    assert reading.rejected == {"accepted answer is not in the dump": 1}
+
+
+def small_dump(folder: Path) -> dict[str, Path]:
+    """The tables of a small dump, by the names of the files."""
+    users: list[Row] = [{"Id": 44, "DisplayName": "Ann"}]
+    links: list[Row] = [
+        {"Id": 1, "PostId": 1, "RelatedPostId": 3, "LinkTypeId": 3},
+        {"Id": 2, "PostId": 3, "RelatedPostId": 1, "LinkTypeId": 1},
+        {"Id": 3, "PostId": 5, "RelatedPostId": 1, "LinkTypeId": 3},
+    ]
+    posts = [question(1, 2), answer(2, 1), question(3, 4), answer(4, 3), question(5)]
+    return {
+        "PostLinks.xml": write_dump(folder / "links", *links, root="postlinks"),
+        "Posts.xml": write_dump(folder / "posts", *posts),
+        "Users.xml": write_dump(folder / "users", *users, root="users"),
+    }
+
+
+def lay_out(folder: Path, layout: str) -> Path:
+    """Publish a small dump in one of the ways in which dumps are found; give what to name."""
+    tables = small_dump(folder)
+    home = folder / "home"
+    home.mkdir()
+    archived = home / "site.org.7z"
+    if layout == "one archive":
+        return write_archive(archived, {"Badges.xml": "<badges/>", **tables})
+    if layout == "one archive, users first":
+        return write_archive(archived, dict(sorted(tables.items(), reverse=True)))
+    if layout == "folder with one archive":
+        return write_archive(archived, dict(tables)).parent
+    packed = {
+        "archives": ["PostLinks", "Posts", "Users"],
+        "folder of archives": ["PostLinks", "Posts", "Users"],
+        "posts packed": ["Posts"],
+        "users packed": ["Users"],
+    }.get(layout, [])
+    for name, content in tables.items():
+        stem = name.removesuffix(".xml")
+        if stem in packed:
+            write_archive(home / f"site.org-{stem}.7z", {name: content})
+        else:
+            (home / name).write_bytes(content.read_bytes())
+    if layout.startswith("folder"):
+        return home
+    return home / ("site.org-Posts.7z" if "Posts" in packed else "Posts.xml")
+
+
+LAYOUTS = [
+    "files",
+    "folder of files",
+    "one archive",
+    "one archive, users first",
+    "folder with one archive",
+    "archives",
+    "folder of archives",
+    "posts packed",
+    "users packed",
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_dump_is_read_in_every_form_in_which_it_comes(tmp_path: Path, layout: str) -> None:
+    path = lay_out(tmp_path, layout)
+    before = sorted(tmp_path.rglob("*"))
+
+    reading = read(path, duplicates="drop")
+
+    assert [query.query_id for query in reading.queries] == ["3"]
+    assert reading.queries[0].answer_source is not None
+    assert reading.queries[0].answer_source.author == "Ann"
+    assert reading.rejected == {"closed as a duplicate": 1, "no accepted answer": 1}
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_duplicates_are_kept_unless_told_otherwise(tmp_path: Path) -> None:
+    assert len(read(lay_out(tmp_path, "files")).queries) == 2
+
+
+def test_without_links_duplicates_cannot_be_dropped(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"there is no PostLinks\.xml, .* duplicates = \"keep\""):
+        read_rows(tmp_path, question(1, 2), answer(2, 1), duplicates="drop")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_files_that_matter_are_those_that_are_read(tmp_path: Path, layout: str) -> None:
+    """Changing any of them changes the outcome, and links count only if duplicates do."""
+    path = lay_out(tmp_path, layout)
+    config = QueriesConfig(source="stackexchange", path=path)
+    named = {file.name for file in query_files(config)}
+    dropping = config.model_copy(update={"duplicates": "drop"})
+
+    assert named <= {file.name for file in query_files(dropping)}
+    assert {file.name for file in query_files(dropping)} == {
+        file.name for file in (tmp_path / "home").iterdir()
+    }
+    assert not any("PostLinks" in name for name in named)
+
+
+def test_two_dumps_in_one_folder_are_not_guessed_at(tmp_path: Path) -> None:
+    posts = small_dump(tmp_path)["Posts.xml"]
+    for site in ("a.org", "b.org"):
+        write_archive(tmp_path / f"{site}-Posts.7z", {"Posts.xml": posts})
+
+    with pytest.raises(SourceError, match=r"holds no Posts\.xml and 2 archives that may hold it"):
+        read(tmp_path)
+
+
+def test_a_folder_without_a_dump_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"holds no Posts\.xml and no 7z archive"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_progress_grows_until_all_is_read(tmp_path: Path, layout: str) -> None:
+    path = lay_out(tmp_path, layout)
+    told: list[tuple[int, int]] = []
+
+    read_queries(
+        QueriesConfig(source="stackexchange", path=path),
+        lambda done, total: told.append((done, total)),
+    )
+
+    assert all(before[0] <= after[0] for before, after in pairwise(told))
+    assert told[-1][0] == told[-1][1] > 0
+
+
+def test_a_dump_in_order_is_read_once(tmp_path: Path) -> None:
+    path = write_dump(
+        tmp_path / "Posts.xml", question(1, 2), answer(2, 1), answer(3, 5), question(5, 3)
+    )
+    told: list[tuple[int, int]] = []
+
+    read_queries(
+        QueriesConfig(source="stackexchange", path=path),
+        lambda done, total: told.append((done, total)),
+    )
+
+    assert told[-1] == (path.stat().st_size, path.stat().st_size)
+
+
+def test_answers_are_chosen_by_their_score(tmp_path: Path) -> None:
+    rows = [question(1, 2), answer(2, 1, Score=5), question(3, 4), answer(4, 3, Score=4)]
+    rows += [question(5, 6), answer(6, 5, Score=None)]
+
+    reading = read_rows(tmp_path, *rows, min_answer_score=5)
+
+    assert [query.query_id for query in reading.queries] == ["1"]
+    assert reading.rejected == {
+        "answer score below min_answer_score": 1,
+        "no answer score to compare with min_answer_score": 1,
+    }
+
+
+def test_both_licences_must_be_allowed(tmp_path: Path) -> None:
+    old, new = "2017-01-01T00:00:00", "2020-01-01T00:00:00"
+    rows = [
+        question(1, 2, CreationDate=old),
+        answer(2, 1, CreationDate=new),
+        question(3, 4, CreationDate=new),
+        answer(4, 3, CreationDate=new),
+    ]
+
+    reading = read_rows(tmp_path, *rows, licences=("cc by-sa 4.0",))
+
+    assert [query.query_id for query in reading.queries] == ["3"]
+    assert reading.rejected == {"under another licence": 1}
+    assert len(read_rows(tmp_path, *rows, licences=("CC BY-SA 4.0", "CC BY-SA 3.0")).queries) == 2
+
+
+@pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not there")
+def test_a_real_dump_is_the_same_as_an_archive(tmp_path: Path) -> None:
+    names = ["PostLinks.xml", "Posts.xml", "Tags.xml", "Users.xml"]
+    path = write_archive(tmp_path / "dump.7z", {name: DUMP / name for name in names})
+
+    reading = read(path, duplicates="drop")
+
+    assert reading == read(DUMP, duplicates="drop")
+    assert reading.rejected == {
+        "closed as a duplicate": 1,
+        "no accepted answer": 181,
+    }
+
+
+@pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not there")
+def test_a_real_dump_is_read_whole() -> None:
+    """419 questions, 238 accepted; each indented block of code is there as it was written."""
+    reading = read(DUMP, site="bioinformatics.stackexchange.com")
+
+    assert len(reading.queries) == 238
+    assert reading.rejected == {"no accepted answer": 181}
+    first = reading.queries[0]
+    assert first.query_id == "1"
+    assert first.question_source == Attribution(
+        author="kenorb",
+        url="https://bioinformatics.stackexchange.com/questions/1",
+        licence="CC BY-SA 3.0",
+    )
