@@ -11,6 +11,8 @@ _COOKIE = re.compile(
 _VIM = re.compile(rb"\bvim?:.{0,200}?\b(?:fileencoding|fenc)=([-\w.]{1,40})")
 _XML = re.compile(rb"\s{0,200}<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}[\"']([-\w.]{1,40})[\"']")
 _META = re.compile(rb"<meta[^>]{1,200}?charset\s{0,9}=\s{0,9}[\"']?([-\w.]{1,40})", re.IGNORECASE)
+_DECLARING = (b"coding", b"fenc", b"charset")
+"""One of these is part of every declaration."""
 _PAGE = (".html", ".htm", ".xhtml", ".php", ".vue")
 
 
@@ -25,6 +27,9 @@ def declared_encoding(data: bytes, path: str) -> str | None:
         path: Of the file.
     """
     head, tail = data[:_HEAD], data[-_HEAD:]
+    ends = (head + tail).lower()
+    if not any(word in ends for word in _DECLARING):
+        return None
     first, last = head.splitlines()[:_MODELINES], tail.splitlines()[-_MODELINES:]
     found = _XML.match(head)
     found = found or next(filter(None, map(_COOKIE.match, first[:_LINES])), None)

@@ -90,7 +90,7 @@ def detect(data: bytes, path: str = "") -> str | Skip:
     if _share_of_control_bytes(data) > _MOST_CONTROLS:
         return Skip("binary", "binary (control characters)")
     declared = (declared_encoding(data, path) or "") if data.isascii() else ""
-    if _STATEFUL.search(data) or _STATEFUL_NAMES.fullmatch(declared):
+    if (b"\x1b" in data and _STATEFUL.search(data)) or _STATEFUL_NAMES.fullmatch(declared):
         return _stateful(declared or "ISO-2022-JP")
     return "utf-8"
 

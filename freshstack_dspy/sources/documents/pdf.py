@@ -1,5 +1,6 @@
 """The text of a PDF, by pypdf in a process of its own: a hostile file ends that process only."""
 
+import hashlib
 import importlib.util
 import json
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 from freshstack_dspy.sources.documents.skips import Skip
 
 _SECONDS = 120
+_READ: dict[tuple[bytes, int], str | Skip] = {}
+"""What this process has read: a build reads its corpora twice, and each PDF takes a second."""
 _PROGRAM = Path(__file__).with_name("pdf_program.py")
 
 
@@ -26,6 +29,13 @@ def pdf_text(data: bytes, most: int) -> str | Skip:
     """
     if importlib.util.find_spec("pypdf") is None:
         return _unreadable("a PDF; to read it: pip install 'freshstack_dspy[pages]'")
+    known = (hashlib.sha256(data).digest(), most)
+    if known not in _READ:
+        _READ[known] = _extracted(data, most)
+    return _READ[known]
+
+
+def _extracted(data: bytes, most: int) -> str | Skip:
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as found:
         given.write(data)
         given.seek(0)

@@ -65,7 +65,8 @@ def named_entry(raw_path: bytes, size: int = 0, skip: Skip | None = None, key: s
     path = raw_path.decode("utf-8", "backslashreplace")
     if path.encode() != raw_path:
         skip = Skip("unreadable", "its name is not UTF-8")
-    shown = "".join(map(_visible, path))
+    plain = path.isascii() and path.isprintable()
+    shown = path if plain else "".join(map(_visible, path))
     if shown != path:
         skip = Skip("unreadable", "its name holds a line break or control character")
     return Entry(shown, size, skip, key)

@@ -56,6 +56,8 @@ _BY = (
     r"(?:auto-?|auto |automatically |machine[- ])?generated (?:by|from|with|using|automatically)\b"
 )
 _WHAT = r"(?:file|code|module|source|class|header|script|document|stub)"
+_GENERATED = "generated"
+"""Part of all that such a comment says."""
 _SAYS_GENERATED = re.compile(
     r"(?<![\w.`'\"/])@generated\b(?![`'\"])"
     r"|\bgenerated\b.*\b(?:do not|don't) (?:edit|modify|change|touch)\b"
@@ -133,7 +135,10 @@ def skip_by_text(path: str, text: str, keep: Collection[SkipKind]) -> Skip | Non
 
 def _generated_line(text: str) -> str | None:
     """Find the comment at the head of a file that says that a program wrote it."""
-    for line in text[:_HEAD].splitlines()[:_HEAD_LINES]:
+    head = text[:_HEAD]
+    if _GENERATED not in head.lower():
+        return None
+    for line in head.splitlines()[:_HEAD_LINES]:
         short = line[:_LONGEST_LINE]
         if _COMMENT.match(short) and _SAYS_GENERATED.search(short):
             return short.strip()
