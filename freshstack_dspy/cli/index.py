@@ -176,8 +176,8 @@ def _print_ranking(ranking: "Sequence[ScoredChunk]", chunks: "dict[str, Chunk]")
     if not ranking:
         say("nothing found")
     for rank, (chunk_id, score) in enumerate(ranking, 1):
-        first = one_line(chunks[chunk_id].passage.split("\n", 1)[0]).strip()
-        short = first if len(first) <= _LONGEST_LINE else f"{first[: _LONGEST_LINE - 1]}…"
+        start = one_line(" ".join(chunks[chunk_id].passage[: 4 * _LONGEST_LINE].split()))
+        short = start if len(start) <= _LONGEST_LINE else f"{start[: _LONGEST_LINE - 1]}…"
         say(f"{rank:>3}  {score:.6f}  {chunk_id}")
         say(f"     {short}")
 

@@ -105,10 +105,10 @@ def _minified_name(path: str) -> Skip | None:
 
 
 def _data(path: str, size: int) -> Skip | None:
-    suffix = next((suffix for suffix in _DATA if path.lower().endswith(suffix)), None)
-    if suffix:
-        return Skip("data", f"{suffix} holds data, not text")
-    if path.lower().endswith(".json") and size > _LARGE_JSON:
+    name = path.lower()
+    if name.endswith(_DATA):
+        return Skip("data", f".{name.rpartition('.')[2]} holds data, not text")
+    if name.endswith(".json") and size > _LARGE_JSON:
         return Skip("data", f"a JSON file of more than {_LARGE_JSON:,} bytes ({size:,})")
     return None
 
