@@ -29,12 +29,20 @@ def export_cache(
     from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.config import load_config
+    from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
     from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
     from freshstack_dspy.lm.replies.recorded import Recorded
+    from freshstack_dspy.recipes.models import asks_models
     from freshstack_dspy.recipes.used_replies import used_replies
 
     settings = load_config(config)
+    if asks_models(settings):
+        raise ConfigError(
+            "the vectors and scores of [[embedder]] and [reranker] belong to what a replay needs, and "
+            "only a build knows which it used; write them with: "
+            f"freshstack build {config} --mode replay --save-replies {out}"
+        )
     cache = settings.cache
     refuse_inputs(out, config, *inputs_of(settings))
     refuse_collection(out, settings.out)

@@ -38,12 +38,16 @@ def build_index(config: ConfigArgument, mode: ModeOption = "live") -> None:
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes import indexing
+    from freshstack_dspy.recipes.fetching import with_repositories
     from freshstack_dspy.recipes.models import search_models
 
     settings = load_config(config)
     with _named(config), search_models(settings, mode) as models, Bars() as bars:
         built = indexing.build_index(
-            settings, embedders=models.embedders, reranker=models.reranker, progress=bars
+            with_repositories(settings, mode, bars),
+            embedders=models.embedders,
+            reranker=models.reranker,
+            progress=bars,
         )
     _summary(built)
 
@@ -58,12 +62,13 @@ def update_index(
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes import indexing
+    from freshstack_dspy.recipes.fetching import with_repositories
     from freshstack_dspy.recipes.models import search_models
 
     settings = load_config(config)
     with _named(config), search_models(settings, mode) as models, Bars() as bars:
         updated = indexing.update_index(
-            settings,
+            with_repositories(settings, mode, bars),
             embedders=models.embedders,
             reranker=models.reranker,
             refit_lsa=refit or None,

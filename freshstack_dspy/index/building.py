@@ -4,14 +4,18 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.columns import check_embedders
 from freshstack_dspy.index.draft import Draft
 from freshstack_dspy.index.lsa import LsaModel
 from freshstack_dspy.index.manifest import MANIFEST_FILE, fingerprint
-from freshstack_dspy.index.models import Embedder
+from freshstack_dspy.index.models import Embedder, is_recorded
 from freshstack_dspy.index.parts import Parts
 from freshstack_dspy.index.settings import IndexedFile, IndexSettings
+from freshstack_dspy.index.term_counts import indexed_text
+from freshstack_dspy.index.vectors import unit_rows
 from freshstack_dspy.index.workplace import check_ours, sole_writer, sweep
 from freshstack_dspy.index.writing import Report, Wanted, Writing
 from freshstack_dspy.records import Chunk
@@ -178,7 +182,18 @@ def _holds(standing: Parts, draft: Draft, wanted: Wanted) -> bool:
         and manifest.lsa_is_pure
         and all((each.name, each.identity) in vectors for each in wanted.embedders)
         and (not draft.files or draft.files == standing.rows.files)
+        and all(_as_recorded(standing, draft, each) for each in wanted.embedders)
     )
+
+
+def _as_recorded(standing: Parts, draft: Draft, embedder: Embedder) -> bool:
+    """Whether the vectors that stand are those that are recorded now, where there are records."""
+    if not is_recorded(embedder):
+        return True
+    texts = [indexed_text(draft.given[row]) for row in range(len(draft.ids))]
+    made = unit_rows(embedder.embed_passages(texts, lambda _: None), embedder.name, len(texts))
+    stands = standing.vectors(embedder.name, np.arange(len(texts)))
+    return np.array_equal(made.astype(np.float32), stands)
 
 
 def _told(standing: Parts, wanted: Wanted) -> bool:

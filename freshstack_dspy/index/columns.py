@@ -10,7 +10,7 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.draft import Draft
 from freshstack_dspy.index.lsa import LsaModel
 from freshstack_dspy.index.manifest import VectorColumn
-from freshstack_dspy.index.models import Embedder
+from freshstack_dspy.index.models import Embedder, is_recorded
 from freshstack_dspy.index.parts import Parts
 from freshstack_dspy.index.rows import as_bytes
 from freshstack_dspy.index.settings import LSA, SearchKind
@@ -53,6 +53,7 @@ class Columns:
     ) -> None:
         self._draft, self._standing, self._rows = draft, standing, rows
         self._search, self._chunks_of = search, chunks_of
+        self._all_given = len(draft.given) == len(draft.ids)
 
     def of_lsa(self, model: LsaModel, counts: TermCounts) -> Vectors:
         """Embed the rows by their terms."""
@@ -66,10 +67,13 @@ class Columns:
             IndexingError: It gives something else than one vector for each text.
         """
         column = standing_column(self._standing, embedder.identity)
-        places = self._places_in(column)
+        # What is recorded is taken from the records: they may have changed since, a refresh asks
+        # again, and a bundle of what was used must hold it.
+        recorded = self._all_given and is_recorded(embedder)
+        places = np.full(len(self._rows), -1) if recorded else self._places_in(column)
         lacking = places < 0
         texts = [indexed_text(chunk) for chunk in self._chunks_of(self._rows[lacking])]
-        width = column.dimensions if column else None
+        width = column.dimensions if column and not recorded else None
         made = None
         if texts or width is None:
             made = unit_rows(

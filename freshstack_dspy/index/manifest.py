@@ -4,6 +4,8 @@ import hashlib
 import json
 import os
 import textwrap
+import unicodedata
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, Self
 
@@ -44,6 +46,8 @@ class Manifest(Record):
     search: Literal["auto", "exact", "approximate"]
     """As asked for."""
     cut_by: str
+    terms_by: str
+    """What cut the terms; see `cutter_of_terms`."""
     revisions: dict[str, str | None]
     """Of each source."""
     chunks: int = Field(ge=1)
@@ -104,17 +108,28 @@ class Manifest(Record):
             raise IndexingError(f"{folder}: no index here; build one, or give another name")
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
-            version = values["schema_version"]
-            if version != SCHEMA_VERSION:
+            found = values["schema_version"]
+            if found != SCHEMA_VERSION:
                 raise IndexingError(
-                    f"{path}: an index of schema version {version!r}, and this program reads "
+                    f"{path}: an index of schema version {found!r}, and this program reads "
                     f"version {SCHEMA_VERSION}; {REBUILD}"
                 )
-            return cls.model_validate(values)
+            manifest = cls.model_validate(values)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise IndexingError(
                 f"{path}: not the manifest of an index ({in_one_line(error)}); {REBUILD}"
             ) from None
+        if manifest.terms_by != cutter_of_terms():
+            raise IndexingError(
+                f"{path}: its terms were cut by {manifest.terms_by}, and here is "
+                f"{cutter_of_terms()}; {REBUILD}"
+            )
+        return manifest
+
+
+def cutter_of_terms() -> str:
+    """What the terms of a text depend on, beside our own code: texts and queries must agree."""
+    return f"PyStemmer {version('PyStemmer')}, Unicode {unicodedata.unidata_version}"
 
 
 def in_one_line(error: Exception) -> str:

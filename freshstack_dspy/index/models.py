@@ -6,6 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from freshstack_dspy.lm.embedding.used import Recording
+
 
 class Embedder(Protocol):
     """A model that gives texts vectors; the index compares these by their cosine."""
@@ -54,3 +56,8 @@ class Reranker(Protocol):
             FreshstackError: Some passage has no score.
         """
         ...
+
+
+def is_recorded(embedder: Embedder) -> bool:
+    """Whether an embedder's vectors are recorded replies, which decide, and not an index's copy."""
+    return isinstance(embedder, Recording)

@@ -38,3 +38,5 @@ class IndexedFile(NamedTuple):
     path: str
     sha256: str
     """Of the file's bytes, in hexadecimal."""
+    encoding: str = "utf-8"
+    """How they are read; see `SourceFile.encoding`."""

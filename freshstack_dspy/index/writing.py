@@ -12,7 +12,7 @@ from freshstack_dspy.index.columns import Columns, Vectors
 from freshstack_dspy.index.draft import Draft
 from freshstack_dspy.index.lexical import LexicalIndex
 from freshstack_dspy.index.lsa import LsaModel, fit_lsa
-from freshstack_dspy.index.manifest import SCHEMA_VERSION, Manifest, fingerprint
+from freshstack_dspy.index.manifest import SCHEMA_VERSION, Manifest, cutter_of_terms, fingerprint
 from freshstack_dspy.index.models import Embedder
 from freshstack_dspy.index.parts import Parts, write_stamp
 from freshstack_dspy.index.rows import Rows, packed
@@ -226,6 +226,7 @@ class Writing:
             fingerprint=mark,
             dimensions=wanted.settings.dimensions,
             search=wanted.settings.search,
+            terms_by=cutter_of_terms(),
             cut_by=wanted.cut_by,
             revisions=dict(sorted(wanted.revisions.items())),
             chunks=len(draft.ids),

@@ -77,9 +77,10 @@ def build(
         if store is not None:
             opened.callback(store.close)
         bundles = opened.enter_context(contextlib.closing(Bundles(config.cache.bundles)))
-        standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
-        asked_for_vectors = replies_file is not None and asks_models(config)
-        if standing is not None and not asked_for_vectors:
+        standing = None  # of vectors and scores a collection names no keys to compare
+        if not asks_models(config):
+            standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
+        if standing is not None:
             if replies_file is not None:
                 write_bundle(replies_of(standing.call_ids, store, bundles), replies_file)
             progress.start(NOTHING_TO_DO, 1)

@@ -149,7 +149,8 @@ def _files(corpus: CorpusConfig, most: int) -> Iterator[tuple[str, ...]]:
     """The files that would be read and those that would not, as the build itself finds them."""
     for file in read_files(corpus, most):
         if isinstance(file, SourceFile):
-            yield "read", file.path, file.encoding, hashlib.sha256(file.data).hexdigest()
+            content = hashlib.sha256(file.data).hexdigest()
+            yield "read", file.path, file.encoding, file.revision or "", content
         elif isinstance(file, LicenceFile):
             yield "licence", file.path, hashlib.sha256(file.text.encode()).hexdigest()
         else:

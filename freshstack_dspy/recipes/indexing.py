@@ -210,7 +210,8 @@ def open_index(
 def indexed_files(files: Sequence[SourceFile]) -> list[IndexedFile]:
     """Hash files, in their order."""
     return [
-        IndexedFile(file.source, file.path, hashlib.sha256(file.data).hexdigest()) for file in files
+        IndexedFile(file.source, file.path, hashlib.sha256(file.data).hexdigest(), file.encoding)
+        for file in files
     ]
 
 

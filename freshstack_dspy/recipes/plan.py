@@ -15,6 +15,7 @@ from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.recipes.dry_run import DryRun, DryStep
 from freshstack_dspy.recipes.estimate import Load, ask_tokens, expected_loads, measure_chunks
 from freshstack_dspy.recipes.expected import reply_tokens
+from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.freshstack import FreshStack, batches
 from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.planned import Plan, caps_of, planned_step, total_of
@@ -50,6 +51,7 @@ def plan(config: BuildConfig, *, progress: Progress | None = None) -> Plan:
         FreshstackError: Whatever would stop a build before its first request; see `errors.py`.
     """
     progress = progress or Silence()
+    config = with_repositories(config, "live", progress)
     queries = _queries(config)
     recipe = FreshStack(config)
     with contextlib.ExitStack() as opened:

@@ -6,8 +6,10 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index import HybridIndex, Models
 from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate, estimate_embedding
+from freshstack_dspy.index.models import is_recorded
 from freshstack_dspy.index.term_counts import indexed_text
 from freshstack_dspy.lm.replies.recorded import RecordedFigures
+from freshstack_dspy.recipes.cutting import cut_by
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora, open_index
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.records import Query
@@ -44,12 +46,18 @@ def index_without_asking(
 ) -> HybridIndex | None:
     """The index as a build would search it, if nothing need be embedded for it.
 
-    Where there are embedders it must stand, with the vectors of all chunks.
+    Recorded vectors are looked up; those of a model in a folder must stand in the index.
+
+    Raises:
+        ReplayMissError: A vector is not recorded.
     """
-    if not models.embedders:
-        return index_corpora(config, corpora, reranker=models.reranker, progress=progress)
-    try:
-        standing = open_index(config, embedders=models.embedders, reranker=models.reranker)
-    except IndexingError:
-        return None
-    return standing if standing.files() == sorted(corpora.files) else None
+    if any(not is_recorded(embedder) for embedder in models.embedders):
+        try:
+            standing = open_index(config, embedders=models.embedders)
+        except IndexingError:
+            return None
+        if (standing.cut_by, standing.files()) != (cut_by(config), sorted(corpora.files)):
+            return None
+    return index_corpora(
+        config, corpora, embedders=models.embedders, reranker=models.reranker, progress=progress
+    )

@@ -1,6 +1,7 @@
 """`freshstack index`: what its commands print, and what they refuse."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,28 @@ def test_a_replay_asks_no_embedder(freshstack: Command, config: Path) -> None:
 
     assert (done.code, done.out) == (1, "")
     assert "small" in done.err.splitlines()[-1]
+
+
+def test_a_repository_elsewhere_is_fetched_by_every_command(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    corpus = tmp_path / "corpus"
+    git = ("git", "-C", str(corpus), "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "1")):
+        subprocess.run([*git, *words], check=True)
+    text = config.read_text().replace('path = "corpus"', f'url = "file://{corpus}"')
+    config.write_text(
+        text.replace('[cache]\npath = "cache"', '[cache]\npath = "cache"\nclones = "clones"')
+    )
+
+    offline = freshstack("index", "build", config, "--mode", "replay")
+    built = freshstack("index", "build", config)
+    planned = freshstack("plan", config)
+    (corpus / "docs/new.md").write_text("# News\n\nThere are some.\n")
+    for words in (("add", "-A"), ("commit", "-qm", "2")):
+        subprocess.run([*git, *words], check=True)
+    updated = freshstack("index", "update", config)
+
+    assert (offline.code, built.code, planned.code, updated.code) == (1, 0, 0, 0)
+    assert "has not been fetched" in offline.err
+    assert "files: 1 added, 0 changed, 0 removed, 5 kept" in updated.out

@@ -288,3 +288,15 @@ def test_the_terms_of_this_schema_version_stand() -> None:
     assert " ".join(terms("Indexing getUserName of user_table in os.path: naïve, HTTP2")) == (
         "index get user name getusername user tabl user_table os path os.path naïv http 2 http2"
     )
+
+
+def test_an_index_whose_terms_another_stemmer_cut_is_built_again(folder: Path, root: Path) -> None:
+    """Its rows would not be found by the terms that queries are cut into now."""
+    change(folder / "meta.json", terms_by="PyStemmer 2.0, Unicode 9.0")
+
+    with pytest.raises(IndexingError, match=r"cut by PyStemmer 2\.0.*build it again"):
+        HybridIndex.open(folder)
+
+    again = HybridIndex.build_or_open(root, NAME, SMALL, files=files_of(SMALL), settings=SETTINGS)
+    fresh = HybridIndex.build(root, "fresh", SMALL, settings=SETTINGS)
+    assert rankings(again, ["read a file"]) == rankings(fresh, ["read a file"])

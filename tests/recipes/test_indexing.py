@@ -1,5 +1,6 @@
 """The index of a configuration: built, updated to what a rebuild gives, and opened."""
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -266,3 +267,21 @@ def test_cutting_takes_the_chunks_of_unchanged_files_from_the_index(tmp_path: Pa
         afresh.chunks, key=lambda chunk: chunk.chunk_id
     )
     assert (again.files, again.skipped) == (afresh.files, afresh.skipped)
+
+
+def test_the_same_bytes_read_otherwise_are_cut_again(tmp_path: Path) -> None:
+    """A notebook's file, and a document of JSON Lines that happens to hold the same text."""
+    notebook = '{"cells": [{"cell_type": "markdown", "source": ["Turn the dial."]}], "nbformat": 4}'
+    config = configured(tmp_path)
+    (tmp_path / "corpus/nb.ipynb").write_text(notebook)
+    index_corpora(config, cut_corpora(config, Silence()))
+    lines = tmp_path / "documents.jsonl"
+    lines.write_text(json.dumps({"id": "nb.ipynb", "text": notebook}) + "\n")
+    (corpus,) = config.corpus
+    other = config.model_copy(
+        update={"corpus": (corpus.model_copy(update={"path": lines, "include": ()}),)}
+    )
+
+    (chunk,) = cut_corpora(other, Silence()).chunks
+
+    assert (chunk.text, chunk.encoding) == (notebook, "utf-8")
