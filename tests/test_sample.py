@@ -50,7 +50,9 @@ def test_the_readme_prints_what_its_retrievers_reach(
     evaluation = evaluate(sample.qrels(), retrieve(sample, retriever, index_path=tmp_path))
     row = next(line for line in README.splitlines() if line.startswith(f"│ {retriever}.run "))
 
-    assert [f"{value:.4f}" for value in evaluation.means.values()] == row.split()[3:-2:2]
+    cells = row.split()[3:-1:2]
+    assert [f"{value:.4f}" for value in evaluation.means.values()] == cells[:-1]
+    assert f"{evaluation.holes[0].mean_unjudged:.3f}" == cells[-1]
 
 
 def test_every_written_answer_is_used(sample: Collection) -> None:

@@ -89,11 +89,13 @@ def retrieve(
     """Search for a collection's questions; write a TREC run."""
     from contextlib import nullcontext
 
+    from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.collection.retrieving import retrieve as run_retriever
     from freshstack_dspy.config import FusionConfig, load_config
     from freshstack_dspy.index import Models
     from freshstack_dspy.measures import write_run
+    from freshstack_dspy.recipes.indexing import Stages
     from freshstack_dspy.recipes.models import search_models
 
     settings = load_config(config) if config else None
@@ -101,7 +103,7 @@ def retrieve(
     if fusion is not None and fusion != fused.method:
         fused = FusionConfig(method=fusion)
     opened = search_models(settings) if settings else nullcontext(Models())
-    with opened as models:
+    with opened as models, Bars() as bars:
         run = run_retriever(
             Collection.load(collection),
             retriever,
@@ -110,7 +112,8 @@ def retrieve(
             fusion=fused,
             embedders=models.embedders,
             reranker=models.reranker,
-            rerank_depth=settings.reranker.depth if settings and settings.reranker else 50,
+            rerank_depth=models.rerank_depth,
+            progress=Stages(bars),
         )
     path = out or Path(f"{retriever}.run")
     write_run(run, path)

@@ -29,6 +29,9 @@ ModeOption = Annotated[
     ),
 ]
 _LONGEST_LINE = 100
+_TOLD = ("undecodable", "unreadable")
+_MOST_TOLD = 5
+"""A build's collection lists every skipped file in skipped.jsonl."""
 _WITHOUT_MODELS = ("bm25", "lsa")
 
 
@@ -111,7 +114,7 @@ def search_index(
     if as_json:
         _print_json(searched, retriever, ranking, chunks)
     else:
-        _print_ranking(ranking, chunks)
+        _print_ranking(searched, ranking, chunks)
 
 
 @app.command("stats")
@@ -159,6 +162,8 @@ def _summary(made: "Indexing") -> None:
         kinds = Counter(file.kind for file in made.skipped)
         listed = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
         say(f"{len(made.skipped):,} files skipped ({listed})")
+        for file in [file for file in made.skipped if file.kind in _TOLD][:_MOST_TOLD]:
+            say(f"not read: {file.source}/{file.path}: {file.reason}")
     if made.licences:
         say(f"{len(made.licences):,} licence files kept apart")
 
@@ -177,12 +182,18 @@ def _changes(difference: "Difference") -> None:
     say(f"lsa: {difference.lsa}; {difference.lsa_changed:.1%} of the chunks changed since its fit")
 
 
-def _print_ranking(ranking: "Sequence[ScoredChunk]", chunks: "dict[str, Chunk]") -> None:
+def _print_ranking(text: str, ranking: "Sequence[ScoredChunk]", chunks: "dict[str, Chunk]") -> None:
+    from freshstack_dspy.terms import terms
+
+    wanted = set(terms(text))
     if not ranking:
         say("nothing found")
     for rank, (chunk_id, score) in enumerate(ranking, 1):
-        start = one_line(" ".join(chunks[chunk_id].passage[: 4 * _LONGEST_LINE].split()))
-        short = start if len(start) <= _LONGEST_LINE else f"{start[: _LONGEST_LINE - 1]}…"
+        # The line that has the most of the words; the first of such.
+        lines = chunks[chunk_id].passage.splitlines() or [""]
+        line = max(lines, key=lambda line: len(wanted.intersection(terms(line))))
+        shown = one_line(line).strip()
+        short = shown if len(shown) <= _LONGEST_LINE else f"{shown[: _LONGEST_LINE - 1]}…"
         say(f"{rank:>3}  {score:.6f}  {chunk_id}")
         say(f"     {short}")
 

@@ -4,13 +4,14 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
 
-from freshstack_dspy.cli.lines import say
+from freshstack_dspy.cli.lines import one_line, say
 from freshstack_dspy.records import Step
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
         + (f", {counts_.unlabelled:,} without a label" if counts_.unlabelled else "")
     )
     say("slices: " + ", ".join(f"{n} {name}" for name, n in counts_.slices.items()))
+    if not any(counts_.slices[name] for name in manifest.evaluated_slices):
+        say(
+            'no query is to be evaluated on: with [filters] unsupported_nuggets = "keep" the '
+            "partly supported ones are too"
+        )
     if counts_.rejected:
         left = ", ".join(f"{n} {reason}" for reason, n in counts_.rejected.items())
         say(f"questions left out: {left}")
@@ -114,7 +120,7 @@ def evaluation_json(collection: "Collection", evaluations: Evaluations) -> None:
             {"file": name, **evaluation.model_dump(mode="json")} for name, evaluation in evaluations
         ],
     }
-    print(json.dumps(found, ensure_ascii=False, indent=2))
+    print(json.dumps(found, indent=2))
 
 
 def agreement_table(report: "AgreementReport") -> None:
@@ -162,13 +168,20 @@ def optimization_table(report: "OptimizationReport", path: Path) -> None:
     )
 
 
+class _OneLineConsole(Console):
+    """A console on which no cell of a table moves the cursor."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(one_line(text), **options)
+
+
 def show(title: str, table: Table) -> None:
     """Print a table in full, however narrow the screen: rich would leave columns out.
 
-    What is in it is text: brackets and colons in a name mean nothing.
+    What is in it is text: brackets, colons and escape characters in a name mean nothing.
     """
     say(title)
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = _OneLineConsole(highlight=False, markup=False, emoji=False)
     unbounded = console.options.update(max_width=sys.maxsize)
     console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
     console.print(table)

@@ -1,5 +1,6 @@
 """`freshstack tags`: which tags occur beside a topic's own, by the questions that they cover."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -58,7 +59,7 @@ def tags(
     if not found.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
     if as_json:
-        typer.echo(found.model_dump_json(indent=2))
+        print(json.dumps(found.model_dump(mode="json"), indent=2))  # ASCII: it moves no cursor
     else:
         _print(found, topic)
 

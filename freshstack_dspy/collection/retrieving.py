@@ -1,7 +1,8 @@
 """Run a retriever over a collection's corpus with its questions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import FusionConfig
@@ -10,6 +11,13 @@ from freshstack_dspy.index import Embedder, HybridIndex, IndexSettings, Reranker
 from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.measures import Run
 from freshstack_dspy.records import SliceName
+
+
+class _Models(TypedDict):
+    embedders: Sequence[Embedder]
+    reranker: Reranker | None
+    rerank_depth: int
+    settings: IndexSettings
 
 
 def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
@@ -23,6 +31,7 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
     embedders: Sequence[Embedder] = (),
     reranker: Reranker | None = None,
     rerank_depth: int = 50,
+    progress: Callable[[str, float], None] | None = None,
 ) -> Run:
     """Retrieve for the questions of a collection.
 
@@ -31,12 +40,14 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
         retriever: `bm25`, `lsa`, the name of an embedder, `hybrid`, which fuses all of these, or
             `hybrid+rerank`.
         depth: How many chunks for each question.
-        index_path: Where indexes are kept; one of the same corpus is opened, not built again.
+        index_path: Where indexes are kept. That of the collection's build is opened if it holds
+            the same chunks; else one is built beside it, and opened from then on.
         slices: As in `Collection.query_ids`.
         fusion: How `hybrid` fuses.
         embedders: Models that give the chunks vectors, beside `lsa`.
         reranker: What `hybrid+rerank` scores chunks with.
         rerank_depth: How many chunks of the hybrid ranking it scores for each question.
+        progress: Told how far the stages of an index are, where one has to be built.
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.
@@ -50,24 +61,33 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
             f"{', '.join(slices or collection.manifest.evaluated_slices)}; build it with "
             '[filters] unsupported_nuggets = "keep" to take in partly supported ones'
         )
-    index = HybridIndex.build_or_open(
-        index_path,
-        collection.name,
-        list(collection.chunks()),
-        embedders=embedders,
-        reranker=reranker,
-        rerank_depth=rerank_depth,
-        settings=_settings(collection),
-    )
+    chunks = list(collection.chunks())
+    models: _Models = {
+        "embedders": embedders,
+        "reranker": reranker,
+        "rerank_depth": rerank_depth,
+        "settings": _settings(collection),
+    }
+    # The index of the collection's build may have moved on: it is used, and never changed here.
+    index = HybridIndex.find(index_path, collection.name, chunks, **models)
+    if index is None:
+        own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
+        index = HybridIndex.build_or_open(index_path, own, chunks, progress=progress, **models)
     queries = [query for query in collection.queries if query.query_id in wanted]
     texts = [query.text for query in queries]
     rankings = index.search(retriever, texts, depth, fusion=fusion)
     return Run(
-        name=retriever,
+        name=_run_name(retriever, fusion),
         rankings={
             query.query_id: tuple(ranking) for query, ranking in zip(queries, rankings, strict=True)
         },
     )
+
+
+def _run_name(retriever: str, fusion: FusionConfig) -> str:
+    """Tell runs of one retriever apart that were fused in different ways."""
+    fused = retriever.startswith("hybrid") and fusion.method != PAPER_FUSION.method
+    return f"{retriever}-{fusion.method}" if fused else retriever
 
 
 def check_retriever(

@@ -129,6 +129,15 @@ def build_or_open_index(
         return reopened(folder, standing)
 
 
+def find_index(
+    folder: Path, chunks: Sequence[Chunk], files: Sequence[IndexedFile], wanted: Wanted
+) -> Parts | None:
+    """See `HybridIndex.find`."""
+    standing = _opened(folder)
+    holds = standing is not None and _holds(standing, _drafted(chunks, files), wanted)
+    return standing if holds else None
+
+
 def standing_in(folder: Path) -> Parts | None:
     """Open what stands in a folder that is to be written, if it can be opened.
 

@@ -11,6 +11,7 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.building import (
     build_index,
     build_or_open_index,
+    find_index,
     index_folder,
     only_index,
     silence,
@@ -122,6 +123,26 @@ class HybridIndex:
         return cls._of(parts, Models(embedders, reranker, rerank_depth))
 
     @classmethod
+    def find(
+        cls,
+        root: Path,
+        name: str,
+        chunks: Sequence[Chunk],
+        *,
+        embedders: Sequence[Embedder] = (),
+        reranker: Reranker | None = None,
+        rerank_depth: int = 50,
+        settings: IndexSettings = _SETTINGS,
+    ) -> Self | None:
+        """Open the index of these chunks, settings and embedders if it stands; nothing is written.
+
+        The arguments are those of `build`.
+        """
+        wanted = wanted_of(chunks, settings, embedders, "", None)
+        parts = find_index(index_folder(root, name), chunks, (), wanted)
+        return None if parts is None else cls._of(parts, Models(embedders, reranker, rerank_depth))
+
+    @classmethod
     def update(  # noqa: PLR0913 - as for build
         cls,
         root: Path,
@@ -202,8 +223,9 @@ class HybridIndex:
         for embedder in embedders:
             if stored.get(embedder.name) != embedder.identity:
                 raise IndexingError(
-                    f"{parts.folder}: no vectors of embedder {embedder.name!r} as it is now "
-                    f"({embedder.identity!r}), but of {stored or 'none'}; update the index with it"
+                    f"{parts.folder}: no vectors of embedder {embedder.name!r} as it is "
+                    f"configured now; it has those of: {', '.join(stored) or 'no embedder'}; make "
+                    "them with: freshstack index update CONFIG"
                 )
         return cls(parts, Models(embedders, reranker, rerank_depth), list(stored))
 

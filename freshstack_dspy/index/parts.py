@@ -80,6 +80,7 @@ class Parts:
             yield
         except (
             OSError,
+            MemoryError,
             ValueError,
             KeyError,
             IndexError,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-_DENSE_BELOW = 1024
+_DENSE_BELOW = 2560
 _TIE = 1e-6
 _NEGLIGIBLE = 1e-4
 

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _NAME = "chunks"
 _AT_ONCE = 4096
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
 COLUMNS = (
     "chunk_id",
     "source",
@@ -126,16 +128,15 @@ class ChunkTable:
         Raises:
             IndexingError: The filter cannot be understood.
         """
+        if ";" in _QUOTED.sub("", where):  # the parser would drop what follows it
+            raise _no_filter(where, "it holds a semicolon")
         try:
             with readable():
                 query = self._table.search().where(where).select(["chunk_id"])
                 found = query.with_row_id(True).to_arrow()
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).partition("Valid fields")[0].split())[:300]
-            raise IndexingError(
-                f"where = {where!r} is no filter for this index ({reason}); it is SQL on the "
-                f"columns {', '.join(COLUMNS)}, as: path LIKE '%.md' AND tokens > 50"
-            ) from None
+            raise _no_filter(where, reason) from None
         return np.asarray(found["_rowid"].to_numpy())
 
     def chunks(
@@ -263,3 +264,10 @@ def _lancedb() -> ModuleType:
 
     module: ModuleType = lancedb
     return module
+
+
+def _no_filter(where: str, reason: str) -> IndexingError:
+    return IndexingError(
+        f"where = {where!r} is no filter for this index ({reason}); it is SQL on the columns "
+        f"{', '.join(COLUMNS)}, as: path LIKE '%.md' AND tokens > 50"
+    )

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.lm.database_files import unsafe_file
 
 _WRITER_LOCK = ".lock"
 _READERS_LOCK = "readers.lock"
@@ -27,18 +28,27 @@ def sole_writer(folder: Path) -> Iterator[None]:
     """Wait until nobody else writes an index, then keep others waiting.
 
     Raises:
-        IndexingError: The folder cannot be written.
+        IndexingError: The folder cannot be written, or the files of its lock lead elsewhere.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = sqlite3.connect(
-            folder / _WRITER_LOCK, isolation_level=None, timeout=_SECONDS_BETWEEN_TRIES
-        )
-        with closing(lock):
+        with closing(_opened(folder / _WRITER_LOCK, _SECONDS_BETWEEN_TRIES)) as lock:
             _acquire(lock)
             yield
     except (OSError, sqlite3.Error) as error:
         raise IndexingError(f"{folder}: an index cannot be written here: {error}") from None
+
+
+def _refuse_unsafe(lock: Path, *, writing: bool) -> None:
+    unsafe = unsafe_file(lock, writing=writing)
+    if unsafe is not None:
+        name, fault = unsafe
+        raise IndexingError(f"{lock.with_name(name)} {fault}; delete it")
+
+
+def _opened(lock: Path, timeout: float) -> sqlite3.Connection:
+    _refuse_unsafe(lock, writing=True)
+    return sqlite3.connect(lock, isolation_level=None, timeout=timeout)
 
 
 def _acquire(lock: sqlite3.Connection) -> None:
@@ -72,7 +82,7 @@ def check_ours(folder: Path) -> None:
 def new_part(part: Path) -> Path:
     """Make an empty part, to be named by the next manifest; only for a `sole_writer`."""
     part.mkdir()
-    with closing(sqlite3.connect(part / _READERS_LOCK)) as lock:
+    with closing(_opened(part / _READERS_LOCK, 0)) as lock:
         lock.execute("PRAGMA user_version = 1")
     return part
 
@@ -88,8 +98,10 @@ def hold(part: Path) -> sqlite3.Connection:
 
     Raises:
         PartGoneError: It is not there, or just being removed.
+        IndexingError: The files of its lock lead elsewhere.
         sqlite3.Error: Its lock is damaged.
     """
+    _refuse_unsafe(part / _READERS_LOCK, writing=False)
     try:
         lock = sqlite3.connect(
             f"{(part / _READERS_LOCK).absolute().as_uri()}?mode=ro",
@@ -116,7 +128,11 @@ def hold(part: Path) -> sqlite3.Connection:
 
 
 def sweep(folder: Path, keep: Collection[str]) -> None:
-    """Remove the parts that no manifest names and nobody reads; only for a `sole_writer`."""
+    """Remove the parts that no manifest names and nobody reads; only for a `sole_writer`.
+
+    Raises:
+        IndexingError: The files of a lock lead elsewhere.
+    """
     for part in sorted(folder.iterdir()):
         if _PART.fullmatch(part.name) and part.name not in keep and part.is_dir():
             _remove_unless_read(part)
@@ -127,7 +143,7 @@ def _remove_unless_read(part: Path) -> None:
     if not lock_file.exists():
         shutil.rmtree(part, ignore_errors=True)
         return
-    with suppress(sqlite3.Error), closing(sqlite3.connect(lock_file, timeout=0)) as lock:
+    with suppress(sqlite3.Error), closing(_opened(lock_file, 0)) as lock:
         lock.execute("BEGIN EXCLUSIVE")
         shutil.rmtree(part, ignore_errors=True)
 

@@ -11,17 +11,20 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.request import sha256_of
 
 _PACKAGE = "freshstack_dspy"
-_FOLDERS = ("chunking", "sources/documents")
-_CUTTER = re.compile(r"charset-normalizer|pypdf|tiktoken|tree-sitter.*")
-"""Packages that read and cut files."""
+_FOLDER = "chunking"
+_CUTTER = re.compile(r"tiktoken|tree-sitter.*")
+"""Packages that cut files."""
 
 
 def cut_by(config: BuildConfig) -> str:
-    """Fingerprint what the chunks of a file depend on beside its bytes, and what an index does.
+    """Fingerprint what the chunks of a file depend on beside its content, and what an index does.
+
+    How files are read is left out: of each file the index knows the content that was read, and
+    its encoding.
 
     Returns:
-        SHA-256 of the settings, the code that reads and cuts files, and the versions of the
-        packages that it does so with.
+        SHA-256 of the settings, the code that cuts files, and the versions of the packages that it
+        does so with.
     """
     return sha256_of(
         {
@@ -35,7 +38,7 @@ def cut_by(config: BuildConfig) -> str:
 @functools.cache
 def _code() -> dict[str, object]:
     root = Path(__file__).parents[1]
-    files = sorted(path for folder in _FOLDERS for path in (root / folder).rglob("*.py"))
+    files = sorted((root / _FOLDER).rglob("*.py"))
     required = {re.split(r"[^\w.-]", line)[0] for line in requires(_PACKAGE) or ()}
     return {
         "files": {

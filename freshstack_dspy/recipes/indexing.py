@@ -88,7 +88,7 @@ def index_corpora(
         rerank_depth=_rerank_depth(config),
         settings=IndexSettings(config.index.dimensions, config.index.search),
         cut_by=cut_by(config),
-        progress=_Stages(progress or Silence()),
+        progress=Stages(progress or Silence()),
     )
 
 
@@ -124,7 +124,7 @@ def build_index(
         rerank_depth=_rerank_depth(config),
         settings=IndexSettings(config.index.dimensions, config.index.search),
         cut_by=cut_by(config),
-        progress=_Stages(progress),
+        progress=Stages(progress),
     )
     return Indexing(index, len(read.files), read.skipped, read.licences, None)
 
@@ -179,7 +179,7 @@ def update_index(
         reranker=reranker,
         rerank_depth=_rerank_depth(config),
         refit_lsa=refit_lsa,
-        progress=_Stages(progress),
+        progress=Stages(progress),
     )
     return Indexing(index, len(files), read.skipped, read.licences, difference)
 
@@ -237,7 +237,7 @@ def _kept(
             yield chunk if same else chunk.model_copy(update={"revision": revision})
 
 
-class _Stages:
+class Stages:
     """An index's report of its stages, as steps of a hundred parts each."""
 
     def __init__(self, progress: Progress) -> None:

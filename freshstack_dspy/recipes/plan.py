@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import ReplayMissError, SourceError
+from freshstack_dspy.errors import ReplayMissError
 from freshstack_dspy.index import HybridIndex, Models
 from freshstack_dspy.index.connecting import connected
 from freshstack_dspy.lm.embedding.access import Access
@@ -22,9 +22,9 @@ from freshstack_dspy.recipes.planned import Plan, caps_of, planned_step, total_o
 from freshstack_dspy.recipes.planned_search import index_without_asking, planned_embeddings
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.progress import Progress, Silence
+from freshstack_dspy.recipes.questions import read_questions
 from freshstack_dspy.recipes.sample import sample_corpus
 from freshstack_dspy.records import Chunk, Expansion, Failure, Nugget, Query, Step
-from freshstack_dspy.sources import read_queries
 
 
 class _Support(NamedTuple):
@@ -52,7 +52,7 @@ def plan(config: BuildConfig, *, progress: Progress | None = None) -> Plan:
     """
     progress = progress or Silence()
     config = with_repositories(config, "live", progress)
-    queries = _queries(config)
+    queries = read_questions(config, progress).queries
     recipe = FreshStack(config)
     with contextlib.ExitStack() as opened:
         store = None
@@ -87,16 +87,6 @@ def plan(config: BuildConfig, *, progress: Progress | None = None) -> Plan:
         embeddings=embeddings,
         budget=tuple(caps_of(config, total, embeddings, spent)),
     )
-
-
-def _queries(config: BuildConfig) -> Sequence[Query]:
-    queries = read_queries(config.queries).queries
-    if not queries:
-        raise SourceError(
-            f"{config.queries.path}: no question is left; widen the filters of [queries], "
-            "or name another file"
-        )
-    return queries
 
 
 def _first_round(

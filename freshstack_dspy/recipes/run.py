@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from freshstack_dspy.collection import Collection, Contents, call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import DeferredError, FatalModelError, SourceError
+from freshstack_dspy.errors import DeferredError, FatalModelError
 from freshstack_dspy.index import HybridIndex, Models
 from freshstack_dspy.lm.batch.deferred import write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
@@ -18,6 +18,7 @@ from freshstack_dspy.recipes.indexing import cut_corpora, index_corpora
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.recipes.provenance import provenance
+from freshstack_dspy.recipes.questions import read_questions
 from freshstack_dspy.recipes.slices import slice_queries
 from freshstack_dspy.recipes.steps import Steps
 from freshstack_dspy.recipes.unchanged import fingerprints
@@ -29,7 +30,6 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
 )
-from freshstack_dspy.sources import QueryReading, read_queries
 
 
 class Run:
@@ -62,7 +62,7 @@ class Run:
         Args:
             inputs: Their fingerprints, as `fingerprint_inputs` gave them.
         """
-        reading = self._read_queries()
+        reading = read_questions(self._config, self._progress)
         queries = reading.queries
         corpus = cut_corpora(self._config, self._progress)
         expected = estimate(self._config, self._recipe, queries, corpus.chunks)
@@ -110,20 +110,6 @@ class Run:
         return write_collection(
             self._config.out, contents, corpus.chunks, told, rejected=reading.rejected
         )
-
-    def _read_queries(self) -> QueryReading:
-        self._progress.start("questions", 1)
-        reading = read_queries(self._config.queries)
-        if not reading.queries:
-            left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
-            raise SourceError(
-                f"{self._config.queries.path}: no question is left ({left_out or 'it holds none'}); "
-                "widen the filters of [queries], or name another file"
-            )
-        self._progress.advance("questions")
-        rejected = sum(reading.rejected.values())
-        self._progress.finish("questions", f"{len(reading.queries):,}; {rejected:,} left out")
-        return reading
 
     def _expand(
         self,

@@ -7,17 +7,21 @@ text is escaped, so that `snake_case` and `a < b` stay what they are.
 import re
 from collections.abc import Callable, Iterable
 from html import unescape
+from itertools import chain
 
 import lxml.etree
 from lxml.html import HtmlElement, HTMLParser
 
 _DEEPEST = 40
 """Elements nested deeper are taken as plain text: this bounds the recursion."""
+_MOST_CELLS = 50_000
+"""Larger tables are taken as lines of text: filling up uneven rows could make them endless."""
 _BLOCK_NAMES = (
     "address article aside blockquote body center dd details div dl dt figure footer h1 h2 h3 h4 "
     "h5 h6 header hr li main nav ol p pre section summary table ul"
 )
 _BLOCKS = frozenset(_BLOCK_NAMES.split())
+_ROW_PLACES = ("tr", "thead", "tbody", "tfoot")
 _HEADINGS = {f"h{level}": "#" * level for level in range(1, 7)}
 _MARKS = {
     "b": ("**", "**"),
@@ -85,8 +89,10 @@ def _block(element: HtmlElement, depth: int) -> list[str]:
         return _code_block(element)
     if tag == "hr":
         return ["---"]
-    if tag == "table" and _is_all_in(element.iter("td", "th"), element):
-        return _table(element, depth)
+    if tag == "table" and element.find(".//table") is None:
+        rows = _rows(element)
+        if _is_all_in(chain.from_iterable(rows), element):
+            return _table(rows, depth)
     if tag in ("ul", "ol") and _is_all_in(element, element):
         return _list(element, depth)
     return _wrapped(tag, _blocks(element, depth))
@@ -141,15 +147,24 @@ def _list(element: HtmlElement, depth: int) -> list[str]:
     return [("\n\n" if loose else "\n").join(items)] if items else []
 
 
-def _table(element: HtmlElement, depth: int) -> list[str]:
+def _rows(table: HtmlElement) -> list[list[HtmlElement]]:
+    """Give the cells of each row of a table."""
+    parts = [[part] if part.tag == "tr" else part for part in table if part.tag in _ROW_PLACES]
+    rows = [row for row in chain.from_iterable(parts) if row.tag == "tr"]
+    cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
+    return [row for row in cells if row]
+
+
+def _table(cells: list[list[HtmlElement]], depth: int) -> list[str]:
     rows = []
-    for row in element.iter("tr"):
-        cells = [" ".join(_blocks(cell, depth + 1)) for cell in row if cell.tag in ("td", "th")]
-        if cells:
-            rows.append([" ".join(cell.split()).replace("|", r"\|") for cell in cells])
+    for row in cells:
+        texts = [" ".join(_blocks(cell, depth + 1)) for cell in row]
+        rows.append([" ".join(text.split()).replace("|", r"\|") for text in texts])
     if not rows:
         return []
     width = max(map(len, rows))
+    if width * len(rows) > _MOST_CELLS:
+        return ["\n".join(" ".join(row) for row in rows)]
     lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
     return ["\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]])]
 

@@ -57,7 +57,9 @@ def test_update_says_what_has_changed(freshstack: Command, indexed: Path, tmp_pa
     assert f"{tmp_path / 'index/small'}: 5 chunks of 5 files" in again.out.splitlines()
 
 
-def test_search_prints_rank_score_id_and_the_beginning(freshstack: Command, indexed: Path) -> None:
+def test_search_prints_rank_score_id_and_the_line_with_the_words(
+    freshstack: Command, indexed: Path
+) -> None:
     done = freshstack("index", "search", indexed, "reset", "twice", "--retriever", "bm25")
 
     assert done.code == 0
@@ -65,7 +67,7 @@ def test_search_prints_rank_score_id_and_the_beginning(freshstack: Command, inde
     rank, score, chunk_id = first.split("  ")[-3:]
     assert (rank.strip(), chunk_id.split("_")[0]) == ("1", "dial/docs/reset.md")
     assert float(score) > 0
-    assert second == "     # Resetting the dial If the dial sticks, call reset twice."
+    assert second == "     If the dial sticks, call reset twice."
 
 
 def test_search_gives_whole_chunks_as_json(freshstack: Command, indexed: Path) -> None:

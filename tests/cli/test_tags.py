@@ -68,6 +68,17 @@ def test_options_choose_the_questions_and_the_tags(
     assert [row[0] for row in rows(run(dump, *words))[1:]] == listed
 
 
+def test_a_tag_moves_no_cursor(tmp_path: Path) -> None:
+    tag = "a\x9b2jb\u202ec"
+    dump = write_dump(tmp_path / "Posts.xml", question(1, Tags=f"<{tag}>"))
+
+    assert [row[:2] for row in rows(run(dump))[1:]] == [["a", "2jb"]]
+    shown, as_json = run(dump).output, run(dump, "--json").output
+    assert "\x9b" not in shown + as_json
+    assert "\u202e" not in shown + as_json
+    assert json.loads(as_json)["tags"][0]["tag"] == tag
+
+
 def test_json_holds_the_same_figures(dump: Path) -> None:
     found = json.loads(run(dump, "--tag", "llm", "--top", "1", "--json").output)
 

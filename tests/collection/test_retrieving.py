@@ -16,7 +16,7 @@ from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index import HybridIndex, fuse
 from freshstack_dspy.records import ScoredChunk
 
-from .small import CONTENTS, PROVENANCE, chunk, query
+from .small import CONTENTS, PROVENANCE, chunk, query, write_small
 
 
 class LengthEmbedder:
@@ -119,7 +119,7 @@ def test_an_index_has_the_settings_the_collection_was_built_with(
     """Else the index of the build would be made anew, and the build's next time again."""
     retrieve(collection, "lsa", index_path=root)
 
-    lsa = HybridIndex.open(root, name="small").stats().vectors[0]
+    lsa = HybridIndex.open(root).stats().vectors[0]
     assert (lsa.name, lsa.dimensions) == ("lsa", 2)
 
 
@@ -155,3 +155,38 @@ def test_an_unknown_retriever_is_refused_before_anything_is_built(
 def test_slices_without_questions_are_refused(collection: Collection, root: Path) -> None:
     with pytest.raises(CollectionError, match="no query is in the slices partly_supported"):
         retrieve(collection, "bm25", index_path=root, slices=["partly_supported"])
+
+
+def test_the_index_of_a_build_that_has_moved_on_is_not_touched(tmp_path: Path) -> None:
+    """Retrieving is for the chunks of the collection, and makes an index of its own for them."""
+    collection = write_small(tmp_path / "c")
+    HybridIndex.build(tmp_path / "i", collection.name, list(collection.chunks())[:1])
+
+    run = retrieve(collection, "bm25", index_path=tmp_path / "i")
+
+    assert len(HybridIndex.open(tmp_path / "i", name=collection.name)) == 1
+    own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
+    assert len(HybridIndex.open(tmp_path / "i", name=own)) == len(list(collection.chunks()))
+    assert run.name == "bm25"
+
+
+def test_the_index_of_the_same_chunks_is_opened(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    HybridIndex.build(tmp_path / "i", collection.name, list(collection.chunks()))
+
+    retrieve(collection, "lsa", index_path=tmp_path / "i")
+
+    assert {path.name for path in (tmp_path / "i").iterdir() if path.is_dir()} == {collection.name}
+
+
+@pytest.mark.parametrize(
+    ("retriever", "name"), [("hybrid", "hybrid-rrf"), ("bm25", "bm25"), ("lsa", "lsa")]
+)
+def test_a_run_is_called_after_how_it_was_fused(tmp_path: Path, retriever: str, name: str) -> None:
+    collection = write_small(tmp_path / "c")
+
+    run = retrieve(
+        collection, retriever, index_path=tmp_path / "i", fusion=FusionConfig(method="rrf")
+    )
+
+    assert run.name == name

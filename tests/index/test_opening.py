@@ -13,6 +13,7 @@ import pytest
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index import HybridIndex, IndexedFile, IndexSettings
 from freshstack_dspy.index.manifest import SCHEMA_VERSION, fingerprint
+from freshstack_dspy.index.parts import Parts
 from freshstack_dspy.index.rows import as_digests, content_sha256, digest_of
 from freshstack_dspy.terms import terms
 from tests.index.pieces import GUIDE, SMALL, Letters, files_of, piece, rankings
@@ -111,6 +112,20 @@ def test_a_part_of_another_corpus_is_detected(root: Path, folder: Path) -> None:
     shutil.copytree(part(other, "bm25"), place)
 
     with pytest.raises(IndexingError, match="build it again"):
+        HybridIndex.open(folder)
+
+
+def test_a_file_that_asks_for_all_memory_is_a_damaged_one(folder: Path) -> None:
+    parts = Parts.open(folder)
+    with pytest.raises(IndexingError, match="a damaged index"), parts.damage_told():
+        raise MemoryError
+    parts.close()
+
+    with (part(folder, "rows") / "ids.npy").open("wb") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": (10**13,)}
+        )
+    with pytest.raises(IndexingError, match=r"ids\.npy has \d+ bytes in place of 100000000\d+"):
         HybridIndex.open(folder)
 
 

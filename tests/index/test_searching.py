@@ -139,7 +139,7 @@ def test_reranking_without_a_reranker_is_refused(
 
 
 def test_another_model_under_the_name_of_an_embedder_is_refused(index: HybridIndex) -> None:
-    with pytest.raises(IndexingError, match=r"no vectors of embedder 'letters' as it is now"):
+    with pytest.raises(IndexingError, match=r"no vectors of embedder 'letters' as it is"):
         HybridIndex.open(index.path, embedders=[Letters(letters="xyz")])
 
 
@@ -279,3 +279,14 @@ def test_updates_of_an_approximate_index_find_old_and_new(tmp_path: Path) -> Non
     assert found[0].chunk_id == now[-1].chunk_id
     (found,) = index.search("lsa", [now[0].text], 3)
     assert found[0].chunk_id == now[0].chunk_id
+
+
+@pytest.mark.parametrize(
+    "where", ["source = 'repo'; AND tokens > 5", "1 = 1; drop table chunks", ";", "path = ';' ; x"]
+)
+def test_what_follows_a_semicolon_is_not_dropped(tmp_path: Path, where: str) -> None:
+    index = HybridIndex.build(tmp_path, "index", SMALL)
+
+    with pytest.raises(IndexingError, match="it holds a semicolon"):
+        index.search("bm25", ["read"], 10, where=where)
+    index.search("bm25", ["read"], 10, where="path <> 'a;b' AND source = 'repo'")

@@ -189,3 +189,24 @@ def test_all_code_of_a_real_dump_is_kept() -> None:
                 compared += bool(line.strip())
 
     assert compared > 5_000
+
+
+@pytest.mark.parametrize("depth", [18, 60, 1000])
+@pytest.mark.parametrize("text", ["", "word"])
+def test_tables_in_tables_are_rendered_once(depth: int, text: str) -> None:
+    """Walked again on every level, 18 empty ones would take seconds, and 60 for ever."""
+    markdown = html_to_markdown("<table><tr><td>" * depth + text)
+
+    assert re.findall(r"\w+", markdown) == ([text] if text else [])
+
+
+def test_a_table_around_a_table_is_only_a_frame() -> None:
+    html = "<table><tr><td>a<table><tr><td>b</td><td>c</td></tr></table></td></tr></table>"
+
+    assert html_to_markdown(html) == "a\n\n| b | c |\n| --- | --- |"
+
+
+def test_a_table_of_very_uneven_rows_is_not_filled_up() -> None:
+    html = "<table><tr>" + "<td>x" * 2000 + "<tr><td>y" * 2000
+
+    assert len(html_to_markdown(html)) < len(html)

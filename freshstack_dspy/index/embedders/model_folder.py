@@ -1,21 +1,23 @@
 """The folder of a transformer model: refused if reading it could run code, and hashed.
 
-Weights are taken as safetensors only, and modules from the sentence_transformers package only. A
+Weights are taken as safetensors only, and modules that call nothing of the model's choice only. A
 model is identified by what is in its files, wherever the folder is and whenever it was copied.
 """
 
 import hashlib
 import importlib
+import importlib.metadata
 import importlib.util
-import json
 import mmap
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.index.embedders.model_configs import MODULES, check_configs
 from freshstack_dspy.lm.provider import telemetry
 from freshstack_dspy.lm.request import sha256_of
 
@@ -23,9 +25,10 @@ _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 _WEIGHTS = ".safetensors"
 _UNREAD = (".md", ".onnx", ".h5", ".msgpack", ".ot", ".gguf", *_PICKLED)
 """Files that do not change what the model gives, because they are not read."""
-_MODULES = "modules.json"
-_TRUSTED = "sentence_transformers."
-_LONGEST_JSON = 2**20
+_READ_INSTEAD = ("model.safetensors", "model.safetensors.index.json")
+"""Where one of them is, pickled weights beside it are left alone."""
+_OLDEST = 6
+"""Release; older ones call whatever a file of the model names."""
 _MISSING = (
     "a model in a folder needs sentence-transformers; install it with: "
     "pip install 'freshstack_dspy[transformers]'"
@@ -36,28 +39,24 @@ def checked_folder(path: Path) -> Path:
     """Give the folder of a model, if reading it runs nothing that it brings.
 
     Raises:
-        ConfigError: It is no model's folder, its weights are pickled, or a module is foreign.
+        ConfigError: It is no model's folder, its weights are pickled, or one of its files names
+            code, or a file elsewhere.
     """
-    if not (path / "config.json").is_file() and not (path / _MODULES).is_file():
+    if not (path / "config.json").is_file() and not (path / MODULES).is_file():
         raise ConfigError(
-            f"{path}: no model: a sentence-transformers folder has config.json or {_MODULES}"
+            f"{path}: no model: a sentence-transformers folder has config.json or {MODULES}"
         )
+    _refuse_linked_folders(path)
     files = list(_files(path))
     for file in files:
-        beside = any(other.suffix == _WEIGHTS for other in files if other.parent == file.parent)
-        if file.suffix in _PICKLED and not beside:
+        if file.suffix in _PICKLED and not _beside(file):
             raise ConfigError(
                 f"{file}: pickled weights can run code and are not read; save the model as "
                 "safetensors: model.save_pretrained(FOLDER, safe_serialization=True)"
             )
     if not any(file.suffix == _WEIGHTS for file in files):
         raise ConfigError(f"{path}: no weights: there is no {_WEIGHTS} file in it")
-    for kind in _module_types(path):
-        if not kind.startswith(_TRUSTED):
-            raise ConfigError(
-                f"{path / _MODULES} names the module {kind!r:.80}, which would run code that is "
-                f"not sentence-transformers' own; allowed: {_TRUSTED}…"
-            )
+    check_configs(path, files)
     return path
 
 
@@ -68,6 +67,7 @@ def hash_folder(path: Path) -> str:
             file.relative_to(path).as_posix(): _hash_of(file)
             for file in _files(path)
             if file.suffix not in _UNREAD
+            or (file.suffix in _PICKLED and not (file.parent / _READ_INSTEAD[0]).is_file())
         }
     )
 
@@ -76,10 +76,20 @@ def require_sentence_transformers() -> None:
     """See that the library is installed, without importing it, which takes seconds.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: It is not, or is too old to be safe.
     """
     if importlib.util.find_spec("sentence_transformers") is None:
         raise ConfigError(_MISSING)
+    try:
+        version = importlib.metadata.version("sentence-transformers")
+    except importlib.metadata.PackageNotFoundError:
+        version = "unknown"
+    release = re.match(r"\d+", version)
+    if release is None or int(release[0]) < _OLDEST:
+        raise ConfigError(
+            f"sentence-transformers of version {version} runs code that a model's files name; "
+            f"install a newer one: pip install 'sentence-transformers>={_OLDEST}'"
+        )
 
 
 def imported_sentence_transformers() -> Any:
@@ -105,22 +115,25 @@ def imported_sentence_transformers() -> Any:
 def _files(path: Path) -> Iterator[Path]:
     """All files of a folder in order, but for hidden ones."""
     for file in sorted(path.rglob("*")):
-        hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
-        if not hidden and file.is_file():
+        if not _hidden(file, path) and file.is_file():
             yield file
 
 
-def _module_types(path: Path) -> Iterator[str]:
-    file = path / _MODULES
-    if not file.is_file():
-        return
-    try:
-        with file.open("rb") as opened:
-            modules = json.loads(opened.read(_LONGEST_JSON))
-        for module in modules:
-            yield str(module["type"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ConfigError(f"{file}: not a list of modules: {error}") from None
+def _beside(pickled: Path) -> bool:
+    return any((pickled.parent / name).is_file() for name in _READ_INSTEAD)
+
+
+def _refuse_linked_folders(path: Path) -> None:
+    for entry in sorted(path.rglob("*")):
+        if entry.is_symlink() and entry.is_dir() and not _hidden(entry, path):
+            raise ConfigError(
+                f"{entry}: a link to a folder, whose files would be read but neither checked nor "
+                "hashed; copy the folder"
+            )
+
+
+def _hidden(entry: Path, path: Path) -> bool:
+    return any(part.startswith(".") for part in entry.relative_to(path).parts)
 
 
 def _hash_of(file: Path) -> str:

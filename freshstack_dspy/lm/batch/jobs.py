@@ -20,6 +20,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.batch.deferred import ImportReport
+from freshstack_dspy.lm.database_files import unsafe_file
 from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.records import Record
 
@@ -29,6 +30,7 @@ Step = Literal["intended", "creating", "underway", "ended", "dropped"]
 never made, or the user gave it up."""
 
 SCHEMA: Literal[1] = 1
+_LOCK = "lock.db"
 
 
 class Job(Record):
@@ -145,11 +147,15 @@ class JobFolder:
         """Keep other processes from the jobs; a process that dies lets go.
 
         Raises:
-            StoreError: Another process is at them.
+            StoreError: Another process is at them, or the files of the lock lead elsewhere.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = sqlite3.connect(self.path / "lock.db", timeout=0, isolation_level=None)
+            unsafe = unsafe_file(self.path / _LOCK, writing=True)
+            if unsafe is not None:
+                name, fault = unsafe
+                raise StoreError(f"{self.path / name} {fault}; delete it")
+            lock = sqlite3.connect(self.path / _LOCK, timeout=0, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{self.path}: the jobs cannot be kept there: {error}") from error
         with contextlib.closing(lock):

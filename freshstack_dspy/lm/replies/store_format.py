@@ -9,7 +9,6 @@ holds and nothing else.
 import os
 import re
 import sqlite3
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import diskcache
 
 from freshstack_dspy.errors import StoreError
+from freshstack_dspy.lm.database_files import unsafe_file
 
 SCHEMA = "2"
 """Raised when the entries change; a store of another schema says so."""
@@ -69,9 +69,6 @@ _OBJECTS = {
 }
 """Everything that diskcache creates, as SQLite writes it down."""
 
-_JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
-"""Ends a rollback journal that names another file."""
-
 
 def account_entry(account: str) -> str:
     """The name of an account's entry.
@@ -92,30 +89,10 @@ def refuse_unsafe_files(folder: Path, *, writing: bool) -> None:
     Raises:
         StoreError: A file is a link or no plain file, or its journal names another file.
     """
-    for name in (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal"):
-        try:
-            found = (folder / name).lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            continue  # what cannot be there is said when it is opened
-        if not stat.S_ISREG(found.st_mode):
-            raise StoreError(f"{folder}: {name} is a link or no plain file: refused unread")
-        if writing and found.st_nlink > 1:
-            raise StoreError(
-                f"{folder}: {name} is a hard link, and what is written to it would change another "
-                "file too; copy the store, and name the copy"
-            )
-    _refuse_naming_journal(folder)
-
-
-def _refuse_naming_journal(folder: Path) -> None:
-    try:
-        with (folder / f"{DATABASE}-journal").open("rb") as journal:
-            journal.seek(max(0, journal.seek(0, os.SEEK_END) - len(_JOURNAL_MAGIC)))
-            end = journal.read()
-    except FileNotFoundError:
-        return
-    if end == _JOURNAL_MAGIC:
-        raise StoreError(f"{folder}: its journal names another file, which could be deleted")
+    found = unsafe_file(folder / DATABASE, writing=writing)
+    if found is not None:
+        name, fault = found
+        raise StoreError(f"{folder}: {name} {fault}; put a plain copy in its place, or remove it")
 
 
 def connected(folder: Path, options: str) -> sqlite3.Connection:

@@ -4,6 +4,7 @@ The repository may be hostile: see `git_program` for what keeps its own configur
 starting a program or opening a connection.
 """
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,8 @@ from typing import IO
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.sources.documents.folder import LINK
+from freshstack_dspy.sources.documents.git_boundary import check_inside
+from freshstack_dspy.sources.documents.git_listing import ListingError, list_tree
 from freshstack_dspy.sources.documents.git_program import Git, said
 from freshstack_dspy.sources.documents.skips import Skip
 from freshstack_dspy.sources.documents.tree import Entry, Wanted, named_entry, without_hidden
@@ -33,8 +36,8 @@ class Repository:
             revision: A commit, tag or branch.
 
         Raises:
-            SourceError: git is not installed, this is no repository, git distrusts it, or it has
-                no such commit.
+            SourceError: git is not installed, this is no repository, its content lies outside of
+                its folder, git distrusts it, or it has no such commit.
         """
         self._path = path
         self._git = Git(path, why=f"{path} at revision {revision!r}")
@@ -46,9 +49,8 @@ class Repository:
         return without_hidden(self._listed())
 
     def _listed(self) -> Iterator[Entry]:
-        listing = self._output("ls-tree", "-r", "-l", "-z", "--full-tree", str(self.revision))
         seen: set[bytes] = set()
-        for line in listing.split(b"\0")[:-1]:
+        for line in self._lines():
             facts, _, raw_path = line.partition(b"\t")
             mode, kind, key, size = facts.split()
             skip = None
@@ -61,6 +63,12 @@ class Repository:
             seen.add(raw_path)
             number = int(size) if size.isdigit() else 0
             yield named_entry(raw_path, number, skip, key.decode())
+
+    def _lines(self) -> Iterator[bytes]:
+        try:
+            yield from list_tree(self._git, str(self.revision), str(self._path))
+        except ListingError as error:
+            raise self._failed("ls-tree", error.stderr) from None
 
     def contents(self, wanted: Sequence[Wanted]) -> Iterator[bytes | Skip]:
         """Read files, asking git for all of them at once: it need not wait for us between two."""
@@ -108,7 +116,13 @@ class Repository:
             self._reader = None
 
     def _commit(self, revision: str) -> str:
-        self._output("rev-parse", "--git-dir")
+        git_folder, common, objects = (
+            self._path / os.fsdecode(self._output("rev-parse", *words).removesuffix(b"\n"))
+            for words in (
+                ("--absolute-git-dir",), ("--git-common-dir",), ("--git-path", "objects"),
+            )
+        )  # fmt: skip
+        check_inside(self._path, git_folder, common, objects)
         if not revision.startswith("-") and revision.isprintable():
             found = self._git.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
             if found.returncode == 0:
@@ -122,15 +136,18 @@ class Repository:
         done = self._git.run(*words)
         if done.returncode == 0:
             return done.stdout
-        reason = said(done.stderr)
+        raise self._failed(words[0], done.stderr)
+
+    def _failed(self, command: str, stderr: bytes) -> SourceError:
+        reason = said(stderr)
         if "dubious ownership" in reason:
-            raise SourceError(
+            return SourceError(
                 f"{self._path}: belongs to another user, so git does not trust it; if you do, "
                 f"type: git config --global --add safe.directory {self._path.resolve()}"
             )
         if "not a git repository" in reason:
-            raise SourceError(
+            return SourceError(
                 f"{self._path}: not the root of a git repository; leave revision out to read it "
                 "as a folder, or name the root and choose its parts with include"
             )
-        raise SourceError(f"{self._path}: git {words[0]} failed: {reason}")
+        return SourceError(f"{self._path}: git {command} failed: {reason}")

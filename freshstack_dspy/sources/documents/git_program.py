@@ -30,7 +30,8 @@ _ENVIRONMENT = {
     "LC_ALL": "C",
 }
 _USERS_OWN = re.compile(r"GIT_(SSH(_COMMAND|_VARIANT)?|SSL_\w+|PROXY_SSL_\w+)")
-_USER_OF_URL = re.compile(r"(?<=://)[^/@\s]*@")
+_USER_OF_URL = re.compile(r"(?<=://)\S*@")
+"""Up to the last @: a password may hold @ and /. Of a path with an @, less is shown."""
 
 
 class Git:

@@ -18,6 +18,11 @@ from freshstack_dspy.sources.documents.tree import (
     without_hidden,
 )
 
+_INSTALLERS_OWN = re.compile(
+    r"(?:^|/)__pycache__/|(?:^|/)\.\./|"
+    r"(?:^|/)[^/]+\.dist-info/(?:INSTALLER|REQUESTED|RECORD|direct_url\.json)$"
+)
+"""What installing adds to a distribution: it depends on how that was done."""
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -102,7 +107,8 @@ def _recorded(found: Distribution) -> set[str] | None:
             rows = [row for row in csv.reader(record.splitlines()) if row]
         except csv.Error as error:
             raise SourceError(f"{found.name}: its RECORD is damaged: {error}") from None
-        return {row[0].replace("\\", "/") for row in rows}
+        paths = {row[0].replace("\\", "/") for row in rows}
+        return {path for path in paths if not _INSTALLERS_OWN.search(path)}
     return None if found.files is None else {file.as_posix() for file in found.files}
 
 

@@ -14,7 +14,6 @@ _SCP = re.compile(
     r"(?:[A-Za-z0-9_][\w.-]*@)(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?P<path>[^\s:-][^\s:]*)"
 )
 _FILE = re.compile(r"(?:(?P<scheme>file)://)?(?P<path>/[^\0\r\n]+)")
-_USER = re.compile(r"(?<=://)[^/\s]*@")
 _PROTOCOLS = {
     "https": ("https", "ssh"),  # no way down to plain HTTP; SSH, for url.insteadOf of the user
     "http": ("http", "https", "ssh"),
@@ -52,8 +51,9 @@ def remote(url: str) -> Remote:
             name = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()).strip("-.")[:60]
             digest = hashlib.sha256(url.encode()).hexdigest()[:12]
             return Remote(url, f"{name}-{digest}", _PROTOCOLS[protocol])
+    shown = "not shown, as it may hold a password" if "@" in url else repr(url[:200])
     raise SourceError(
-        f"url is {_USER.sub('', url)[:200]!r}; allowed: https://HOST/PATH, http://…, "
+        f"url is {shown}; allowed: https://HOST/PATH, http://…, "
         "ssh://USER@HOST/PATH, USER@HOST:PATH and file:///PATH, without password, ? and #"
     )
 

@@ -6,6 +6,10 @@ from typing import NamedTuple, Protocol
 
 from freshstack_dspy.sources.documents.skips import Skip
 
+_LONGEST_PATH = 4096
+"""Bytes. No system opens a longer one; a path becomes part of the id of every chunk."""
+_SHOWN = 100
+
 
 class Entry(NamedTuple):
     """One file, or a thing that is none."""
@@ -60,8 +64,14 @@ def named_entry(raw_path: bytes, size: int = 0, skip: Skip | None = None, key: s
     r"""Make the entry of a path as the system has it.
 
     A path becomes part of ids, and ids become words in lines of run and qrels files; so paths
-    that could break a line, or have no text at all, are not read. They are shown with escapes.
+    that could break a line, have no text at all, or are very long, are not read. They are shown
+    with escapes, and the long ones shortened.
     """
+    if len(raw_path) > _LONGEST_PATH:
+        skip = Skip("unreadable", f"its path is longer than {_LONGEST_PATH:,} bytes")
+        ends = (raw_path[:_SHOWN], raw_path[-_SHOWN:])
+        start, end = (part.decode("utf-8", "ignore") for part in ends)
+        return Entry("".join(map(_visible, f"{start}…{end}")), size, skip, key)
     path = raw_path.decode("utf-8", "backslashreplace")
     if path.encode() != raw_path:
         skip = Skip("unreadable", "its name is not UTF-8")

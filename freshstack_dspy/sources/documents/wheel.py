@@ -1,6 +1,5 @@
 """A Python wheel, read as the archive that it is: nothing is unpacked to disk."""
 
-import lzma
 import re
 import stat
 import zipfile
@@ -14,12 +13,14 @@ from freshstack_dspy.sources.documents.skips import Skip
 from freshstack_dspy.sources.documents.tree import Entry, Wanted, named_entry, without_hidden
 
 _NAME = re.compile(r"[^-]+-(?P<version>[^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl")
-_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, EOFError, ValueError)
+_DAMAGED = (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError)
 _UNSUPPORTED = (NotImplementedError, RuntimeError)
 _LARGEST = 4 << 30
 _LARGEST_RATIO = 200
 _UNSUSPICIOUS = 100 << 20
 _ENCRYPTED = 0x1
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Those that Python unpacks in pieces of bounded size."""
 
 
 class Wheel:
@@ -86,6 +87,8 @@ class Wheel:
 def _against(info: zipfile.ZipInfo) -> Skip | None:
     if info.flag_bits & _ENCRYPTED:
         return Skip("unreadable", "encrypted")
+    if info.compress_type not in _METHODS:
+        return Skip("unreadable", "packed by a method that wheels have no use for")
     if stat.S_ISLNK(info.external_attr >> 16):
         return LINK
     parts = info.filename.split("/")

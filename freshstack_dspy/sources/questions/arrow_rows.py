@@ -1,13 +1,16 @@
 """The rows of Parquet and Arrow files, a batch at a time, with the wanted columns alone."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.sources.questions.arrow_sizes import in_bounded_parts
 from freshstack_dspy.sources.questions.columns import PlacedRow
 from freshstack_dspy.sources.questions.lines import ReadProgress
+from freshstack_dspy.sources.questions.parquet_batches import parquet_batches
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -42,15 +45,16 @@ def read_parquet(
         progress: Is told how many bytes of files were read, of how many.
 
     Raises:
-        SourceError: A file is missing, damaged or no Parquet, or lacks a column.
+        SourceError: A file is missing, damaged or no Parquet, lacks a column or has it twice, or
+            holds a row that is too long.
     """
     from pyarrow.parquet import ParquetFile
 
     for path in _in_turn(files, progress):
         with _faults_of(path, "Parquet"), path.open("rb") as opened:
             file = ParquetFile(opened)
-            names = choose(file.schema_arrow.names, str(path))
-            yield from _rows_of(file.iter_batches(batch_size=_BATCH, columns=names), path)
+            names = _chosen(choose, file.schema_arrow.names, path)
+            yield from _rows_of(parquet_batches(file, opened, names), path)
 
 
 def read_arrow(
@@ -64,14 +68,15 @@ def read_arrow(
         progress: Is told how many bytes of files were read, of how many.
 
     Raises:
-        SourceError: A file is missing, damaged or no Arrow stream, or lacks a column.
+        SourceError: A file is missing, damaged or no Arrow stream, lacks a column or has it twice,
+            or holds a row that is too long.
     """
     from pyarrow import ipc
 
     for path in _in_turn(files, progress):
         with _faults_of(path, "Arrow"), path.open("rb") as opened:
             stream = ipc.open_stream(opened)
-            names = choose(stream.schema.names, str(path))
+            names = _chosen(choose, stream.schema.names, path)
             yield from _rows_of((batch.select(names) for batch in stream), path)
 
 
@@ -83,17 +88,27 @@ def _in_turn(files: list[Path], progress: ReadProgress | None) -> Iterator[Path]
             progress(sum(sizes[:number]), sum(sizes))
 
 
+def _chosen(choose: Chooser, present: list[str], path: Path) -> list[str]:
+    names = choose(present, str(path))
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise SourceError(f"{path}: has two columns {twice[0]!r}; rename one")
+    return names
+
+
 def _rows_of(batches: Iterator["RecordBatch"], path: Path) -> Iterator[PlacedRow]:
     number = 0
     for batch in batches:
         batch.validate(full=True)
         for start in range(0, batch.num_rows, _BATCH):
-            for values in _plain(batch.slice(start, _BATCH)):
-                number += 1
-                yield PlacedRow(str(path), number, values)
+            piece = batch.slice(start, _BATCH)
+            for part in in_bounded_parts(piece, str(path), number + 1):
+                for values in _plain(part, path):
+                    number += 1
+                    yield PlacedRow(str(path), number, values)
 
 
-def _plain(batch: "RecordBatch") -> list[dict[str, Any]]:
+def _plain(batch: "RecordBatch", path: Path) -> list[dict[str, Any]]:
     """Give rows of Python's own values; Python knows no nanoseconds, so these are cut off."""
     import pyarrow as pa
 
@@ -103,7 +118,10 @@ def _plain(batch: "RecordBatch") -> list[dict[str, Any]]:
         else column
         for column in batch.columns
     ]
-    values = (column.to_pylist() for column in columns)
+    try:
+        values = [column.to_pylist() for column in columns]
+    except KeyError as error:  # of pytz and zoneinfo alike
+        raise SourceError(f"{path}: dates are in a time zone that nobody knows: {error}") from None
     names = batch.schema.names
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 
@@ -116,6 +134,10 @@ def _faults_of(path: Path, kind: str) -> Iterator[None]:
         yield
     except SourceError:
         raise
+    except MemoryError:
+        raise SourceError(
+            f"{path}: cannot be read as {kind}: it needs more memory than there is"
+        ) from None
     except (ArrowException, OSError, ValueError, OverflowError) as error:
         said = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise SourceError(

@@ -1,6 +1,7 @@
 """The rows of a CSV file: quoted as RFC 4180 has it, delimited as its first line shows."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,7 +74,7 @@ class _Records:
         # The earlier delimiter wins where two yield as many.
         delimiter = max(_DELIMITERS, key=lambda mark: columns.known(headers[mark]))
         names = headers[delimiter]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, count in Counter(names).items() if count > 1)
         if twice:
             raise SourceError(f"{self._path}: has two columns {twice[0]!r}; rename one")
         self._reader = csv.reader(self._lines, delimiter=delimiter, strict=True)

@@ -75,8 +75,8 @@ class RowParser:
         """Parse the next bytes; give the rows that they complete.
 
         Raises:
-            SourceError: The file is damaged (with the place), declares a document type, or has
-                another root.
+            SourceError: The file is damaged (with the place), declares a document type or
+                another encoding than UTF-8, UTF-16 and those of one byte, or has another root.
         """
         try:
             self._parser.Parse(block, last)
@@ -87,6 +87,10 @@ class RowParser:
                 f"{self._place}: not well-formed XML at {place}, "
                 f"byte {max(self._parser.ErrorByteIndex, 0)}: {expat.ErrorString(error.code)}{hint}; "
                 "unpack or download the dump again"
+            ) from None
+        except (LookupError, ValueError):  # from Python's codecs, which expat asks
+            raise SourceError(
+                f"{self._place}: declares an encoding that is not read; a dump is in UTF-8"
             ) from None
         rows, self._found = self._found, []
         self._bytes_since_row = len(block) if rows else self._bytes_since_row + len(block)

@@ -17,6 +17,7 @@ import pytest
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.sources import fetch
+from freshstack_dspy.sources.documents.git_program import said
 from freshstack_dspy.sources.documents.remotes import remote
 
 from .read_corpus import files, read
@@ -275,3 +276,20 @@ def test_a_hostile_server_cannot_send_damaged_objects(served: Path, tmp_path: Pa
 
     with pytest.raises(SourceError, match="cannot be fetched"):
         fetched(f"file://{served}", tmp_path / "clones", "main")
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bob:hun/ter2@host/x", "bob:hunter2@host:x", "ftp://bob:ter2@ter2@host/x"]
+)
+def test_an_address_with_an_at_sign_is_not_quoted(url: str) -> None:
+    with pytest.raises(SourceError) as error:
+        remote(url)
+
+    assert "ter2" not in str(error.value)
+    assert "url is not shown, as it may hold a password; allowed: https://" in str(error.value)
+
+
+def test_no_part_of_a_password_is_left_in_what_git_said() -> None:
+    message = b"fatal: unable to access 'https://bob:se@cr/et@host/x': no"
+
+    assert said(message) == "fatal: unable to access 'https://host/x': no"

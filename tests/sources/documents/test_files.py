@@ -177,3 +177,21 @@ def test_pictures_in_a_notebook_do_not_count(tmp_path: Path) -> None:
 
     assert list(files(found)) == ["picture.ipynb"]
     assert kinds(found) == {"long.ipynb": "oversized"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (b'{"cells": [{"source": "' + b"x" * 150 + b'", "source": "a"}]}', "unreadable"),
+        (b'{"cells": [{"source": "a", "input": "' + b"x" * 150 + b'"}]}', "oversized"),
+        (b'{"cells": [{"source": {"": "' + b"x" * 150 + b'"}}]}', "oversized"),
+        (b'{"worksheets": [{"cells": []}], "cells": [{"source": "' + b"x" * 150 + b'"}]}',
+         "oversized"),
+    ],
+)  # fmt: skip
+def test_all_that_is_cut_into_chunks_of_a_notebook_counts(
+    tmp_path: Path, cells: bytes, kind: str
+) -> None:
+    write(tmp_path, {"a.ipynb": cells})
+
+    assert kinds(read(tmp_path, limit=100)) == {"a.ipynb": kind}

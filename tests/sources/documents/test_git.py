@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
+from freshstack_dspy.sources.documents.git_listing import list_tree
+from freshstack_dspy.sources.documents.git_program import Git
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 AUTHOR = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
@@ -264,3 +267,71 @@ def test_reading_may_stop_early(repository: Path) -> None:
     reading = read_files(CorpusConfig(name="lib", path=repository, revision="main"), 1000)
     next(reading)
     reading.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["", "n" * 250], ids=["many", "long"])
+def test_a_tree_bomb_is_refused(repository: Path, name: str) -> None:
+    """Nine trees of ten entries each, one within the other, have 10**9 paths."""
+    key, mode = git(repository, "rev-parse", "HEAD"), "160000 commit"
+    for _ in range(9):
+        lines = "".join(f"{mode} {key}\t{name}{number}\n" for number in range(10))
+        key, mode = git(repository, "mktree", data=lines.encode()), "040000 tree"
+    bomb = git(repository, "commit-tree", key, "-m", "x")
+
+    with pytest.raises(SourceError, match="lists more than 1,000,000 files or 512 MiB of paths"):
+        deque(list_tree(Git(repository, why="a test"), bomb, "repository"), maxlen=0)
+
+
+@pytest.mark.parametrize(
+    "borrowed", ["link", "gitdir", "objects", "pack", "alternates", "commondir", "inner"]
+)
+def test_the_content_of_another_repository_is_not_read(
+    repository: Path, tmp_path: Path, borrowed: str
+) -> None:
+    trap, secret = tmp_path / "trap", repository / ".git"
+    git(repository, "repack", "-a", "-d", "-q")
+    git(tmp_path, "init", "-q", "-b", "main", str(trap))
+    own = trap / ".git"
+    (own / "refs/heads/main").write_text(git(repository, "rev-parse", "HEAD"))
+    if borrowed in ("link", "gitdir"):
+        shutil.rmtree(own)
+    if borrowed == "link":
+        own.symlink_to(secret)
+    elif borrowed == "gitdir":
+        own.write_text(f"gitdir: {secret}")
+    elif borrowed in ("objects", "pack"):
+        place = own / "objects" / borrowed.removeprefix("objects")
+        shutil.rmtree(place)
+        place.symlink_to(secret / "objects" / borrowed.removeprefix("objects"))
+    elif borrowed == "commondir":
+        (own / "commondir").write_text(str(secret))
+    else:
+        inner = trap / "inner"
+        (inner / "info").mkdir(parents=True)
+        (inner / "info" / "alternates").write_text(f"{secret}/objects\n")
+        alternate = inner if borrowed == "inner" else secret / "objects"
+        (own / "objects/info/alternates").write_text(f"# x\n{alternate}\n")
+
+    with pytest.raises(
+        SourceError, match=r"lies elsewhere, in|leads out of|outside of it"
+    ) as error:
+        read(trap)
+
+    assert "\n" not in str(error.value)
+
+
+def test_a_linked_worktree_is_told_to_name_its_repository(repository: Path, tmp_path: Path) -> None:
+    git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "tree"))
+
+    with pytest.raises(SourceError) as error:
+        read(tmp_path / "tree")
+
+    assert str(error.value) == (
+        f"{tmp_path}/tree: a linked worktree; name the repository itself: path = '{repository}'"
+    )
+
+
+def test_a_repository_may_be_named_through_a_link(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "name").symlink_to(repository)
+
+    assert read(tmp_path / "name") == read(repository)

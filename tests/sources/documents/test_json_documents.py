@@ -7,7 +7,7 @@ import pytest
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.sources.documents.json_documents import document_bytes
 
-from .read_corpus import files, kinds, read
+from .read_corpus import files, kinds, read, reasons
 
 
 def lines(folder: Path, *texts: str, mark: bytes = b"") -> Path:
@@ -61,3 +61,18 @@ def test_a_line_that_is_no_document_is_named(tmp_path: Path, text: str, said: st
 
     assert str(error.value).startswith(f"{path}:2: ")
     assert said in str(error.value)
+
+
+def test_an_id_that_is_too_long_is_skipped_and_shortened(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        f'{{"id": "{"a" * 4096}", "text": "one"}}',
+        f'{{"id": "{"b" * 4096}c", "text": "two"}}',
+    )
+
+    found = read(path)
+
+    assert files(found) == {"a" * 4096: b"one"}
+    assert reasons(found) == {
+        f"{'b' * 100}…{'b' * 99}c": "its path is longer than 4,096 bytes",
+    }

@@ -101,3 +101,15 @@ def test_a_damaged_member_is_skipped_and_the_others_are_read(tmp_path: Path) -> 
 def test_a_wheel_has_no_revision(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a \.whl file has no revision"):
         read(tmp_path / NAME, revision="main")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_methods_that_unpack_without_bound_are_not_read(tmp_path: Path, method: int) -> None:
+    with zipfile.ZipFile(tmp_path / NAME, "w") as archive:
+        archive.writestr("a.py", b"a = 1", compress_type=method)
+        archive.writestr("b.py", b"b = 1")
+
+    found = read(tmp_path / NAME)
+
+    assert files(found) == {"b.py": b"b = 1"}
+    assert reasons(found) == {"a.py": "packed by a method that wheels have no use for"}

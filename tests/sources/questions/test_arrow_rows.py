@@ -282,3 +282,87 @@ def test_what_datasets_saves_is_read(tmp_path: Path) -> None:
 
     assert len(read("huggingface", tmp_path / "one").queries) == 2
     assert len(read("huggingface", tmp_path / "two", split="test").queries) == 2
+
+
+def rows_of(count: int, **columns: pa.Array) -> pa.Table:
+    ids = [str(number) for number in range(count)]
+    return pa.table({"query_id": ids, "answer": ["A"] * count, **columns})
+
+
+def shared(value: str, count: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), pa.array([value]))
+
+
+@pytest.mark.parametrize("in_list", [False, True])
+def test_a_value_that_a_thousand_rows_share_does_not_fill_the_memory(
+    tmp_path: Path, in_list: bool
+) -> None:
+    """Unpacked, these 2 kB would be 16 GiB."""
+    column = shared("x" * (16 << 20), 1000)
+    if in_list:
+        column = pa.ListArray.from_arrays(pa.array([0, 1000] + [1000] * 999), column)
+    path = tmp_path / "q.parquet"
+    pq.write_table(rows_of(1000, body=["B"] * 1000, tags=column), path, compression="zstd")
+    assert path.stat().st_size < 40_000
+
+    with pytest.raises(SourceError, match=r"q\.parquet:1: longer than 16 MiB; no question is"):
+        read("parquet", path)
+
+
+def test_rows_that_share_a_long_value_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    text = "x" * (5 << 20)
+    pq.write_table(rows_of(10, body=shared(text, 10)), tmp_path / "q.parquet", compression="zstd")
+
+    queries = read("parquet", tmp_path / "q.parquet").queries
+
+    assert [query.query_id for query in queries] == [str(number) for number in range(10)]
+    assert {query.body for query in queries} == {text}
+
+
+def test_views_of_text_are_read_and_measured(tmp_path: Path) -> None:
+    for name, text in (("short", "B"), ("long", "B" * (17 << 20))):
+        pq.write_table(rows_of(1, body=pa.array([text], pa.string_view())), tmp_path / name)
+
+    assert read("parquet", tmp_path / "short").queries[0].body == "B"
+    with pytest.raises(SourceError, match="longer than 16 MiB"):
+        read("parquet", tmp_path / "long")
+
+
+def test_a_column_whose_size_cannot_be_told_is_refused(tmp_path: Path) -> None:
+    tags = pa.array([[("a", "b")]], pa.map_(pa.string(), pa.string()))
+    pq.write_table(rows_of(1, body=["B"], tags=tags), tmp_path / "q.parquet")
+
+    with pytest.raises(SourceError, match=r"column 'tags' is of type 'map<.*; save it as text"):
+        read("parquet", tmp_path / "q.parquet")
+
+
+def test_a_time_zone_that_nobody_knows_is_an_error_in_one_line(tmp_path: Path) -> None:
+    asked = pa.array([0], pa.timestamp("us", "Foo/Bar"))
+    pq.write_table(rows_of(1, body=["B"], asked_at=asked), tmp_path / "q.parquet")
+
+    with pytest.raises(SourceError, match=r"q\.parquet: dates are in a time zone .*'Foo/Bar'"):
+        read("parquet", tmp_path / "q.parquet")
+
+
+@pytest.mark.parametrize("source", ["parquet", "huggingface"])
+def test_two_columns_of_a_used_name_are_refused(tmp_path: Path, source: str) -> None:
+    table = pa.table([["1"], ["A"], ["B"], ["C"]], names=["query_id", "answer", "body", "body"])
+    if source == "parquet":
+        path = tmp_path / "q.parquet"
+        pq.write_table(table, path)
+    else:
+        path = save_to_disk(tmp_path / "set", ROWS[:1])
+        with pa.ipc.new_stream(path / "data-00000-of-00001.arrow", table.schema) as stream:
+            stream.write_table(table)
+
+    with pytest.raises(SourceError, match="has two columns 'body'; rename one"):
+        read(source, path)
+
+
+def test_columns_that_are_not_used_may_be_there_twice(tmp_path: Path) -> None:
+    table = pa.table(
+        [["1"], ["A"], ["B"], [1], [2]], names=["query_id", "answer", "body", "x", "x"]
+    )
+    pq.write_table(table, tmp_path / "q.parquet")
+
+    assert len(read("parquet", tmp_path / "q.parquet").queries) == 1

@@ -170,3 +170,12 @@ def test_what_python_writes_is_read(
         assert [(q.title, q.body, q.answer) for q in queries.queries] == [
             (title, body, answer + "!") for title, body, answer in rows
         ]
+
+
+def test_a_head_of_many_names_is_read(path: Path) -> None:
+    """Counted one by one, these names would take an hour."""
+    names = ",".join(f"x{number}" for number in range(200_000))
+
+    [query] = read(path, f"{HEAD},{names}\n1,T,B,A{',' * 200_000}\n").queries
+
+    assert query.query_id == "1"

@@ -110,3 +110,13 @@ def test_memory_does_not_grow_with_the_file(path: Path) -> None:
 def test_an_endless_row_is_refused_before_it_fills_the_memory(path: Path) -> None:
     with pytest.raises(SourceError, match="no row ends within 8 MiB after line 1"):
         read(path, b"<posts><row Body='" + b"x" * 12_000_000 + b"'/></posts>")
+
+
+@pytest.mark.parametrize("encoding", ["nonsense", "shift_jis", "idna", "hex", "punycode"])
+def test_an_encoding_that_is_not_read_is_an_error_in_one_line(path: Path, encoding: str) -> None:
+    with pytest.raises(SourceError) as error:
+        read(path, f'<?xml version="1.0" encoding="{encoding}"?><posts><row Id="1"/></posts>')
+
+    assert str(error.value) == (
+        f"{path}: declares an encoding that is not read; a dump is in UTF-8"
+    )
