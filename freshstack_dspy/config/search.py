@@ -26,23 +26,13 @@ _OF_PROVIDERS = ("api_base", "api_key", "price", "concurrency", "timeout", "retr
 """Settings that a model in a folder has no use for."""
 
 
-class EmbedderConfig(Section):
-    """A model that gives each chunk a vector; its name is that of the retriever."""
+class SearchModelConfig(Section):
+    """A model that embeds or reranks: one of LiteLLM's, or one in a folder."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)
     model: str | None = None
-    """A LiteLLM embedding model, as `openai/text-embedding-3-small`."""
+    """As LiteLLM calls it: `openai/text-embedding-3-small`, `cohere/rerank-v3.5`."""
     path: Path | None = None
-    """Or the folder of a sentence-transformers model."""
-    dimensions: int | None = Field(default=None, ge=2, le=8192)
-    """Of the vectors, where the model can shorten them."""
-    query_prefix: str = ""
-    passage_prefix: str = ""
-    max_tokens: int | None = Field(default=None, ge=16)
-    """Longer texts are cut to so many tokens, prefix included; by default to what the model is
-    known to take. Of a hosted model's texts the tokens are counted as cl100k_base."""
-    batch: int = Field(default=64, ge=1, le=2048)
-    """Most texts in one request."""
+    """Or the folder of a sentence-transformers model or cross-encoder."""
     api_base: str | None = None
     api_key: SecretStr | None = None
     price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -57,35 +47,38 @@ class EmbedderConfig(Section):
             raise ValueError(
                 "name either model, of LiteLLM, or path, a sentence-transformers folder"
             )
-        _refuse_unused(self)
+        unused = [name for name in _OF_PROVIDERS if name in self.model_fields_set]
+        if self.path is not None and unused:
+            raise ValueError(f"a model in a folder has no {', '.join(unused)}; leave them out")
+        return self
+
+
+class EmbedderConfig(SearchModelConfig):
+    """A model that gives each chunk a vector; its name is that of the retriever."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)
+    dimensions: int | None = Field(default=None, ge=2, le=8192)
+    """Of the vectors, where the model can shorten them."""
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_tokens: int | None = Field(default=None, ge=16)
+    """Longer texts are cut to so many tokens, prefix included; by default to what the model is
+    known to take. Of a hosted model's texts the tokens are counted as cl100k_base."""
+    batch: int = Field(default=64, ge=1, le=2048)
+    """Most texts in one request."""
+
+    @model_validator(mode="after")
+    def _own_name(self) -> Self:
         if self.name in RETRIEVERS:
             raise ValueError(f"name is {self.name!r}, which is taken; call it otherwise")
         return self
 
 
-class RerankerConfig(Section):
+class RerankerConfig(SearchModelConfig):
     """A model that scores the first chunks of the hybrid retriever anew: `hybrid+rerank`."""
 
-    model: str | None = None
-    """A LiteLLM rerank model, as `cohere/rerank-v3.5`."""
-    path: Path | None = None
-    """Or the folder of a sentence-transformers cross-encoder."""
     depth: int = Field(default=50, ge=1, le=1000)
     """How many chunks are scored for each text; no others are found."""
-    api_base: str | None = None
-    api_key: SecretStr | None = None
-    price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """US dollars per million tokens, where LiteLLM's table of prices has none or is wrong."""
-    concurrency: int = Field(default=8, ge=1, le=256)
-    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
-    retries: int = Field(default=4, ge=0, le=20)
-
-    @model_validator(mode="after")
-    def _one_model(self) -> Self:
-        if (self.model is None) == (self.path is None):
-            raise ValueError("name either model, of LiteLLM, or path, a cross-encoder's folder")
-        _refuse_unused(self)
-        return self
 
 
 class FusionConfig(Section):
@@ -103,9 +96,3 @@ class FusionConfig(Section):
         if self.weights and self.method != "weighted":
             raise ValueError(f'weights are for method = "weighted", not {self.method!r}')
         return self
-
-
-def _refuse_unused(section: EmbedderConfig | RerankerConfig) -> None:
-    unused = [name for name in _OF_PROVIDERS if name in section.model_fields_set]
-    if section.path is not None and unused:
-        raise ValueError(f"a model in a folder has no {', '.join(unused)}; leave them out")
