@@ -45,6 +45,11 @@ class Reranker(Protocol):
     """A model that scores passages for a text, each by itself."""
 
     @property
+    def at_once(self) -> int:
+        """How many texts it may be asked about at the same time, by threads."""
+        ...
+
+    @property
     def identity(self) -> str:
         """Everything its scores depend on."""
         ...

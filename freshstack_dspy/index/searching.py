@@ -1,7 +1,7 @@
 """Searching an index by the name of a retriever."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from freshstack_dspy.index.ranking import SCORE_DECIMALS, RowScore, ordered
 from freshstack_dspy.index.settings import LSA
 from freshstack_dspy.index.term_counts import indexed_text
 from freshstack_dspy.index.vectors import cosines, nearest, unit_rows
+from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.records import ScoredChunk, ranked
 
 _EXACT_AMONG = 20_000_000
@@ -69,7 +70,7 @@ class Searcher:
         mask = None if where is None else self._mask(where)
         if retriever == RERANKED:
             found = self._hybrid(texts, self._models.rerank_depth, mask, where, fusion)
-            return [self._reranked(*pair)[:depth] for pair in zip(texts, found, strict=True)]
+            return [ranking[:depth] for ranking in self._reranked(texts, found)]
         if retriever == HYBRID:
             return self._hybrid(texts, depth, mask, where, fusion)
         return self._of_one(retriever, texts, depth, mask, where)
@@ -150,25 +151,20 @@ class Searcher:
             for place in range(len(texts))
         ]
 
-    def _reranked(self, text: str, ranking: Sequence[ScoredChunk]) -> list[ScoredChunk]:
-        """Score the chunks of a ranking anew."""
+    def _reranked(
+        self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]
+    ) -> list[list[ScoredChunk]]:
+        """Score the chunks of rankings anew."""
         reranker = self._models.reranker
         assert reranker is not None
-        if not ranking:
-            return []
         numbers = self._parts.rows.numbers
-        rows = np.array([numbers[chunk_id] for chunk_id, _ in ranking], np.intp)
-        passages = [indexed_text(chunk) for chunk in self._parts.chunks(rows)]
-        scores = reranker.scores(text, passages)
-        if len(scores) != len(passages) or not all(map(math.isfinite, scores)):
-            raise IndexingError(
-                f"the reranker {reranker.identity!r} gave {len(scores)} scores for {len(passages)} "
-                "passages, or some that are not finite; it must give one number for each"
-            )
-        pairs = zip(ranking, scores, strict=True)
-        return ranked(
-            {entry.chunk_id: round(float(score), SCORE_DECIMALS) for entry, score in pairs},
-            len(ranking),
+        found = sorted({numbers[entry.chunk_id] for ranking in rankings for entry in ranking})
+        chunks = self._parts.chunks(np.array(found, np.intp))
+        passages = {chunk.chunk_id: indexed_text(chunk) for chunk in chunks}
+        return map_in_order(
+            lambda pair: _rescored(reranker, passages, *pair),
+            zip(texts, rankings, strict=True),
+            workers=reranker.at_once,
         )
 
     def _column(self, retriever: str) -> VectorColumn:
@@ -215,3 +211,22 @@ class Searcher:
             rows = self._parts.rows.rows_of(row_ids)
         order = np.argsort(rows)
         return ordered(rows[order], cosines(query, vectors[order]), depth)
+
+
+def _rescored(
+    reranker: Reranker, passages: Mapping[str, str], text: str, ranking: Sequence[ScoredChunk]
+) -> list[ScoredChunk]:
+    """Score the chunks of one ranking anew."""
+    if not ranking:
+        return []
+    scores = reranker.scores(text, [passages[entry.chunk_id] for entry in ranking])
+    if len(scores) != len(ranking) or not all(map(math.isfinite, scores)):
+        raise IndexingError(
+            f"the reranker {reranker.identity!r} gave {len(scores)} scores for {len(ranking)} "
+            "passages, or some that are not finite; it must give one number for each"
+        )
+    pairs = zip(ranking, scores, strict=True)
+    return ranked(
+        {entry.chunk_id: round(float(score), SCORE_DECIMALS) for entry, score in pairs},
+        len(ranking),
+    )

@@ -39,6 +39,7 @@ class WordCounter:
     """A reranker that counts the first word of a question."""
 
     identity = "word counter 1"
+    at_once = 1
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         return [float(passage.split().count(text.split(maxsplit=1)[0])) for passage in passages]

@@ -83,6 +83,7 @@ class Shortest:
     """A reranker that prefers short passages."""
 
     identity = "shortest"
+    at_once = 2
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         return [-float(len(passage)) for passage in passages]

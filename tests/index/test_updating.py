@@ -73,7 +73,7 @@ def test_any_updates_end_as_a_build_from_nothing(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60, phases=[Phase.generate])
+@settings(deadline=None, max_examples=20, phases=[Phase.generate])
 @given(STEPS)
 def test_very_many_updates_end_as_a_build_from_nothing(
     tmp_path_factory: pytest.TempPathFactory, steps: Steps

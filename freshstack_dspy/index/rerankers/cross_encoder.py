@@ -24,6 +24,8 @@ class CrossEncoderReranker:
     Its scores are not recorded: whoever rebuilds needs the same folder.
     """
 
+    at_once = 1
+
     def __init__(self, config: RerankerConfig) -> None:
         """Check and hash the folder; the model is loaded when it is first needed.
 

@@ -40,6 +40,7 @@ class HostedReranker:
             timeout=config.timeout,
             retries=config.retries,
         )
+        self.at_once = config.concurrency
         self._door = RerankDoor(model, access, price=rerank_price(config))
         self.identity = sha256_of(
             {
