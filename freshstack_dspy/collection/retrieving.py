@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypedDict
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import FusionConfig
@@ -10,14 +9,7 @@ from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index import Embedder, HybridIndex, IndexSettings, Reranker
 from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.measures import Run
-from freshstack_dspy.records import SliceName
-
-
-class _Models(TypedDict):
-    embedders: Sequence[Embedder]
-    reranker: Reranker | None
-    rerank_depth: int
-    settings: IndexSettings
+from freshstack_dspy.records import Chunk, SliceName
 
 
 def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
@@ -62,17 +54,21 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
             '[filters] unsupported_nuggets = "keep" to take in partly supported ones'
         )
     chunks = list(collection.chunks())
-    models: _Models = {
-        "embedders": embedders,
-        "reranker": reranker,
-        "rerank_depth": rerank_depth,
-        "settings": _settings(collection),
-    }
+    settings = _settings(collection)
+    name = collection.name
     # The index of the collection's build may have moved on: it is used, and never changed here.
-    index = HybridIndex.find(index_path, collection.name, chunks, **models)
-    if index is None:
-        own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
-        index = HybridIndex.build_or_open(index_path, own, chunks, progress=progress, **models)
+    if not _holds(index_path, name, chunks, settings, embedders):
+        name = f"{name}-{collection.manifest.content_hash[:12]}"
+    index = HybridIndex.build_or_open(
+        index_path,
+        name,
+        chunks,
+        embedders=embedders,
+        reranker=reranker,
+        rerank_depth=rerank_depth,
+        settings=settings,
+        progress=progress,
+    )
     queries = [query for query in collection.queries if query.query_id in wanted]
     texts = [query.text for query in queries]
     rankings = index.search(retriever, texts, depth, fusion=fusion)
@@ -82,6 +78,19 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
             query.query_id: tuple(ranking) for query, ranking in zip(queries, rankings, strict=True)
         },
     )
+
+
+def _holds(
+    root: Path,
+    name: str,
+    chunks: Sequence[Chunk],
+    settings: IndexSettings,
+    embedders: Sequence[Embedder],
+) -> bool:
+    try:
+        return HybridIndex.open(root, name=name).holds(chunks, settings, embedders)
+    except IndexingError:
+        return False
 
 
 def _run_name(retriever: str, fusion: FusionConfig) -> str:

@@ -129,13 +129,9 @@ def build_or_open_index(
         return reopened(folder, standing)
 
 
-def find_index(
-    folder: Path, chunks: Sequence[Chunk], files: Sequence[IndexedFile], wanted: Wanted
-) -> Parts | None:
-    """See `HybridIndex.find`."""
-    standing = _opened(folder)
-    holds = standing is not None and _holds(standing, _drafted(chunks, files), wanted)
-    return standing if holds else None
+def holds_these(parts: Parts, chunks: Sequence[Chunk], wanted: Wanted) -> bool:
+    """See `HybridIndex.holds`."""
+    return _holds(parts, _drafted(chunks, ()), wanted)
 
 
 def standing_in(folder: Path) -> Parts | None:

@@ -1,6 +1,7 @@
 """The columns of vectors of rows that are written: made by embedders, or taken from what stands."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -124,3 +125,22 @@ def check_embedders(embedders: Sequence[Embedder]) -> None:
                 f"must differ, and these are: {', '.join(taken)}"
             )
         taken.append(embedder.name)
+
+
+def check_stored(
+    folder: Path, columns: Sequence[VectorColumn], embedders: Sequence[Embedder]
+) -> list[str]:
+    """Give the names of the embedders of an index, beside `lsa`.
+
+    Raises:
+        IndexingError: It has no vectors of a given embedder, as that is now.
+    """
+    stored = {column.name: column.identity for column in columns[1:]}
+    for embedder in embedders:
+        if stored.get(embedder.name) != embedder.identity:
+            raise IndexingError(
+                f"{folder}: no vectors of embedder {embedder.name!r} as it is configured now; it has "
+                f"those of: {', '.join(stored) or 'no embedder'}; make them with: freshstack index "
+                "update CONFIG"
+            )
+    return list(stored)

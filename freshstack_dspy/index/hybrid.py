@@ -11,13 +11,13 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.building import (
     build_index,
     build_or_open_index,
-    find_index,
+    holds_these,
     index_folder,
     only_index,
     silence,
     wanted_of,
 )
-from freshstack_dspy.index.columns import check_embedders
+from freshstack_dspy.index.columns import check_embedders, check_stored
 from freshstack_dspy.index.difference import Difference
 from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.index.lsa import LsaModel
@@ -123,26 +123,6 @@ class HybridIndex:
         return cls._of(parts, Models(embedders, reranker, rerank_depth))
 
     @classmethod
-    def find(
-        cls,
-        root: Path,
-        name: str,
-        chunks: Sequence[Chunk],
-        *,
-        embedders: Sequence[Embedder] = (),
-        reranker: Reranker | None = None,
-        rerank_depth: int = 50,
-        settings: IndexSettings = _SETTINGS,
-    ) -> Self | None:
-        """Open the index of these chunks, settings and embedders if it stands; nothing is written.
-
-        The arguments are those of `build`.
-        """
-        wanted = wanted_of(chunks, settings, embedders, "", None)
-        parts = find_index(index_folder(root, name), chunks, (), wanted)
-        return None if parts is None else cls._of(parts, Models(embedders, reranker, rerank_depth))
-
-    @classmethod
     def update(  # noqa: PLR0913 - as for build
         cls,
         root: Path,
@@ -219,15 +199,8 @@ class HybridIndex:
         """
         check_embedders(embedders)
         parts = Parts.open(only_index(path) if name is None else index_folder(path, name))
-        stored = {column.name: column.identity for column in parts.manifest.columns[1:]}
-        for embedder in embedders:
-            if stored.get(embedder.name) != embedder.identity:
-                raise IndexingError(
-                    f"{parts.folder}: no vectors of embedder {embedder.name!r} as it is "
-                    f"configured now; it has those of: {', '.join(stored) or 'no embedder'}; make "
-                    "them with: freshstack index update CONFIG"
-                )
-        return cls(parts, Models(embedders, reranker, rerank_depth), list(stored))
+        stored = check_stored(parts.folder, parts.manifest.columns, embedders)
+        return cls(parts, Models(embedders, reranker, rerank_depth), stored)
 
     @classmethod
     def _of(cls, parts: Parts, models: Models) -> Self:
@@ -302,6 +275,12 @@ class HybridIndex:
     def chunks(self) -> Iterator[Chunk]:
         """Read all chunks, in the order of their ids."""
         return self._parts.chunks(np.arange(len(self)))
+
+    def holds(
+        self, chunks: Sequence[Chunk], settings: IndexSettings, embedders: Sequence[Embedder] = ()
+    ) -> bool:
+        """Whether `build` would make the same of these chunks, settings and embedders."""
+        return holds_these(self._parts, chunks, wanted_of(chunks, settings, embedders, "", None))
 
     def files(self) -> list[IndexedFile]:
         """Give the files the chunks are from; none where they were not told."""

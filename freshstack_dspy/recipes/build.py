@@ -77,10 +77,8 @@ def build(
         if store is not None:
             opened.callback(store.close)
         bundles = opened.enter_context(contextlib.closing(Bundles(config.cache.bundles)))
-        standing = None  # of vectors and scores a collection names no keys to compare
-        if not asks_models(config):
-            standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
-        if standing is not None:
+        standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
+        if standing is not None and not asks_models(config):  # whose numbers no record names
             if replies_file is not None:
                 write_bundle(replies_of(standing.call_ids, store, bundles), replies_file)
             progress.start(NOTHING_TO_DO, 1)

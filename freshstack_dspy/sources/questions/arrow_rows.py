@@ -120,8 +120,12 @@ def _plain(batch: "RecordBatch", path: Path) -> list[dict[str, Any]]:
     ]
     try:
         values = [column.to_pylist() for column in columns]
-    except KeyError as error:  # of pytz and zoneinfo alike
-        raise SourceError(f"{path}: dates are in a time zone that nobody knows: {error}") from None
+    except (KeyError, pa.ArrowException) as error:  # of pytz, zoneinfo and Arrow itself
+        zones = {column.type.tz for column in columns if pa.types.is_timestamp(column.type)}
+        raise SourceError(
+            f"{path}: dates are in a time zone that nobody knows ({error}): "
+            f"{', '.join(map(repr, filter(None, zones)))}"
+        ) from None
     names = batch.schema.names
     return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
 

@@ -27,7 +27,7 @@ class Dump:
     def __init__(self, places: dict[Table, Place], progress: ReadProgress | None = None) -> None:
         self._places = places
         self._progress = progress or (lambda _done, _total: None)
-        self._done = self._total = 0
+        self._done = self._furthest = self._total = 0
 
     @classmethod
     def at(cls, path: Path, progress: ReadProgress | None = None) -> Self:
@@ -81,7 +81,9 @@ class Dump:
             self._report(0)
 
     def _report(self, position: int) -> None:
-        self._progress(min(self._done + position, self._total), self._total)
+        # An archive is not read from front to back.
+        self._furthest = max(self._furthest, min(self._done + position, self._total))
+        self._progress(self._furthest, self._total)
 
 
 _TABLES: tuple[Table, ...] = ("Posts", "Users", "PostLinks")
