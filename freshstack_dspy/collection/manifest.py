@@ -95,6 +95,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         by_status = failures.setdefault(failure.step, {})
         by_status[failure.status] = by_status.get(failure.status, 0) + 1
     slices = Counter(part.slice for part in contents.slices)
+    skipped: Counter[SkipKind] = Counter(file.kind for file in contents.skipped)
     return Counts(
         queries=len(contents.queries),
         nuggets=len(contents.nuggets),
@@ -105,7 +106,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         supported=sum(bool(judgment.label) for judgment in contents.judgments),
         failures=failures,
         chunks=chunks,
-        skipped=dict(sorted(Counter(file.kind for file in contents.skipped).items())),
+        skipped={kind: skipped[kind] for kind in sorted(skipped)},
         licences=len(contents.licences),
         slices={name: slices[name] for name in SLICES},
         rejected=dict(rejected),

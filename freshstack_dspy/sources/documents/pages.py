@@ -1,6 +1,7 @@
 """HTML pages → Markdown: what a page says, without the menus around it."""
 
 import re
+from typing import Any
 
 import lxml.etree
 import lxml.html
@@ -43,7 +44,8 @@ def page_text(html: str) -> str:
         if element.getparent() is not None:
             element.drop_tree()
     main = next(found for path in _MAIN if (found := root.xpath(path)))[0]
-    text = html_to_markdown(lxml.html.tostring(main, encoding="unicode", with_tail=False))
+    markup: Any = lxml.html.tostring(main, encoding="unicode", with_tail=False)
+    text = html_to_markdown(markup)
     if title and not main.xpath(".//h1"):
         return f"# {title}\n\n{text}".strip()
     return text

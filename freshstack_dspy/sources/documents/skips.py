@@ -23,6 +23,5 @@ class SkipCount(NamedTuple):
 
 def summary(skipped: Iterable[SkippedFile]) -> list[SkipCount]:
     """Count skipped files by kind, the most frequent first, then by name."""
-    counts = Counter(file.kind for file in skipped)
-    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [SkipCount(kind, files) for kind, files in order]
+    counts: Counter[SkipKind] = Counter(file.kind for file in skipped)
+    return [SkipCount(kind, counts[kind]) for kind in sorted(counts, key=lambda k: (-counts[k], k))]

@@ -41,7 +41,7 @@ def longest_shared(batch: "RecordBatch") -> int:
 
 
 def _longest(array: Any) -> int:
-    import pyarrow.compute as pc
+    pc = _compute()
     from pyarrow import types
 
     if types.is_dictionary(array.type) and _is_text(array.dictionary.type):
@@ -57,7 +57,7 @@ def _named(batch: "RecordBatch") -> Iterator[tuple[str, Any]]:
 
 def _size(array: Any, place: str) -> int:
     """Give the bytes of all values in an array, without unpacking one."""
-    import pyarrow.compute as pc
+    pc = _compute()
     from pyarrow import types
 
     kind, own = array.type, len(array) * _SLOT
@@ -89,13 +89,13 @@ def _is_text(kind: Any) -> bool:
 
 
 def _total(lengths: Any) -> int:
-    import pyarrow.compute as pc
+    pc = _compute()
 
     return int(pc.sum(lengths.cast("int64")).as_py() or 0)
 
 
 def _total_of_shared(array: Any) -> int:
-    import pyarrow.compute as pc
+    pc = _compute()
 
     used = array.indices.drop_null().value_counts()
     lengths = pc.binary_length(array.dictionary.take(used.field("values")))
@@ -111,3 +111,10 @@ def _total_of_views(array: Any) -> int:
     views = np.frombuffer(array.buffers()[1], "<i4").reshape(-1, 4)
     lengths = views[array.offset : array.offset + len(array), 0]
     return int(lengths.clip(0).sum(dtype=np.int64))
+
+
+def _compute() -> Any:
+    """The functions that pyarrow makes when it is imported, which no type checker sees."""
+    import pyarrow.compute as pc
+
+    return pc

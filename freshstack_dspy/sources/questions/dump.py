@@ -46,10 +46,14 @@ class Dump:
             inside = {table: _inside(posts, table) for table in _TABLES}
         else:
             inside = {"Posts": Place(posts)}
-        found = {table: inside.get(table) or _beside(posts, table) for table in _TABLES}
-        if found["Posts"] is None:
+        found: dict[Table, Place] = {}
+        for table in _TABLES:
+            place = inside.get(table) or _beside(posts, table)
+            if place is not None:
+                found[table] = place
+        if "Posts" not in found:
             raise SourceError(f"{posts}: holds no Posts.xml; name the dump's archive of posts")
-        return cls({table: place for table, place in found.items() if place}, progress)
+        return cls(found, progress)
 
     def __contains__(self, table: Table) -> bool:
         return table in self._places

@@ -215,7 +215,7 @@ def _check(archive: "SevenZipFile", path: Path) -> None:
             f"unpack it with: 7z x {path.name}"
         )
     streams = archive.header.main_streams
-    for folder in streams.unpackinfo.folders if streams else ():
+    for folder in streams.unpackinfo.folders if streams and streams.unpackinfo else ():
         for coder in folder.coders:
             size = _dictionary_size(coder["method"], coder["properties"] or b"")
             if size > _LARGEST_DICTIONARY:
