@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -159,9 +158,9 @@ def _summary(made: "Indexing") -> None:
     say(f"{index.path}: {len(index):,} chunks of {made.files:,} files")
     say(f"retrievers: {', '.join(index.retrievers)}")
     if made.skipped:
-        kinds = Counter(file.kind for file in made.skipped)
-        listed = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
-        say(f"{len(made.skipped):,} files skipped ({listed})")
+        from freshstack_dspy.collection.skipped import count_kinds, listed
+
+        say(f"{len(made.skipped):,} files skipped ({listed(count_kinds(made.skipped))})")
         for file in [file for file in made.skipped if file.kind in _TOLD][:_MOST_TOLD]:
             say(f"not read: {file.source}/{file.path}: {file.reason}")
     if made.licences:

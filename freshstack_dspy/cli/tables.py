@@ -46,10 +46,10 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
         left = ", ".join(f"{n} {reason}" for reason, n in counts_.rejected.items())
         say(f"questions left out: {left}")
     if counts_.skipped:
-        kinds = ", ".join(f"{number:,} {kind}" for kind, number in counts_.skipped.items())
-        say(
-            f"{sum(counts_.skipped.values()):,} files skipped ({kinds}); see {path / 'skipped.jsonl'}"
-        )
+        from freshstack_dspy.collection.skipped import listed
+
+        number = sum(counts_.skipped.values())
+        say(f"{number:,} files skipped ({listed(counts_.skipped)}); see {path / 'skipped.jsonl'}")
     failed = sum(n for statuses in counts_.failures.values() for n in statuses.values())
     if failed:
         say(f"{failed} failures; see {path / 'failures.jsonl'}, and build again to retry")

@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue, ValidationError
 from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.collection.jsonl import first_fault
+from freshstack_dspy.collection.skipped import count_kinds
 from freshstack_dspy.errors import CollectionError, FailureStatus
 from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Record, SkipKind, SliceName, Step
@@ -95,7 +96,6 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         by_status = failures.setdefault(failure.step, {})
         by_status[failure.status] = by_status.get(failure.status, 0) + 1
     slices = Counter(part.slice for part in contents.slices)
-    skipped: Counter[SkipKind] = Counter(file.kind for file in contents.skipped)
     return Counts(
         queries=len(contents.queries),
         nuggets=len(contents.nuggets),
@@ -106,7 +106,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         supported=sum(bool(judgment.label) for judgment in contents.judgments),
         failures=failures,
         chunks=chunks,
-        skipped={kind: skipped[kind] for kind in sorted(skipped)},
+        skipped=count_kinds(contents.skipped),
         licences=len(contents.licences),
         slices={name: slices[name] for name in SLICES},
         rejected=dict(rejected),

@@ -1,10 +1,10 @@
 """From the configured corpora to chunks, with every file accounted for."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.chunking import chunk_files
+from freshstack_dspy.collection.skipped import count_kinds, listed
 from freshstack_dspy.config import BuildConfig, CorpusConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.recipes.progress import Progress
@@ -33,8 +33,7 @@ def read_corpora(config: BuildConfig, progress: Progress) -> Reading:
     for corpus in config.corpus:
         _read(corpus, config.chunking.max_file_bytes, reading)
         progress.advance("files")
-    kinds = Counter(file.kind for file in reading.skipped)
-    skipped = ", ".join(f"{number:,} {kind}" for kind, number in sorted(kinds.items()))
+    skipped = listed(count_kinds(reading.skipped))
     progress.finish(
         "files", f"{len(reading.files):,} to index" + (f"; skipped: {skipped}" if skipped else "")
     )

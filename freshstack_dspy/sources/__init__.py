@@ -2,7 +2,6 @@
 
 from freshstack_dspy.sources.documents.clones import fetch
 from freshstack_dspy.sources.documents.files import read_files
-from freshstack_dspy.sources.documents.skips import SkipCount, summary
 from freshstack_dspy.sources.questions.queries import QueryReading, read_queries
 
-__all__ = ["QueryReading", "SkipCount", "fetch", "read_files", "read_queries", "summary"]
+__all__ = ["QueryReading", "fetch", "read_files", "read_queries"]
