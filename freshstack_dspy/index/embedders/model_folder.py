@@ -92,7 +92,31 @@ def require_sentence_transformers() -> None:
         )
 
 
-def imported_sentence_transformers() -> Any:
+def loaded_model(path: Path, kind: str, **settings: Any) -> Any:
+    """Load a model of sentence-transformers from a checked folder, and run nothing of the folder's.
+
+    Args:
+        path: The folder.
+        kind: The library's class: `SentenceTransformer` or `CrossEncoder`.
+        settings: Further ones of that class.
+
+    Raises:
+        ConfigError: The library is not installed, or it cannot load the model.
+    """
+    load = getattr(_imported_library(), kind)
+    try:
+        return load(
+            str(path),
+            local_files_only=True,
+            trust_remote_code=False,
+            model_kwargs={"use_safetensors": True},
+            **settings,
+        )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ConfigError(f"{path}: the model cannot be loaded: {error}") from error
+
+
+def _imported_library() -> Any:
     """The library, offline and silent.
 
     Raises:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freshstack_dspy.config import EmbedderConfig
-from freshstack_dspy.errors import ConfigError, IndexingError
+from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.embedders.model_folder import (
     checked_folder,
     hash_folder,
-    imported_sentence_transformers,
+    loaded_model,
     require_sentence_transformers,
 )
 from freshstack_dspy.lm.request import sha256_of
@@ -86,17 +86,9 @@ class SentenceTransformersEmbedder:
     @property
     def _model(self) -> Any:
         if self._loaded is None:
-            library = imported_sentence_transformers()
-            try:
-                self._loaded = library.SentenceTransformer(
-                    str(self._path),
-                    local_files_only=True,
-                    trust_remote_code=False,
-                    truncate_dim=self._config.dimensions,
-                    model_kwargs={"use_safetensors": True},
-                )
-            except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-                raise ConfigError(f"{self._path}: the model cannot be loaded: {error}") from error
+            self._loaded = loaded_model(
+                self._path, "SentenceTransformer", truncate_dim=self._config.dimensions
+            )
             most = self._config.max_tokens
             if most is not None:
                 known = self._loaded.max_seq_length

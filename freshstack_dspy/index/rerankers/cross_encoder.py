@@ -10,7 +10,7 @@ from freshstack_dspy.errors import ConfigError, IndexingError
 from freshstack_dspy.index.embedders.model_folder import (
     checked_folder,
     hash_folder,
-    imported_sentence_transformers,
+    loaded_model,
     require_sentence_transformers,
 )
 from freshstack_dspy.lm.request import sha256_of
@@ -69,14 +69,5 @@ class CrossEncoderReranker:
     @property
     def _model(self) -> Any:
         if self._loaded is None:
-            library = imported_sentence_transformers()
-            try:
-                self._loaded = library.CrossEncoder(
-                    str(self._path),
-                    local_files_only=True,
-                    trust_remote_code=False,
-                    model_kwargs={"use_safetensors": True},
-                )
-            except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-                raise ConfigError(f"{self._path}: the model cannot be loaded: {error}") from error
+            self._loaded = loaded_model(self._path, "CrossEncoder")
         return self._loaded
