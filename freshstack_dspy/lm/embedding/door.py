@@ -15,11 +15,10 @@ from freshstack_dspy.lm.embedding.access import Access
 from freshstack_dspy.lm.embedding.answers import RefusedError, Vectors
 from freshstack_dspy.lm.embedding.asks import EmbeddingAsk, text_hash
 from freshstack_dspy.lm.embedding.figures import Figures, receive_figures
-from freshstack_dspy.lm.embedding.flights import Flights
 from freshstack_dspy.lm.embedding.live import Call, LiveNumbers
 from freshstack_dspy.lm.embedding.model import EmbeddingRequest, HostedModel
+from freshstack_dspy.lm.embedding.numbers_door import NumbersDoor
 from freshstack_dspy.lm.embedding.packing import Wanted, packed, shares, worst_of
-from freshstack_dspy.lm.embedding.recall import Recall
 from freshstack_dspy.lm.embedding.rows import Rows
 from freshstack_dspy.lm.provider.attempts import Exchange
 from freshstack_dspy.lm.spending.ledger import StepLedger, step
@@ -36,7 +35,7 @@ _SERVED_AT_ONCE = 256
 _log = logging.getLogger(__name__)
 
 
-class EmbeddingDoor:
+class EmbeddingDoor(NumbersDoor[EmbeddingRequest, Vectors]):
     """Vectors of texts by one hosted model; shared by threads."""
 
     def __init__(
@@ -61,24 +60,11 @@ class EmbeddingDoor:
             FatalModelError: The model's endpoint cannot be used, or there is no store to record in.
             ConfigError: The budget has a cap on dollars, and the model has no price.
         """
-        self._model = model
-        self._endpoint = model.endpoint
+        super().__init__(model, access, priced=price is not None)
         self._dimensions = dimensions
         self._batch = batch
         self._price = price
-        self._ledger = access.ledger
-        self._recall = Recall(access.mode, access.store, access.recorded)
-        self._flights = Flights()
         self._length: int | None = None
-        self._told = False
-        store = access.written()
-        self._live = (
-            None
-            if store is None
-            else LiveNumbers(
-                model, self._opened, store=store, access=access, priced=price is not None
-            )
-        )
 
     def vectors(
         self,
@@ -122,23 +108,6 @@ class EmbeddingDoor:
             input_type=input_type,
             text=text_hash(text),
         )
-
-    def recorded(self, key: str) -> Figures | None:
-        """The recorded vector of a key.
-
-        Raises:
-            StoreError: It cannot be read or trusted.
-        """
-        return self._recall.recorded(key)
-
-    def used(self) -> dict[str, str]:
-        """The hash of each vector that was given out, by key."""
-        return self._recall.used()
-
-    def close(self) -> None:
-        """Close the provider's connections."""
-        if self._live is not None:
-            self._live.close()
 
     def _opened(self) -> Exchange[EmbeddingRequest, Vectors]:
         from freshstack_dspy.lm.embedding.through_litellm import LiteLLMEmbedding

@@ -13,11 +13,10 @@ from freshstack_dspy.lm.embedding.access import Access
 from freshstack_dspy.lm.embedding.answers import RefusedError, Scores
 from freshstack_dspy.lm.embedding.asks import RerankAsk, passages_hash, text_hash
 from freshstack_dspy.lm.embedding.figures import Figures, receive_figures
-from freshstack_dspy.lm.embedding.flights import Flights
-from freshstack_dspy.lm.embedding.live import Call, LiveNumbers
+from freshstack_dspy.lm.embedding.live import Call
 from freshstack_dspy.lm.embedding.model import HostedModel, RerankRequest
+from freshstack_dspy.lm.embedding.numbers_door import NumbersDoor
 from freshstack_dspy.lm.embedding.packing import ADDED
-from freshstack_dspy.lm.embedding.recall import Recall
 from freshstack_dspy.lm.provider.attempts import Exchange
 from freshstack_dspy.lm.spending.ledger import StepLedger, step
 from freshstack_dspy.lm.spending.prices import RerankPrice
@@ -30,7 +29,7 @@ _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
 _log = logging.getLogger(__name__)
 
 
-class RerankDoor:
+class RerankDoor(NumbersDoor[RerankRequest, Scores]):
     """Scores of passages by one hosted model; shared by threads."""
 
     def __init__(
@@ -47,21 +46,8 @@ class RerankDoor:
             FatalModelError: The model's endpoint cannot be used, or there is no store to record in.
             ConfigError: The budget has a cap on dollars, and the model has no price.
         """
-        self._model = model
-        self._endpoint = model.endpoint
+        super().__init__(model, access, priced=price is not None)
         self._price = price
-        self._ledger = access.ledger
-        self._recall = Recall(access.mode, access.store, access.recorded)
-        self._flights = Flights()
-        self._told = False
-        store = access.written()
-        self._live = (
-            None
-            if store is None
-            else LiveNumbers(
-                model, self._opened, store=store, access=access, priced=price is not None
-            )
-        )
 
     def scores(self, query: str, passages: Sequence[str]) -> list[float]:
         """Score passages for a text; equal ones have equal scores.
@@ -88,23 +74,6 @@ class RerankDoor:
             figures = self._figures(ask, request)
         found = dict(zip(by_hash, figures.array().tolist(), strict=True))
         return [found[each] for each in hashes]
-
-    def recorded(self, key: str) -> Figures | None:
-        """The recorded scores of a key.
-
-        Raises:
-            StoreError: They cannot be read or trusted.
-        """
-        return self._recall.recorded(key)
-
-    def used(self) -> dict[str, str]:
-        """The hash of each list of scores that was given out, by key."""
-        return self._recall.used()
-
-    def close(self) -> None:
-        """Close the provider's connections."""
-        if self._live is not None:
-            self._live.close()
 
     def _opened(self) -> Exchange[RerankRequest, Scores]:
         from freshstack_dspy.lm.embedding.through_litellm import LiteLLMRerank
