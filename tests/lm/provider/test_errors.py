@@ -200,13 +200,14 @@ def test_the_wait_that_a_server_asks_for_is_read_in_both_its_forms(
 
 @pytest.mark.parametrize("speech", [silent(), trickling(b"HTTP/1.1 200 OK\r\n\r\n")])
 def test_the_timeout_is_for_the_whole_of_an_attempt(provider: str, speech: Any) -> None:
+    failure(provider, "http://127.0.0.1:9/v1")  # the client is imported at its first request
     with speaking(speech) as server:
-        error = failure(provider, f"http://{server.address}/v1", timeout=0.5)
+        error = failure(provider, f"http://{server.address}/v1", timeout=2.0)
 
         assert server.hung_up.wait(10)
         assert len(server.requests) == 1
     assert isinstance(error, TransientModelError)
-    assert "no whole reply within 0.5 s, which is [model] timeout" in str(error)
+    assert "no whole reply within 2 s, which is [model] timeout" in str(error)
     assert (error.maybe_billed, error.rate_limited) == (True, False)
 
 

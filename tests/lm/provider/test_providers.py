@@ -113,10 +113,11 @@ class TestLiteLLM:
     def test_a_timeout_is_the_configurations(
         self, server: ChatServer, door_to: Connect, waits: list[float]
     ) -> None:
-        server.says(Scripted(BERN, delay=3), BERN)
-        ask_cities(door_to(name="together_ai/scripted", api_key=SECRET, timeout=0.5))
+        server.says(BERN, Scripted(BERN, delay=6), BERN)
+        ask_cities(door_to(name="together_ai/scripted", api_key=SECRET))  # imports its client
+        ask_cities(door_to(name="together_ai/other", api_key=SECRET, timeout=2))
 
-        assert (len(server.requests), len(waits)) == (2, 1)
+        assert (len(server.requests), len(waits)) == (3, 1)
 
     @pytest.mark.parametrize("status", [401, 404])
     def test_what_no_retry_can_help_stops_at_once_without_the_key(
