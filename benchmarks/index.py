@@ -26,7 +26,7 @@ from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import PoolConfig
 from freshstack_dspy.index import HybridIndex, IndexedFile, IndexSettings
 from freshstack_dspy.recipes.pooling import pool
-from freshstack_dspy.records import TECHNIQUES, Chunk, SourceFile
+from freshstack_dspy.records import TECHNIQUES, Chunk, SourceFile, Technique
 from freshstack_dspy.terms import terms
 
 CHUNKS, MAX_TOKENS, LARGEST_FILE = 50_000, 512, 1_000_000
@@ -210,8 +210,8 @@ def speed(root: Path, chunks: Sequence[Chunk]) -> None:
         report(f"index.{retriever}.queries_per_second", round(200 / seconds))
     lengths = dict(zip(TECHNIQUES, (60, 60, 200, 200, 100), strict=True))
     texts_of = {name: queries(chunks, 200, words) for name, words in lengths.items()}
-    asked = {
-        str(place): {name: texts_of[name][place] for name in TECHNIQUES} for place in range(200)
+    asked: dict[str, dict[Technique, tuple[str, ...]]] = {
+        str(place): {name: (texts_of[name][place],) for name in TECHNIQUES} for place in range(200)
     }
     _, seconds = timed(lambda: pool(index, asked, PoolConfig()))
     goal = f"< {SECONDS_TO_POOL}"

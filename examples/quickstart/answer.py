@@ -4,9 +4,9 @@
     python examples/quickstart/answer.py requests.jsonl replies.jsonl
     freshstack requests import replies.jsonl examples/quickstart/build.toml
 
-`answers/<query_id>.json` holds, for each question, the nuggets, sub-questions, closed-book answer
-and the verdict on every chunk that was pooled, by path and by the beginning of the SHA-256 of its
-text. A request that nothing was written for is named, and left for a person.
+`answers/<query_id>.json` holds, for each question, the nuggets with the words of the answer that
+each is from, sub-questions, closed-book answer with the verdict on it, and the verdict on every
+chunk that was pooled, by path and by the beginning of the SHA-256 of its text. A request that nothing was written for is named, and left for a person.
 """
 
 import hashlib
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+CLOSED_BOOK = "model/closed-book answer"
+"""As what the judge is shown a closed-book answer."""
 
 
 def main(requests: Path, replies: Path) -> int:
@@ -48,7 +50,8 @@ def main(requests: Path, replies: Path) -> int:
 def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
     """The reply to one request, from what was written for its question."""
     if task == "NuggetizeAnswer":
-        return {"nuggets": [{"text": text} for text in written["nuggets"]]}
+        quoted = zip(written["quotes"], written["nuggets"], strict=True)
+        return {"nuggets": [{"quote": quote, "text": text} for quote, text in quoted]}
     if task == "DecomposeQuestion":
         return {"sub_questions": written["sub_questions"]}
     if task == "AnswerClosedBook":
@@ -56,7 +59,10 @@ def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[s
     numbers = {nugget["text"]: nugget["number"] for nugget in inputs["nuggets"]}
     verdicts = []
     for chunk in inputs["chunks"]:
-        verdict = written["verdicts"][chunk_key(chunk)]
+        if chunk["path"] == CLOSED_BOOK:
+            verdict = written["closed_book_verdict"]
+        else:
+            verdict = written["verdicts"][chunk_key(chunk)]
         supported = [numbers[written["nuggets"][place]] for place in verdict["supported"]]
         verdicts.append(
             {"chunk": chunk["number"], "reason": verdict["reason"], "supported": supported}

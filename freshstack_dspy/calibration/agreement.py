@@ -18,7 +18,7 @@ from freshstack_dspy.measures import (
 )
 from freshstack_dspy.measures.agreement import LabelPair
 from freshstack_dspy.measures.estimate import Estimate
-from freshstack_dspy.records import HumanLabel, Record
+from freshstack_dspy.records import SCALES, HumanLabel, Record
 
 SUPPORTS, SUPPORTS_NOT = 1, 0
 ClassMeasure = Callable[[Sequence[LabelPair], int], Estimate]
@@ -27,7 +27,7 @@ ClassMeasure = Callable[[Sequence[LabelPair], int], Estimate]
 class JudgeFigures(Record):
     """Figures of a judge on pairs (judge's label, person's label), with intervals over queries.
 
-    Labels are read as support (1 or more) and no support (0).
+    Labels are read as support, from the collection's threshold on, and no support.
     """
 
     pairs: int
@@ -58,11 +58,16 @@ def agree(
 ) -> AgreementReport:
     """Compare the judgments of a collection with labels of people.
 
-    Every label counts as one pair, so a pair that two people labelled counts twice.
+    Every label counts as one pair, so a pair that two people labelled counts twice. People label
+    on the scale of the collection; both their labels and the judge's are support from its
+    threshold on.
 
     Raises:
-        CollectionError: No label is of a judged pair of this collection.
+        CollectionError: No label is of a judged pair of this collection, or they are on another
+            scale.
     """
+    _check_scale(collection, labels)
+    threshold = collection.threshold
     judged = {
         (judgment.query_id, judgment.nugget_id, judgment.chunk_id): judgment.label
         for judgment in collection.judgments
@@ -77,7 +82,9 @@ def agree(
         elif verdict is None:
             failed += 1
         else:
-            pairs.setdefault(label.query_id, []).append((binary(verdict), binary(label.label)))
+            pairs.setdefault(label.query_id, []).append(
+                (binary(verdict, threshold), binary(label.label, threshold))
+            )
     if not pairs:
         raise CollectionError(
             f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
@@ -92,7 +99,7 @@ def agree(
                 (
                     (label.query_id, label.nugget_id, label.chunk_id),
                     label.annotator,
-                    binary(label.label),
+                    binary(label.label, threshold),
                 )
                 for label in labels
             )
@@ -127,6 +134,28 @@ def judge_figures(
     )
 
 
-def binary(label: int) -> int:
+def binary(label: int, threshold: int = SUPPORTS) -> int:
     """Read a label of any scale as support or no support."""
-    return SUPPORTS if label >= SUPPORTS else SUPPORTS_NOT
+    return SUPPORTS if label >= threshold else SUPPORTS_NOT
+
+
+def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:
+    """Refuse labels that cannot be on the collection's scale.
+
+    On the binary scale any label from 1 on is support, as a person's finer one may be. On another
+    one, labels that are all 0 or 1, with a 1 that would not be support, were given as yes and no.
+    """
+    scale = collection.manifest.scale
+    highest = max((label.label for label in labels), default=0)
+    if scale.name == "binary":
+        return
+    if highest > SCALES[scale.name].highest:
+        raise CollectionError(
+            f"a label is {highest}, and the scale {scale.name} of {collection.name!r} ends at "
+            f"{SCALES[scale.name].highest}: label on the scale of the collection"
+        )
+    if highest == 1 < scale.threshold:
+        raise CollectionError(
+            f"no label is above 1, and on the scale {scale.name} of {collection.name!r} support "
+            f"begins at {scale.threshold}: if 1 stands for support, write {scale.threshold} or more"
+        )

@@ -8,6 +8,7 @@ import dspy
 
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.near_duplicates import clusters, near_duplicates
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel
 from freshstack_dspy.signatures.judge_support import ChunkVerdict, NumberedChunk, NumberedNugget
@@ -15,6 +16,8 @@ from freshstack_dspy.signatures.judge_support import ChunkVerdict, NumberedChunk
 Key = TypeVar("Key")
 Text = TypeVar("Text")
 
+_NEARLY_THE_SAME = 0.8
+"""From which similarity on two questions count as one: Jaccard of their terms."""
 _REASON = {True: "A person found these nuggets in the chunk.", False: "A person found none in it."}
 
 
@@ -70,23 +73,41 @@ def judge_examples(
 def split_by_query(examples: Sequence[LabelledExample], test_share: float, seed: int) -> Split:
     """Divide examples by query, by a hash of seed and id, the same on every machine.
 
+    Queries that ask nearly the same are on one side, or the test would be on what was trained.
+
     Raises:
-        CollectionError: There are fewer than two queries.
+        CollectionError: There are fewer than two queries that differ.
     """
+    questions = {example.query_id: str(example.example.question) for example in examples}
     queries = sorted(
-        {example.query_id for example in examples},
+        questions,
         key=lambda query_id: hashlib.sha256(f"{seed}\n{query_id}".encode()).hexdigest(),
     )
-    if len(queries) < 2:
+    groups = clusters(queries, near_duplicates(questions, _NEARLY_THE_SAME))
+    if len(groups) < 2:
+        same = " that do not ask nearly the same" if len(queries) > 1 else ""
         raise CollectionError(
-            f"labels of at least two queries are needed, for train and test; here is {len(queries)}"
+            f"labels of at least two queries{same} are needed, for train and test; "
+            f"here is {len(groups)}"
         )
-    count = min(max(1, round(len(queries) * test_share)), len(queries) - 1)
-    tested = set(queries[:count])
+    tested = _tested(groups, min(max(1, round(len(queries) * test_share)), len(queries) - 1))
     return Split(
         train=[example for example in examples if example.query_id not in tested],
         test=[example for example in examples if example.query_id in tested],
     )
+
+
+def _tested(groups: Sequence[Sequence[str]], count: int) -> set[str]:
+    """Take groups, in their order, that bring the number of queries nearer to a count; not all."""
+    tested: set[str] = set()
+    left = sum(map(len, groups))
+    for group in groups:
+        nearer = abs(len(tested) + len(group) - count) <= abs(len(tested) - count)
+        if nearer and len(group) < left:
+            tested.update(group)
+            left -= len(group)
+    smallest: Sequence[str] = min(groups, key=len)
+    return tested or set(smallest)
 
 
 class _Texts:

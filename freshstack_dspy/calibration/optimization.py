@@ -92,11 +92,17 @@ def optimize(
 
     Raises:
         ConfigError: The program or optimizer is unknown, is not installed, or does not go with
-            the model.
+            the model, or the collection is not judged on the binary scale.
         CollectionError: The labels cannot be split, or lack texts.
         ModelError: The model cannot be asked.
     """
     _check_names(program, optimizer, lm.model)
+    if collection is not None and collection.manifest.scale.name != "binary":
+        raise ConfigError(
+            f"the labels of {collection.name!r} are on the scale {collection.manifest.scale.name}, "
+            "and support_judge is optimized on the binary one only: name a collection that was "
+            "judged with [judge] scale = 'binary', or give labels of 0 and 1 with their texts"
+        )
     split = split_by_query(judge_examples(labels, collection, batch), test_share, seed)
     trainset = [example.example for example in split.train]
     if optimizer == "mipro" and len(trainset) < _FEWEST_FOR_MIPRO:

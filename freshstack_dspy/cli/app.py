@@ -5,7 +5,23 @@ from typing import Annotated
 
 import typer
 
-from freshstack_dspy.cli import cache, collections, documents, index, labels, plan, requests, tags
+from freshstack_dspy.cli import (
+    cache,
+    collections,
+    diagnose,
+    documents,
+    explain,
+    exports,
+    growing,
+    imports,
+    index,
+    labels,
+    plan,
+    rejudge,
+    requests,
+    tags,
+    validate,
+)
 
 app = typer.Typer(
     name="freshstack",
@@ -32,9 +48,17 @@ def init(
 
 app.command()(plan.plan)
 app.command()(collections.build)
+app.command()(growing.extend)
+app.command()(growing.refresh)
 app.command()(collections.retrieve)
 app.command()(collections.evaluate)
-app.command()(collections.export)
+app.command()(exports.export)
+app.command("import")(imports.import_)
+app.command()(validate.validate)
+app.command()(exports.push)
+app.command()(diagnose.diagnose)
+app.command()(explain.explain)
+app.command()(rejudge.rejudge)
 app.command()(labels.agree)
 app.command()(labels.optimize)
 app.command()(documents.synthesize)

@@ -19,6 +19,7 @@ _NAMES = {
     "bm25": "index: bm25",
     "lsa": "index: lsa",
     "table": "index: table",
+    "synthesis": "synthetic questions",
     "nuggets": "nuggets",
     "sub_questions": "sub-questions",
     "closed_book_answer": "closed-book answers",

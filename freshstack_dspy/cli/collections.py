@@ -1,4 +1,4 @@
-"""`freshstack build`, `retrieve`, `evaluate`, `export`."""
+"""`freshstack build`, `retrieve`, `evaluate`."""
 
 import re
 from pathlib import Path
@@ -127,11 +127,27 @@ def evaluate(
         list[str] | None,
         typer.Option(help="As alpha_nDCG@10, Coverage@20, Recall@50; may be repeated."),
     ] = None,
+    exclude_contaminated: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-contaminated",
+            help="Evaluate also without the queries that the model can answer without the corpus.",
+        ),
+    ] = False,
+    contaminated_from: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="The share of its nuggets known from which on a query is one of them.",
+        ),
+    ] = 0.5,
     as_json: Annotated[
         bool, typer.Option("--json", help="Everything as JSON, with the values by query.")
     ] = False,
 ) -> None:
     """Evaluate runs on a collection."""
+    from freshstack_dspy.cli.contaminated import excluding_contaminated
     from freshstack_dspy.cli.tables import evaluation_json, evaluation_table
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.measures import FRESHSTACK_MEASURES, read_run
@@ -140,22 +156,12 @@ def evaluate(
     loaded = Collection.load(collection)
     qrels = loaded.qrels()
     chosen = measure or FRESHSTACK_MEASURES
-    evaluations = [(path.name, evaluate_run(qrels, read_run(path), chosen)) for path in runs]
+    read = [(path.name, read_run(path)) for path in runs]
+    evaluations = [(name, evaluate_run(qrels, run, chosen)) for name, run in read]
+    excluding = None
+    if exclude_contaminated:
+        excluding = excluding_contaminated(loaded, read, chosen, contaminated_from)
     if as_json:
-        evaluation_json(loaded, evaluations)
+        evaluation_json(loaded, evaluations, excluding)
     else:
-        evaluation_table(loaded, evaluations)
-
-
-def export(
-    collection: CollectionArgument,
-    out: Annotated[Path, typer.Option(help="Folder to write.")],
-    format: Annotated[  # noqa: A002  the option's name is the user's word
-        Literal["freshstack"], typer.Option(help="The layout to write.")
-    ] = "freshstack",
-) -> None:
-    """Export a collection to another tool's layout."""
-    from freshstack_dspy.collection import Collection, export_collection
-
-    export_collection(Collection.load(collection), format, out)
-    typer.echo(f"{out}: written in the {format} layout")
+        evaluation_table(loaded, evaluations, excluding)

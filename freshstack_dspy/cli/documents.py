@@ -22,17 +22,18 @@ def synthesize(
     out: OutOption,
     limit: LimitOption = 3,
     examples: Annotated[
-        Path | None, typer.Option(help="Questions whose style to follow, one a line.")
+        Path | None, typer.Option(help="Questions whose style to follow: one a line, or .jsonl.")
     ] = None,
     config: ConfigOption = None,
     model: ModelOption = None,
 ) -> None:
-    """Make questions with answers from documents."""
+    """Make questions with answers from documents, as [queries] source = "jsonl" reads them."""
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.recipes.documents import synthesize as from_documents
+    from freshstack_dspy.recipes.style import read_style
 
     refuse_inputs(out, path, examples, config)
-    style = [line for line in _lines(examples) if line.strip()]
+    style = read_style(examples) if examples else []
     with opened_model(config, model) as lm, Bars() as bars:
         harvest = from_documents(path, lm, limit=limit, style_examples=style, progress=bars)
     _write(harvest, out, "questions")
@@ -53,17 +54,6 @@ def decontextualize(
     with opened_model(config, model) as lm, Bars() as bars:
         harvest = from_documents(path, lm, limit=limit, progress=bars)
     _write(harvest, out, "passages")
-
-
-def _lines(path: Path | None) -> list[str]:
-    from freshstack_dspy.errors import SourceError
-
-    if path is None:
-        return []
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: the examples cannot be read: {error}") from None
 
 
 def _write(harvest: "Harvest", out: Path, what: str) -> None:

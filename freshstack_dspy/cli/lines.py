@@ -1,11 +1,33 @@
 """Lines for the terminal that may quote foreign files: nothing in them moves the cursor."""
 
+import shutil
 import sys
+import textwrap
+
+_NARROWEST = 40
 
 
 def say(text: str) -> None:
     """Print one line."""
     print(one_line(text))
+
+
+def say_wrapped(text: str, indent: int = 0) -> None:
+    """Print a long text in as many lines as the screen takes; those after the first hang."""
+    for line in textwrap.wrap(
+        one_line(text),
+        width(),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    ):
+        print(line)
+
+
+def width() -> int:
+    """How many characters a line of the screen takes; 80 where there is none."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 
 def complain(text: str) -> None:

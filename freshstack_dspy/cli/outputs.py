@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 def inputs_of(config: "BuildConfig") -> Iterator[Path | None]:
     """What a build reads, and the store and the index that it writes to."""
     yield config.queries.path
+    yield config.queries.style
     yield from (corpus.path for corpus in config.corpus)
     yield from (path for _, path in config.programs)
     yield from config.cache.bundles

@@ -41,7 +41,12 @@ def plan_table(plan: "Plan") -> None:
         "tokens are counted with OpenAI's cl100k_base; a provider's own count differs by some "
         "percent, and re-asks and reasoning come on top"
     )
-    if not all(step.exact for step in plan.steps):
+    if any(step.step == "synthesis" and not step.exact for step in plan.steps):
+        say(
+            "the questions are yet to be made, and how many of them are refused shows only then: all "
+            "is estimated, and exact once every reply that makes them is recorded"
+        )
+    elif not all(step.exact for step in plan.steps):
         say(
             "support is estimated from a sample of the corpus, in measured builds within a third; it is "
             "exact once the replies of the steps before it are recorded"

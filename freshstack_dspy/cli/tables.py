@@ -12,11 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from freshstack_dspy.cli.lines import one_line, say
+from freshstack_dspy.cli.query_lines import query_lines
 from freshstack_dspy.records import Step
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration import AgreementReport, OptimizationReport
     from freshstack_dspy.calibration.agreement import JudgeFigures
+    from freshstack_dspy.cli.contaminated import Excluding
     from freshstack_dspy.collection import Collection, Manifest
     from freshstack_dspy.measures import Evaluation, Interval
 
@@ -37,6 +39,8 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
         + (f", {counts_.unlabelled:,} without a label" if counts_.unlabelled else "")
     )
     say("slices: " + ", ".join(f"{n} {name}" for name, n in counts_.slices.items()))
+    for line in query_lines(counts_):
+        say(line)
     if not any(counts_.slices[name] for name in manifest.evaluated_slices):
         say(
             'no query is to be evaluated on: with [filters] unsupported_nuggets = "keep" the '
@@ -82,10 +86,31 @@ def _account_table(manifest: "Manifest", path: Path) -> None:
         error_table(errors)
 
 
-def evaluation_table(collection: "Collection", evaluations: Evaluations) -> None:
-    """Print one row for each run."""
-    measures = evaluations[0][1].measures
+def evaluation_table(
+    collection: "Collection", evaluations: Evaluations, excluding: "Excluding | None" = None
+) -> None:
+    """Print one row for each run, and once more without the contaminated queries."""
     queries = len(evaluations[0][1].per_query)
+    _means_table(f"{collection.name}: {queries} queries", evaluations)
+    for name, evaluation in evaluations:
+        for what in ("absent", "empty", "without_relevant", "unknown"):
+            ids = getattr(evaluation, what)
+            if ids:
+                said = what.replace("_", " ")
+                say(f"{name}: {len(ids)} queries {said}, as {ids[0]}")
+        failed = sum(evaluation.holes[-1].failed.values()) if evaluation.holes else 0
+        if failed:
+            say(f"{name}: {failed} failed judgments in the top {evaluation.holes[-1].k}")
+    if excluding is not None:
+        _means_table(
+            f"without the {len(excluding.left_out)} of which {excluding.coverage:.0%} of the "
+            f"nuggets or more are known: {queries - len(excluding.left_out)} queries",
+            excluding.evaluations,
+        )
+
+
+def _means_table(title: str, evaluations: Evaluations) -> None:
+    measures = evaluations[0][1].measures
     table = Table()
     table.add_column("run")
     for measure in measures:
@@ -99,28 +124,31 @@ def evaluation_table(collection: "Collection", evaluations: Evaluations) -> None
             *(f"{evaluation.means[measure]:.4f}" for measure in measures),
             "–" if unjudged is None else f"{unjudged:.3f}",
         )
-    show(f"{collection.name}: {queries} queries", table)
-    for name, evaluation in evaluations:
-        for what in ("absent", "empty", "without_relevant", "unknown"):
-            ids = getattr(evaluation, what)
-            if ids:
-                said = what.replace("_", " ")
-                say(f"{name}: {len(ids)} queries {said}, as {ids[0]}")
-        failed = sum(evaluation.holes[-1].failed.values()) if evaluation.holes else 0
-        if failed:
-            say(f"{name}: {failed} failed judgments in the top {evaluation.holes[-1].k}")
+    show(title, table)
 
 
-def evaluation_json(collection: "Collection", evaluations: Evaluations) -> None:
+def evaluation_json(
+    collection: "Collection", evaluations: Evaluations, excluding: "Excluding | None" = None
+) -> None:
     """Print everything as one JSON object."""
-    found = {
+    found: dict[str, Any] = {
         "collection": collection.name,
         "content_hash": collection.manifest.content_hash,
-        "evaluations": [
-            {"file": name, **evaluation.model_dump(mode="json")} for name, evaluation in evaluations
-        ],
+        "evaluations": _dumped(evaluations),
     }
+    if excluding is not None:
+        found["without_contaminated"] = {
+            "coverage": excluding.coverage,
+            "left_out": excluding.left_out,
+            "evaluations": _dumped(excluding.evaluations),
+        }
     print(json.dumps(found, indent=2))
+
+
+def _dumped(evaluations: Evaluations) -> list[dict[str, Any]]:
+    return [
+        {"file": name, **evaluation.model_dump(mode="json")} for name, evaluation in evaluations
+    ]
 
 
 def agreement_table(report: "AgreementReport") -> None:

@@ -68,9 +68,16 @@ def _queries(source: Path) -> "QueriesConfig":
     """Take the questions of a configuration, or of a dump; the rest may not be there yet."""
     from freshstack_dspy.config import QueriesConfig
     from freshstack_dspy.config.reading import load_queries
+    from freshstack_dspy.errors import ConfigError
 
     if source.suffix == ".toml":
-        return load_queries(source)
+        config = load_queries(source)
+        if config.is_synthetic:
+            raise ConfigError(
+                f"{source}: queries.source is synthetic, and such questions have no tags; name a "
+                "dump, or a configuration that reads questions"
+            )
+        return config
     return QueriesConfig(source="stackexchange", path=source)
 
 

@@ -2,15 +2,17 @@
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.export import ExportFormat, export_collection
+from freshstack_dspy.collection.counts import ContaminationCounts, Counts
+from freshstack_dspy.collection.exports import ExportFormat, export_collection
 from freshstack_dspy.collection.intact import Intact, call_ids_of, intact_collection
-from freshstack_dspy.collection.manifest import SCHEMA_VERSION, Counts, Manifest, Provenance
+from freshstack_dspy.collection.manifest import SCHEMA_VERSION, Manifest, Provenance
 from freshstack_dspy.collection.statistics import Statistics, collection_statistics
 from freshstack_dspy.collection.writing import refuse_foreign, write_collection
 
 __all__ = [
     "SCHEMA_VERSION",
     "Collection",
+    "ContaminationCounts",
     "Contents",
     "Counts",
     "ExportFormat",

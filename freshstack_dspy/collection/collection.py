@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, RecordFile
 from freshstack_dspy.collection.corpus import CORPUS_FILE, Corpus
+from freshstack_dspy.collection.counts import count
 from freshstack_dspy.collection.jsonl import decode_records
-from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, count, read_manifest
+from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, read_manifest
 from freshstack_dspy.collection.references import check_references
 from freshstack_dspy.collection.staging import standing_folder
 from freshstack_dspy.errors import CollectionError
@@ -67,9 +68,10 @@ class Collection(Contents):
         records: dict[str, Any] = {
             file.name: _read_records(folder, file, manifest) for file in RECORD_FILES
         }
-        collection = cls(**records, manifest=manifest, corpus=corpus)
+        threshold = manifest.scale.threshold
+        collection = cls(**records, threshold=threshold, manifest=manifest, corpus=corpus)
         try:
-            check_references(collection, corpus.rows.keys())
+            check_references(collection, corpus.rows.keys(), manifest.scale)
         except CollectionError as error:
             raise CollectionError(f"{folder}: {error}") from None
         if count(collection, len(corpus.rows), manifest.counts.rejected) != manifest.counts:
@@ -88,7 +90,8 @@ class Collection(Contents):
         """
         corpus = Corpus(path / CORPUS_FILE, _hash_of(CORPUS_FILE, path, manifest))
         collection = object.__new__(cls)
-        vars(collection).update(manifest=manifest, corpus=corpus, _unread=path)
+        threshold = manifest.scale.threshold
+        vars(collection).update(manifest=manifest, corpus=corpus, threshold=threshold, _unread=path)
         return collection
 
     def read_skipped(self) -> tuple[SkippedFile, ...]:

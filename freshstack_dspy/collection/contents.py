@@ -10,6 +10,7 @@ from freshstack_dspy.collection.jsonl import canonical_line
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import (
     Candidate,
+    Contamination,
     Expansion,
     Failure,
     Judgment,
@@ -65,6 +66,8 @@ RECORD_FILES: tuple[RecordFile, ...] = (
     RecordFile("expansions", Expansion, ("query_id", "kind")),
     RecordFile("pool", Candidate, ("query_id", "chunk_id")),
     RecordFile("judgments", Judgment, ("query_id", "nugget_id", "chunk_id")),
+    RecordFile("single_judgments", Judgment, ("query_id", "nugget_id", "chunk_id")),
+    RecordFile("contamination", Contamination, ("query_id",)),
     RecordFile("failures", Failure, ("query_id", "step", "status"), once=False),
     RecordFile("slices", QuerySlice, ("query_id",)),
     RecordFile("skipped", SkippedFile, ("source", "path"), once=False),
@@ -85,10 +88,13 @@ class Contents:
         expansions: By query_id, then kind.
         pool: By query_id, then chunk_id.
         judgments: By query_id, nugget_id, then chunk_id.
+        single_judgments: Of the sample that was also judged one chunk at a time; as judgments.
+        contamination: By query_id.
         failures: By query_id, step, status, then the whole line.
         slices: One for each query; by query_id.
         skipped: By source, path, then the whole line.
         licences: By source, then path.
+        threshold: The lowest label that counts as support.
     """
 
     queries: tuple[Query, ...] = field(default_factory=tuple)
@@ -96,10 +102,13 @@ class Contents:
     expansions: tuple[Expansion, ...] = field(default_factory=tuple)
     pool: tuple[Candidate, ...] = field(default_factory=tuple)
     judgments: tuple[Judgment, ...] = field(default_factory=tuple)
+    single_judgments: tuple[Judgment, ...] = field(default_factory=tuple)
+    contamination: tuple[Contamination, ...] = field(default_factory=tuple)
     failures: tuple[Failure, ...] = field(default_factory=tuple)
     slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
     skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
     licences: tuple[LicenceFile, ...] = field(default_factory=tuple)
+    threshold: int = 1
 
     def __post_init__(self) -> None:
         for file in RECORD_FILES:
@@ -122,10 +131,28 @@ class Contents:
             if part.slice in slices and part.query_id in with_nuggets
         )
 
+    def contaminated(self, coverage: float = 0.5) -> tuple[str, ...]:
+        """List the queries that a model can answer without the corpus, ascending.
+
+        Args:
+            coverage: The share of a query's nuggets that its closed-book answer supports at least.
+
+        Raises:
+            CollectionError: No closed-book answer was judged, so nothing is known of any query.
+        """
+        scored = [one for one in self.contamination if one.closed_book_coverage is not None]
+        if not scored:
+            raise CollectionError(
+                "no closed-book answer of this collection was judged; build it with "
+                "closed_book_answer among [pool] techniques and [contamination] score = true"
+            )
+        return tuple(one.query_id for one in scored if (one.closed_book_coverage or 0) >= coverage)
+
     def qrels_of(self, slices: Sequence[SliceName]) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
-        Only a judgment that is `ok` is a label; any other is counted as failed.
+        Only a judgment that is `ok` is a label; any other is counted as failed. A label is 1 from
+        the threshold of support on, and 0 below.
 
         Raises:
             CollectionError: A name is not that of a slice.
@@ -142,7 +169,8 @@ class Contents:
             if judgment.query_id not in nuggets:
                 continue
             if judgment.label is not None:
-                labels[judgment.nugget_id][judgment.chunk_id] = judgment.label
+                supports = judgment.label >= self.threshold
+                labels[judgment.nugget_id][judgment.chunk_id] = int(supports)
             else:
                 failed[judgment.nugget_id].add(judgment.chunk_id)
         return NuggetQrels(

@@ -36,6 +36,8 @@ def corpus_schema() -> "pa.Schema":
             pa.field("tokens", pa.int64(), nullable=False),
             pa.field("revision", pa.string()),
             pa.field("encoding", pa.string(), nullable=False),
+            pa.field("title", pa.string(), nullable=False),
+            pa.field("url", pa.string()),
         ]
     )
 

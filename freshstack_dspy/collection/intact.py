@@ -18,7 +18,7 @@ from freshstack_dspy.collection.staging import names_in
 FOLDER = "folder"
 """The fingerprint in the manifest that stands for the folder as it was written."""
 
-_CALL_ID = re.compile(rb'"call_id":"([0-9a-f]{64})"')
+_CALL_ID = re.compile(rb'"(?:importance_)?call_id":"([0-9a-f]{64})"')
 """In a canonical line; a quotation mark inside a text has a backslash before it."""
 _WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
 
@@ -72,9 +72,8 @@ def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
 
 def call_ids_of(contents: Contents) -> frozenset[str]:
     """The keys of the replies that records name."""
-    return frozenset(
-        record.call_id
-        for file in _WITH_CALL_ID
-        for record in getattr(contents, file.name)
-        if record.call_id is not None
-    )
+    found = {record.call_id for file in _WITH_CALL_ID for record in getattr(contents, file.name)}
+    found.update(nugget.importance_call_id for nugget in contents.nuggets)
+    for judgment in (*contents.judgments, *contents.single_judgments):
+        found.update(vote.call_id for vote in judgment.votes)
+    return frozenset(call_id for call_id in found if call_id is not None)

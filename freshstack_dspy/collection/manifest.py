@@ -2,24 +2,35 @@
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
-from freshstack_dspy.collection.contents import SLICES, Contents
+from freshstack_dspy.collection.counts import Counts
 from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.collection.jsonl import first_fault
-from freshstack_dspy.collection.skipped import count_kinds
-from freshstack_dspy.errors import CollectionError, FailureStatus
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.spending.ledger import StepLedger
-from freshstack_dspy.records import Record, SkipKind, SliceName, Step
+from freshstack_dspy.records import Record, Scale, SliceName
 
 MANIFEST_FILE = "manifest.json"
-SCHEMA_VERSION: Literal[2] = 2
+SCHEMA_VERSION: Literal[3] = 3
 """The version of the files; any change to a record or to the manifest raises it."""
+
+
+class Extension(Record):
+    """A run whose holes were judged after the collection was built."""
+
+    run: str
+    sha256: str
+    """Of the run file."""
+    depth: int = Field(ge=1)
+    """How many chunks of each ranking were looked at."""
+    judged: int = Field(ge=0)
+    """How many (nugget, chunk) pairs were judged for it."""
+    model: str
 
 
 class Provenance(Record):
@@ -31,6 +42,12 @@ class Provenance(Record):
     """The language model that was asked."""
     evaluated_slices: tuple[SliceName, ...] = Field(min_length=1)
     """Which slices an evaluation uses unless told otherwise."""
+    scale: Scale = Scale()
+    """What the labels mean."""
+    extensions: tuple[Extension, ...] = ()
+    """In the order in which they were made."""
+    earlier_models: tuple[str, ...] = ()
+    """Other models that were asked before a refresh, and some of whose labels may be kept."""
     prompts: dict[str, str] = Field(default_factory=dict)
     """SHA-256 of the prompt, by signature."""
     versions: dict[str, str] = Field(default_factory=dict)
@@ -45,72 +62,19 @@ class Provenance(Record):
     """SHA-256 of what it was made from, by part, and of the folder as it was written: by these a
     rerun tells that nothing changed. Empty where nobody knows."""
     reasked: tuple[str, ...] = ()
-    """Keys of the replies that were sent back as invalid, which no record names."""
-
-
-class Counts(Record):
-    """How much of everything a collection holds."""
-
-    queries: int = Field(ge=0)
-    nuggets: int = Field(ge=0)
-    expansions: int = Field(ge=0)
-    pool: int = Field(ge=0)
-    judgments: int = Field(ge=0)
-    supported: int = Field(ge=0)
-    """Judgments that say yes."""
-    unlabelled: int = Field(ge=0)
-    """Judgments that failed, and have no label."""
-    failures: dict[Step, dict[FailureStatus, int]]
-    """By step, then by status."""
-    chunks: int = Field(ge=0)
-    skipped: dict[SkipKind, int]
-    """Files that were not indexed, by kind."""
-    licences: int = Field(ge=0)
-    slices: dict[SliceName, int]
-    """Queries by slice, each slice named."""
-    rejected: dict[str, int]
-    """Questions of the source that did not become queries, by reason."""
+    """Keys of the replies that no record names: they were sent back as invalid, or belong to
+    synthetic questions that were refused."""
 
 
 class Manifest(Provenance):
     """`manifest.json`: the provenance, the counts and the hashes of a collection."""
 
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     content_hash: str
     """The identity of the data: SHA-256 over the names and hashes in `files`."""
     counts: Counts
     files: dict[str, str]
     """SHA-256 of each data file's content, by file name; of the corpus, of its rows as JSON Lines."""
-
-
-def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
-    """Count what a collection holds.
-
-    Args:
-        contents: Its records.
-        chunks: How many chunks its corpus has.
-        rejected: How many questions did not become queries, by reason.
-    """
-    failures: dict[Step, dict[FailureStatus, int]] = {}
-    for failure in contents.failures:
-        by_status = failures.setdefault(failure.step, {})
-        by_status[failure.status] = by_status.get(failure.status, 0) + 1
-    slices = Counter(part.slice for part in contents.slices)
-    return Counts(
-        queries=len(contents.queries),
-        nuggets=len(contents.nuggets),
-        expansions=len(contents.expansions),
-        pool=len(contents.pool),
-        judgments=len(contents.judgments),
-        unlabelled=sum(judgment.label is None for judgment in contents.judgments),
-        supported=sum(bool(judgment.label) for judgment in contents.judgments),
-        failures=failures,
-        chunks=chunks,
-        skipped=count_kinds(contents.skipped),
-        licences=len(contents.licences),
-        slices={name: slices[name] for name in SLICES},
-        rejected=dict(rejected),
-    )
 
 
 def hash_content(files: Mapping[str, str]) -> str:

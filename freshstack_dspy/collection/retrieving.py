@@ -43,7 +43,7 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.
-        CollectionError: No query is in these slices.
+        CollectionError: No query is in these slices, or no chunk has a text.
     """
     check_retriever(retriever, embedders, reranker)
     wanted = set(collection.query_ids(slices))
@@ -54,6 +54,11 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
             '[filters] unsupported_nuggets = "keep" to take in partly supported ones'
         )
     chunks = list(collection.chunks())
+    if not any(chunk.titled.strip() for chunk in chunks):
+        raise CollectionError(
+            f"{collection.name}: none of its {len(chunks)} chunks has a text, so that there is "
+            "nothing to search; import it with its corpus: freshstack import … --corpus PATH"
+        )
     settings = _settings(collection)
     name = collection.name
     # The index of the collection's build may have moved on: it is used, and never changed here.

@@ -15,6 +15,7 @@ from freshstack_dspy.collection.corpus import (
     sorted_chunks,
     write_rows,
 )
+from freshstack_dspy.collection.counts import count
 from freshstack_dspy.collection.intact import FOLDER, fingerprint_folder
 from freshstack_dspy.collection.jsonl import encode_records
 from freshstack_dspy.collection.manifest import (
@@ -22,7 +23,6 @@ from freshstack_dspy.collection.manifest import (
     SCHEMA_VERSION,
     Manifest,
     Provenance,
-    count,
     encode_manifest,
     hash_content,
     is_collection,
@@ -66,8 +66,10 @@ def write_collection(
     path = Path(path).resolve()
     refuse_foreign(path)
     ordered = sorted_chunks(chunks)
-    check_references(contents, {chunk.chunk_id for chunk in ordered})
-    data = {file.filename: encode_records(getattr(contents, file.name)) for file in RECORD_FILES}
+    records = {file.name: getattr(contents, file.name) for file in RECORD_FILES}
+    contents = Contents(**records, threshold=provenance.scale.threshold)
+    check_references(contents, {chunk.chunk_id for chunk in ordered}, provenance.scale)
+    data = {file.filename: encode_records(records[file.name]) for file in RECORD_FILES}
     files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
     files[CORPUS_FILE] = corpus_sha256(ordered)
     told = {field: getattr(provenance, field) for field in Provenance.model_fields}
@@ -85,9 +87,10 @@ def write_collection(
         write_rows(folder / CORPUS_FILE, corpus_schema(), (chunk.model_dump() for chunk in ordered))
         manifest = _with_fingerprint(manifest, folder)
         (folder / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
-    records = {file.name: getattr(contents, file.name) for file in RECORD_FILES}
     corpus = Corpus(path / CORPUS_FILE, files[CORPUS_FILE])
-    return Collection(**records, manifest=read_manifest(path), corpus=corpus)
+    return Collection(
+        **records, threshold=contents.threshold, manifest=read_manifest(path), corpus=corpus
+    )
 
 
 def _with_fingerprint(manifest: Manifest, folder: Path) -> Manifest:

@@ -7,7 +7,7 @@ from freshstack_dspy.config.inputs import (
     QueriesConfig,
     QuerySource,
 )
-from freshstack_dspy.config.reading import load_config, with_bundles
+from freshstack_dspy.config.reading import load_config, load_judging, with_bundles
 from freshstack_dspy.config.search import (
     RETRIEVERS,
     EmbedderConfig,
@@ -22,6 +22,7 @@ from freshstack_dspy.config.sections import (
     BudgetConfig,
     BuildConfig,
     CacheConfig,
+    ContaminationConfig,
     FilterConfig,
     JudgeConfig,
     Mode,
@@ -32,6 +33,7 @@ from freshstack_dspy.config.sections import (
     ProgramsConfig,
     SubQuestionsConfig,
 )
+from freshstack_dspy.config.synthesis import SynthesisConfig
 
 __all__ = [
     "MODES",
@@ -40,6 +42,7 @@ __all__ = [
     "BuildConfig",
     "CacheConfig",
     "ChunkingConfig",
+    "ContaminationConfig",
     "CorpusConfig",
     "EmbedderConfig",
     "FilterConfig",
@@ -59,6 +62,8 @@ __all__ = [
     "RerankerConfig",
     "Section",
     "SubQuestionsConfig",
+    "SynthesisConfig",
     "load_config",
+    "load_judging",
     "with_bundles",
 ]

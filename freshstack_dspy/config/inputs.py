@@ -7,8 +7,11 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from freshstack_dspy.config.section import Section
+from freshstack_dspy.config.synthesis import SynthesisConfig
 
-QuerySource = Literal["stackexchange", "jsonl", "csv", "parquet", "huggingface", "freshstack"]
+QuerySource = Literal[
+    "stackexchange", "jsonl", "csv", "parquet", "huggingface", "freshstack", "synthetic"
+]
 QueryColumn = Literal[
     "query_id",
     "title",
@@ -28,15 +31,31 @@ QueryColumn = Literal[
 KeptKind = Literal["generated", "minified", "vendored", "data", "licence"]
 
 
+_READ_ONLY = (
+    "path",
+    "site",
+    "tags",
+    "all_tags",
+    "exclude_tags",
+    "retired",
+    "since",
+    "until",
+    "min_score",
+    "licences",
+    "limit",
+)
+"""Keys of `[queries]` that say nothing where questions are made."""
+
 _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[?#]")
 
 
-class QueriesConfig(Section):
+class QueriesConfig(SynthesisConfig):
     """Where the questions and their accepted answers come from."""
 
     source: QuerySource = "jsonl"
-    path: Path
-    """A file; for stackexchange, parquet, huggingface and freshstack it may be a folder."""
+    path: Path | None = None
+    """A file; for stackexchange, parquet, huggingface and freshstack it may be a folder; for
+    synthetic there is none."""
     site: str | None = None
     """Host of the Stack Exchange site, for the links of the attribution, as `stackoverflow.com`."""
     tags: tuple[str, ...] = ()
@@ -45,6 +64,8 @@ class QueriesConfig(Section):
     """Keep questions that have every one of these."""
     exclude_tags: tuple[str, ...] = ()
     """Leave out questions with any of these."""
+    retired: tuple[str, ...] = ()
+    """Leave out the questions with these ids."""
     since: str | None = None
     """Keep questions asked on or after this ISO date; a date of TOML will do."""
     until: str | None = None
@@ -63,6 +84,41 @@ class QueriesConfig(Section):
     """For huggingface and freshstack: which split of a dataset, where there are several."""
     limit: int | None = Field(default=None, ge=1)
     """Keep this many at most: the first in order of their ids."""
+
+    @property
+    def location(self) -> Path:
+        """The file or folder that questions are read from; every source but synthetic has one."""
+        assert self.path is not None
+        return self.path
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the questions are made from the documents, and none are read."""
+        return self.source == "synthetic"
+
+    @model_validator(mode="after")
+    def _read_or_made(self) -> Self:
+        if self.is_synthetic:
+            if self.count is None:
+                raise ValueError("count is missing: how many queries to make, as count = 100")
+            others = [key for key in _READ_ONLY if self._is_set(key)]
+            if others:
+                raise ValueError(
+                    f"{', '.join(others)}: for questions that are read, and source synthetic makes "
+                    "them from the documents; leave it out"
+                )
+            return self
+        if self.path is None:
+            raise ValueError("path is missing")
+        if made := [key for key in SynthesisConfig.model_fields if self._is_set(key)]:
+            raise ValueError(
+                f"{', '.join(made)}: for source synthetic alone, and this is {self.source}"
+            )
+        return self
+
+    def _is_set(self, key: str) -> bool:
+        field = QueriesConfig.model_fields[key]
+        return bool(getattr(self, key) != field.get_default(call_default_factory=True))
 
     @model_validator(mode="after")
     def _only_what_the_source_has(self) -> Self:

@@ -32,6 +32,31 @@ def load_config(path: Path | str) -> BuildConfig:
     return config
 
 
+def load_judging(path: Path | str) -> BuildConfig:
+    """Read a TOML configuration for what it says of the model and the judge alone.
+
+    Whoever judges for a collection that stands needs no questions and no documents: `[queries]`,
+    `[[corpus]]`, `name` and `out` may lack, and the files that they name too.
+
+    Raises:
+        ConfigError: As for `load_config`.
+    """
+    path = Path(path)
+    elsewhere: dict[str, Any] = {
+        "name": "judging",
+        "out": "collection",
+        "queries": {"path": "questions.jsonl"},
+        "corpus": [{"name": "corpus", "path": "corpus"}],
+    }
+    config = _validated({**elsewhere, **_values_of(path)}, BuildConfig, path)
+    config = _with_absolute_paths(config, path)
+    needed = ("cache.bundles ", "programs.")
+    faults = [fault for fault in _missing_inputs(config) if fault.startswith(needed)]
+    if faults:
+        raise ConfigError(f"{path}: {'; '.join(faults)}")
+    return config
+
+
 def load_queries(path: Path | str) -> QueriesConfig:
     """Read the `[queries]` of a TOML configuration, whatever else is in it or not there yet.
 
@@ -106,7 +131,10 @@ def _with_absolute_paths(config: S, file: Path) -> S:
 
 
 def _missing_inputs(config: BuildConfig) -> Iterator[str]:
-    inputs: list[tuple[str, Path | None]] = [("queries.path", config.queries.path)]
+    inputs: list[tuple[str, Path | None]] = [
+        ("queries.path", config.queries.path),
+        ("queries.style", config.queries.style),
+    ]
     inputs += [(f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus]
     inputs += [(f"embedder {embedder.name!r}: path", embedder.path) for embedder in config.embedder]
     inputs += [("reranker.path", config.reranker.path)] if config.reranker else []

@@ -1,9 +1,10 @@
 """The sections of a build's configuration that are left, and all of them as one Pydantic model."""
 
+from datetime import date
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from freshstack_dspy.config.inputs import ChunkingConfig, CorpusConfig, QueriesConfig
 from freshstack_dspy.config.search import (
@@ -14,7 +15,7 @@ from freshstack_dspy.config.search import (
     RerankerConfig,
 )
 from freshstack_dspy.config.section import Section
-from freshstack_dspy.records import TECHNIQUES, Technique
+from freshstack_dspy.records import SCALES, TECHNIQUES, Scale, ScaleName, Technique
 
 Mode = Literal["live", "replay", "defer", "refresh"]
 MODES: tuple[Mode, ...] = ("live", "replay", "defer", "refresh")
@@ -38,6 +39,8 @@ class ModelConfig(Section):
     """Attempts after the first on rate limits, timeouts and server errors."""
     reasks: int = Field(default=2, ge=0, le=10)
     """How often an invalid reply is sent back with its error."""
+    context: int | None = Field(default=None, ge=1024)
+    """Tokens that fit into one request with its reply; by default what LiteLLM knows of the model."""
     structured: Literal["json_schema", "json_object", "none"] = "json_schema"
     """How the reply's shape is asked for; the prompt describes it in any case."""
 
@@ -76,6 +79,8 @@ class NuggetsConfig(Section):
     """How answers are cut into nuggets."""
 
     limit: int = Field(default=10, ge=1, le=50)
+    importance: bool = False
+    """Whether each nugget is rated vital or okay, by one more call for each query."""
 
 
 class SubQuestionsConfig(Section):
@@ -93,6 +98,9 @@ class PoolConfig(Section):
     """How many chunks of each technique's fused list are judged."""
     techniques: tuple[Technique, ...] = TECHNIQUES
     retrievers: tuple[str, ...] = ("bm25", "lsa")
+    lists: Literal["concatenate", "fuse"] = "concatenate"
+    """Whether the sub-questions, and the nuggets, of a query are one text to search with (the
+    paper), or each is searched with and their rankings are fused."""
 
     @model_validator(mode="after")
     def _something_to_pool(self) -> Self:
@@ -107,8 +115,59 @@ class PoolConfig(Section):
 class JudgeConfig(Section):
     """How support is judged."""
 
+    shape: Literal["batch", "windowed", "pairwise"] = "batch"
+    """What one call holds: all nuggets and several chunks (FreshStack), some nuggets and one chunk
+    (nuggetizer), or one nugget and one chunk (CRUX, UMBRELA)."""
     batch: int = Field(default=20, ge=1, le=100)
-    """Most chunks in one call."""
+    """Most chunks in one call of shape batch."""
+    window: int = Field(default=10, ge=1, le=50)
+    """Most nuggets in one call of shape windowed."""
+    scale: ScaleName = "binary"
+    threshold: int | None = Field(default=None, ge=1)
+    """The lowest label that counts as support; by default that of the scale."""
+    shuffle: int | None = Field(default=None, ge=0)
+    """A seed to shuffle the chunks of each query by; None: in the order of their ids."""
+    votes: int = Field(default=1, ge=1, le=15)
+    """How often each pair is judged, each time with the chunks in another order; odd."""
+    compare: int = Field(default=0, ge=0)
+    """How many pooled chunks are also judged alone, to say how far batches agree with that."""
+
+    @property
+    def graded(self) -> Scale:
+        """The scale with the threshold that holds."""
+        return Scale(name=self.scale, threshold=self.threshold or SCALES[self.scale].threshold)
+
+    @model_validator(mode="after")
+    def _threshold_and_votes(self) -> Self:
+        _ = self.graded
+        if self.votes % 2 == 0:
+            raise ValueError(
+                f"votes is an odd number, so that there is a majority, not {self.votes}"
+            )
+        return self
+
+
+class ContaminationConfig(Section):
+    """What is looked at to tell how far a model knows the queries already."""
+
+    score: bool = True
+    """Whether the closed-book answers are judged against the nuggets: one more call for each
+    query, where the pool has that technique."""
+    cutoff: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$")
+    """The ISO date up to which the model has read."""
+    ngram: int = Field(default=8, ge=2, le=50)
+    """Words of a run of words that a question and a supporting chunk share."""
+    near_duplicate: float = Field(default=0.8, gt=0, le=1)
+    """From which similarity on two questions ask nearly the same: Jaccard of their terms."""
+
+    @field_validator("cutoff")
+    @classmethod
+    def _cutoff_is_a_day(cls, cutoff: str | None) -> str | None:
+        try:
+            _ = date.fromisoformat(cutoff) if cutoff is not None else None
+        except ValueError as error:
+            raise ValueError(f"{error}; cutoff is a day as 2024-06-30") from None
+        return cutoff
 
 
 class FilterConfig(Section):
@@ -148,6 +207,7 @@ class BuildConfig(Section):
     sub_questions: SubQuestionsConfig = SubQuestionsConfig()
     pool: PoolConfig = PoolConfig()
     judge: JudgeConfig = JudgeConfig()
+    contamination: ContaminationConfig = ContaminationConfig()
     filters: FilterConfig = FilterConfig()
     programs: ProgramsConfig = ProgramsConfig()
 
@@ -156,6 +216,19 @@ class BuildConfig(Section):
         names = [corpus.name for corpus in self.corpus]
         if len(set(names)) != len(names):
             raise ValueError(f"each [[corpus]] needs a name of its own, not {names}")
+        return self
+
+    @model_validator(mode="after")
+    def _seeds_exist(self) -> Self:
+        names = [corpus.name for corpus in self.corpus]
+        if unknown := [name for name in self.queries.sources if name not in names]:
+            raise ValueError(f"queries.sources names {unknown}; there are: {', '.join(names)}")
+        least, most = self.queries.min_tokens, self.chunking.max_tokens
+        if self.queries.is_synthetic and least > most:
+            raise ValueError(
+                f"queries.min_tokens ({least}) is above chunking.max_tokens ({most}), so no chunk "
+                "could be sampled; lower it"
+            )
         return self
 
     @model_validator(mode="after")

@@ -17,7 +17,7 @@ from freshstack_dspy.index.rows import Digests
 from freshstack_dspy.index.settings import IndexSettings, SearchKind
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 MANIFEST_FILE = "meta.json"
 REBUILD = "the index holds nothing of its own: build it again"

@@ -40,6 +40,8 @@ def digest_of(chunk: Chunk, content: str) -> bytes:
         chunk.end_byte,
         chunk.tokens,
         chunk.encoding,
+        chunk.title,
+        chunk.url,
         content,
     ]
     return hashlib.sha256(json.dumps(fields).encode()).digest()
@@ -47,7 +49,7 @@ def digest_of(chunk: Chunk, content: str) -> bytes:
 
 def embedded_digest(chunk: Chunk, content: str) -> bytes:
     """Hash what the vectors of a chunk are made from; see `term_counts.indexed_text`."""
-    return hashlib.sha256(json.dumps([chunk.path, content]).encode()).digest()
+    return hashlib.sha256(json.dumps([chunk.path, chunk.title, content]).encode()).digest()
 
 
 def as_digests(values: Sequence[bytes]) -> Digests:

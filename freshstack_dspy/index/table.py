@@ -32,11 +32,13 @@ COLUMNS = (
     "text",
     "tokens",
     "encoding",
+    "title",
+    "url",
     "content_sha256",
     "file_sha256",
 )
 """What a row holds beside its vectors, and what a filter may speak of."""
-_OF_CHUNK = COLUMNS[:8]
+_OF_CHUNK = COLUMNS[:10]
 
 
 class TableRows(NamedTuple):
@@ -220,7 +222,8 @@ def _schema(widths: Mapping[str, int]) -> "pa.Schema":
         for name in COLUMNS
     ]
     fields[COLUMNS.index("text")] = pa.field("text", pa.large_string(), nullable=False)
-    fields[COLUMNS.index("file_sha256")] = pa.field("file_sha256", pa.string())
+    for optional in ("url", "file_sha256"):
+        fields[COLUMNS.index(optional)] = pa.field(optional, pa.string())
     for embedder, width in widths.items():
         fields.append(pa.field(column_of(embedder), pa.list_(pa.float32(), width), nullable=False))
     return pa.schema(fields)

@@ -19,8 +19,8 @@ _AT_ONCE = 1000
 
 
 def indexed_text(chunk: Chunk) -> str:
-    """What a chunk is found by: its path, for names of files and folders tell much, and its text."""
-    return f"{chunk.path}\n{chunk.text}"
+    """What a chunk is found by: its path, for names of files and folders tell much, its title and its text."""
+    return f"{chunk.path}\n{chunk.titled}"
 
 
 class TermCounts(NamedTuple):

@@ -40,7 +40,7 @@ NOT_IN_THE_KEY = (
 )
 
 BASELINE = "extractive/baseline"
-BASELINE_VERSION = 2
+BASELINE_VERSION = 3
 """Raised when the embedded baseline answers the same request otherwise."""
 
 _RENAMED = {"extensions": "extra", "cache": "prompt_cache"}

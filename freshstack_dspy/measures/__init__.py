@@ -22,9 +22,11 @@ from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation,
 from freshstack_dspy.measures.holes import Holes, find_holes
 from freshstack_dspy.measures.measure import MEASURES, Measure, parse_measure
 from freshstack_dspy.measures.qrels import NuggetLabels, NuggetQrels, OfficialDicts
+from freshstack_dspy.measures.required_subset import RequiredSubset, required_subset
 from freshstack_dspy.measures.retrieval import alpha_ndcg, coverage, recall
 from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.measures.statistics import Interval, bootstrap_interval
+from freshstack_dspy.measures.vote_agreement import vote_agreement
 
 __all__ = [
     "FRESHSTACK_MEASURES",
@@ -40,6 +42,7 @@ __all__ = [
     "NuggetQrels",
     "OfficialDicts",
     "PairKappa",
+    "RequiredSubset",
     "Run",
     "SharedLabel",
     "alpha_ndcg",
@@ -58,6 +61,8 @@ __all__ = [
     "parse_measure",
     "read_run",
     "recall",
+    "required_subset",
     "shared_labels",
+    "vote_agreement",
     "write_run",
 ]

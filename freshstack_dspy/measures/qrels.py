@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from freshstack_dspy.errors import CollectionError
 
@@ -63,6 +63,17 @@ class NuggetQrels:
     def labels_of(self, query_id: str) -> NuggetLabels:
         """Give the labels of one query, by nugget id and in the order of its nuggets."""
         return {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
+
+    def without(self, query_ids: Iterable[str]) -> Self:
+        """Leave queries out; one that is not there is passed over."""
+        left_out = set(query_ids)
+        nuggets = {query: ids for query, ids in self.nuggets.items() if query not in left_out}
+        kept = [nugget for ids in nuggets.values() for nugget in ids]
+        return type(self)(
+            nuggets=nuggets,
+            labels={nugget: self.labels[nugget] for nugget in kept},
+            failed={nugget: self.failed[nugget] for nugget in kept},
+        )
 
     def official(self) -> OfficialDicts:
         """Give the three dictionaries that the official evaluator takes, labels made 0 or 1."""

@@ -1,6 +1,7 @@
 """The steps of a recipe as DSPy modules: records in, records out, one file per step."""
 
 from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
+from freshstack_dspy.programs.importance_rater import ImportanceRater
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
@@ -9,6 +10,7 @@ from freshstack_dspy.programs.support_judge import SupportJudge
 
 __all__ = [
     "ClosedBookAnswerer",
+    "ImportanceRater",
     "Nuggetizer",
     "PassageDecontextualizer",
     "QuerySynthesizer",

@@ -1,28 +1,74 @@
-"""Make questions with answers from a passage, for a domain without a community."""
+"""Make queries with answers from chunks, for a domain without a community."""
 
+import hashlib
+import json
 from collections.abc import Sequence
 
 import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.signatures.synthesize_queries import SynthesizeQueries
+from freshstack_dspy.records import Chunk, Query
+from freshstack_dspy.signatures.synthesize_queries import (
+    SeedPassage,
+    SynthesizedQuery,
+    SynthesizeQueries,
+)
+
+_LONGEST_TITLE = 300
 
 
 class QuerySynthesizer(dspy.Module):
-    """From a passage to at most `limit` questions that it answers."""
+    """From one chunk, or several related ones, to at most `limit` queries that they answer."""
 
     def __init__(self, limit: int = 3) -> None:
         super().__init__()
         self.limit = limit
         self.predict = TypedPredict(SynthesizeQueries)
 
-    def forward(self, passage: str, style_examples: Sequence[str] = ()) -> dspy.Prediction:
+    def forward(
+        self, chunks: Sequence[Chunk], style_examples: Sequence[str] = ()
+    ) -> dspy.Prediction:
         """Synthesize.
 
+        Args:
+            chunks: The seeds; of several, each question needs more than one.
+            style_examples: Questions whose style and length to follow.
+
         Returns:
-            A prediction with `queries`, a list of `SynthesizedQuery`, and `call_id`.
+            A prediction with `queries`, a tuple of `Query` in the order of the reply, each of
+            origin `synthetic`, and `call_id`. An id depends on the seeds and on the question.
 
         Raises:
             ReplyError: The model gave no valid answer.
         """
-        return self.predict(passage=passage, style_examples=list(style_examples), limit=self.limit)
+        reply = self.predict(
+            passages=[
+                SeedPassage(path=f"{chunk.source}/{chunk.path}", text=chunk.passage)
+                for chunk in chunks
+            ],
+            style_examples=list(style_examples),
+            limit=self.limit,
+        )
+        seeds = tuple(chunk.chunk_id for chunk in chunks)
+        queries = tuple(
+            _query(made, seeds, number, reply.call_id) for number, made in enumerate(reply.queries)
+        )
+        return dspy.Prediction(queries=queries, call_id=reply.call_id)
+
+
+def _query(made: SynthesizedQuery, seeds: tuple[str, ...], number: int, call_id: str) -> Query:
+    """A question of one line is a title; of a longer one that is its first line."""
+    question, answer = made.question.strip(), made.answer.strip()
+    title, _, body = question.partition("\n")
+    if len(title) > _LONGEST_TITLE:
+        title, body = "", question
+    identity = json.dumps([seeds, number, question, answer], ensure_ascii=False)
+    return Query(
+        query_id=f"synthetic-{hashlib.sha256(identity.encode()).hexdigest()[:16]}",
+        title=title.strip(),
+        body=body.strip(),
+        answer=answer,
+        origin="synthetic",
+        seed_chunk_ids=seeds,
+        call_id=call_id,
+    )

@@ -1,4 +1,4 @@
-"""Judge which nuggets of a query the chunks of a batch support, together."""
+"""Judge how far each of several chunks supports each nugget of a query, together."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,37 +6,49 @@ from typing import Any
 import dspy
 
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.typed.targeted import IncompleteReplyError
 from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed.targeted import IncompleteReplyError
 from freshstack_dspy.programs.failed import failure_of
-from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query
-from freshstack_dspy.signatures.judge_support import (
-    ChunkVerdict,
-    JudgeSupport,
-    NumberedChunk,
-    NumberedNugget,
-)
+from freshstack_dspy.programs.passage import Passage, whole
+from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, ScaleName, Step
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.scales import JUDGES
 
 
 class SupportJudge(dspy.Module):
-    """From a query, all its nuggets and a batch of chunks to a judgment of every pair.
+    """From a query, its nuggets and a batch of chunks to a judgment of every pair.
 
     One call costs n + k texts rather than the n x k of pairwise judging (FreshStack §3.5); chunks
-    that a reply leaves out are asked about again by themselves.
+    that a reply leaves out are asked about again by themselves. With one nugget or one chunk it is
+    the same question, so that judging one by one differs from a batch in nothing else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scale: ScaleName = "binary") -> None:
+        """Make the judge of a scale; see `signatures/scales.py`."""
         super().__init__()
-        self.predict = TypedPredict(JudgeSupport)
+        self.predict = TypedPredict(JUDGES[scale])
 
     def forward(
-        self, query: Query, nuggets: Sequence[Nugget], chunks: Sequence[Chunk]
+        self,
+        query: Query,
+        nuggets: Sequence[Nugget],
+        chunks: Sequence[Chunk | Passage],
+        *,
+        vote: int = 1,
+        step: Step = "support",
     ) -> dspy.Prediction:
         """Judge.
 
+        Args:
+            query: Whose nuggets they are.
+            nuggets: All of them, or some.
+            chunks: In the order in which they are shown.
+            vote: Of several votes which; every one is asked anew, even in the same words.
+            step: What a failure is listed under.
+
         Returns:
             A prediction with `judgments`, a tuple of `Judgment`: for each chunk, in the given
-            order, each nugget, with label 1 (supported) or 0 and the reason given for the chunk.
+            order, each nugget, with a label of the scale and the reason given for the chunk.
             Chunks that every reply left out have judgments without a label, and `failure` says
             so; it is None otherwise. Without nuggets or chunks nothing is asked.
 
@@ -45,8 +57,9 @@ class SupportJudge(dspy.Module):
         """
         if not nuggets or not chunks:
             return dspy.Prediction(judgments=(), failure=None)
+        passages = [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in chunks]
         try:
-            outputs, error = self._ask(query, nuggets, chunks), None
+            outputs, error = self._ask(query, nuggets, passages, vote), None
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
         said = {
@@ -54,27 +67,39 @@ class SupportJudge(dspy.Module):
             for verdict, call_id in zip(outputs["verdicts"], outputs["call_ids"], strict=True)
         }
         judgments: list[Judgment] = []
-        for number, chunk in enumerate(chunks, 1):
+        left_out: list[Chunk] = []
+        for number, passage in enumerate(passages, 1):
             if number in said:
-                judgments += _judged(query, nuggets, chunk, *said[number])
+                judgments += _judged(query, nuggets, passage.chunk, *said[number])
             elif error is not None:
-                judgments += unjudged(query, nuggets, chunk, error)
-        left_out = [chunk for number, chunk in enumerate(chunks, 1) if number not in said]
-        failure = failure_of(query, "support", error, left_out) if error is not None else None
+                judgments += unjudged(query, nuggets, passage.chunk, error)
+                left_out.append(passage.chunk)
+        failure = failure_of(query, step, error, left_out) if error is not None else None
         return dspy.Prediction(judgments=tuple(judgments), failure=failure)
 
-    def _ask(self, query: Query, nuggets: Sequence[Nugget], chunks: Sequence[Chunk]) -> Any:
-        return self.predict(
-            question=query.text,
-            nuggets=[
-                NumberedNugget(number=number, text=nugget.text)
-                for number, nugget in enumerate(nuggets, 1)
-            ],
-            chunks=[
-                NumberedChunk(number=number, path=f"{chunk.source}/{chunk.path}", text=chunk.passage)
-                for number, chunk in enumerate(chunks, 1)
-            ],
-        )
+    def _ask(
+        self, query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage], vote: int
+    ) -> Any:
+        # The first vote is the plain request: judging once asks for nothing else.
+        config = {"rollout_id": vote} if vote > 1 else {}
+        return self.predict(**judge_inputs(query, nuggets, passages), config=config)
+
+
+def judge_inputs(
+    query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage]
+) -> dict[str, Any]:
+    """The question that a judge is asked: numbers are those of the places, from 1."""
+    return {
+        "question": query.text,
+        "nuggets": [
+            NumberedNugget(number=number, text=nugget.text)
+            for number, nugget in enumerate(nuggets, 1)
+        ],
+        "chunks": [
+            NumberedChunk(number=number, path=passage.path, text=passage.text)
+            for number, passage in enumerate(passages, 1)
+        ],
+    }
 
 
 def unjudged(
@@ -96,14 +121,14 @@ def unjudged(
 
 
 def _judged(
-    query: Query, nuggets: Sequence[Nugget], chunk: Chunk, verdict: ChunkVerdict, call_id: str
+    query: Query, nuggets: Sequence[Nugget], chunk: Chunk, verdict: Any, call_id: str
 ) -> list[Judgment]:
     return [
         Judgment(
             query_id=query.query_id,
             nugget_id=nugget.nugget_id,
             chunk_id=chunk.chunk_id,
-            label=int(number in verdict.supported),
+            label=verdict.label_of(number),
             status="ok",
             reason=verdict.reason,
             call_id=call_id,

@@ -4,29 +4,20 @@ A build is a pure function of its configuration, its inputs and the replies. It 
 its own: kill it at any moment and run it again, and only what was in flight is asked again.
 """
 
-import contextlib
-import itertools
-from collections.abc import Iterable
 from pathlib import Path
 
-from freshstack_dspy.collection import Collection, refuse_foreign
-from freshstack_dspy.config import MODES, BuildConfig, Mode
-from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.index.connecting import connected
-from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.door import open_store
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.figures import Figures
-from freshstack_dspy.lm.embedding.used import used_figures
+from freshstack_dspy.collection import Collection, refuse_foreign, write_collection
+from freshstack_dspy.collection.manifest import read_manifest
+from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.events import Listener
 from freshstack_dspy.lm.provider.choice import Provider
-from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.replies.bundle import write_bundle
 from freshstack_dspy.lm.replies.said import replies_of
-from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.spending.budget import Account, InFlight
 from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 from freshstack_dspy.recipes.models import asks_models
+from freshstack_dspy.recipes.opening import check_mode, opened, recorded_replies
 from freshstack_dspy.recipes.progress import Progress, Silence
 from freshstack_dspy.recipes.unchanged import unchanged
 
@@ -63,20 +54,14 @@ def build(
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
     """
-    if mode not in MODES:
-        raise ConfigError(f"unknown mode {mode!r}; allowed: {', '.join(MODES)}")
-    jobs = JobFolder.of(config)
-    if mode in ("live", "refresh"):
-        _refuse_to_pay_twice(jobs)
+    check_mode(config, mode)
     refuse_foreign(config.out)  # before anything is paid for
+    _refuse_extended(config.out)
     progress = progress or Silence()
     config = with_repositories(config, mode, progress)
     inputs = fingerprint_inputs(config)
-    with contextlib.ExitStack() as opened:
-        store = open_store(config.cache.path, mode)
-        if store is not None:
-            opened.callback(store.close)
-        bundles = opened.enter_context(contextlib.closing(Bundles(config.cache.bundles)))
+    with recorded_replies(config, mode) as replies:
+        store, bundles = replies
         standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
         if standing is not None and not asks_models(config):  # whose numbers no record names
             if replies_file is not None:
@@ -85,40 +70,40 @@ def build(
             progress.advance(NOTHING_TO_DO)
             progress.finish(NOTHING_TO_DO, "same inputs, same replies: the collection stands")
             return standing.collection
-        # DSPy is imported here, where there is something to ask.
-        from freshstack_dspy.lm.connect import connect, in_bulk
-        from freshstack_dspy.recipes.run import Run
-
-        account = Account(config.name, config.budget, config.prices, jobs.reserved(), InFlight())
-        lm = connect(
-            config.model,
-            mode=mode,
-            store=store,
-            recorded=bundles,
+        with opened(
+            config,
+            mode,
+            progress=progress,
+            requests_file=requests_file,
             provider=provider,
-            account=account,
             on_call=on_call,
-        )
-        opened.callback(lm.door.close)
-        access = Access(mode, store, bundles, account, lm.ledger, on_call)
-        models = opened.enter_context(connected(config, access))
-        with in_bulk(lm):
-            run = Run(config, lm, models, progress, store, requests_file)
-            collection = run.collection(inputs)
-        if replies_file is not None:
-            used: list[Iterable[Reply | Figures]] = [
-                lm.door.used(),
-                used_figures([*models.embedders, models.reranker]),
-            ]
-            write_bundle(itertools.chain(*used), replies_file)
+            replies=replies,
+        ) as asking:
+            # DSPy is imported here, where there is something to ask.
+            from freshstack_dspy.recipes.run import Run
+
+            made = Run(asking).made(inputs)
+            collection = write_collection(
+                config.out, made.contents, made.chunks, made.provenance, rejected=made.rejected
+            )
+            if replies_file is not None:
+                asking.write_replies(replies_file)
         return collection
 
 
-def _refuse_to_pay_twice(jobs: JobFolder) -> None:
-    """Stop where a provider may already be working on what would be asked now."""
-    if underway := sum(len(job.keys) for job in jobs.pending()):
+def _refuse_extended(out: Path) -> None:
+    """Refuse to replace a collection by one without the judgments that runs brought.
+
+    Raises:
+        ConfigError: Says what to type in place of it.
+    """
+    try:
+        extensions = read_manifest(out).extensions
+    except CollectionError:
+        return
+    if extensions:
+        names = ", ".join(dict.fromkeys(one.run for one in extensions))
         raise ConfigError(
-            f"{underway} requests are in batches under way, and would be paid for twice: wait for "
-            "them with: freshstack requests status CONFIG --wait, or give a batch up with: "
-            "freshstack requests submit CONFIG --forget SUBMISSION"
+            f"{out}: extended by runs ({names}), whose judgments a build would lose; type: "
+            "freshstack refresh CONFIG, which keeps them, or name another out"
         )

@@ -12,23 +12,11 @@ from freshstack_dspy.lm.spending.ledger import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.style import shown_examples
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
 from freshstack_dspy.sources.documents.content import largest, understand
 from freshstack_dspy.sources.documents.skips import Skip
-
-
-class SyntheticQuery(Record):
-    """A question that a model made from a chunk. It is synthetic, and says so."""
-
-    source: str
-    path: str
-    start_byte: int
-    end_byte: int
-    question: str
-    answer: str
-    synthetic: bool = True
-    call_id: str
 
 
 class Passage(Record):
@@ -64,7 +52,10 @@ class Harvest(NamedTuple):
 def synthesize(
     path: Path, lm: DoorLM, *, limit: int, style_examples: Sequence[str], progress: Progress
 ) -> Harvest:
-    """Make questions from every chunk of a file or folder.
+    """Make queries from every chunk of a file or folder; `[queries] source = "jsonl"` reads them.
+
+    Nothing is refused here: a build of source `synthetic` also sees that each can be answered, and
+    that no two ask the same.
 
     Raises:
         SourceError: There is no readable text.
@@ -72,13 +63,8 @@ def synthesize(
     program = QuerySynthesizer(limit)
 
     def of_chunk(chunk: Chunk) -> list[Record]:
-        reply = program(passage=chunk.text, style_examples=style_examples)
-        return [
-            SyntheticQuery(
-                **_place(chunk), question=made.question, answer=made.answer, call_id=reply.call_id
-            )
-            for made in reply.queries
-        ]
+        examples = shown_examples(style_examples, 0, [chunk.chunk_id])
+        return [*program(chunks=[chunk], style_examples=examples).queries]
 
     return _harvest(path, lm, "synthesize", of_chunk, ChunkingConfig(), progress)
 

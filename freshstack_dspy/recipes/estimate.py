@@ -5,51 +5,35 @@ known only once the chunks are pooled; until then it follows from the constants 
 Nothing here depends on what is recorded, so a build and its replay estimate the same.
 """
 
-import functools
-import json
-import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from freshstack_dspy.collection.estimates import StepEstimate
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.lm.cl100k import count_tokens
 from freshstack_dspy.lm.request import Ask, canonical_json
 from freshstack_dspy.lm.spending.prices import Price, price_of
-from freshstack_dspy.lm.typed.answer_model import answer_schema
-from freshstack_dspy.lm.typed.prompt import turns
+from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.recipes.expected import (
+    CLOSED_BOOK_TOKENS,
     NUGGET_TOKENS,
     NUGGETS,
-    pool_sizes,
     reply_tokens,
 )
+from freshstack_dspy.recipes.expected_judging import (
+    ChunkSizes,
+    Load,
+    expected_singles,
+    expected_support,
+)
+from freshstack_dspy.recipes.expected_synthesis import expected_synthesis
 from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.prompt_tokens import counted, passage_tokens, prompt_tokens
 from freshstack_dspy.records import Chunk, Query, Step
-from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 _SAMPLED_QUERIES = 100
 _SAMPLED_CHUNKS = 128
 
 Item = TypeVar("Item")
-
-
-class ChunkSizes(NamedTuple):
-    """How many chunks a corpus has, and how long a pooled one is in the judge's prompt."""
-
-    chunks: int
-    tokens: float
-    """Of the chunk in which the average token stands. Chunks are pooled about in proportion to
-    their length: the pooled ones of four collections had 0.89 to 1.03 times as many, and 0.93 to
-    1.25 times as many as the average chunk."""
-
-
-class Load(NamedTuple):
-    """Requests of one size; the tokens are those of one request."""
-
-    requests: int
-    input_tokens: int
-    output_tokens: int
 
 
 def measure_chunks(chunks: Sequence[Chunk], count: int | None = None) -> ChunkSizes:
@@ -59,7 +43,7 @@ def measure_chunks(chunks: Sequence[Chunk], count: int | None = None) -> ChunkSi
         chunks: All of them, or a sample.
         count: How many the corpus has, where these are a sample.
     """
-    lengths = [count_tokens(_as_judged(chunk)) for chunk in spread(chunks, _SAMPLED_CHUNKS)]
+    lengths = [_judged_tokens(chunk) for chunk in spread(chunks, _SAMPLED_CHUNKS)]
     tokens = sum(length * length for length in lengths) / max(1, sum(lengths))
     return ChunkSizes(len(chunks) if count is None else count, tokens)
 
@@ -80,18 +64,37 @@ def expected_loads(
     for name, (predictor, inputs_of) in _first_questions(recipe).items():
         if name != "nuggets" and name not in config.pool.techniques:
             continue
-        tokens = [_prompt_tokens(config, predictor, inputs_of(query)) for query in sample]
+        tokens = [prompt_tokens(config.model, predictor, inputs_of(query)) for query in sample]
         loads[name] = Load(len(queries), round(_mean(tokens)), reply_tokens(config, name))
     frames = [
-        _prompt_tokens(
-            config,
+        prompt_tokens(
+            config.model,
             recipe.support_judge.predict,
             {"question": query.text, "nuggets": [], "chunks": []},
         )
         for query in sample
     ]
-    loads["support"] = _expected_support(config, len(queries), _mean(frames), sizes)
+    loads["support"] = expected_support(config, len(queries), _mean(frames), sizes)
+    if config.judge.compare:
+        loads["single_support"] = expected_singles(config, len(queries), _mean(frames), sizes)
+    if config.contamination.score and "closed_book_answer" in config.pool.techniques:
+        loads["contamination"] = _expected_scoring(config, len(queries), _mean(frames))
+    if recipe.importance_rater is not None:
+        loads["importance"] = expected_rating(config, recipe, queries)
     return loads
+
+
+def expected_rating(config: BuildConfig, recipe: FreshStack, queries: Sequence[Query]) -> Load:
+    """The requests that rate the nuggets of all queries; none without a rater."""
+    if recipe.importance_rater is None:
+        return Load(0, 0, 0)
+    predictor = recipe.importance_rater.predict
+    tokens = [
+        prompt_tokens(config.model, predictor, {"question": query.text, "nuggets": []})
+        for query in spread(queries, _SAMPLED_QUERIES)
+    ]
+    nuggets = NUGGET_TOKENS * min(NUGGETS, config.nuggets.limit)
+    return Load(len(queries), round(_mean(tokens) + nuggets), reply_tokens(config, "importance"))
 
 
 def estimate(
@@ -99,15 +102,20 @@ def estimate(
 ) -> dict[str, StepEstimate]:
     """Estimate a build, by step, for its manifest; what is recorded makes no difference."""
     price = price_of(config.model.name, config.prices)
-    loads = expected_loads(config, recipe, queries, measure_chunks(chunks))
+    sizes = measure_chunks(chunks)
+    steps: dict[str, list[Load]] = {}
+    if config.queries.is_synthetic:
+        steps["synthesis"] = expected_synthesis(config, recipe, sizes)
+    expected = expected_loads(config, recipe, queries, sizes)
+    steps |= {name: [load] for name, load in expected.items()}
     return {
         name: StepEstimate(
-            requests=load.requests,
-            input_tokens=load.requests * load.input_tokens,
-            output_tokens=load.requests * load.output_tokens,
-            cost=dollars([load], price),
+            requests=sum(load.requests for load in loads),
+            input_tokens=sum(load.requests * load.input_tokens for load in loads),
+            output_tokens=sum(load.requests * load.output_tokens for load in loads),
+            cost=dollars(loads, price),
         )
-        for name, load in loads.items()
+        for name, loads in steps.items()
     }
 
 
@@ -118,8 +126,8 @@ def ask_tokens(ask: Ask) -> int:
     """
     response_format = ask.parameters.get("response_format") or {}
     schema = response_format.get("schema")
-    return sum(_counted(message.content) for message in ask.messages) + (
-        _counted(canonical_json(schema)) if schema else 0
+    return sum(counted(message.content) for message in ask.messages) + (
+        counted(canonical_json(schema)) if schema else 0
     )
 
 
@@ -162,40 +170,20 @@ def _first_questions(
     }
 
 
-def _prompt_tokens(config: BuildConfig, predictor: Any, inputs: dict[str, Any]) -> int:
-    messages = turns(predictor.signature, predictor.demos, inputs)
-    schema = (
-        canonical_json(answer_schema(predictor.signature))
-        if config.model.structured == "json_schema"
-        else ""
-    )
-    return sum(_counted(message["content"]) for message in messages) + _counted(schema)
-
-
-def _expected_support(
-    config: BuildConfig, queries: int, frame_tokens: float, sizes: ChunkSizes
-) -> Load:
-    """The requests that judge the pools of so many queries."""
-    pools = pool_sizes(config.pool, sizes.chunks)
-    batches = sum(math.ceil(pool / config.judge.batch) for pool in pools) / len(pools)
-    if batches == 0:
-        return Load(0, 0, 0)
-    chunks = _mean(pools) / batches
+def _expected_scoring(config: BuildConfig, queries: int, frame_tokens: float) -> Load:
+    """The requests that judge the closed-book answers of so many queries."""
     nuggets = NUGGET_TOKENS * min(NUGGETS, config.nuggets.limit)
-    input_tokens = frame_tokens + nuggets + chunks * sizes.tokens
+    answer = min(CLOSED_BOOK_TOKENS, config.model.max_tokens)
     return Load(
-        round(queries * batches), round(input_tokens), reply_tokens(config, "support", chunks)
+        queries,
+        round(frame_tokens + nuggets + answer),
+        reply_tokens(config, "contamination"),
     )
 
 
-def _as_judged(chunk: Chunk) -> str:
-    """A chunk as it stands in the judge's prompt; its number is any of two digits."""
-    numbered = NumberedChunk(number=10, path=f"{chunk.source}/{chunk.path}", text=chunk.passage)
-    return json.dumps([numbered.model_dump()], ensure_ascii=False, indent=1)
-
-
-# The instructions and the schema of a step are in each of its prompts.
-_counted = functools.lru_cache(maxsize=32)(count_tokens)
+def _judged_tokens(chunk: Chunk) -> int:
+    shown = whole(chunk)
+    return passage_tokens(shown.path, shown.text)
 
 
 def _mean(values: Sequence[float]) -> float:

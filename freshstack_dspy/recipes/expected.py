@@ -14,8 +14,11 @@ NUGGETS = 5
 (arXiv 2504.13128, Table 2)."""
 NUGGET_TOKENS = 46
 """Of one nugget in the judge's prompt: 44.0 and 49.3."""
-NUGGET_REPLY_TOKENS = 37
-"""Of one nugget in the nuggetizer's reply: 33.3 and 39.0."""
+NUGGET_REPLY_TOKENS = 73
+"""Of one nugget with its quote in the nuggetizer's reply: 70.2 (238 questions of that site, with
+the embedded baseline) and 75.9."""
+RATING_TOKENS = 17
+"""Of the rating of one nugget: 16.5 (the same) and 16.8."""
 SUB_QUESTIONS = 4
 """Sub-questions of a question, where `limit` allows it: 3.5 and 3.9."""
 SUB_QUESTION_TOKENS = 21
@@ -24,6 +27,10 @@ CLOSED_BOOK_TOKENS = 300
 """Of a closed-book answer: 143 and 185; an allowance is made, for models write longer ones."""
 VERDICT_TOKENS = 49
 """Of the verdict on one chunk: 48.5 and 49.0."""
+GRADE_TOKENS = 14
+"""Of the grade of one nugget, on the scales where each nugget has one."""
+_ALLOWANCE = 1.25
+"""How much longer than expected a reply may well be."""
 GROWTH = 0.34
 GROWTH_WITH_SIZE = 0.046
 """`t` techniques pool `t ** (0.34 + 0.046 * ln(chunks / top_k))` times as many chunks as one: the
@@ -37,19 +44,41 @@ standard deviation of 0.17: 0.15 and 0.20."""
 _STEPS = 6
 
 
-def reply_tokens(config: BuildConfig, step: Step, chunks: float = 0) -> int:
+def verdict_tokens(config: BuildConfig, nuggets: float) -> float:
+    """Tokens of the verdict on one chunk; on the binary scale it only names what is supported."""
+    return VERDICT_TOKENS + (0 if config.judge.scale == "binary" else GRADE_TOKENS * nuggets)
+
+
+def most_verdicts(config: BuildConfig, nuggets: int) -> int:
+    """On how many chunks, at least one, the verdicts fit into a reply of `max_tokens`.
+
+    On the binary scale as many as one likes: a verdict is as long as its reason.
+    """
+    if config.judge.scale == "binary":
+        return config.judge.batch
+    fitting = config.model.max_tokens / (_ALLOWANCE * verdict_tokens(config, nuggets))
+    return max(1, int(fitting))
+
+
+def reply_tokens(
+    config: BuildConfig, step: Step, chunks: float = 0, nuggets: float = NUGGETS
+) -> int:
     """Tokens that a reply of a step is expected to have; reasoning is not in it.
 
     Args:
         config: With the limits.
         step: Which.
         chunks: How many a support request asks about.
+        nuggets: About how many nuggets it asks.
     """
     expected = {
         "nuggets": NUGGET_REPLY_TOKENS * min(NUGGETS, config.nuggets.limit),
         "sub_questions": SUB_QUESTION_TOKENS * min(SUB_QUESTIONS, config.sub_questions.limit),
         "closed_book_answer": CLOSED_BOOK_TOKENS,
-        "support": VERDICT_TOKENS * chunks,
+        "support": verdict_tokens(config, nuggets) * chunks,
+        "single_support": verdict_tokens(config, nuggets),
+        "contamination": verdict_tokens(config, nuggets),
+        "importance": RATING_TOKENS * min(nuggets, config.nuggets.limit),
     }
     return min(round(expected[step]), config.model.max_tokens)
 

@@ -121,7 +121,7 @@ def _models(config: BuildConfig) -> list[Any]:
 
 def _queries(config: BuildConfig) -> dict[str, Any]:
     return {
-        "config": config.queries.model_dump(mode="json", exclude={"path"}),
+        "config": config.queries.model_dump(mode="json", exclude={"path", "style"}),
         "files": [_sha256(path) for path in query_files(config.queries)],
     }
 

@@ -5,31 +5,35 @@
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import dspy
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.programs import (
     ClosedBookAnswerer,
+    ImportanceRater,
     Nuggetizer,
+    QuerySynthesizer,
     QuestionDecomposer,
     SupportJudge,
 )
 from freshstack_dspy.programs.failed import failure_of
+from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import unjudged
+from freshstack_dspy.recipes.judge_calls import JudgeCall, ToJudge, even, judge_calls
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.records import Chunk, Expansion, Failure, Judgment, Nugget, Query
+from freshstack_dspy.recipes.voting import JudgedBatch, merged
+from freshstack_dspy.records import Chunk, Expansion, Failure, Nugget, Query
 
 
-class JudgedBatch(NamedTuple):
-    """The judgments of one batch; those that failed have no labels."""
+class Nuggetized(NamedTuple):
+    """The nuggets of a query as far as they came, and what failed of them."""
 
-    judgments: tuple[Judgment, ...]
+    nuggets: tuple[Nugget, ...]
     failure: Failure | None
 
 
@@ -43,7 +47,16 @@ class FreshStack(dspy.Module):
         self.nuggetizer = Nuggetizer(config.nuggets.limit)
         self.question_decomposer = QuestionDecomposer(config.sub_questions.limit)
         self.closed_book_answerer = ClosedBookAnswerer()
-        self.support_judge = SupportJudge()
+        self.support_judge = SupportJudge(config.judge.scale)
+        self.query_synthesizer = (
+            QuerySynthesizer(config.queries.per_seed) if config.queries.is_synthetic else None
+        )
+        self.importance_rater = ImportanceRater() if config.nuggets.importance else None
+        if config.programs.support_judge is not None and config.judge.scale != "binary":
+            raise ConfigError(
+                f"[programs] support_judge is a judge of the binary scale, and [judge] scale is "
+                f"{config.judge.scale!r}: take one of the two out"
+            )
         for name, path in config.programs:
             if path is not None:
                 load_program(getattr(self, name), path)
@@ -59,6 +72,8 @@ class FreshStack(dspy.Module):
             ReplyError: The model gave no valid answer in one of the steps.
         """
         nuggets = self.nuggetizer(query=query).nuggets
+        if self.importance_rater is not None:
+            nuggets = self.importance_rater(query=query, nuggets=nuggets).nuggets
         expansions = tuple(
             program(query=query).expansion
             for kind, program in (
@@ -70,22 +85,32 @@ class FreshStack(dspy.Module):
         texts = {query.query_id: technique_texts(query, nuggets, expansions)}
         candidates = tuple(pool(index, texts, self.config.pool, self.config.fusion))
         chunks = list(index.chunks_by_id(candidate.chunk_id for candidate in candidates).values())
-        judgments = [
-            judgment
-            for batch in batches(chunks, self.config.judge.batch)
-            for judgment in self.support_judge(query=query, nuggets=nuggets, chunks=batch).judgments
-        ]
+        calls = judge_calls(self.config, self.support_judge, [ToJudge(query, nuggets, chunks)])
+        batches = [self._judged(call) for call in calls]
         return dspy.Prediction(
-            nuggets=nuggets, expansions=expansions, pool=candidates, judgments=tuple(judgments)
+            nuggets=nuggets,
+            expansions=expansions,
+            pool=candidates,
+            judgments=merged(batches, self.config.judge.votes),
         )
 
-    def nuggets_of(self, query: Query) -> tuple[Nugget, ...] | Failure:
+    def nuggets_of(self, query: Query) -> Nuggetized:
         """The nuggets of a query, or why there are none."""
         try:
-            nuggets: tuple[Nugget, ...] = self.nuggetizer(query=query).nuggets
+            made = self.nuggetizer(query=query)
         except ReplyError as error:
-            return failure_of(query, "nuggets", error)
-        return nuggets
+            return Nuggetized((), failure_of(query, "nuggets", error))
+        return Nuggetized(made.nuggets, made.failure)
+
+    def importance_of(self, query: Query, nuggets: Sequence[Nugget]) -> Nuggetized:
+        """The nuggets of a query with their importance; as they are if it could not be rated."""
+        if self.importance_rater is None:
+            return Nuggetized(tuple(nuggets), None)
+        try:
+            rated = self.importance_rater(query=query, nuggets=nuggets).nuggets
+        except ReplyError as error:
+            return Nuggetized(tuple(nuggets), failure_of(query, "importance", error))
+        return Nuggetized(rated, None)
 
     def sub_questions_of(self, query: Query) -> Expansion | Failure:
         """The sub-questions of a query, or why there are none."""
@@ -106,24 +131,36 @@ class FreshStack(dspy.Module):
     def judgments_of(
         self, query: Query, nuggets: Sequence[Nugget], chunks: Sequence[Chunk]
     ) -> JudgedBatch:
-        """The judgments of one batch of chunks."""
+        """The judgments of one batch of chunks, in one call."""
+        return self.judged(JudgeCall(query, nuggets, [whole(chunk) for chunk in chunks]))
+
+    def judged(self, call: JudgeCall) -> JudgedBatch:
+        """What comes of one call of the judge; what failed has no labels."""
         try:
-            judged = self.support_judge(query=query, nuggets=nuggets, chunks=chunks)
+            return self._judged(call)
         except ReplyError as error:
+            chunks = [passage.chunk for passage in call.passages]
             failed = tuple(
-                judgment for chunk in chunks for judgment in unjudged(query, nuggets, chunk, error)
+                judgment
+                for chunk in chunks
+                for judgment in unjudged(call.query, call.nuggets, chunk, error)
             )
-            return JudgedBatch(failed, failure_of(query, "support", error, chunks))
-        return JudgedBatch(judged.judgments, judged.failure)
+            return JudgedBatch(failed, failure_of(call.query, call.step, error, chunks), call)
+
+    def _judged(self, call: JudgeCall) -> JudgedBatch:
+        if call.unfit is not None:
+            raise ReplyError(call.unfit, status="failed", call_id=None)
+        said: Any = self.support_judge(
+            query=call.query,
+            nuggets=call.nuggets,
+            chunks=call.passages,
+            vote=call.vote,
+            step=call.step,
+        )
+        return JudgedBatch(said.judgments, said.failure, call)
 
 
 def batches(chunks: Sequence[Chunk], size: int) -> list[Sequence[Chunk]]:
-    """Cut chunks into the fewest batches of at most `size`, as even as can be.
-
-    In the order of their ids: the prompts then depend on which chunks were pooled and not on
-    their ranks, in which the last digit of a score can make a difference.
-    """
+    """Cut chunks, in the order of their ids, into the fewest even batches of at most `size`."""
     ordered = sorted(chunks, key=lambda chunk: chunk.chunk_id)
-    count = -(-len(ordered) // size)
-    bounds = [len(ordered) * number // count for number in range(count + 1)] if count else [0]
-    return [ordered[start:end] for start, end in pairwise(bounds)]
+    return even(ordered, -(-len(ordered) // size))

@@ -10,7 +10,8 @@ from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate
 from freshstack_dspy.lm.spending.budget import ADDED_BY_PROVIDERS
 from freshstack_dspy.lm.spending.prices import price_of
 from freshstack_dspy.lm.spending.spent import Spent
-from freshstack_dspy.recipes.estimate import Load, dollars
+from freshstack_dspy.recipes.estimate import dollars
+from freshstack_dspy.recipes.expected_judging import Load
 from freshstack_dspy.records import Record, Step
 
 Cap = Literal["dollars", "tokens", "calls"]

@@ -1,6 +1,7 @@
 """Pooling: which chunks of the corpus are judged for each query (FreshStack §3.4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index import HybridIndex, fuse
@@ -16,24 +17,24 @@ from freshstack_dspy.records import (
     TechniqueRank,
 )
 
-Texts = Mapping[str, Mapping[Technique, str]]
-"""For each query id, what each technique searches with."""
+Texts = Mapping[str, Mapping[Technique, tuple[str, ...]]]
+"""For each query id, what each technique searches with: one text, or one for each part."""
 Rankings = dict[Technique, dict[str, Sequence[ScoredChunk]]]
 """What was found for one query, by technique and retriever."""
 
 
 def technique_texts(
     query: Query, nuggets: Sequence[Nugget], expansions: Sequence[Expansion]
-) -> dict[Technique, str]:
-    """What each technique searches with; the lists are concatenated, as in the paper.
+) -> dict[Technique, tuple[str, ...]]:
+    """What each technique searches with: sub-questions and nuggets are several texts.
 
     A technique whose text a model failed to give is left out.
     """
-    texts: dict[Technique, str] = {"question": query.text, "answer": query.answer}
+    texts: dict[Technique, tuple[str, ...]] = {"question": (query.text,), "answer": (query.answer,)}
     for expansion in expansions:
-        texts[expansion.kind] = "\n".join(expansion.texts)
+        texts[expansion.kind] = expansion.texts
     if nuggets:
-        texts["nuggets"] = "\n".join(nugget.text for nugget in nuggets)
+        texts["nuggets"] = tuple(nugget.text for nugget in nuggets)
     return texts
 
 
@@ -42,13 +43,16 @@ def pool(
 ) -> list[Candidate]:
     """Pool chunks for many queries at once.
 
-    Each retriever gives its best `depth` chunks for each technique's text; for each technique
-    they are fused, and the best `top_k` are pooled.
+    Each retriever gives its best `depth` chunks for each technique; for each technique they are
+    fused, and the best `top_k` are pooled. With `lists = "concatenate"` the texts of a technique
+    are joined by line breaks and searched with as one (the paper); with `"fuse"` each is searched
+    with, and their rankings by one retriever are first fused into one, by the same method.
 
     Args:
         index: The corpus.
         texts: For each query id, what each technique searches with.
-        config: Techniques, retrievers, depth and top_k; the retrievers may be any of the index's.
+        config: Techniques, retrievers, depth, top_k and lists; the retrievers may be any of the
+            index's.
         fusion: How the retrievers' rankings become one; by default by the sum of their
             normalised scores, as in the paper.
 
@@ -61,9 +65,9 @@ def pool(
     rankings: dict[str, Rankings] = {query_id: {} for query_id in texts}
     for technique in config.techniques:
         query_ids = [query_id for query_id in texts if technique in texts[query_id]]
-        searches = [texts[query_id][technique] for query_id in query_ids]
+        searches = [_searched(texts[query_id][technique], config) for query_id in query_ids]
         for retriever in config.retrievers:
-            found = index.search(retriever, searches, config.depth, fusion=fusion)
+            found = _found(index, retriever, searches, config.depth, fusion)
             for query_id, ranking in zip(query_ids, found, strict=True):
                 rankings[query_id].setdefault(technique, {})[retriever] = ranking
     return [
@@ -73,28 +77,100 @@ def pool(
     ]
 
 
+def _searched(texts: tuple[str, ...], config: PoolConfig) -> tuple[str, ...]:
+    return texts if config.lists == "fuse" else ("\n".join(texts),)
+
+
+def _found(
+    index: HybridIndex,
+    retriever: str,
+    searches: Sequence[tuple[str, ...]],
+    depth: int,
+    fusion: FusionConfig,
+) -> list[Sequence[ScoredChunk]]:
+    """Give one ranking for each query: that of its text, or those of its texts fused."""
+    flat = [text for texts in searches for text in texts]
+    rankings = iter(index.search(retriever, flat, depth, fusion=fusion))
+    found: list[Sequence[ScoredChunk]] = []
+    for texts in searches:
+        # No retriever has a name with a space, so no weight is meant for one of these.
+        of_texts = {f"text {number}": next(rankings) for number, _ in enumerate(texts, 1)}
+        alone = len(of_texts) == 1
+        found.append(of_texts["text 1"] if alone else fuse(of_texts, depth, fusion))
+    return found
+
+
+class _Fused(NamedTuple):
+    """What one technique's retrievers found together."""
+
+    ranks: dict[str, int]
+    """Of every chunk, from 1 to `depth`."""
+    top_without: dict[str, set[str]]
+    """For each retriever, the `top_k` that would have been pooled without it."""
+
+
 def _candidates(
     query_id: str, rankings: Rankings, config: PoolConfig, fusion: FusionConfig
 ) -> list[Candidate]:
-    pooled_by: dict[str, list[TechniqueRank]] = {}
-    for technique, by_retriever in rankings.items():
-        fused = fuse(by_retriever, config.depth, fusion)
-        for rank, (chunk_id, _) in enumerate(fused[: config.top_k], 1):
-            by = TechniqueRank(technique=technique, rank=rank)
-            pooled_by.setdefault(chunk_id, []).append(by)
-    found_by: dict[str, list[Found]] = {chunk_id: [] for chunk_id in pooled_by}
+    fused: dict[Technique, _Fused] = {
+        technique: _fused(by_retriever, config, fusion)
+        for technique, by_retriever in rankings.items()
+    }
+    pooled = {
+        chunk_id
+        for of_technique in fused.values()
+        for chunk_id, rank in of_technique.ranks.items()
+        if rank <= config.top_k
+    }
+    found_by: dict[str, list[Found]] = {chunk_id: [] for chunk_id in pooled}
     for technique, by_retriever in rankings.items():
         for retriever, ranking in by_retriever.items():
             for rank, (chunk_id, _) in enumerate(ranking, 1):
                 if chunk_id in found_by:
                     found = Found(technique=technique, retriever=retriever, rank=rank)
                     found_by[chunk_id].append(found)
+    kept_without = {
+        retriever: set().union(*(each.top_without[retriever] for each in fused.values()))
+        for retriever in config.retrievers
+    }
     return [
         Candidate(
             query_id=query_id,
             chunk_id=chunk_id,
-            pooled_by=tuple(pooled_by[chunk_id]),
+            pooled_by=_ranks(chunk_id, fused, range(1, config.top_k + 1)),
+            ranked_below=_ranks(chunk_id, fused, range(config.top_k + 1, config.depth + 1)),
             found_by=tuple(found_by[chunk_id]),
+            lost_without=tuple(
+                name for name in config.retrievers if chunk_id not in kept_without[name]
+            ),
         )
-        for chunk_id in sorted(pooled_by)
+        for chunk_id in sorted(pooled)
     ]
+
+
+def _fused(
+    by_retriever: Mapping[str, Sequence[ScoredChunk]], config: PoolConfig, fusion: FusionConfig
+) -> _Fused:
+    ranking = fuse(by_retriever, config.depth, fusion)
+    top_without: dict[str, set[str]] = {}
+    for left_out in by_retriever:
+        others = {name: found for name, found in by_retriever.items() if name != left_out}
+        fused = fuse(others, config.depth, fusion) if _weighs(others, fusion) else []
+        top_without[left_out] = {chunk_id for chunk_id, _ in fused[: config.top_k]}
+    ranks = {chunk_id: rank for rank, (chunk_id, _) in enumerate(ranking, 1)}
+    return _Fused(ranks, top_without)
+
+
+def _weighs(retrievers: Iterable[str], fusion: FusionConfig) -> bool:
+    """Whether any of these retrievers has a say: what weighs 0 pools nothing by itself."""
+    return fusion.method != "weighted" or any(fusion.weights.get(name, 1.0) for name in retrievers)
+
+
+def _ranks(
+    chunk_id: str, fused: Mapping[Technique, _Fused], within: range
+) -> tuple[TechniqueRank, ...]:
+    return tuple(
+        TechniqueRank(technique=technique, rank=rank)
+        for technique, of_technique in fused.items()
+        if (rank := of_technique.ranks.get(chunk_id, 0)) in within
+    )

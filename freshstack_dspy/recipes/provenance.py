@@ -42,6 +42,7 @@ def provenance(
         recipe=config.recipe,
         model=config.model.name,
         evaluated_slices=evaluated_slices(config.filters),
+        scale=config.judge.graded,
         prompts=dict(_hashed(predictor) for _, predictor in recipe.named_predictors()),
         versions={name: version(name) for name in _PACKAGES},
         ledger=ledger.steps(),

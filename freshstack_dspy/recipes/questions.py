@@ -1,9 +1,21 @@
-"""The questions of a build: some must be left."""
+"""The questions of a build, read or made: some must be left."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.recipes.indexing import CutCorpora
 from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.seeds import known_seeds
+from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.sources import QueryReading, read_queries
+
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.opening import Opened
+    from freshstack_dspy.recipes.steps import Steps
 
 
 def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
@@ -17,10 +29,78 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
     if not reading.queries:
         left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
         raise SourceError(
-            f"{config.queries.path}: no question is left ({left_out or 'it holds none'}); widen the "
-            "filters of [queries], or name another file"
+            f"{config.queries.location}: no question is left ({left_out or 'it holds none'}); widen "
+            "the filters of [queries], or name another file"
         )
     progress.advance("questions")
     rejected = sum(reading.rejected.values())
     progress.finish("questions", f"{len(reading.queries):,}; {rejected:,} left out")
     return reading
+
+
+def make_questions(
+    asking: "Opened",
+    recipe: "FreshStack",
+    steps: "Steps",
+    index: HybridIndex,
+    corpus: CutCorpora,
+    again: str,
+) -> QueryReading:
+    """Make the questions of a configuration whose source is `synthetic`, in the step `synthesis`.
+
+    Args:
+        asking: Whom it asks, for which configuration.
+        recipe: With the programs.
+        steps: Asks, with progress and account.
+        index: Of the corpus.
+        corpus: What they are made from.
+        again: What to do once deferred replies are there.
+
+    Raises:
+        BudgetError: The budget is used up.
+        DeferredError: In mode `defer`, replies are missing; the requests of this wave that could
+            be made were written down.
+        FatalModelError: No seed gave a question.
+        SourceError: The corpus gives too few questions.
+    """
+    from freshstack_dspy.recipes.synthesis import Synthesis
+
+    synthesis = Synthesis(
+        asking.config,
+        recipe,
+        corpus.chunks,
+        index,
+        corpus.licences,
+        failed=asking.lm.ledger.failed,
+    )
+
+    def ask(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        results = steps.each("synthesis", function, items)
+        asking.stop_if_deferred(again)
+        return results
+
+    reading = synthesis.run(ask)
+    left_out = "; ".join(f"{number:,} {why}" for why, number in reading.rejected.items())
+    asking.progress.start("questions", 1)
+    asking.progress.advance("questions")
+    asking.progress.finish(
+        "questions", f"{len(reading.queries):,} synthetic; refused: {left_out or 'none'}"
+    )
+    return reading
+
+
+def of_this_corpus(
+    queries: Sequence[Query], chunks: Sequence[Chunk], progress: Progress
+) -> tuple[Query, ...]:
+    """Give queries that were read without the seeds that the corpus does not have, and say so."""
+    known = tuple(known_seeds(queries, chunks))
+    strange = sum(one is not before for one, before in zip(known, queries, strict=True))
+    if strange:
+        progress.start("seeds", 1)
+        progress.advance("seeds")
+        progress.finish(
+            "seeds",
+            f"{strange:,} synthetic questions name chunks that this corpus does not have; these "
+            "names are left out",
+        )
+    return known

@@ -1,71 +1,89 @@
 """One run of a build: every step of the recipe for all queries, a step at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple
 
-from freshstack_dspy.collection import Collection, Contents, call_ids_of, write_collection
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import DeferredError, FatalModelError
-from freshstack_dspy.index import HybridIndex, Models
-from freshstack_dspy.lm.batch.deferred import write_requests
-from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.connect import DoorLM
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.collection import Contents, Provenance, call_ids_of
+from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.recipes.contamination import Scored, contamination_of, score, to_score
 from freshstack_dspy.recipes.estimate import estimate
-from freshstack_dspy.recipes.freshstack import FreshStack, JudgedBatch, batches
-from freshstack_dspy.recipes.indexing import cut_corpora, index_corpora
+from freshstack_dspy.recipes.freshstack import FreshStack, Nuggetized
+from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora
+from freshstack_dspy.recipes.judging import Judged, judge, judge_alone
+from freshstack_dspy.recipes.opening import Opened
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.recipes.provenance import provenance
-from freshstack_dspy.recipes.questions import read_questions
+from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
+from freshstack_dspy.recipes.rating import Rated, rate
+from freshstack_dspy.recipes.seeds import with_seeds
 from freshstack_dspy.recipes.slices import slice_queries
-from freshstack_dspy.recipes.steps import Steps
+from freshstack_dspy.recipes.standing import Carried, Standing
+from freshstack_dspy.recipes.steps import asking_steps
 from freshstack_dspy.recipes.unchanged import fingerprints
+from freshstack_dspy.recipes.unjudged import unjudged
 from freshstack_dspy.records import (
     Candidate,
+    Chunk,
     Expansion,
     ExpansionKind,
     Failure,
     Nugget,
     Query,
 )
+from freshstack_dspy.sources import QueryReading
+
+
+class _FirstRound(NamedTuple):
+    nuggets: list[Nugget]
+    expansions: list[Expansion]
+    failures: list[Failure]
+
+
+class _SecondRound(NamedTuple):
+    candidates: list[Candidate]
+    judged: Judged
+    scored: Scored
+    rated: Rated
+
+
+class Made(NamedTuple):
+    """A collection that is not written yet."""
+
+    contents: Contents
+    chunks: list[Chunk]
+    provenance: Provenance
+    rejected: Mapping[str, int]
 
 
 class Run:
     """One run of the recipe: every step, for all queries."""
 
-    def __init__(
-        self,
-        config: BuildConfig,
-        lm: DoorLM,
-        models: Models,
-        progress: Progress,
-        store: ReadOnlyStore | None,
-        requests_file: Path | None,
-    ) -> None:
-        self._config = config
-        self._lm = lm
-        self._models = models
-        self._progress = progress
-        self._store = store
-        self._named = f" --requests {requests_file}" if requests_file else ""
-        self._requests_file = requests_file or (
-            config.cache.path.parent / "requests" / f"{config.name}.jsonl"
-        )
-        self._recipe = FreshStack(config)
-        self._steps = Steps(_asking_steps(config), lm, self._progress)
+    def __init__(self, asking: Opened, standing: Standing | None = None) -> None:
+        """Prepare.
 
-    def collection(self, inputs: Mapping[str, str]) -> Collection:
-        """Run all steps, and write what comes of them.
+        Args:
+            asking: Whom it asks, for which configuration.
+            standing: What need not be asked; by default nothing stands.
+        """
+        self._asking = asking
+        self._standing = standing or Standing()
+        self._config = asking.config
+        self._lm = asking.lm
+        self._models = asking.models
+        self._progress = asking.progress
+        self.recipe = FreshStack(asking.config)
+        self._steps = asking.steps(asking_steps(asking.config), self._standing.again)
+
+    def made(self, inputs: Mapping[str, str]) -> Made:
+        """Run all steps.
 
         Args:
             inputs: Their fingerprints, as `fingerprint_inputs` gave them.
         """
-        reading = read_questions(self._config, self._progress)
-        queries = reading.queries
+        synthetic = self._config.queries.is_synthetic
+        reading = None if synthetic else read_questions(self._config, self._progress)
         corpus = cut_corpora(self._config, self._progress)
-        expected = estimate(self._config, self._recipe, queries, corpus.chunks)
         index = index_corpora(
             self._config,
             corpus,
@@ -73,43 +91,119 @@ class Run:
             reranker=self._models.reranker,
             progress=self._progress,
         )
-        nuggets = self._steps.each("nuggets", self._recipe.nuggets_of, queries)
-        _refuse_only_failures(nuggets)
-        sub_questions = self._expand("sub_questions", self._recipe.sub_questions_of, queries)
-        answers = self._expand("closed_book_answer", self._recipe.closed_book_answer_of, queries)
-        self._stop_if_deferred()
-        replies = [*nuggets, *sub_questions, *answers]
-        all_nuggets = [one for each in nuggets if not isinstance(each, Failure) for one in each]
-        expansions = [reply for reply in replies if isinstance(reply, Expansion)]
-        candidates = self._pool(index, queries, all_nuggets, expansions)
-        judged = self._judge(index, queries, all_nuggets, candidates)
-        self._stop_if_deferred()
-        failures = [reply for reply in replies if isinstance(reply, Failure)]
-        failures += [batch.failure for batch in judged if batch.failure is not None]
-        judgments = [judgment for batch in judged for judgment in batch.judgments]
-        contents = Contents(
-            queries=tuple(queries),
-            nuggets=tuple(all_nuggets),
-            expansions=tuple(expansions),
-            pool=tuple(candidates),
-            judgments=tuple(judgments),
-            failures=tuple(failures),
-            slices=tuple(slice_queries(queries, all_nuggets, judgments)),
-            skipped=tuple(corpus.skipped),
-            licences=tuple(corpus.licences),
-        )
+        reading = self._questions(reading, index, corpus)
+        queries = reading.queries
+        expected = None
+        if self._standing.is_empty:
+            expected = estimate(self._config, self.recipe, queries, corpus.chunks)
+        first = self._first_round(queries)
+        self._asking.stop_if_deferred(self._standing.again)
+        second = self._second_round(index, queries, first, corpus.chunks)
+        self._asking.stop_if_deferred(self._standing.again)
+        contents = self._contents(queries, corpus, first, second)
         used = self._lm.door.used_replies()
         told = provenance(
             self._config,
-            self._recipe,
+            self.recipe,
             self._lm.ledger,
             estimate=expected,
             fingerprints=fingerprints(self._config, inputs, used),
             reasked=used.keys() - call_ids_of(contents),
         )
-        return write_collection(
-            self._config.out, contents, corpus.chunks, told, rejected=reading.rejected
+        return Made(contents, corpus.chunks, told, reading.rejected)
+
+    def _questions(
+        self, reading: QueryReading | None, index: HybridIndex, corpus: CutCorpora
+    ) -> QueryReading:
+        """The questions that were read, or those that are made."""
+        if reading is None:
+            again = self._standing.again
+            return make_questions(self._asking, self.recipe, self._steps, index, corpus, again)
+        queries = of_this_corpus(reading.queries, corpus.chunks, self._progress)
+        return reading._replace(queries=queries)
+
+    def _contents(
+        self,
+        queries: Sequence[Query],
+        corpus: CutCorpora,
+        first: _FirstRound,
+        second: _SecondRound,
+    ) -> Contents:
+        """The records of a collection, from all that was asked."""
+        return Contents(
+            queries=tuple(queries),
+            nuggets=second.rated.nuggets,
+            expansions=tuple(first.expansions),
+            pool=tuple(second.candidates),
+            judgments=second.judged.judgments,
+            single_judgments=second.judged.single_judgments,
+            contamination=contamination_of(
+                self._config,
+                queries,
+                first.nuggets,
+                second.judged.judgments,
+                corpus.chunks,
+                second.scored.knowledge,
+            ),
+            failures=(
+                *first.failures,
+                *second.judged.failures,
+                *second.scored.failures,
+                *second.rated.failures,
+            ),
+            slices=tuple(
+                slice_queries(
+                    queries,
+                    first.nuggets,
+                    second.judged.judgments,
+                    self._config.judge.graded.threshold,
+                )
+            ),
+            skipped=tuple(corpus.skipped),
+            licences=tuple(corpus.licences),
         )
+
+    def _first_round(self, queries: Sequence[Query]) -> _FirstRound:
+        """What is asked of the questions and answers alone."""
+        nuggets = self._each("nuggets", self._nuggets_that_stand, self.recipe.nuggets_of, queries)
+        _refuse_only_failures(nuggets)
+        sub_questions = self._expand("sub_questions", self.recipe.sub_questions_of, queries)
+        answers = self._expand("closed_book_answer", self.recipe.closed_book_answer_of, queries)
+        replies = [*sub_questions, *answers]
+        failures = [each.failure for each in nuggets if each.failure is not None]
+        return _FirstRound(
+            nuggets=[one for each in nuggets for one in each.nuggets],
+            expansions=[reply for reply in replies if isinstance(reply, Expansion)],
+            failures=failures + [reply for reply in replies if isinstance(reply, Failure)],
+        )
+
+    def _second_round(
+        self,
+        index: HybridIndex,
+        queries: Sequence[Query],
+        first: _FirstRound,
+        chunks: Sequence[Chunk],
+    ) -> _SecondRound:
+        """What is asked once there are nuggets and expansions."""
+        pooled = self._pool(index, queries, first.nuggets, first.expansions)
+        carried = self._standing.carried(queries, first.nuggets, pooled, chunks)
+        judged = self._judge(index, queries, first.nuggets, carried)
+        asked = to_score(self._config, queries, first.nuggets, first.expansions)
+        known = {
+            one.query.query_id: knowledge
+            for one in asked
+            if (knowledge := self._standing.knowledge_of(one.query)) is not None
+        }
+        to_ask = [one for one in asked if one.query.query_id not in known]
+        scored = score(self._config, self.recipe, self._steps, to_ask)
+        scored = scored._replace(knowledge={**known, **scored.knowledge})
+        # Last, so that a budget that runs out does so where the fewest measures need it.
+        rated = rate(self.recipe, self._steps, queries, first.nuggets)
+        return _SecondRound(carried.candidates, judged, scored, rated)
+
+    def _nuggets_that_stand(self, query: Query) -> Nuggetized | None:
+        nuggets = self._standing.nuggets_of(query)
+        return Nuggetized(tuple(nuggets), None) if nuggets else None
 
     def _expand(
         self,
@@ -120,7 +214,21 @@ class Run:
         """Ask for an expansion of every question, if its technique is one that pools."""
         if kind not in self._config.pool.techniques:
             return []
-        return self._steps.each(kind, function, queries)
+        return self._each(
+            kind, lambda query: self._standing.expansion_of(query, kind), function, queries
+        )
+
+    def _each(
+        self,
+        name: str,
+        standing: Callable[[Query], Any],
+        function: Callable[[Query], Any],
+        queries: Sequence[Query],
+    ) -> list[Any]:
+        """Give for every query what stands, and ask for the rest."""
+        stands = [standing(query) for query in queries]
+        to_ask = [query for query, known in zip(queries, stands, strict=True) if not known]
+        return [*filter(None, stands), *self._steps.each(name, function, to_ask)]
 
     def _pool(
         self,
@@ -139,7 +247,7 @@ class Run:
             for query in queries
             if query.query_id in nuggets_of
         }
-        candidates = pool(index, texts, self._config.pool, self._config.fusion)
+        candidates = with_seeds(queries, pool(index, texts, self._config.pool, self._config.fusion))
         self._progress.advance("pool")
         self._progress.finish("pool", f"{len(candidates)} chunks for {len(texts)} queries")
         return candidates
@@ -149,53 +257,37 @@ class Run:
         index: HybridIndex,
         queries: Sequence[Query],
         nuggets: Sequence[Nugget],
-        candidates: Sequence[Candidate],
-    ) -> list[JudgedBatch]:
-        """Judge all pooled chunks in batches; failed batches become judgments without labels."""
-        nuggets_of, pooled = _by_query(nuggets), _by_query(candidates)
-        chunks = index.chunks_by_id(candidate.chunk_id for candidate in candidates)
-        tasks = [
-            (query, nuggets_of[query.query_id], batch)
-            for query in queries
-            if query.query_id in pooled
-            for batch in batches(
-                [chunks[candidate.chunk_id] for candidate in pooled[query.query_id]],
-                self._config.judge.batch,
-            )
-        ]
-        return self._steps.each("support", lambda task: self._recipe.judgments_of(*task), tasks)
-
-    def _stop_if_deferred(self) -> None:
-        if self._lm.door.mode != "defer" or self._store is None or not self._lm.door.deferred:
-            return
-        underway = {key for job in JobFolder.of(self._config).pending() for key in job.keys}
-        if underway >= self._lm.door.deferred:
-            raise DeferredError(
-                f"all {len(self._lm.door.deferred)} requests are in batches under way; wait for "
-                "them with: freshstack requests status CONFIG --wait"
-            )
-        written = write_requests(
-            self._store, self._requests_file, self._lm.door.deferred - underway
+        carried: Carried,
+    ) -> Judged:
+        """Judge what does not stand; what failed becomes judgments without labels."""
+        nuggets_of, pooled = _by_query(nuggets), _by_query(carried.candidates)
+        chunks = index.chunks_by_id(candidate.chunk_id for candidate in carried.candidates)
+        to_judge = {
+            query_id: [chunks[candidate.chunk_id] for candidate in candidates_]
+            for query_id, candidates_ in pooled.items()
+        }
+        stand = {(judgment.nugget_id, judgment.chunk_id) for judgment in carried.judgments}
+        judged = judge(
+            self._config,
+            self.recipe,
+            self._steps,
+            unjudged(queries, nuggets_of, to_judge, stand),
         )
-        raise DeferredError(
-            f"{written} requests were written to {self._requests_file}; send them with: freshstack "
-            f"requests submit CONFIG{self._named}, or have them answered elsewhere and import the replies with: "
-            "freshstack requests import REPLIES CONFIG; then build again"
+        everything = unjudged(queries, nuggets_of, to_judge, frozenset())
+        alone = judge_alone(self._config, self.recipe, self._steps, everything, carried.singles)
+        return Judged(
+            (*carried.judgments, *judged.judgments),
+            (*judged.failures, *alone.failures),
+            alone.judgments,
         )
-
-
-def _asking_steps(config: BuildConfig) -> list[str]:
-    """The steps that ask a model, in their order."""
-    expansions = [kind for kind in get_args(ExpansionKind) if kind in config.pool.techniques]
-    return ["nuggets", *expansions, "support"]
 
 
 def _refuse_only_failures(nuggets: Sequence[Any]) -> None:
     """Stop where no answer could be nuggetized: it is no reason to replace a collection."""
-    if nuggets and all(isinstance(each, Failure) for each in nuggets):
+    if nuggets and not any(each.nuggets for each in nuggets):
         raise FatalModelError(
             f"no nuggets came of any of the {len(nuggets)} answers, so nothing was written; "
-            f"the first: {nuggets[0].message}"
+            f"the first: {nuggets[0].failure.message}"
         )
 
 

@@ -3,7 +3,8 @@
 from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.corpus import read_corpora
-from freshstack_dspy.recipes.estimate import ChunkSizes, measure_chunks, spread
+from freshstack_dspy.recipes.estimate import measure_chunks, spread
+from freshstack_dspy.recipes.expected_judging import ChunkSizes
 from freshstack_dspy.recipes.progress import Progress
 
 _MOST_FILES = 128

@@ -2,15 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, DeferredError
 from freshstack_dspy.lm.connect import DoorLM
 from freshstack_dspy.lm.spending.ledger import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.recipes.freshstack import JudgedBatch
+from freshstack_dspy.recipes.freshstack import Nuggetized
 from freshstack_dspy.recipes.progress import Progress
-from freshstack_dspy.records import Failure
+from freshstack_dspy.recipes.voting import JudgedBatch
+from freshstack_dspy.records import ExpansionKind, Failure
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -19,15 +21,19 @@ Result = TypeVar("Result")
 class Steps:
     """Runs the steps that ask a model, one after the other, and knows how far they are."""
 
-    def __init__(self, names: Sequence[str], lm: DoorLM, progress: Progress) -> None:
+    def __init__(
+        self, names: Sequence[str], lm: DoorLM, progress: Progress, again: str = "build again"
+    ) -> None:
         """Prepare.
 
         Args:
             names: Of all steps, in their order.
             lm: Whom they ask.
             progress: Whom to tell how it goes.
+            again: What to do once there is more budget.
         """
         self._lm = lm
+        self._again = again
         self._progress = progress
         self._totals: dict[str, int | None] = dict.fromkeys(names)
         self._done: dict[str, int] = dict.fromkeys(names, 0)
@@ -42,7 +48,7 @@ class Steps:
             BudgetError: The budget is used up; says what is done and what is left.
         """
         self._progress.start(name, len(items))
-        self._totals[name] = len(items)
+        self._totals[name] = (self._totals[name] or 0) + len(items)
 
         def ask(item: Item) -> Result | None:
             try:
@@ -68,7 +74,7 @@ class Steps:
         return [result for result in results if result is not None]
 
     def _count_failure(self, result: Any) -> None:
-        failure = result.failure if isinstance(result, JudgedBatch) else result
+        failure = result.failure if isinstance(result, JudgedBatch | Nuggetized) else result
         if isinstance(failure, Failure):
             self._lm.ledger.failed()
 
@@ -92,5 +98,24 @@ class Steps:
         not_begun = f"; not begun: {', '.join(left)}" if left else ""
         return (
             f"Done in this run: {', '.join(begun)}{not_begun}. Every reply is recorded: raise the cap and "
-            "build again, and only what is missing is asked; `freshstack plan` tells how much it is"
+            f"{self._again}, and only what is missing is asked"
+            + ("; `freshstack plan` tells how much it is" if self._again == "build again" else "")
         )
+
+
+def asking_steps(config: BuildConfig) -> list[str]:
+    """The steps that ask a model, in their order."""
+    expansions = [kind for kind in get_args(ExpansionKind) if kind in config.pool.techniques]
+    scored = config.contamination.score and "closed_book_answer" in expansions
+    rated = ["importance"] * config.nuggets.importance
+    compared = ["single_support"] * bool(config.judge.compare)
+    made = ["synthesis"] * config.queries.is_synthetic
+    return [
+        *made,
+        "nuggets",
+        *expansions,
+        "support",
+        *compared,
+        *["contamination"] * scored,
+        *rated,
+    ]

@@ -1,8 +1,8 @@
 """The recorded replies that a collection was made from, and nothing else that is recorded."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection import Collection, call_ids_of
 from freshstack_dspy.errors import CollectionError, DamagedReplyError
 from freshstack_dspy.lm.replies.recorded import Recorded
 from freshstack_dspy.lm.reply import Reply
@@ -14,8 +14,9 @@ _REASKED = b'"reasked_as":"'
 def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterator[Reply]:
     """The replies that a replay of a collection needs, by key.
 
-    These are the replies that its records name, and backwards from them every invalid reply that
-    was sent back with its error until such a reply came.
+    These are the replies that its records name, those of synthetic questions that were refused,
+    and backwards from them every invalid reply that was sent back with its error until such a
+    reply came.
 
     Args:
         collection: Of which.
@@ -38,18 +39,8 @@ def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterat
 
 
 def call_ids(collection: Collection) -> set[str]:
-    """The keys of the replies that a collection's records name."""
-    records: Iterable[str | None] = (
-        record.call_id
-        for records in (
-            collection.nuggets,
-            collection.expansions,
-            collection.judgments,
-            collection.failures,
-        )
-        for record in records
-    )
-    return {call_id for call_id in records if call_id is not None}
+    """The keys of the replies that a collection was made from, named by a record or not."""
+    return {*call_ids_of(collection), *collection.manifest.reasked}
 
 
 def _with_those_sent_back(keys: set[str], recorded: Sequence[Recorded]) -> set[str]:

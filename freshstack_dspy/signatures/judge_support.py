@@ -1,6 +1,7 @@
 """Which nuggets does each of several chunks support?"""
 
-from typing import Annotated
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any
 
 import dspy
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
@@ -39,19 +40,32 @@ class ChunkVerdict(BaseModel):
         description="the numbers of the nuggets that the chunk supports; may be empty"
     )
 
+    def label_of(self, number: int) -> int:
+        """1 if the chunk supports the nugget with this number, else 0."""
+        return int(number in self.supported)
 
-def _no_chunk_twice(verdicts: list[ChunkVerdict], info: ValidationInfo) -> list[ChunkVerdict]:
-    inputs = info.context or {}
-    chunks = {chunk["number"] for chunk in inputs.get("chunks", [])}
-    nuggets = {nugget["number"] for nugget in inputs.get("nuggets", [])}
-    if not chunks:
-        return verdicts
-    answered = [verdict.chunk for verdict in verdicts]
+
+def numbers_of(inputs: Mapping[str, Any], name: str) -> set[int]:
+    """The numbers of the nuggets or chunks of a question."""
+    return {item["number"] for item in inputs.get(name, [])}
+
+
+def chunk_faults(answered: Sequence[int], chunks: Collection[int]) -> list[str]:
+    """What is wrong with the chunks that verdicts name: one that is not there, or one twice."""
     faults = []
-    if unknown := sorted(set(answered) - chunks):
+    if unknown := sorted(set(answered) - set(chunks)):
         faults.append(f"there is no chunk {unknown}")
     if repeated := sorted({number for number in answered if answered.count(number) > 1}):
         faults.append(f"more than one verdict for chunk {repeated}")
+    return faults
+
+
+def _no_chunk_twice(verdicts: list[ChunkVerdict], info: ValidationInfo) -> list[ChunkVerdict]:
+    inputs = info.context or {}
+    chunks, nuggets = numbers_of(inputs, "chunks"), numbers_of(inputs, "nuggets")
+    if not chunks:
+        return verdicts
+    faults = chunk_faults([verdict.chunk for verdict in verdicts], chunks)
     for verdict in verdicts:
         if invented := sorted(set(verdict.supported) - nuggets):
             faults.append(f"chunk {verdict.chunk} supports nugget {invented}, which does not exist")

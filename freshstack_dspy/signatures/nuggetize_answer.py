@@ -1,27 +1,78 @@
 """Which atomic facts does an accepted answer hold?"""
 
+import json
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import dspy
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
+from freshstack_dspy.lm.typed.answer_model import tolerates_lesser_faults
+from freshstack_dspy.quotation import find_quotation
+from freshstack_dspy.restatement import restates
 from freshstack_dspy.signatures.filled import FilledText
 from freshstack_dspy.signatures.limit import within_limit
 
+_SHOWN = 120
+
 
 class NuggetText(BaseModel):
-    """One atomic fact."""
+    """One atomic fact, and where it stands."""
 
     model_config = ConfigDict(extra="forbid")
 
+    quote: str = Field(
+        description="the words of the answer that state it, copied exactly and as few as will do; "
+        "empty if it takes several places"
+    )
     text: FilledText
 
 
-def _each_once(nuggets: list[NuggetText]) -> list[NuggetText]:
+def _faultless(nuggets: list[NuggetText], info: ValidationInfo) -> list[NuggetText]:
+    inputs = info.context or {}
+    faults = list(_repetitions(nuggets))
+    faults += _restatements(nuggets, inputs.get("question", ""))
+    if not tolerates_lesser_faults():
+        faults += misquotations(nuggets, inputs.get("answer", ""))
+    if faults:
+        raise ValueError("; ".join(faults))
+    return nuggets
+
+
+def _repetitions(nuggets: Sequence[NuggetText]) -> Iterator[str]:
     texts = [" ".join(nugget.text.lower().split()) for nugget in nuggets]
     if len(set(texts)) != len(texts):
-        raise ValueError("two nuggets have the same text; state each fact once")
-    return nuggets
+        yield "two nuggets have the same text; state each fact once"
+
+
+def _restatements(nuggets: Sequence[NuggetText], question: str) -> Iterator[str]:
+    for nugget in nuggets:
+        if question.strip() and restates(nugget.text, question):
+            yield (
+                f"the nugget {_shown(nugget.text)} only restates the question; state what the "
+                "answer adds, or leave it out"
+            )
+
+
+def misquotations(nuggets: Sequence[NuggetText], answer: str) -> Iterator[str]:
+    """What is wrong with the quotes of nuggets: one line for each that is not in the answer.
+
+    Args:
+        nuggets: Each with its quote; a blank one is right.
+        answer: What is quoted; nothing is wrong where it is unknown, and so blank.
+    """
+    for nugget in nuggets:
+        quoted = nugget.quote.strip() and answer.strip()
+        if quoted and find_quotation(nugget.quote, answer) is None:
+            yield (
+                f"the quote {_shown(nugget.quote)} does not stand in the answer; copy its words "
+                "exactly, or leave the quote empty"
+            )
+
+
+def _shown(text: str) -> str:
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return json.dumps(shown, ensure_ascii=False)
 
 
 class NuggetizeAnswer(dspy.Signature):
@@ -29,6 +80,8 @@ class NuggetizeAnswer(dspy.Signature):
 
     You write grading notes for a technical question. From the question and its accepted answer,
     list the facts that are essential to answering the question, most important first.
+    For each nugget first quote the place of the answer that states it, word for word; leave the
+    quote empty where the nugget takes several places together.
     Each nugget is one short, self-contained statement that can be checked against a document
     without seeing the question: it names the functions, options, values and causes it is about.
     Take facts only from the answer. Leave out greetings, opinions, repetitions, and what the
@@ -38,6 +91,6 @@ class NuggetizeAnswer(dspy.Signature):
     question: str = dspy.InputField(desc="the question, as Markdown")
     answer: str = dspy.InputField(desc="the accepted answer, as Markdown")
     limit: int = dspy.InputField(desc="the largest number of nuggets allowed")
-    nuggets: Annotated[list[NuggetText], within_limit("nuggets"), AfterValidator(_each_once)] = (
+    nuggets: Annotated[list[NuggetText], within_limit("nuggets"), AfterValidator(_faultless)] = (
         dspy.OutputField(desc="the nuggets, most important first", min_length=1)
     )

@@ -1,4 +1,4 @@
-"""Which questions would someone ask whom a passage answers?"""
+"""Which questions would someone ask whom passages answer?"""
 
 from typing import Annotated
 
@@ -9,8 +9,17 @@ from freshstack_dspy.signatures.filled import FilledText
 from freshstack_dspy.signatures.limit import within_limit
 
 
+class SeedPassage(BaseModel):
+    """A passage that questions are made from, and where it stands."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str
+    text: str
+
+
 class SynthesizedQuery(BaseModel):
-    """A question made from a passage, with the answer that the passage gives."""
+    """A question made from passages, with the answer that they give."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -19,15 +28,22 @@ class SynthesizedQuery(BaseModel):
 
 
 class SynthesizeQueries(dspy.Signature):
-    """Write questions that a user of the software would ask and that the passage answers.
+    """Write questions that a user of what is documented would ask and that the passages answer.
 
-    A question describes the asker's situation or problem and never mentions the passage. It is
-    open-ended rather than a quiz about a detail, and does not use the passage's rare words where
-    an asker would not know them. Its answer uses only what the passage says.
-    Where examples are given, follow their style and length. Give at most `limit`.
+    A question tells the asker's situation: what they want to do, what they see, or what went
+    wrong. It is open-ended rather than a quiz about a detail, and can be understood without the
+    passages: it names the software, or whatever it is about, never mentions the passages, their
+    file or their author, and copies no sentence of them. Do not use the passages' rare words
+    where an asker would not know them.
+    Where there are several passages, each question needs facts from more than one of them.
+    The answer states what solves the asker's problem, in full sentences, and uses only what the
+    passages say. The questions are about different things.
+    Where examples are given, follow their style and length, not their topics. Give at most `limit`.
     """
 
-    passage: str = dspy.InputField(desc="a piece of documentation or code")
+    passages: list[SeedPassage] = dspy.InputField(
+        desc="pieces of documentation or code, each with its path"
+    )
     style_examples: list[str] = dspy.InputField(
         desc="questions whose style to follow; may be empty"
     )

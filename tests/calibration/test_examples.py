@@ -208,3 +208,36 @@ def test_adding_a_query_moves_at_most_one_other() -> None:
 def test_one_query_cannot_be_split() -> None:
     with pytest.raises(CollectionError, match=r"at least two queries are needed.* here is 1"):
         split_by_query(judge_examples(synthetic_labels(1), None, 2), 0.4, 0)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("seed", range(5))
+def test_questions_that_ask_nearly_the_same_are_on_one_side(share: float, seed: int) -> None:
+    """Else the test would be on what was trained."""
+    asked = {
+        "1": "How do I index a BAM file with samtools on a cluster?",
+        "2": "How do I index a BAM file with samtools on the cluster",
+        "3": "Why is the dial stuck?",
+        "4": "Which aligner takes the longest reads?",
+    }
+    labels = [
+        with_texts(label(query_id, f"n{query_id}", "a", 1), question=question)
+        for query_id, question in asked.items()
+    ]
+
+    split = split_by_query(judge_examples(labels, None, 2), share, seed)
+    train, test = ({one.query_id for one in part} for part in split)
+
+    assert train
+    assert test
+    assert {"1", "2"} <= train or {"1", "2"} <= test
+
+
+def test_one_question_in_two_words_cannot_be_split() -> None:
+    labels = [
+        with_texts(label(query_id, f"n{query_id}", "a", 1), question="Why is the dial stuck?")
+        for query_id in ("1", "2")
+    ]
+
+    with pytest.raises(CollectionError, match="do not ask nearly the same"):
+        split_by_query(judge_examples(labels, None, 2), 0.5, 0)

@@ -38,7 +38,7 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
     lines = done.out.splitlines()
     assert lines[0] == f"small: {tmp_path / 'collection'}"
     steps = [line.split()[1] for line in lines if line.startswith("│")]
-    assert steps == ["nuggets", "sub_questions", "closed_book_answer", "support"]
+    assert steps == ["nuggets", "sub_questions", "closed_book_answer", "support", "contamination"]
     assert "3 queries" in done.out
     assert "5 chunks" in done.out
     assert f"1 files skipped (1 binary); see {tmp_path / 'collection/skipped.jsonl'}" in lines
@@ -56,6 +56,7 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
         "closed-book answers",
         "pool",
         "support judgments",
+        "contamination",
     ]
 
 
@@ -174,18 +175,6 @@ def test_names_with_brackets_are_printed_as_they_are(
     assert (tmp_path / "[red]a:x:.run").exists()
 
 
-def test_export_writes_the_official_layout_once(
-    freshstack: Command, built: Path, tmp_path: Path
-) -> None:
-    first = freshstack("export", built, "--format", "freshstack", "--out", "official")
-    second = freshstack("export", built, "--out", "official")
-
-    assert (first.code, first.out) == (0, "official: written in the freshstack layout\n")
-    assert (tmp_path / "official/queries").is_dir()
-    assert second.code == 1
-    assert "not empty" in second.err
-
-
 def test_agree_prints_a_table_or_json(
     freshstack: Command, built: Path, labels_of_built: Path
 ) -> None:
@@ -264,7 +253,9 @@ def test_synthesize_and_decontextualize_write_json_lines(
     assert (made.code, made.out) == (0, f"q.jsonl: {len(questions)} questions\n")
     assert "1 files skipped, as logo.png: binary" in made.err
     assert (cut.code, cut.out) == (0, f"p.jsonl: {len(passages)} passages\n")
-    assert all(question["path"] == "dial.md" for question in questions)
+    assert questions
+    assert {question["origin"] for question in questions} == {"synthetic"}
+    assert all("docs/dial.md" in question["seed_chunk_ids"][0] for question in questions)
     assert len(passages) == 1
 
 

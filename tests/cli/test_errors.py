@@ -79,7 +79,7 @@ def test_unknown_names_are_refused_with_those_there_are(freshstack: Command, bui
         "build a.toml --mode record",
         "build a.toml --fast",
         "retrieve a --depth 0",
-        "export a --out b --format trec",
+        "export a --out b --format ranx",
         "evaluate a",
         "optimize support_judge --labels a --out b --optimizer gepa",
         "optimize support_judge --labels a --out b --test-share 1",

@@ -30,8 +30,9 @@ def test_one_row_for_each_step_and_their_sum(capsys: Captured, tmp_path: Path) -
     rows = rows_of(said.out)
 
     assert said.out.splitlines()[0] == "small: 3 questions for openai/scripted"
-    assert list(rows) == ["nuggets", "sub_questions", "closed_book_answer", "support", "total"]
-    assert [cells[-1] for cells in rows.values()] == ["exact"] * 3 + ["estimated", ""]
+    steps = ["nuggets", "sub_questions", "closed_book_answer", "support", "contamination"]
+    assert list(rows) == [*steps, "total"]
+    assert [cells[-1] for cells in rows.values()] == ["exact"] * 3 + ["estimated"] * 2 + [""]
     assert rows["nuggets"][:2] == ["3", "0"]
     live, batch, worst = rows["total"][4:7]
     assert live.startswith("$")

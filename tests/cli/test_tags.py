@@ -107,8 +107,9 @@ def test_a_configuration_needs_no_more_than_its_questions(dump: Path, tmp_path: 
     [
         ("", "queries is missing"),
         ("queries = 3", "should be an object"),
-        ('[queries]\npath = "x"\ntag = "a"', "unknown key tag; allowed here: all_tags, columns"),
+        ('[queries]\npath = "x"\ntag = "a"', "unknown key tag; allowed here: all_tags, chunks"),
         ("[queries", "not valid TOML"),
+        ('[queries]\nsource = "synthetic"\ncount = 1', "queries.source is synthetic"),
     ],
 )
 def test_a_configuration_with_other_questions_is_named(

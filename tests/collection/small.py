@@ -14,6 +14,7 @@ from freshstack_dspy.records import (
     Attribution,
     Candidate,
     Chunk,
+    Contamination,
     Expansion,
     Failure,
     Found,
@@ -96,6 +97,18 @@ CONTENTS = Contents(
         judgment("123_0", B, 0),
         judgment("123_0", D, None),
         judgment("5_0", A, 0),
+    ),
+    single_judgments=(judgment("12_0", A, 1),),
+    contamination=(
+        Contamination(
+            query_id="12",
+            known_nuggets=("12_1",),
+            closed_book_coverage=0.5,
+            asked="before_cutoff",
+            gold_overlap=0.25,
+            near_duplicates=("123",),
+            call_id="k3",
+        ),
     ),
     failures=(
         Failure(

@@ -3,13 +3,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from freshstack_dspy.collection import Collection, write_collection
 from freshstack_dspy.collection.markdown import escape, link
 from freshstack_dspy.lm.spending.ledger import StepLedger
-from freshstack_dspy.records import Attribution
+from freshstack_dspy.records import Attribution, Contamination, QuerySlice, Vote
 
-from .small import CHUNKS, CONTENTS, PROVENANCE, query, write_small
+from .small import CHUNKS, CONTENTS, PROVENANCE, B, judgment, query, write_small
 
 HOSTILE = [
     "a | b |",
@@ -50,7 +51,7 @@ def test_a_hostile_text_stays_text_in_one_cell(tmp_path: Path, text: str) -> Non
     assert len(mild) + 1 == len(lines)
     attributed = lines[lines.index("## Attribution") :]
     cells = [unescaped_pipes(line) for line in attributed if line.startswith("| ")]
-    assert set(cells) == {3, 5, 7}
+    assert set(cells) == {3, 7}
     assert not re.search(r"<(?!https?://)", "".join(attributed))
     assert not re.search(r"(?<!\\)[\[`]", "".join(attributed))
     assert not any(char in "".join(lines) for char in "\r\x00\x1b\u2028\u202e")
@@ -98,8 +99,13 @@ def test_the_card_says_what_it_is_and_how_it_was_made(tmp_path: Path) -> None:
         "Judgments that failed: 1.",
         "| CC BY-SA 4.0 | 8 |",
         "| 12 | How? | question | Ada | <https://example.org/q/12> | CC BY-SA 4.0 |",
-        "| code | c0ffee | 1 |",
-        "| docs | not recorded | 2 |",
+        "| code | not recorded | c0ffee | 1 |  |  |",
+        "| docs | not recorded | not recorded | 2 | 1 binary | LICENSE |",
+        "| asked | 2026-01-02 to 2026-01-02 |",
+        "| tags | api (4) |",
+        "| `pool.depth` | 100 |",
+        "| `no_supported_nugget` | no nugget has a supporting chunk | 1 | 25.0% | 11.8% | no |",
+        "| `unsupported_nugget` | some nugget has none | 0 | 0.0% | 34.2% | no |",
     ):
         assert said in text
 
@@ -134,15 +140,147 @@ def test_a_text_without_attribution_says_so(tmp_path: Path) -> None:
     assert "| not recorded | 1 |" in card(tmp_path)
 
 
-def test_the_card_does_not_change_with_what_a_build_was_charged(tmp_path: Path) -> None:
-    told = PROVENANCE.model_copy(
-        update={"versions": {"dspy": "9"}, "ledger": {"support": StepLedger(calls=3, cost=1.5)}}
+def test_a_replay_has_the_card_of_the_build_that_paid(tmp_path: Path) -> None:
+    paid = {"support": StepLedger(calls=3, reasked=1, tokens=700, cost=1.5)}
+    replayed = {"support": StepLedger(cached=3, reasked=1, cached_tokens=700, cached_cost=1.5)}
+    for name, ledger in (("paid", paid), ("replayed", replayed)):
+        told = PROVENANCE.model_copy(update={"versions": {"dspy": name}, "ledger": ledger})
+        written = write_collection(tmp_path / name, CONTENTS, CHUNKS, told)
+        assert Collection.load(tmp_path / name).manifest.ledger == written.manifest.ledger
+
+    assert card(tmp_path / "paid") == card(tmp_path / "replayed")
+    assert "| support | 3 | 700 | $1.5000 |" in card(tmp_path / "paid")
+
+
+def test_a_synthetic_query_is_counted_and_marked(tmp_path: Path) -> None:
+    made = query("12").model_copy(
+        update={
+            "origin": "synthetic",
+            "seed_chunk_ids": (CHUNKS[0].chunk_id,),
+            "question_source": None,
+            "answer_source": None,
+        }
     )
-    write_small(tmp_path / "one")
-    two = write_collection(
-        tmp_path / "two", CONTENTS, CHUNKS, told, rejected={"no accepted answer": 7}
+    write_small(tmp_path, replace(CONTENTS, queries=(made, *CONTENTS.queries[1:])))
+    text = card(tmp_path)
+
+    assert "| synthetic queries | 1 |" in text
+    assert "questions of a community and questions that a model made" in text
+    assert "| 12 | How? | question | made by a model |  | made by a model |" in text
+
+
+def test_what_the_filters_take_out_is_listed_by_id_and_title(tmp_path: Path) -> None:
+    write_small(tmp_path)
+
+    assert "Of `no_supported_nugget`, 1 of 1:" in card(tmp_path)
+    assert "| 5 | How? | 0 of 1 |" in card(tmp_path)
+
+
+def test_a_long_list_is_shortened(tmp_path: Path) -> None:
+    many = [query(f"9{number:02}") for number in range(25)]
+    slices = [
+        QuerySlice(
+            query_id=each.query_id, slice="unanswerable", nuggets=0, supported=0, undetermined=0
+        )
+        for each in many
+    ]
+    write_small(
+        tmp_path,
+        replace(
+            CONTENTS,
+            queries=(*CONTENTS.queries, *many),
+            slices=(*CONTENTS.slices, *slices),
+        ),
     )
 
-    assert card(tmp_path / "one") == card(tmp_path / "two")
-    assert Collection.load(tmp_path / "two").manifest.ledger == two.manifest.ledger
-    assert two.manifest.ledger["support"].cost == 1.5
+    assert "the first 20 of 26" in card(tmp_path)
+
+
+def test_contamination_is_told_of_those_that_were_scored(tmp_path: Path) -> None:
+    known = Contamination(
+        query_id="12",
+        known_nuggets=("12_0",),
+        closed_book_coverage=0.5,
+        asked="after_cutoff",
+        gold_overlap=None,
+        near_duplicates=("123",),
+        call_id="k",
+    )
+    told = PROVENANCE.model_copy(
+        update={"config": {"contamination": {"ngram": 8, "cutoff": "2025-06-01"}}}
+    )
+    write_collection(tmp_path, replace(CONTENTS, contamination=(known,)), CHUNKS, told)
+    text = card(tmp_path)
+
+    for said in (
+        "| nuggets that the closed-book answers support | 1 of 2 (50.0%) |",
+        "| queries of which half the nuggets or more are known | 1 of 1 (100.0%) |",
+        "| queries asked up to the model's cut-off, 2025-06-01 | 0 of 1 (0.0%) |",
+        "| queries that share 8 words in a row with a supporting chunk | 0 of 4 (0.0%) |",
+        "| queries that nearly duplicate another | 1 of 4 (25.0%) |",
+        "--exclude-contaminated",
+    ):
+        assert said in text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_configuration_stays_text(tmp_path: Path, text: str) -> None:
+    """A collection may be from anybody, and its manifest may say anything."""
+    corpus: list[JsonValue] = [{"name": "docs", "url": text}, {"name": text, "package": text}, text]
+    hostile: dict[str, JsonValue] = {
+        "pool": {"depth": text, "techniques": [text, {text: text}]},
+        "judge": text,
+        "queries": {"source": text, "tags": [text]},
+        "contamination": {"cutoff": text},
+        "corpus": corpus,
+    }
+    told = PROVENANCE.model_copy(update={"config": hostile, "prompts": {text: text}})
+    write_collection(tmp_path, CONTENTS, CHUNKS, told)
+    lines = card(tmp_path).split("\n")
+
+    assert not any(line.startswith("# ") and line != "# small" for line in lines)
+    assert not re.search(r"<(?!https?://)", "".join(lines))
+    assert not any(char in "".join(lines) for char in "\r\x00\x1b\u2028\u202e")
+
+
+def test_an_imported_collection_says_so_and_names_no_model(tmp_path: Path) -> None:
+    imported: dict[str, JsonValue] = {"import": {"format": "beir"}}
+    told = PROVENANCE.model_copy(
+        update={"recipe": "import:beir", "model": "none", "prompts": {}, "config": imported}
+    )
+    queries = tuple(each.model_copy(update={"origin": "imported"}) for each in CONTENTS.queries)
+    write_collection(tmp_path, replace(CONTENTS, queries=queries), CHUNKS, told)
+    text = card(tmp_path)
+
+    assert "| imported from the format | beir |" in text
+    assert "asking the model" not in text
+    assert "SHA-256 of its prompt" not in text
+    assert "by a language model" not in text
+
+
+def test_what_was_judged_twice_is_compared(tmp_path: Path) -> None:
+    """Of two pairs that were also judged alone one has the same label; two votes of three agree."""
+    alone = (judgment("12_0", B, 1), judgment("12_1", B, 0))
+    votes = tuple(
+        Vote(vote=number, label=label, status="ok", reason="", call_id=None)
+        for number, label in enumerate((1, 1, 0), 1)
+    )
+    voted = judgment("12_0", B, 1).model_copy(update={"votes": votes})
+    judged = tuple(
+        voted if (one.nugget_id, one.chunk_id) == ("12_0", B) else one for one in CONTENTS.judgments
+    )
+    write_small(tmp_path, replace(CONTENTS, judgments=judged, single_judgments=alone))
+    text = card(tmp_path)
+
+    assert "| pairs judged in a call with others and alone | 2 |" in text
+    assert "| the same label both ways | 50.0% |" in text
+    assert "| pairs with several votes | 1 |" in text
+    assert "| all votes agree | 0.0% |" in text
+
+
+def test_the_pool_says_what_would_be_lost(tmp_path: Path) -> None:
+    """All was pooled by the question alone; `12` and `123` have supported nuggets."""
+    write_small(tmp_path)
+
+    assert "Of the 2 queries with a supported nugget." in card(tmp_path)
+    assert "| question | technique | 3 | 3 | 3 |" in card(tmp_path)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.collection import Collection, write_collection
+from freshstack_dspy.collection.contents import RECORD_FILES
 from freshstack_dspy.errors import CollectionError
 
 from .small import CHUNKS, CONTENTS, A, B, D, files_of, write_small
@@ -112,6 +113,8 @@ def test_the_hash_of_a_file_is_that_of_its_bytes_and_the_corpus_that_of_its_rows
                 "tokens": chunk.tokens,
                 "revision": chunk.revision,
                 "encoding": chunk.encoding,
+                "title": chunk.title,
+                "url": chunk.url,
             },
             ensure_ascii=False,
             separators=(",", ":"),
@@ -128,7 +131,7 @@ def test_the_hash_of_a_file_is_that_of_its_bytes_and_the_corpus_that_of_its_rows
         assert hashlib.sha256(content).hexdigest() == digest
 
 
-@pytest.mark.parametrize("name", sorted(set(CONTENTS.__dataclass_fields__)))
+@pytest.mark.parametrize("name", sorted(file.name for file in RECORD_FILES))
 def test_any_changed_line_is_noticed(tmp_path: Path, name: str) -> None:
     """The line is still valid JSON of the right type, so only the hash can tell."""
     write_small(tmp_path)
@@ -211,12 +214,12 @@ def edit_manifest(path: Path, edit: Callable[[dict[str, object]], object]) -> No
     (path / "manifest.json").write_text(json.dumps(values), encoding="utf-8")
 
 
-@pytest.mark.parametrize(("version", "age"), [(1, "older"), (3, "newer")])
+@pytest.mark.parametrize(("version", "age"), [(2, "older"), (4, "newer")])
 def test_another_schema_version_says_so(tmp_path: Path, version: int, age: str) -> None:
     """Even where nothing else in the manifest is as this version knows it."""
     (tmp_path / "manifest.json").write_text(f'{{"schema_version": {version}, "news": 1}}')
 
-    assert f"schema version {version} is {age} than 2" in message_of(tmp_path)
+    assert f"schema version {version} is {age} than 3" in message_of(tmp_path)
 
 
 def test_a_manifest_that_disagrees_with_its_files_is_refused(tmp_path: Path) -> None:
@@ -233,7 +236,7 @@ def test_a_manifest_with_wrong_counts_is_refused(tmp_path: Path) -> None:
     assert "counts are not those of the files" in message_of(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"schema_version": 2}', "\ufeff{}"])
+@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"schema_version": 3}', "\ufeff{}"])
 def test_a_damaged_manifest_is_one_clean_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
 

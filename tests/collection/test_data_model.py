@@ -8,8 +8,9 @@ from freshstack_dspy import records
 from freshstack_dspy.collection import Collection, Manifest
 from freshstack_dspy.collection.contents import RECORD_FILES
 from freshstack_dspy.collection.corpus import corpus_schema
+from freshstack_dspy.collection.counts import ContaminationCounts, Counts
 from freshstack_dspy.collection.estimates import StepEstimate
-from freshstack_dspy.collection.manifest import Counts
+from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.writing import COLLECTION_FILES
 from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Chunk, Record
@@ -24,7 +25,9 @@ MODELS: list[type[Record]] = [
         if isinstance(model, type) and issubclass(model, Record) and model is not Record
     ),
     Manifest,
+    Extension,
     Counts,
+    ContaminationCounts,
     StepLedger,
     StepEstimate,
 ]

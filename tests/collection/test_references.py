@@ -6,7 +6,7 @@ import pytest
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.references import check_references
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Failure, Nugget
+from freshstack_dspy.records import Failure, Nugget, Scale
 
 from .small import CHUNKS, CONTENTS, A, candidate, judgment, query
 
@@ -14,13 +14,12 @@ IDS = {chunk.chunk_id for chunk in CHUNKS}
 
 
 def with_more(**more: Any) -> Contents:
-    return replace(
-        CONTENTS, **{name: (*getattr(CONTENTS, name), one) for name, one in more.items()}
-    )
+    changed: Any = {name: (*getattr(CONTENTS, name), one) for name, one in more.items()}
+    return replace(CONTENTS, **changed)
 
 
 def test_the_small_collection_holds_together() -> None:
-    check_references(CONTENTS, IDS)
+    check_references(CONTENTS, IDS, Scale())
 
 
 @pytest.mark.parametrize(
@@ -65,6 +64,6 @@ def test_the_small_collection_holds_together() -> None:
 )
 def test_an_id_at_fault_is_named(contents: Contents, fault: str) -> None:
     with pytest.raises(CollectionError) as caught:
-        check_references(contents, IDS)
+        check_references(contents, IDS, Scale())
 
     assert fault in str(caught.value)

@@ -2,12 +2,14 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.collection import Collection, Contents, write_collection
+from freshstack_dspy.collection.contents import RECORD_FILES
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import (
     Chunk,
@@ -90,9 +92,8 @@ def test_any_ids_and_texts_come_back_as_they_were(
 
 
 def test_the_same_content_in_any_order_is_the_same_bytes(tmp_path: Path) -> None:
-    backwards = Contents(
-        **{name: getattr(CONTENTS, name)[::-1] for name in Contents.__dataclass_fields__}
-    )
+    records: Any = {file.name: getattr(CONTENTS, file.name)[::-1] for file in RECORD_FILES}
+    backwards = Contents(**records)
     told = PROVENANCE.model_copy(update={"config": {"b": 1, "a": 2}})
     told_backwards = PROVENANCE.model_copy(update={"config": {"a": 2, "b": 1}})
     write_collection(tmp_path / "one", CONTENTS, CHUNKS, told, rejected={"x": 1, "a": 2})

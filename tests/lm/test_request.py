@@ -285,5 +285,5 @@ def test_a_request_becomes_the_body_of_a_batch_line() -> None:
 
 def test_the_embedded_baseline_is_known_by_its_version_wherever_it_is_said_to_be() -> None:
     """Its replies change with the code and with no address."""
-    assert endpoint_identity("extractive/baseline", None) == "embedded:2"
-    assert endpoint_identity("extractive/baseline", "http://127.0.0.1:1/v1") == "embedded:2"
+    assert endpoint_identity("extractive/baseline", None) == "embedded:3"
+    assert endpoint_identity("extractive/baseline", "http://127.0.0.1:1/v1") == "embedded:3"

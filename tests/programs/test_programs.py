@@ -13,7 +13,6 @@ from freshstack_dspy.programs import (
     SupportJudge,
 )
 from freshstack_dspy.records import Chunk, Expansion, Judgment, Nugget
-from freshstack_dspy.signatures.synthesize_queries import SynthesizedQuery
 
 from .conftest import Answering
 from .scripted import QUERY
@@ -31,26 +30,30 @@ def chunk(path: str, text: str = "text") -> Chunk:
     )
 
 
+def said(text: str, quote: str = "") -> dict[str, str]:
+    return {"quote": quote, "text": text}
+
+
 def nugget(number: int) -> Nugget:
     return Nugget(nugget_id=f"n{number}", query_id="q7", text=f"fact {number}", call_id="c")
 
 
 def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: Answering) -> None:
-    model = answering(NuggetizeAnswer={"nuggets": [{"text": " second "}, {"text": "first"}]})
+    model = answering(NuggetizeAnswer={"nuggets": [said(" second "), said("first", "`width`")]})
     nuggets = Nuggetizer(limit=4)(QUERY).nuggets
 
     assert model.inputs == [
         {"question": "Widths? How are they read?", "answer": "Use `width`.", "limit": 4}
     ]
-    assert [(made.nugget_id, made.query_id, made.text) for made in nuggets] == [
-        ("q7_0", "q7", "second"),
-        ("q7_1", "q7", "first"),
+    assert [(made.nugget_id, made.query_id, made.text, made.answer_span) for made in nuggets] == [
+        ("q7_0", "q7", "second", None),
+        ("q7_1", "q7", "first", (4, 11)),
     ]
     assert [len(made.call_id) for made in nuggets] == [64, 64]
 
 
 def test_a_nugget_of_spaces_is_no_answer(answering: Answering) -> None:
-    answering(NuggetizeAnswer={"nuggets": [{"text": "fact"}, {"text": "  "}]})
+    answering(NuggetizeAnswer={"nuggets": [said("fact"), said("  ")]})
 
     with pytest.raises(ReplyError, match="the text is blank"):
         Nuggetizer()(QUERY)
@@ -89,16 +92,61 @@ def test_the_decontextualizer_gives_passages(answering: Answering) -> None:
 
 def test_the_synthesizer_gives_questions_with_answers(answering: Answering) -> None:
     model = answering(SynthesizeQueries={"queries": [{"question": "q?", "answer": "a"}]})
-    prediction = QuerySynthesizer(limit=1)("A passage.", style_examples=("Why?",))
+    prediction = QuerySynthesizer(limit=1)(
+        [chunk("a.py", "one"), chunk("b.py", "two")], style_examples=("Why?",)
+    )
 
-    assert model.inputs == [{"passage": "A passage.", "style_examples": ["Why?"], "limit": 1}]
-    assert prediction.queries == [SynthesizedQuery(question="q?", answer="a")]
+    assert model.inputs == [
+        {
+            "passages": [
+                {"path": "xylo/a.py", "text": "one"},
+                {"path": "xylo/b.py", "text": "two"},
+            ],
+            "style_examples": ["Why?"],
+            "limit": 1,
+        }
+    ]
+    (query,) = prediction.queries
+    assert (query.text, query.answer, query.origin) == ("q?", "a", "synthetic")
+    assert query.seed_chunk_ids == ("xylo/a.py_0_4", "xylo/b.py_0_4")
+    assert (query.call_id, len(query.call_id)) == (prediction.call_id, 64)
+
+
+@pytest.mark.parametrize(
+    ("question", "title", "body"),
+    [
+        (" How?\n", "How?", ""),
+        ("It fails.\n\n```\ntrace\n```\nWhy?", "It fails.", "```\ntrace\n```\nWhy?"),
+        ("so " * 200 + "why?", "", "so " * 200 + "why?"),
+    ],
+)
+def test_a_long_question_has_a_title_and_a_body(
+    answering: Answering, question: str, title: str, body: str
+) -> None:
+    answering(SynthesizeQueries={"queries": [{"question": question, "answer": "a"}]})
+
+    (query,) = QuerySynthesizer(limit=1)([chunk("a.py")]).queries
+
+    assert (query.title, query.body) == (title, body)
+
+
+def test_each_synthetic_question_has_an_id_of_its_own(answering: Answering) -> None:
+    """Of its seeds, its place and its words: none of the three alone tells questions apart."""
+    answering(SynthesizeQueries={"queries": [{"question": "q?", "answer": "a"}] * 2})
+    program = QuerySynthesizer(limit=2)
+    made = [query for path in ("a.py", "b.py") for query in program([chunk(path)]).queries]
+
+    answering(SynthesizeQueries={"queries": [{"question": "r?", "answer": "a"}]})
+    made += QuerySynthesizer(limit=2)([chunk("c.py")]).queries
+
+    assert len({query.query_id for query in made}) == 5
+    assert program([chunk("a.py")]).queries == tuple(made[:2])
 
 
 @pytest.mark.parametrize(
     ("program", "answer"),
     [
-        (Nuggetizer(limit=1), {"NuggetizeAnswer": {"nuggets": [{"text": "a"}, {"text": "b"}]}}),
+        (Nuggetizer(limit=1), {"NuggetizeAnswer": {"nuggets": [said("a"), said("b")]}}),
         (QuestionDecomposer(limit=1), {"DecomposeQuestion": {"sub_questions": ["a", "b"]}}),
     ],
 )
@@ -166,7 +214,7 @@ def test_the_judge_asks_nothing_where_there_is_nothing_to_judge(answering: Answe
 
 
 def test_programs_are_not_changed_by_running(answering: Answering) -> None:
-    answering(NuggetizeAnswer={"nuggets": [{"text": "fact"}]})
+    answering(NuggetizeAnswer={"nuggets": [said("fact")]})
     program = Nuggetizer()
     before = program.dump_state()
     program(QUERY)

@@ -4,6 +4,7 @@ Its answers are simple enough to work out by hand:
 
 - the nuggets of an answer are its sentences;
 - the one sub-question of a question is the question's first line, and so is its closed-book answer;
+- a nugget is okay if it speaks of the moon, and vital otherwise;
 - a chunk supports a nugget if it holds the nugget's text.
 """
 
@@ -35,7 +36,8 @@ Script = Callable[[Inputs], Any]
 
 def nuggetize(inputs: Inputs) -> Any:
     sentences = [part.strip(" .") for part in inputs["answer"].split(". ")]
-    return {"nuggets": [{"text": sentence} for sentence in sentences[: inputs["limit"]]]}
+    facts = [{"quote": sentence, "text": sentence} for sentence in sentences]
+    return {"nuggets": facts[: inputs["limit"]]}
 
 
 def decompose(inputs: Inputs) -> Any:
@@ -63,8 +65,17 @@ def judge(inputs: Inputs) -> Any:
     }
 
 
+def rate(inputs: Inputs) -> Any:
+    return {
+        "ratings": [
+            {"nugget": each["number"], "importance": "okay" if "moon" in each["text"] else "vital"}
+            for each in inputs["nuggets"]
+        ]
+    }
+
+
 def synthesize(inputs: Inputs) -> Any:
-    first = inputs["passage"].strip().splitlines()[0]
+    first = inputs["passages"][0]["text"].strip().splitlines()[0]
     return {"queries": [{"question": f"What about {first}?", "answer": first}]}
 
 
@@ -74,6 +85,7 @@ def decontextualize(inputs: Inputs) -> Any:
 
 SCRIPTS: dict[str, Script] = {
     "NuggetizeAnswer": nuggetize,
+    "RateImportance": rate,
     "DecomposeQuestion": decompose,
     "AnswerClosedBook": answer_closed_book,
     "JudgeSupport": judge,
@@ -125,7 +137,7 @@ def inputs_of(messages: list[str]) -> Inputs:
     raise AssertionError(f"no turn of {messages!r} holds inputs")
 
 
-_INPUTS = {"question", "passage", "document"}
+_INPUTS = {"question", "passages", "document"}
 
 
 def when(marker: str, script: Script, otherwise: Script) -> Script:

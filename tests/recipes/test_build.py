@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.collection import Collection
-from freshstack_dspy.config import BuildConfig, load_config
+from freshstack_dspy.config import BuildConfig, JudgeConfig, load_config
 from freshstack_dspy.errors import (
     CollectionError,
     FatalModelError,
@@ -92,7 +92,7 @@ def test_each_question_is_asked_once_and_all_pairs_of_the_pool_are_judged(tmp_pa
         "NuggetizeAnswer": 3,
         "DecomposeQuestion": 3,
         "AnswerClosedBook": 3,
-        "JudgeSupport": batches,
+        "JudgeSupport": batches + 3,
     }
     assert {(j.nugget_id, j.chunk_id) for j in collection.judgments} == {
         (nugget.nugget_id, chunk_id)
@@ -105,6 +105,7 @@ def test_each_question_is_asked_once_and_all_pairs_of_the_pool_are_judged(tmp_pa
         "sub_questions": 3,
         "closed_book_answer": 3,
         "support": batches,
+        "contamination": 3,
     }
     assert sum(account.tokens for account in ledger.values()) == 110 * provider.calls.total()
 
@@ -116,13 +117,15 @@ def test_every_record_leads_back_to_the_reply_it_came_from(tmp_path: Path) -> No
 
     replies = read_bundle(bundle)
     for nugget in collection.nuggets:
-        assert nugget.text in replies[nugget.call_id].text
-        assert replies[nugget.call_id].ask.task == "NuggetizeAnswer"
+        assert nugget.text in replies[nugget.call_id or ""].text
+        assert replies[nugget.call_id or ""].ask.task == "NuggetizeAnswer"
     for judgment in collection.judgments:
         assert replies[judgment.call_id or ""].ask.task == "JudgeSupport"
     for expansion in collection.expansions:
         assert expansion.texts[0] in replies[expansion.call_id].text
-    assert len(replies) == collection.manifest.ledger["support"].calls + 9
+    for known in collection.contamination:
+        assert replies[known.call_id or ""].ask.task == "JudgeSupport"
+    assert len(replies) == collection.manifest.ledger["support"].calls + 12
 
 
 def test_the_oracles_words_never_reach_the_questions_of_the_inference_setting(
@@ -292,6 +295,7 @@ def test_progress_is_told_of_every_step_and_part(tmp_path: Path) -> None:
         "closed_book_answer",
         "pool",
         "support",
+        "contamination",
     ]
     assert heard.advanced == heard.started
     assert heard.notes["files"] == "5 to index; skipped: 1 binary"
@@ -309,7 +313,7 @@ def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) ->
         assert private.encode() not in everything, private
     manifest = collection.manifest
     assert manifest.config["queries"]["path"] == "questions.jsonl"  # type: ignore[index, call-overload]
-    assert manifest.config["judge"] == {"batch": 3}
+    assert manifest.config["judge"] == JudgeConfig(batch=3).model_dump()
     assert manifest.prompts.keys() == {
         "NuggetizeAnswer",
         "DecomposeQuestion",
@@ -392,7 +396,7 @@ def test_filters_that_leave_no_question_stop_the_build(tmp_path: Path) -> None:
 
 def test_a_file_without_questions_stops_the_build(tmp_path: Path) -> None:
     config = domain(tmp_path)
-    config.queries.path.write_text("")
+    config.queries.location.write_text("")
 
     with pytest.raises(SourceError, match="no question is left \\(it holds none\\)"):
         build(config, provider=ScriptedProvider())
@@ -401,7 +405,7 @@ def test_a_file_without_questions_stops_the_build(tmp_path: Path) -> None:
 def test_questions_left_out_are_counted(tmp_path: Path) -> None:
     config = domain(tmp_path, queries={"limit": 2})
     unanswered = {"query_id": "3", "title": "Why?", "body": ""}
-    with config.queries.path.open("a") as file:
+    with config.queries.location.open("a") as file:
         file.write(json.dumps(unanswered) + "\n")
 
     collection = build(config, provider=ScriptedProvider())
@@ -423,7 +427,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> Non
 def test_a_question_that_finds_nothing_is_unanswerable_and_unjudged(tmp_path: Path) -> None:
     config = domain(tmp_path, pool={"techniques": ["question"]})
     question = {"query_id": "z", "title": "zzz", "body": "qqq", "answer": "Zzz. Qqq."}
-    config.queries.path.write_text(json.dumps(question))
+    config.queries.location.write_text(json.dumps(question))
 
     collection = build(config, provider=ScriptedProvider())
 

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.config import ModelConfig, load_config
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.lm.connect import DoorLM, connect
 from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.documents import Harvest, decontextualize, synthesize
 from freshstack_dspy.recipes.progress import Silence
+from freshstack_dspy.records import Query
 
 from .scripted import Inputs, Said, ScriptedProvider
 from .scripted import synthesize as synthesize_script
@@ -51,17 +53,12 @@ def passages(path: Path, lm: DoorLM) -> Harvest:
 def test_a_file_gives_questions_that_say_where_they_come_from(folder: Path, lm: DoorLM) -> None:
     harvest = questions(folder / "dial.md", lm)
 
-    (question,) = (record.model_dump() for record in harvest.records)
-    assert question.pop("call_id")
-    assert question == {
-        "source": "my-docs",
-        "path": "dial.md",
-        "start_byte": 0,
-        "end_byte": len(TEXT),
-        "question": "What about # Dials?",
-        "answer": "# Dials",
-        "synthetic": True,
-    }
+    (question,) = harvest.records
+    assert isinstance(question, Query)
+    assert question.call_id
+    assert (question.text, question.answer) == ("What about # Dials?", "# Dials")
+    assert question.origin == "synthetic"
+    assert question.seed_chunk_ids == (f"my-docs/dial.md_0_{len(TEXT)}",)
     assert (harvest.failures, harvest.skipped) == ([], [])
 
 
@@ -103,7 +100,7 @@ def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
     folder: Path, tmp_path: Path
 ) -> None:
     def refuse_moons(inputs: Inputs) -> object:
-        if "Moons" in inputs["passage"]:
+        if "Moons" in inputs["passages"][0]["text"]:
             return Said("no", "content_filter")
         return synthesize_script(inputs)
 
@@ -139,7 +136,9 @@ def test_a_file_that_is_named_is_read_whatever_its_name(
 
     harvest = questions(folder / name, lm)
 
-    assert [record.model_dump()["path"] for record in harvest.records] == [name]
+    (question,) = harvest.records
+    assert isinstance(question, Query)
+    assert question.seed_chunk_ids == (f"my-docs/{name}_0_{len(TEXT)}",)
 
 
 def test_the_neighbours_of_a_file_are_not_even_looked_at(
@@ -224,4 +223,27 @@ def test_one_file_is_read_as_a_corpus_is(
     questions(tmp_path / name, lm)
 
     (inputs,) = provider.asked
-    assert inputs["passage"].strip("\ufeff\n") == said
+    assert inputs["passages"][0]["text"].strip("\ufeff\n") == said
+
+
+@pytest.mark.parametrize("name", ["my-docs", "other"])
+def test_a_build_reads_the_questions_and_pools_their_seeds_where_it_has_them(
+    folder: Path, tmp_path: Path, lm: DoorLM, name: str
+) -> None:
+    """Seeds are told by the corpus's name: under another one they are unknown, and left out."""
+    lines = [record.model_dump_json() + "\n" for record in questions(folder, lm).records]
+    (tmp_path / "q.jsonl").write_text("".join(lines))
+    (tmp_path / "build.toml").write_text(
+        'name = "a"\nout = "out"\n[queries]\npath = "q.jsonl"\n[index]\npath = "index"\n'
+        f'[[corpus]]\nname = "{name}"\npath = "my docs"\n[cache]\npath = "built"\n'
+    )
+
+    made = build(load_config(tmp_path / "build.toml"))
+
+    seeds = [query.seed_chunk_ids for query in made.queries]
+    assert made.manifest.counts.synthetic == len(lines) == 2
+    assert list(map(len, seeds)) == ([1, 1] if name == "my-docs" else [0, 0])
+    pooled = {(candidate.query_id, candidate.chunk_id) for candidate in made.pool}
+    assert {(query.query_id, seed) for query in made.queries for seed in query.seed_chunk_ids} <= (
+        pooled
+    )

@@ -110,7 +110,10 @@ def test_a_failed_batch_has_judgments_without_labels_and_leaves_its_query_undete
     assert slices(collection) == {"2": "answerable", "10": "undetermined", "x": "unanswerable"}
     failed = [failure for failure in collection.failures if failure.step == "support"]
     assert sorted(chunk_id for failure in failed for chunk_id in failure.chunk_ids) == pooled
-    assert collection.manifest.counts.failures == {"support": {status: len(failed)}}
+    assert collection.manifest.counts.failures == {
+        "support": {status: len(failed)},
+        "contamination": {status: 1},
+    }
     assert collection.manifest.ledger["support"].failed == len(failed)
     assert_replayed_alike(config, collection)
 

@@ -79,7 +79,7 @@ def test_every_section_is_compared_or_named_as_without_effect(tmp_path: Path) ->
 def test_an_input_that_cannot_be_read_has_no_fingerprints(tmp_path: Path) -> None:
     """The build itself then says what is wrong, as it always does."""
     config = domain(tmp_path)
-    config.queries.path.unlink()
+    config.queries.location.unlink()
 
     assert fingerprint_inputs(config) == {}
 

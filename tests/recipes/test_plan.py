@@ -54,6 +54,7 @@ def test_the_first_steps_are_counted_in_the_requests_that_a_build_sends(tmp_path
         (3, 0, True),
         (3, 0, True),
         (steps["support"].requests, 0, False),
+        (3, 0, False),
     ]
     assert sent == {
         "NuggetizeAnswer": steps["nuggets"].input_tokens,
@@ -96,7 +97,8 @@ def test_nothing_is_left_to_ask_after_a_build(tmp_path: Path) -> None:
         (3, 3),
         (3, 3),
         (3, 3),
-        (provider.calls["JudgeSupport"],) * 2,
+        (provider.calls["JudgeSupport"] - 3,) * 2,
+        (3, 3),
     ]
     assert all(step.exact for step in found.steps)
     assert (found.total.missing, found.total.input_tokens, found.total.output_tokens) == (0, 0, 0)
@@ -112,9 +114,14 @@ def test_support_is_exact_once_the_first_replies_are_recorded(tmp_path: Path) ->
     support = defer(config, tmp_path / "requests.jsonl")
 
     assert [steps[name].missing for name in ("nuggets", "sub_questions")] == [0, 0]
-    assert (steps["support"].requests, steps["support"].recorded) == (len(support), 0)
+    assert (steps["support"].requests, steps["support"].recorded) == (len(support) - 3, 0)
+    assert (steps["contamination"].requests, steps["contamination"].recorded) == (3, 0)
     assert steps["support"].exact
-    assert steps["support"].input_tokens == tokens_in(config, tmp_path)["JudgeSupport"]
+    assert steps["contamination"].exact
+    assert (
+        steps["support"].input_tokens + steps["contamination"].input_tokens
+        == tokens_in(config, tmp_path)["JudgeSupport"]
+    )
 
 
 def test_a_question_that_failed_does_not_hide_what_the_others_have(tmp_path: Path) -> None:
@@ -127,8 +134,10 @@ def test_a_question_that_failed_does_not_hide_what_the_others_have(tmp_path: Pat
     steps = steps_of(plan(config))
 
     assert (steps["nuggets"].requests, steps["nuggets"].recorded) == (3, 2)
-    assert steps["support"].recorded == provider.calls["JudgeSupport"]
+    assert steps["support"].recorded == provider.calls["JudgeSupport"] - 2
+    assert (steps["contamination"].recorded, steps["contamination"].missing) == (2, 1)
     assert not steps["support"].exact
+    assert not steps["contamination"].exact
     assert steps["support"].missing == 2, "a third of the 6 of an empty store"
 
 
@@ -140,7 +149,8 @@ def test_an_invalid_reply_that_is_recorded_leads_to_its_re_ask(tmp_path: Path) -
 
     found = plan(config)
 
-    (step,) = [step for step in found.steps if step.step != "support" and step.missing]
+    judging = ("support", "contamination")
+    (step,) = [step for step in found.steps if step.step not in judging and step.missing]
     assert (step.requests, step.recorded) == (4, 3)
 
 

@@ -45,6 +45,10 @@ class WrittenRankings:
         return [ranked(self._scores[retriever].get(text, {}), depth) for text in texts]
 
 
+def each_alone(texts: dict[Technique, str]) -> dict[Technique, tuple[str, ...]]:
+    return {technique: (text,) for technique, text in texts.items()}
+
+
 def pooled(
     scores: Scores,
     texts: dict[str, dict[Technique, str]],
@@ -52,22 +56,23 @@ def pooled(
     **settings: Any,
 ) -> dict[tuple[str, str], tuple[list[tuple[str, int]], list[tuple[str, str, int]]]]:
     index: Any = WrittenRankings(scores)
+    lists = {query_id: each_alone(of_query) for query_id, of_query in texts.items()}
     return {
         (candidate.query_id, candidate.chunk_id): (
             [(by.technique, by.rank) for by in candidate.pooled_by],
             [(found.technique, found.retriever, found.rank) for found in candidate.found_by],
         )
-        for candidate in pool(index, texts, PoolConfig(**settings), fusion or FusionConfig())
+        for candidate in pool(index, lists, PoolConfig(**settings), fusion or FusionConfig())
     }
 
 
 def test_each_technique_searches_with_its_text() -> None:
     assert technique_texts(QUERY, NUGGETS, [SUB_QUESTIONS, CLOSED_BOOK]) == {
-        "question": "How? It fails.",
-        "sub_questions": "Why?\nWhen?",
-        "closed_book_answer": "So.",
-        "answer": "Call it twice.",
-        "nuggets": "call it\ntwice",
+        "question": ("How? It fails.",),
+        "sub_questions": ("Why?", "When?"),
+        "closed_book_answer": ("So.",),
+        "answer": ("Call it twice.",),
+        "nuggets": ("call it", "twice"),
     }
 
 
@@ -203,8 +208,8 @@ def test_the_pool_of_a_real_index_is_the_fusion_of_its_rankings(index: HybridInd
 
     found = pool(index, texts, config)
 
-    for technique, text in texts["7"].items():
-        rankings = {name: index.search(name, [text], 4)[0] for name in ("bm25", "lsa")}
+    for technique, parts in texts["7"].items():
+        rankings = {name: index.search(name, ["\n".join(parts)], 4)[0] for name in ("bm25", "lsa")}
         best = [entry.chunk_id for entry in fuse(rankings, 4, FusionConfig())[:2]]
         ranks = {
             by.rank: candidate.chunk_id
@@ -218,13 +223,13 @@ def test_the_pool_of_a_real_index_is_the_fusion_of_its_rankings(index: HybridInd
 
 def test_the_hybrid_retriever_is_fused_as_the_rankings_are(index: HybridIndex) -> None:
     """As the sum of one, its order is that of the fusion itself; rrf and the sum differ here."""
-    texts: dict[str, dict[Technique, str]] = {"7": {"question": "dial of the moon reset"}}
+    texts = {"7": each_alone({"question": "dial of the moon reset"})}
     config = PoolConfig(depth=4, top_k=4, retrievers=("hybrid",))
 
     for fusion in (FusionConfig(), FusionConfig(method="rrf")):
         found = pool(index, texts, config, fusion)
         ranks = {candidate.found_by[0].rank: candidate.chunk_id for candidate in found}
-        hybrid = index.search("hybrid", [texts["7"]["question"]], 4, fusion=fusion)[0]
+        hybrid = index.search("hybrid", texts["7"]["question"], 4, fusion=fusion)[0]
         assert ranks == {rank: chunk_id for rank, (chunk_id, _) in enumerate(hybrid, 1)}
 
 
@@ -232,13 +237,13 @@ def test_an_unknown_retriever_is_refused(index: HybridIndex) -> None:
     config: Any = PoolConfig().model_copy(update={"retrievers": ("bm52",)})
 
     with pytest.raises(IndexingError, match="unknown retriever 'bm52'"):
-        pool(index, {"7": {"question": "dial"}}, config)
+        pool(index, {"7": {"question": ("dial",)}}, config)
 
 
 def test_the_pool_is_the_same_however_many_queries_go_with_one(index: HybridIndex) -> None:
     config = PoolConfig(depth=3, top_k=3)
-    one: dict[Technique, str] = {"question": "dial of the moon", "answer": "pip"}
-    other: dict[Technique, str] = {"question": "reset"}
+    one = each_alone({"question": "dial of the moon", "answer": "pip"})
+    other = each_alone({"question": "reset"})
 
     alone = pool(index, {"7": one}, config)
     together = pool(index, {"6": other, "7": one, "8": other}, config)
@@ -249,6 +254,6 @@ def test_the_pool_is_the_same_however_many_queries_go_with_one(index: HybridInde
 def test_an_index_is_found_again_and_pools_the_same(index: HybridIndex, tmp_path: Path) -> None:
     settings = IndexSettings(dimensions=3)
     again = HybridIndex.build(tmp_path, "again", list(index.chunks()), settings=settings)
-    texts: dict[str, dict[Technique, str]] = {"7": {"question": "dial of the moon"}}
+    texts = {"7": each_alone({"question": "dial of the moon"})}
 
     assert pool(again, texts, PoolConfig()) == pool(index, texts, PoolConfig())

@@ -10,30 +10,50 @@ from freshstack_dspy.lm.typed import TypedAdapter
 from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
 from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
+from freshstack_dspy.signatures.grade_answerability import GradeAnswerability
+from freshstack_dspy.signatures.grade_support import GradeSupport
 from freshstack_dspy.signatures.judge_support import JudgeSupport, NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.judge_support_level import JudgeSupportLevel
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
-from freshstack_dspy.signatures.synthesize_queries import SynthesizeQueries
+from freshstack_dspy.signatures.rate_importance import NuggetToRate, RateImportance
+from freshstack_dspy.signatures.synthesize_queries import SeedPassage, SynthesizeQueries
 
 PROMPTS = Path(__file__).parent / "prompts"
 QUESTION = 'How do I read a "ring" width?\n\nI use `read_rwl`.'
+
+JUDGING: dict[str, Any] = {
+    "question": QUESTION,
+    "nuggets": [
+        NumberedNugget(number=1, text="`read_rwl` takes a path."),
+        NumberedNugget(number=2, text="Widths are in 0.01 mm."),
+    ],
+    "chunks": [
+        NumberedChunk(number=1, path="xylo/io.py", text="def read_rwl(path):\n    ..."),
+        NumberedChunk(number=2, path="xylo/README.md", text="# xylo"),
+    ],
+}
 
 EXAMPLES: dict[Any, dict[str, Any]] = {
     AnswerClosedBook: {"question": QUESTION},
     DecomposeQuestion: {"question": QUESTION, "limit": 5},
     DecontextualizePassages: {"title": "docs/años.md", "document": "It reads them.", "limit": 3},
-    JudgeSupport: {
+    GradeAnswerability: JUDGING,
+    GradeSupport: JUDGING,
+    JudgeSupport: JUDGING,
+    JudgeSupportLevel: JUDGING,
+    NuggetizeAnswer: {"question": QUESTION, "answer": "Use `width`.", "limit": 10},
+    RateImportance: {
         "question": QUESTION,
         "nuggets": [
-            NumberedNugget(number=1, text="`read_rwl` takes a path."),
-            NumberedNugget(number=2, text="Widths are in 0.01 mm."),
-        ],
-        "chunks": [
-            NumberedChunk(number=1, path="xylo/io.py", text="def read_rwl(path):\n    ..."),
-            NumberedChunk(number=2, path="xylo/README.md", text="# xylo"),
+            NuggetToRate(number=1, text="`read_rwl` takes a path."),
+            NuggetToRate(number=2, text="Widths are in 0.01 mm."),
         ],
     },
-    NuggetizeAnswer: {"question": QUESTION, "answer": "Use `width`.", "limit": 10},
-    SynthesizeQueries: {"passage": "It reads them.", "style_examples": ["Why?"], "limit": 3},
+    SynthesizeQueries: {
+        "passages": [SeedPassage(path="xylo/io.py", text="It reads them.")],
+        "style_examples": ["Why?"],
+        "limit": 3,
+    },
 }
 
 

@@ -69,7 +69,7 @@ def test_a_judgment_of_some_of_the_chunks_is_valid_as_far_as_it_goes() -> None:
 
 
 LIMITED: list[tuple[Any, str, Any]] = [
-    (NuggetizeAnswer, "nuggets", [{"text": "one"}, {"text": "two"}]),
+    (NuggetizeAnswer, "nuggets", [{"quote": "", "text": "one"}, {"quote": "", "text": "two"}]),
     (DecomposeQuestion, "sub_questions", ["one", "two"]),
     (DecontextualizePassages, "passages", ["one", "two"]),
     (
@@ -94,7 +94,7 @@ def test_the_limit_that_the_prompt_names_is_held(signature: Any, field: str, ite
     ("signature", "answer"),
     [
         (AnswerClosedBook, {"answer": "{}"}),
-        (NuggetizeAnswer, {"nuggets": [{"text": "{}"}]}),
+        (NuggetizeAnswer, {"nuggets": [{"quote": "", "text": "{}"}]}),
         (DecomposeQuestion, {"sub_questions": ["one", "{}"]}),
         (DecontextualizePassages, {"passages": ["{}"]}),
         (SynthesizeQueries, {"queries": [{"question": "{}", "answer": "a"}]}),
@@ -110,7 +110,10 @@ def test_a_blank_text_is_no_answer(signature: Any, answer: Any) -> None:
 
 
 def test_a_fact_that_is_stated_twice_is_sent_back() -> None:
-    nuggets = [{"text": "Use `width`."}, {"text": "use  `Width`.\n"}]
+    nuggets = [
+        {"quote": "", "text": "Use `width`."},
+        {"quote": "", "text": "use  `Width`.\n"},
+    ]
 
     assert "two nuggets have the same text" in faults(NuggetizeAnswer, {"nuggets": nuggets})
 

@@ -1,10 +1,13 @@
 """Nuggets by extraction: the statements of an answer that tell most beyond the question."""
 
 import re
+from typing import NamedTuple
 
 from freshstack_dspy.lm.baseline.markdown import Statement, blocks, statements
 from freshstack_dspy.lm.baseline.rarity import is_common
 from freshstack_dspy.lm.baseline.selection import most_telling
+from freshstack_dspy.quotation import find_quotation
+from freshstack_dspy.restatement import restates
 from freshstack_dspy.terms import terms
 
 _CHATTER = re.compile(
@@ -16,7 +19,15 @@ _FEWEST_TERMS, _FEWEST_BEFORE_COLON = 3, 6
 _LONGEST_FACT = 400
 
 
-def nuggets(question: str, answer: str, limit: int) -> list[str]:
+class Extracted(NamedTuple):
+    """A nugget, and the words of the answer that it was taken from."""
+
+    quote: str
+    """Exactly as they stand there; empty where they do not stand together."""
+    text: str
+
+
+def nuggets(question: str, answer: str, limit: int) -> list[Extracted]:
     """Extract nuggets.
 
     Args:
@@ -25,13 +36,19 @@ def nuggets(question: str, answer: str, limit: int) -> list[str]:
         limit: The largest number of nuggets.
 
     Returns:
-        1 to `limit` different texts, in the answer's order; none if the answer has no text.
+        1 to `limit` different nuggets, in the answer's order, none of which restates the
+        question; none if the answer has no text, or says nothing else.
     """
-    found = facts(answer)
+    found = [fact for fact in facts(answer) if not restates(shown(fact), question)]
     said = [place for place, fact in enumerate(found) if not fact.is_code]
     texts = [fact.text for fact in found]
     places = most_telling(texts, limit, known=set(terms(question)), favoured=said)
-    return [shown(found[place]) for place in places]
+    return [Extracted(_quote(found[place], answer), shown(found[place])) for place in places]
+
+
+def _quote(fact: Statement, answer: str) -> str:
+    span = find_quotation(fact.text, answer)
+    return answer[span.start : span.end] if span else ""
 
 
 def facts(markdown: str) -> list[Statement]:

@@ -20,7 +20,7 @@ _FEW_TERMS = 6
 
 
 class QuestionAndAnswer(NamedTuple):
-    """A question that a passage answers, and the statement that does."""
+    """A question that passages answer, and the statements that do."""
 
     question: str
     answer: str
@@ -46,24 +46,26 @@ def sub_questions(question: str, limit: int) -> list[str]:
     return list(dict.fromkeys([*parts, *causes]))
 
 
-def queries(passage: str, style_examples: Sequence[str], limit: int) -> list[QuestionAndAnswer]:
-    """Turn the most telling statements of a passage into questions.
+def queries(
+    passages: Sequence[str], style_examples: Sequence[str], limit: int
+) -> list[QuestionAndAnswer]:
+    """Turn the most telling statements of passages into questions.
 
     Args:
-        passage: Documentation or code.
+        passages: Documentation or code; each question asks about a statement of every one.
         style_examples: Questions to follow: if most have no question mark, none is given one.
         limit: The largest number of queries.
 
     Returns:
-        1 to `limit` different questions with their answers; none if the passage has no text.
+        1 to `limit` different questions with their answers; none if a passage has no text.
     """
     marked = sum(example.rstrip().endswith("?") for example in style_examples)
     bare = 2 * marked < len(style_examples)
-    found = facts(passage)
     answers: dict[str, str] = {}
-    for place in most_telling([fact.text for fact in found], limit):
-        ask = _ask_for(found[place])
-        answers.setdefault(ask.rstrip("?") if bare else ask, shown(found[place]))
+    for told in zip(*(_telling(passage, limit) for passage in passages), strict=False):
+        ask = _ask_for(told[0]) if len(told) == 1 else _ask_for_all(told)
+        answer = "\n\n".join(map(shown, told))
+        answers.setdefault(ask.rstrip("?") if bare else ask, answer)
     return [QuestionAndAnswer(ask, answer) for ask, answer in answers.items()]
 
 
@@ -99,6 +101,20 @@ def _standalone(sentence: str, about: Sequence[str]) -> str:
     missing = [name for name in about if name.lower() not in sentence.lower()][:_CONTEXT]
     telling = sum(not is_common(term) for term in terms(sentence))
     return f"{ask} ({', '.join(missing)})" if missing and telling < _FEW_TERMS else ask
+
+
+def _telling(passage: str, limit: int) -> list[Statement]:
+    """The most telling statements of a passage, in its order."""
+    found = facts(passage)
+    return [found[place] for place in most_telling([fact.text for fact in found], limit)]
+
+
+def _ask_for_all(told: Sequence[Statement]) -> str:
+    """A question that names what each of several statements is about."""
+    subjects = [
+        next(iter([*names(fact.text, 1), *key_phrases(fact.text, 1)]), shown(fact)) for fact in told
+    ]
+    return f"How do {listed(list(dict.fromkeys(subjects)))} work together?"
 
 
 def _ask_for(fact: Statement) -> str:

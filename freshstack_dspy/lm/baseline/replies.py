@@ -7,10 +7,17 @@ from pydantic import BaseModel, Field, ValidationError
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.baseline.closed_book import closed_book_answer
+from freshstack_dspy.lm.baseline.importance import importance
 from freshstack_dspy.lm.baseline.nuggets import nuggets
 from freshstack_dspy.lm.baseline.passages import passages
 from freshstack_dspy.lm.baseline.questions import queries, sub_questions
-from freshstack_dspy.lm.baseline.verdicts import Judged, JudgeInputs, verdicts
+from freshstack_dspy.lm.baseline.verdicts import (
+    Judged,
+    JudgeInputs,
+    graded_verdicts,
+    verdicts,
+)
+from freshstack_dspy.records import ScaleName
 
 Json = dict[str, Any]
 Demo = tuple[Json, Json]
@@ -27,12 +34,26 @@ class _Question(BaseModel):
     question: str
 
 
+class _NuggetToRate(BaseModel):
+    number: int
+    text: str
+
+
+class _ToRate(_Question):
+    nuggets: list[_NuggetToRate]
+
+
 class _LimitedQuestion(_Question):
     limit: int = Field(ge=1)
 
 
 class _Passage(BaseModel):
-    passage: str
+    path: str
+    text: str
+
+
+class _Passages(BaseModel):
+    passages: list[_Passage]
     style_examples: list[str]
     limit: int = Field(ge=1)
 
@@ -67,7 +88,7 @@ def reply(task: str, inputs: Json, demos: Sequence[Demo] = ()) -> Json:
         )
     outputs = answer(task, inputs, demos)
     for field, value in outputs.items():
-        if not value and task != "JudgeSupport":
+        if not value and field != "verdicts":
             raise ReplyError(
                 f"{task}: the baseline has no {field} to give, because the text is blank",
                 status="failed",
@@ -78,8 +99,25 @@ def reply(task: str, inputs: Json, demos: Sequence[Demo] = ()) -> Json:
 
 def _nuggetize(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
     given = _read(_Answer, task, inputs)
-    texts = nuggets(given.question, given.answer, given.limit)
-    return {"nuggets": [{"text": text} for text in texts]}
+    found = nuggets(given.question, given.answer, given.limit)
+    if not found and given.answer.strip():
+        raise ReplyError(
+            f"{task}: the baseline has no nuggets to give: the answer says what the question says",
+            status="refused",
+            call_id=None,
+        )
+    return {"nuggets": [nugget._asdict() for nugget in found]}
+
+
+def _rate(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(_ToRate, task, inputs)
+    ratings = importance(given.question, [nugget.text for nugget in given.nuggets])
+    return {
+        "ratings": [
+            {"nugget": nugget.number, "importance": rating}
+            for nugget, rating in zip(given.nuggets, ratings, strict=True)
+        ]
+    }
 
 
 def _decompose(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
@@ -99,9 +137,20 @@ def _judge(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
     return {"verdicts": [verdict._asdict() for verdict in verdicts(given, judged)]}
 
 
+def _grade(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    found = graded_verdicts(_read(JudgeInputs, task, inputs), _SCALES[task])
+    return {
+        "verdicts": [
+            verdict._asdict() | {"grades": [grade._asdict() for grade in verdict.grades]}
+            for verdict in found
+        ]
+    }
+
+
 def _synthesize(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
-    given = _read(_Passage, task, inputs)
-    found = queries(given.passage, given.style_examples, given.limit)
+    given = _read(_Passages, task, inputs)
+    texts = [passage.text for passage in given.passages]
+    found = queries(texts, given.style_examples, given.limit)
     return {"queries": [query._asdict() for query in found]}
 
 
@@ -110,12 +159,21 @@ def _decontextualize(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
     return {"passages": passages(given.document, given.title, given.limit)}
 
 
+_SCALES: dict[str, ScaleName] = {
+    "GradeAnswerability": "graded_5",
+    "GradeSupport": "graded_3",
+    "JudgeSupportLevel": "support",
+}
 _TASKS: dict[str, Callable[[str, Json, Sequence[Demo]], Json]] = {
     "AnswerClosedBook": _answer_closed_book,
     "DecomposeQuestion": _decompose,
     "DecontextualizePassages": _decontextualize,
+    "GradeAnswerability": _grade,
+    "GradeSupport": _grade,
     "JudgeSupport": _judge,
+    "JudgeSupportLevel": _grade,
     "NuggetizeAnswer": _nuggetize,
+    "RateImportance": _rate,
     "SynthesizeQueries": _synthesize,
 }
 

@@ -1,14 +1,30 @@
-"""Verdicts: which nuggets each chunk of a call supports, with what matched as the reason."""
+"""Verdicts: which nuggets each chunk of a call supports, with what matched as the reason.
+
+On the scales of several grades a nugget has as many as cut points its score reaches. The label
+that is support by default is given from `THRESHOLD` on, on every scale, so that all of them agree
+on what is support. The other cut points are round numbers: of those of partial support .2 fitted
+two public label sets best (docs/baseline.md); those of `graded_3` and `graded_5` are measured
+against nobody.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from pydantic import BaseModel
 
 from freshstack_dspy.lm.baseline.calibration import LabelledScore, threshold
-from freshstack_dspy.lm.baseline.entailment import Support, support
+from freshstack_dspy.lm.baseline.entailment import THRESHOLD, Support, support
+from freshstack_dspy.records import ScaleName
 from freshstack_dspy.terms import terms
+
+CUT_POINTS: dict[ScaleName, tuple[float, ...]] = {
+    "support": (0.2, THRESHOLD),
+    "graded_3": (0.15, THRESHOLD, 0.4),
+    "graded_5": (0.1, 0.2, THRESHOLD, 0.35, 0.5),
+}
+"""The least scores of the labels 1, 2, …"""
 
 _WORD = re.compile(r"\w+(?:\.\w+)*")
 _WORDS_SHOWN = 5
@@ -52,6 +68,41 @@ class Verdict(NamedTuple):
     supported: list[int]
 
 
+class Grade(NamedTuple):
+    """A nugget and its grade."""
+
+    nugget: int
+    grade: int
+
+
+class GradedVerdict(NamedTuple):
+    """What the baseline says of one chunk on a scale of several grades."""
+
+    chunk: int
+    reason: str
+    grades: list[Grade]
+
+
+def graded_verdicts(given: JudgeInputs, scale: ScaleName) -> list[GradedVerdict]:
+    """Grade every nugget in every chunk of a call, on a scale other than the binary one.
+
+    Returns:
+        One verdict for each chunk, in the order given, with the grades in that of the nuggets.
+    """
+    cuts = CUT_POINTS[scale]
+    return [
+        GradedVerdict(
+            chunk.number,
+            _reason(given.nuggets, found),
+            [
+                Grade(nugget.number, sum(1 for _ in takewhile(score.__ge__, cuts)))
+                for nugget, score in _scored(given, found)
+            ],
+        )
+        for chunk, found in zip(given.chunks, _support(given), strict=True)
+    ]
+
+
 def verdicts(given: JudgeInputs, judged: Sequence[Judged] = ()) -> list[Verdict]:
     """Judge every chunk of a call.
 
@@ -93,7 +144,7 @@ def _labelled(call: Judged) -> Iterator[LabelledScore]:
                 yield LabelledScore(score, nugget.number in supported[chunk.number])
 
 
-def _reason(nuggets: Sequence[_Nugget], found: Support, needed: float) -> str:
+def _reason(nuggets: Sequence[_Nugget], found: Support, needed: float | None = None) -> str:
     """Name the nugget that comes nearest, its score, and the words that it shares."""
     best = max(range(len(nuggets)), key=lambda place: found.scores[place], default=None)
     if best is None or not found.matched[best]:
@@ -101,7 +152,8 @@ def _reason(nuggets: Sequence[_Nugget], found: Support, needed: float) -> str:
     nugget = nuggets[best]
     written = {term: word for word in _WORD.findall(nugget.text) for term in terms(word)}
     words = list(dict.fromkeys(written[term] for term in found.matched[best]))[:_WORDS_SHOWN]
+    bar = "" if needed is None else f" ({needed:.2f} is needed)"
     return (
-        f"Nugget {nugget.number} is nearest with a score of {found.scores[best]:.2f} "
-        f"({needed:.2f} is needed), by the words: {', '.join(words)}."
+        f"Nugget {nugget.number} is nearest with a score of {found.scores[best]:.2f}{bar}, "
+        f"by the words: {', '.join(words)}."
     )

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from pydantic.fields import FieldInfo
 
 _inputs: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_inputs", default=None)
+_tolerating: ContextVar[bool] = ContextVar("freshstack_tolerating", default=False)
 
 
 class Answer(BaseModel):
@@ -33,6 +34,21 @@ def validating_against(inputs: dict[str, Any]) -> Iterator[None]:
         yield
     finally:
         _inputs.reset(token)
+
+
+@contextmanager
+def tolerating_lesser_faults() -> Iterator[None]:
+    """Let the validators inside pass faults that are worth a re-ask, but not the whole reply."""
+    token = _tolerating.set(True)
+    try:
+        yield
+    finally:
+        _tolerating.reset(token)
+
+
+def tolerates_lesser_faults() -> bool:
+    """Whether no better reply came: a validator then passes what the program will count."""
+    return _tolerating.get()
 
 
 @functools.lru_cache(maxsize=256)

@@ -4,9 +4,9 @@ import dataclasses
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from dspy.lm15 import Config, Message, Request
 from pydantic import BaseModel, ValidationError
@@ -14,7 +14,12 @@ from pydantic import BaseModel, ValidationError
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.connect import DoorLM
 from freshstack_dspy.lm.reply import status_of
-from freshstack_dspy.lm.typed.answer_model import answer_model, answer_schema, validating_against
+from freshstack_dspy.lm.typed.answer_model import (
+    answer_model,
+    answer_schema,
+    tolerating_lesser_faults,
+    validating_against,
+)
 from freshstack_dspy.lm.typed.correction import correction, faults_of
 
 _FENCED = re.compile(
@@ -23,6 +28,13 @@ _FENCED = re.compile(
 _DEFAULT_REASKS = 2
 _unsaid: ContextVar[bool] = ContextVar("freshstack_truncation_unsaid", default=False)
 _SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
+
+
+class _SecondBest(NamedTuple):
+    """A reply that is good enough where no better one comes."""
+
+    answer: BaseModel
+    key: str | None
 
 
 class Conversation:
@@ -50,14 +62,19 @@ class Conversation:
             if name == "rollout_id" and value is not None
         }
         self._calls = 0
+        self._second_best: _SecondBest | None = None
         self.last_key: str | None = None
         """Key of the last reply; None before the first and without a door."""
 
     def answer(self, messages: list[dict[str, Any]], inputs: dict[str, Any]) -> BaseModel:
         """Ask, validate against the inputs, re-ask.
 
+        Returns:
+            A valid answer; if none came, the last one that has lesser faults only. `last_key` is
+            then that of its reply.
+
         Raises:
-            ReplyError: No valid reply came: it was unparsed, refused, truncated or failed.
+            ReplyError: No such reply came: it was unparsed, refused, truncated or failed.
             ModelError: The request could not be answered at all.
         """
         with validating_against(inputs):
@@ -79,6 +96,7 @@ class Conversation:
         turns, said = list(messages), invalid
 
         def send_back(error: ValidationError) -> None:
+            self._remember(said)
             turns.append({"role": "assistant", "content": said})
             turns.append({"role": "user", "content": correction(error)})
 
@@ -98,20 +116,43 @@ class Conversation:
                 response_model=self._model, messages=messages, max_retries=reasks_of(self._lm)
             )
         except InstructorRetryException as error:
-            raise self._ended(error.__cause__) from None
+            return self._settled(error.__cause__)
         return answer
+
+    def _remember(self, invalid: str) -> None:
+        """Keep a reply whose faults are lesser ones, should no better one come."""
+        with tolerating_lesser_faults(), suppress(ValidationError):
+            answer = self._model.model_validate_json(invalid, strict=True)
+            self._second_best = _SecondBest(answer, self.last_key)
+
+    def _settled(self, cause: BaseException | None) -> BaseModel:
+        """The second best answer, now that instructor gave up.
+
+        Raises:
+            BaseException: There is none, or it is not for want of a better reply.
+        """
+        best = self._second_best
+        if best is None or not isinstance(cause, ValidationError | ReplyError):
+            raise self._ended(cause) from None
+        if isinstance(cause, ValidationError) and self.last_key != best.key:
+            self._note_unparsed()
+        self.last_key = best.key
+        return best.answer
 
     def _ended(self, cause: BaseException | None) -> BaseException:
         """What it means that instructor gave up."""
         if not isinstance(cause, ValidationError):
             return cause or RuntimeError("instructor gave up without a cause")
-        if self._door_lm is not None and self.last_key is not None:
-            self._door_lm.note(self.last_key, "unparsed")
+        self._note_unparsed()
         return ReplyError(
             f"{self._task}: no valid reply in {self._calls} attempts; last: {faults_of(cause)[0]}",
             status="unparsed",
             call_id=self.last_key,
         )
+
+    def _note_unparsed(self) -> None:
+        if self._door_lm is not None and self.last_key is not None:
+            self._door_lm.note(self.last_key, "unparsed")
 
     def _ask(self, messages: list[dict[str, Any]]) -> str:
         """Make one call and return its text, without a Markdown fence."""

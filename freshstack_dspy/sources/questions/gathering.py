@@ -106,7 +106,9 @@ class _Posts:
             self._rejected["malformed row"] += 1
             return
         score = integer(row.get("Score"))
-        reason = self._selection.reason_against(tags_of(row), asked, score)
+        reason = self._selection.reason_against_id(str(post_id)) or (
+            self._selection.reason_against(tags_of(row), asked, score)
+        )
         accepted = integer(row.get("AcceptedAnswerId"))
         if reason is None and accepted is not None:
             self._candidates.add_question(post_id, accepted, row)

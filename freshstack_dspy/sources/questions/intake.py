@@ -68,9 +68,11 @@ class Intake:
             source.licence if source else None
             for source in (query.question_source, query.answer_source)
         ]
-        return self._selection.reason_against(
-            query.tags, asked, query.score
-        ) or self._selection.reason_against_licences(*licences)
+        return (
+            self._selection.reason_against_id(query.query_id)
+            or self._selection.reason_against(query.tags, asked, query.score)
+            or self._selection.reason_against_licences(*licences)
+        )
 
 
 def _check_id(query_id: str, place: str) -> None:

@@ -64,13 +64,13 @@ def _parsed(text: str, place: str, intake: Intake) -> Query | None:
 
 
 def _lacks_only_the_answer(error: ValidationError) -> str | None:
-    faults = error.errors(include_url=False)
-    if any(fault["loc"] != ("answer",) for fault in faults):
+    fault, *others = error.errors(include_url=False)
+    if others:
         return None
-    fault = faults[0]
-    if fault["type"] == "missing" or fault["input"] is None:
-        return "no accepted answer"
-    return "empty answer" if fault["input"] == "" else None
+    given = fault["input"]
+    if fault["loc"] == () and isinstance(given, dict) and not given.get("answer"):
+        return "empty answer" if "answer" in given else "no accepted answer"
+    return "no accepted answer" if fault["loc"] == ("answer",) and given is None else None
 
 
 def _said(error: ValidationError) -> str:

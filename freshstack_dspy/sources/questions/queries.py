@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import Query
 from freshstack_dspy.sources.questions.arrow_rows import parquet_files, read_arrow, read_parquet
 from freshstack_dspy.sources.questions.columns import Columns, PlacedRow
@@ -46,10 +47,15 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
         progress: Is told how the reading goes on.
 
     Raises:
-        ConfigError: `since`, `until` or `site` cannot be understood.
+        ConfigError: `since`, `until` or `site` cannot be understood, or nothing is read.
         SourceError: The file is missing, damaged, hostile or not of the kind that
             `config.source` names.
     """
+    if config.is_synthetic:
+        raise ConfigError(
+            "[queries] source is synthetic: its questions are made by a build, and there is no "
+            "file to read; name a source with a path"
+        )
     rejected: Counter[str] = Counter()
     selection = Selection.of(config)
     if config.source == "stackexchange":
@@ -65,27 +71,29 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
 
 
 def query_files(config: QueriesConfig) -> list[Path]:
-    """Name every file that the queries depend on, each once.
+    """Name every file that the queries depend on, each once; of synthetic ones that of their style.
 
     Raises:
         SourceError: The source is not there, or not of the kind that `config.source` names.
     """
+    if config.is_synthetic:
+        return [config.style] if config.style else []
     if config.source == "stackexchange":
-        return Dump.at(config.path).files(dump_tables(config))
+        return Dump.at(config.location).files(dump_tables(config))
     if config.source == "parquet":
-        return parquet_files(config.path)
+        return parquet_files(config.location)
     if config.source == "huggingface":
-        rows, described = dataset_files(config.path, config.split)
+        rows, described = dataset_files(config.location, config.split)
         return [*described, *rows]
     if config.source == "freshstack":
-        rows, described = official_files(config.path, config.split)
+        rows, described = official_files(config.location, config.split)
         return [*described, *rows]
-    return [config.path]
+    return [config.location]
 
 
 def _take_all(config: QueriesConfig, intake: Intake, progress: ReadProgress | None) -> None:
     if config.source == "jsonl":
-        read_jsonl(config.path, config.columns, intake, progress)
+        read_jsonl(config.location, config.columns, intake, progress)
         return
     columns = OFFICIAL_COLUMNS if config.source == "freshstack" else Columns(config.columns)
     for row in _rows(config, columns, progress):
@@ -99,10 +107,10 @@ def _rows(
 ) -> Iterator[PlacedRow]:
     """Read the table that the source is."""
     if config.source == "csv":
-        return read_csv(config.path, columns, progress)
+        return read_csv(config.location, columns, progress)
     if config.source == "freshstack":
-        return read_official(config.path, config.split, progress)
+        return read_official(config.location, config.split, progress)
     if config.source == "parquet":
-        return read_parquet(parquet_files(config.path), columns.choose, progress)
-    rows, _ = dataset_files(config.path, config.split)
+        return read_parquet(parquet_files(config.location), columns.choose, progress)
+    rows, _ = dataset_files(config.location, config.split)
     return read_arrow(rows, columns.choose, progress)

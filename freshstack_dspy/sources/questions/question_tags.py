@@ -32,7 +32,7 @@ def question_tags(
         yield from (query.tags for query in read_queries(unlimited, progress).queries)
         return
     selection = Selection.of(config)
-    for _, row in Dump.at(config.path, progress).rows(("Posts",)):
+    for _, row in Dump.at(config.location, progress).rows(("Posts",)):
         if row.get("PostTypeId") != QUESTION or (accepted_only and "AcceptedAnswerId" not in row):
             continue
         tags = tags_of(row)

@@ -40,6 +40,7 @@ class Selection(NamedTuple):
     min_score: int | None
     min_answer_score: int | None
     licences: frozenset[str]
+    retired: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, config: QueriesConfig) -> Self:
@@ -57,7 +58,12 @@ class Selection(NamedTuple):
             min_score=config.min_score,
             min_answer_score=config.min_answer_score,
             licences=_folded(config.licences),
+            retired=frozenset(config.retired),
         )
+
+    def reason_against_id(self, query_id: str) -> str | None:
+        """Say why a question of this id is left out, or None where it is kept."""
+        return "retired" if query_id in self.retired else None
 
     def reason_against(
         self, tags: Iterable[str], asked: datetime | None, score: int | None

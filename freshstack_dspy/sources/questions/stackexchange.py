@@ -43,10 +43,10 @@ def read_stackexchange(
         SourceError: A file is missing, damaged or hostile, or a post is there twice.
     """
     address = site_address(config.site)
-    dump = Dump.at(config.path, progress)
+    dump = Dump.at(config.location, progress)
     if config.duplicates == "drop" and "PostLinks" not in dump:
         raise SourceError(
-            f"{config.path}: there is no PostLinks.xml, and duplicates are known from it alone; "
+            f"{config.location}: there is no PostLinks.xml, and duplicates are known from it alone; "
             'put it there, or set duplicates = "keep"'
         )
     with Candidates() as candidates:

@@ -56,6 +56,10 @@ LINES = st.text(st.characters(codec="utf-8"), max_size=200)
 LIMITS = st.integers(1, 6)
 
 
+def seed(text: str) -> dict[str, str]:
+    return {"path": "docs/a.md", "text": text}
+
+
 def judge(nuggets: list[str], chunks: list[str], demos: Any = (), question: str = "") -> list[Any]:
     inputs = judge_inputs(nuggets, chunks, question)
     verdicts: list[Any] = reply("JudgeSupport", inputs, demos)["verdicts"]
@@ -131,13 +135,28 @@ def test_the_closed_book_answer_declares_and_names() -> None:
 
 
 def test_queries_answer_with_the_passage_and_follow_the_style() -> None:
-    inputs = {"passage": ANSWER, "style_examples": ["load json jobs"], "limit": 3}
+    inputs = {"passages": [seed(ANSWER)], "style_examples": ["load json jobs"], "limit": 3}
     found = reply("SynthesizeQueries", inputs)["queries"]
 
     assert 1 <= len(found) <= 3
     assert not any(query["question"].endswith("?") for query in found)
     asked = reply("SynthesizeQueries", {**inputs, "style_examples": []})["queries"]
     assert all(query["question"].endswith("?") for query in asked)
+
+
+def test_a_question_over_several_passages_asks_about_each() -> None:
+    """So its answer has a statement of every one."""
+    passages = [
+        "Use `load_rings` to read a file of ring widths.",
+        "`detrend_spline` removes the growth trend of an old tree.",
+    ]
+    (found,) = reply(
+        "SynthesizeQueries",
+        {"passages": list(map(seed, passages)), "style_examples": [], "limit": 1},
+    )["queries"]
+
+    assert found["question"] == "How do load_rings and detrend_spline work together?"
+    assert found["answer"] == "\n\n".join(passages)
 
 
 def test_passages_are_packed_with_their_title() -> None:
@@ -246,7 +265,10 @@ def tasks(text: str, limit: int) -> list[tuple[str, dict[str, Any]]]:
         ("NuggetizeAnswer", {"question": "", "answer": text, "limit": limit}),
         ("DecomposeQuestion", {"question": text, "limit": limit}),
         ("AnswerClosedBook", {"question": text}),
-        ("SynthesizeQueries", {"passage": text, "style_examples": [], "limit": limit}),
+        (
+            "SynthesizeQueries",
+            {"passages": [seed(text)], "style_examples": [], "limit": limit},
+        ),
         ("DecontextualizePassages", {"document": text, "title": "", "limit": limit}),
     ]
 

@@ -50,6 +50,15 @@ def test_any_of_the_tags_is_enough_and_case_does_not_count(tmp_path: Path) -> No
     assert reading.rejected == {"outside the tags": 2}
 
 
+def test_retired_questions_are_left_out_before_the_limit_counts(tmp_path: Path) -> None:
+    everything = [query.query_id for query in read(tmp_path).queries]
+
+    reading = read(tmp_path, retired=(everything[0], "never there"), limit=2)
+
+    assert [query.query_id for query in reading.queries] == everything[1:3]
+    assert reading.rejected["retired"] == 1
+
+
 def test_all_tags_and_exclude_tags_narrow_further(tmp_path: Path) -> None:
     both = read(tmp_path, all_tags=("BAM", "python"))
     without = read(tmp_path, tags=("bam",), exclude_tags=("PYTHON",))

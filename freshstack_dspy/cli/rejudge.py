@@ -1,0 +1,104 @@
+"""`freshstack rejudge`: another judge on the same pairs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from freshstack_dspy.cli.growing import (
+    CacheOption,
+    LogOption,
+    ModeOption,
+    RequestsOption,
+    typed,
+)
+
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.rejudging import Rejudged
+
+
+def rejudge(
+    collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
+    config: Annotated[
+        Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the new collection; nothing stands there.")],
+    changes: Annotated[
+        Path | None,
+        typer.Option(help="File of pairs with another label; by default OUT.changes.jsonl."),
+    ] = None,
+    mode: ModeOption = "live",
+    requests: RequestsOption = None,
+    cache: CacheOption = None,
+    log: LogOption = None,
+) -> None:
+    """Judge all judged pairs again; say how far the labels agree."""
+    from freshstack_dspy.cli.bars import Bars
+    from freshstack_dspy.cli.listening import listening
+    from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
+    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.collection.difference import write_changes
+    from freshstack_dspy.config import load_judging, with_bundles
+    from freshstack_dspy.recipes.opening import opened
+    from freshstack_dspy.recipes.rejudging import rejudge as judge_again
+
+    settings = with_bundles(load_judging(config), cache or ())
+    path = changes or out.with_name(f"{out.name}.changes.jsonl")
+    for output in (path, requests, log):
+        refuse_inputs(output, config, *settings.cache.bundles, settings.cache.path)
+        refuse_collection(output, collection)
+        refuse_collection(output, out)
+    standing = Collection.load(collection)
+    with (
+        typed(config),
+        Bars() as bars,
+        listening(log, trace=False) as on_call,
+        opened(
+            settings,
+            mode,
+            progress=bars,
+            requests_file=requests,
+            on_call=on_call,
+            searching=False,
+        ) as asking,
+    ):
+        rejudged = judge_again(standing, asking, out)
+    write_changes(rejudged.difference, path)
+    _say(rejudged, standing.manifest.model, out, path)
+
+
+def _say(rejudged: "Rejudged", before: str, out: Path, changes: Path) -> None:
+    from rich.table import Table
+
+    from freshstack_dspy.cli.lines import say
+    from freshstack_dspy.cli.tables import show
+    from freshstack_dspy.collection.imports.importing import NO_MODEL
+
+    agreement, manifest = rejudged.agreement, rejudged.collection.manifest
+    table = Table()
+    for column in ("label", "before", "now", "precision", "recall"):
+        table.add_column(column, justify="right")
+    for one in agreement.classes:
+        table.add_row(
+            str(one.label),
+            f"{one.by_person:,}",
+            f"{one.by_judge:,}",
+            *(
+                "–" if found.value is None else f"{found.value:.3f}"
+                for found in (one.precision, one.recall)
+            ),
+        )
+    show(f"{manifest.model} against the labels before, {agreement.pairs:,} pairs", table)
+    if agreement.on_support:
+        say("the scales differ, so labels are compared as support (1) or none (0)")
+    for name, found in (("same label", agreement.exact), ("kappa", agreement.kappa)):
+        say(f"{name}: {found.reason if found.value is None else f'{found.value:.3f}'}")
+    unlabelled = manifest.counts.unlabelled - rejudged.textless
+    if rejudged.textless:
+        say(f"{rejudged.textless:,} pairs were not asked about, for their chunk has no text")
+    if unlabelled:
+        say(f"{unlabelled:,} pairs failed; judge again to retry them")
+    changed = rejudged.difference.judgments.changed
+    by = "" if before == NO_MODEL else f" by {before}"
+    say(f"{changed:,} pairs have another label than before{by}: {changes}")
+    say(f"{out}: content {manifest.content_hash}")

@@ -1,0 +1,128 @@
+"""Contamination: how far a query can be known without the corpus of its collection."""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from typing import Literal, NamedTuple, Self
+
+from freshstack_dspy.collection.near_duplicates import near_duplicates
+from freshstack_dspy.config import ContaminationConfig
+from freshstack_dspy.records import Contamination, Judgment, Nugget, Query
+
+CONTAMINATED = 0.5
+"""From which closed-book coverage on a query counts as contaminated unless told otherwise."""
+
+_WORD = re.compile(r"\w+")
+
+Asked = Literal["before_cutoff", "after_cutoff"]
+
+
+class Knowledge(NamedTuple):
+    """What the closed-book answer to a query was judged to hold."""
+
+    known: tuple[str, ...]
+    """Ids of the nuggets that it supports, ascending."""
+    call_id: str | None
+
+    @classmethod
+    def of(cls, judgments: Sequence[Judgment], threshold: int) -> Self:
+        """Take it from the judgments of the answer, each of which has a label.
+
+        Args:
+            judgments: One for each nugget of the query.
+            threshold: The lowest label that counts as support.
+        """
+        known = (one.nugget_id for one in judgments if (one.label or 0) >= threshold)
+        return cls(tuple(sorted(known)), next((one.call_id for one in judgments), None))
+
+
+def contamination(
+    queries: Sequence[Query],
+    nuggets: Sequence[Nugget],
+    gold: Mapping[str, Sequence[str]],
+    knowledge: Mapping[str, Knowledge],
+    config: ContaminationConfig,
+) -> list[Contamination]:
+    """Say of every query with nuggets how far it can be known without the corpus.
+
+    Args:
+        queries: All of them.
+        nuggets: Of all queries.
+        gold: By query, the texts of the chunks that support one of its nuggets.
+        knowledge: By query, what its closed-book answer holds, where that was judged.
+        config: With the cut-off, the length of n-grams and the similarity of near-duplicates.
+    """
+    own: dict[str, int] = {}
+    for nugget in nuggets:
+        own[nugget.query_id] = own.get(nugget.query_id, 0) + 1
+    alike = near_duplicates(
+        {query.query_id: query.text for query in queries}, config.near_duplicate
+    )
+    records = []
+    for query in queries:
+        if query.query_id not in own:
+            continue
+        knows = knowledge.get(query.query_id)
+        records.append(
+            Contamination(
+                query_id=query.query_id,
+                known_nuggets=knows.known if knows else None,
+                closed_book_coverage=len(knows.known) / own[query.query_id] if knows else None,
+                asked=asked(query.asked_at, config.cutoff),
+                gold_overlap=overlap(query.text, gold.get(query.query_id, ()), config.ngram),
+                near_duplicates=alike.get(query.query_id, ()),
+                call_id=knows.call_id if knows else None,
+            )
+        )
+    return records
+
+
+def asked(asked_at: str | None, cutoff: str | None) -> Asked | None:
+    """Say whether a question was asked up to the day of a cut-off, or after it.
+
+    Args:
+        asked_at: An ISO 8601 date, with or without time and zone; a time with a zone is that of
+            its day in UTC.
+        cutoff: An ISO 8601 date.
+
+    Returns:
+        None where one is missing, or is no date.
+    """
+    if asked_at is None or cutoff is None:
+        return None
+    try:
+        moment, last = datetime.fromisoformat(asked_at), date.fromisoformat(cutoff)
+        day = (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+    except (ValueError, OverflowError):
+        return None
+    return "before_cutoff" if day <= last else "after_cutoff"
+
+
+def overlap(question: str, texts: Sequence[str], n: int) -> float | None:
+    """Give the largest share of a question's word n-grams that one text holds.
+
+    A word is a run of letters, digits and underscores, in lower case.
+
+    Args:
+        question: Title and body.
+        texts: The texts of its supporting chunks.
+        n: Words in a run.
+
+    Returns:
+        In [0, 1]; None where the question has fewer than n words, or there are no texts.
+
+    Source:
+        T. Brown et al., Language Models are Few-Shot Learners (arXiv 2005.14165), Appendix C:
+        n-grams of lower-case words without punctuation, n at least 8. There one shared n-gram
+        marks an example; here it is the share of them, which is containment (A. Broder, On the
+        Resemblance and Containment of Documents, 1997).
+    """
+    asked_for = _ngrams(question, n)
+    if not asked_for or not texts:
+        return None
+    return max(len(asked_for & _ngrams(text, n)) for text in texts) / len(asked_for)
+
+
+def _ngrams(text: str, n: int) -> set[tuple[str, ...]]:
+    words = _WORD.findall(text.lower())
+    return {tuple(words[start : start + n]) for start in range(len(words) - n + 1)}

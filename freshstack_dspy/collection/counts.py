@@ -1,0 +1,124 @@
+"""How much of everything a collection holds: counted from its records, and held against them."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from freshstack_dspy.collection.contamination import CONTAMINATED
+from freshstack_dspy.collection.contents import SLICES, Contents
+from freshstack_dspy.collection.skipped import count_kinds
+from freshstack_dspy.errors import FailureStatus
+from freshstack_dspy.records import Contamination, Nugget, Record, SkipKind, SliceName, Step
+
+FilterName = Literal["no_supported_nugget", "unsupported_nugget"]
+
+FILTERED: dict[FilterName, SliceName] = {
+    "no_supported_nugget": "unanswerable",
+    "unsupported_nugget": "partly_supported",
+}
+"""The two filters of the paper, one after the other, and the slices that keep what they take out:
+queries without one supported nugget, then those with any unsupported nugget (FreshStack §4)."""
+
+
+class ContaminationCounts(Record):
+    """How far the queries can be known without the corpus."""
+
+    scored: int = Field(ge=0)
+    """Queries whose closed-book answer was judged."""
+    nuggets: int = Field(ge=0)
+    """Of these queries."""
+    known: int = Field(ge=0)
+    """Those of them that the closed-book answers support."""
+    contaminated: int = Field(ge=0)
+    """Queries of which at least half the nuggets are known."""
+    before_cutoff: int = Field(ge=0)
+    """Queries asked up to the model's cut-off."""
+    after_cutoff: int = Field(ge=0)
+    overlapping: int = Field(ge=0)
+    """Queries with an n-gram that a supporting chunk holds too."""
+    near_duplicates: int = Field(ge=0)
+    """Queries that another asks nearly the same as."""
+
+
+class Counts(Record):
+    """How much of everything a collection holds."""
+
+    queries: int = Field(ge=0)
+    nuggets: int = Field(ge=0)
+    expansions: int = Field(ge=0)
+    pool: int = Field(ge=0)
+    judgments: int = Field(ge=0)
+    supported: int = Field(ge=0)
+    """Judgments whose label is that of support."""
+    unlabelled: int = Field(ge=0)
+    """Judgments that failed, and have no label."""
+    failures: dict[Step, dict[FailureStatus, int]]
+    """By step, then by status."""
+    chunks: int = Field(ge=0)
+    skipped: dict[SkipKind, int]
+    """Files that were not indexed, by kind."""
+    licences: int = Field(ge=0)
+    slices: dict[SliceName, int]
+    """Queries by slice, each slice named."""
+    filters: dict[FilterName, int]
+    """Queries that each filter of the paper takes out, in its order; both are named."""
+    synthetic: int = Field(ge=0)
+    """Queries that a model made."""
+    contamination: ContaminationCounts
+    rejected: dict[str, int]
+    """Questions of the source that did not become queries, by reason."""
+
+
+def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
+    """Count what a collection holds.
+
+    Args:
+        contents: Its records.
+        chunks: How many chunks its corpus has.
+        rejected: How many questions did not become queries, by reason.
+    """
+    failures: dict[Step, dict[FailureStatus, int]] = {}
+    for failure in contents.failures:
+        by_status = failures.setdefault(failure.step, {})
+        by_status[failure.status] = by_status.get(failure.status, 0) + 1
+    slices = Counter(part.slice for part in contents.slices)
+    return Counts(
+        queries=len(contents.queries),
+        nuggets=len(contents.nuggets),
+        expansions=len(contents.expansions),
+        pool=len(contents.pool),
+        judgments=len(contents.judgments),
+        unlabelled=sum(judgment.label is None for judgment in contents.judgments),
+        supported=sum(
+            judgment.label is not None and judgment.label >= contents.threshold
+            for judgment in contents.judgments
+        ),
+        failures=failures,
+        chunks=chunks,
+        skipped=count_kinds(contents.skipped),
+        licences=len(contents.licences),
+        slices={name: slices[name] for name in SLICES},
+        filters={name: slices[kept] for name, kept in FILTERED.items()},
+        synthetic=sum(query.origin == "synthetic" for query in contents.queries),
+        contamination=_count_contamination(contents.contamination, contents.nuggets),
+        rejected=dict(rejected),
+    )
+
+
+def _count_contamination(
+    records: Sequence[Contamination], nuggets: Sequence[Nugget]
+) -> ContaminationCounts:
+    scored = {one.query_id for one in records if one.closed_book_coverage is not None}
+    asked = Counter(one.asked for one in records)
+    return ContaminationCounts(
+        scored=len(scored),
+        nuggets=sum(nugget.query_id in scored for nugget in nuggets),
+        known=sum(len(one.known_nuggets or ()) for one in records),
+        contaminated=sum((one.closed_book_coverage or 0) >= CONTAMINATED for one in records),
+        before_cutoff=asked["before_cutoff"],
+        after_cutoff=asked["after_cutoff"],
+        overlapping=sum(bool(one.gold_overlap) for one in records),
+        near_duplicates=sum(bool(one.near_duplicates) for one in records),
+    )

@@ -1,0 +1,153 @@
+"""Reading CRUX: topics with questions, and the graded answerability of each in each passage.
+
+Source: Ju et al., CRUX, arXiv 2506.20051; DylanJoo/crux, `test_topics.jsonl`,
+`test_judgements.jsonl`, the newer `{"id", "docid", "rating"}`, and the ratings by rank of a run
+that LANCER publishes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from freshstack_dspy.collection.imports.crux_topics import Topics, read_topics
+from freshstack_dspy.collection.imports.documents import read_documents
+from freshstack_dspy.collection.imports.gathered import Gathered
+from freshstack_dspy.collection.imports.layout import find_part, the_part
+from freshstack_dspy.collection.imports.lines import decoded, read_lines
+from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
+from freshstack_dspy.errors import SourceError
+from freshstack_dspy.records import SCALES, Scale, Status
+from freshstack_dspy.sources.questions.json_objects import json_file
+
+_RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
+_RUN = ("*.run",)
+_CORPUS = (
+    "passages/*.jsonl",
+    "*passages*.jsonl",
+    "corpus*.jsonl",
+    "corpus*.jsonl.gz",
+    "corpus*.parquet",
+    "corpus",
+)
+_IDS = ("example_id", "id", "topic_id")
+_FAILED: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
+"""What CRUX writes where a reply held no rating, and where there was no reply."""
+
+
+def read_crux(path: Path, *, corpus: Path | None, source: str, threshold: int | None) -> Gathered:
+    """Read CRUX topics and ratings.
+
+    Each question is a nugget, called `{topic}_{n}`, n from 1 as in CRUX's diversity qrels. A
+    rating below 0 is a failure and becomes a judgment without a label.
+
+    Args:
+        path: A folder with topics or sub-questions, ratings and, if it is there, passages.
+        corpus: Where the passages are, if not there.
+        source: What the corpus is called.
+        threshold: The lowest rating that counts as support, of 0 to 5.
+
+    Raises:
+        SourceError: With file and line, where something is missing or is not what it should be.
+    """
+    given = Gathered.of(path)
+    given.scale = _scale(given, threshold)
+    topics = read_topics(path, given)
+    file = given.reads(the_part(path, "ratings", _RATINGS))
+    seen: dict[tuple[str, str], str] = {}
+    for row in _by_rank(path, file, given) if file.suffix == ".json" else read_rows(file):
+        topic, passage = row.id(*_IDS), row.id("pid", "docid")
+        query_id = given.notes.queries.get(topic, topic)
+        chunk_id = given.notes.chunks.get(passage, passage)
+        if (first := seen.setdefault((query_id, chunk_id), row.place)) != row.place:
+            raise SourceError(
+                f"{row.place}: topic {shown(topic)} and passage {shown(passage)} are rated at "
+                f"{first} already; keep one"
+            )
+        if query_id not in given.queries:
+            given.dangle(query_id)
+            continue
+        _judge(given, topics, row, query_id, chunk_id)
+    found = corpus or find_part(path, "the passages", _CORPUS)
+    if found:
+        given.documents = read_documents(given.reads(found), source, given.notes.chunks)
+    return given
+
+
+def _scale(given: Gathered, threshold: int | None) -> Scale:
+    """Choose CRUX's own, or that of the collection that was exported."""
+    told = given.notes.scale or Scale(name="graded_5", threshold=SCALES["graded_5"].threshold)
+    highest = SCALES[told.name].highest
+    if threshold is not None and threshold > highest:
+        raise SourceError(
+            f"threshold {threshold}: the scale is {told.name}; allowed: 1 to {highest}"
+        )
+    return Scale(name=told.name, threshold=threshold or told.threshold)
+
+
+def _judge(given: Gathered, topics: Topics, row: Row, query_id: str, chunk_id: str) -> None:
+    ratings, nuggets = row.list("rating", "ratings"), topics[query_id]
+    if len(ratings) != len(nuggets):
+        raise SourceError(
+            f"{row.place}: {len(ratings)} ratings of passage {shown(chunk_id)}, and topic "
+            f"{shown(query_id)} has {len(nuggets)} questions"
+        )
+    for nugget, said in zip(nuggets, ratings, strict=True):
+        rating = _rating(said, row, SCALES[given.scale.name].highest)
+        if nugget is None:
+            continue  # its question is none, as a failure says
+        if rating in _FAILED:
+            given.judge(nugget, chunk_id, None, _FAILED[rating], f"rating {said!r}")
+        else:
+            given.judge(nugget, chunk_id, rating)
+
+
+def _rating(said: Any, row: Row, highest: int) -> int | None:
+    value = int(said) if isinstance(said, str) and said in {"-2", "-1", *"012345"} else said
+    if value is None or (type(value) is int and -2 <= value <= highest):
+        return value
+    raise SourceError(
+        f"{row.place}: the rating is {shown(str(said))}; allowed: 0 to {highest}, -1 where none "
+        "was in the reply, -2 where there was no reply"
+    )
+
+
+def _by_rank(path: Path, file: Path, given: Gathered) -> Iterator[Row]:
+    """Give ratings that are listed by the rank of a run beside them."""
+    value = json_file(file)
+    if not isinstance(value, dict):
+        raise SourceError(f"{file}: not a JSON object of ratings by topic")
+    ranked = _read_ranks(given.reads(the_part(path, "run whose ranks were rated", _RUN)))
+    for topic, rows in value.items():
+        chunk_ids = ranked.get(topic, [])
+        if not isinstance(rows, list) or len(rows) > len(chunk_ids):
+            raise SourceError(
+                f"{file}: topic {shown(topic)} has ratings for more ranks than the "
+                f"{len(chunk_ids)} of the run; they belong to another run"
+            )
+        for rank, rating in enumerate(rows, start=1):
+            yield Row(
+                f"{file}: topic {topic}, rank",
+                rank,
+                {"id": topic, "docid": chunk_ids[rank - 1], "rating": rating},
+            )
+
+
+def _read_ranks(path: Path) -> dict[str, list[str]]:
+    """Read the chunks of a run by its ranks, which are 1, 2, 3, … for each topic."""
+    ranks: dict[str, dict[int, str]] = {}
+    for number, line in read_lines(path):
+        fields = decoded(line, f"{path}:{number}").split()
+        if not fields:
+            continue
+        rank = int(fields[-3]) if len(fields) >= 6 and fields[-3].isdecimal() else 0
+        of_topic = ranks.setdefault(fields[0], {})
+        if rank < 1 or rank in of_topic:
+            raise SourceError(
+                f"{path}:{number}: no rank, or one that stands twice; a line is: topic Q0 passage "
+                "rank score run, with ranks from 1"
+            )
+        of_topic[rank] = " ".join(fields[2:-3])
+    for topic, of_topic in ranks.items():
+        if max(of_topic) != len(of_topic):
+            raise SourceError(f"{path}: topic {shown(topic)} lacks a rank below {max(of_topic)}")
+    return {topic: [of[rank] for rank in sorted(of)] for topic, of in ranks.items()}

@@ -1,0 +1,66 @@
+"""How well can each nugget be had from each of several chunks, from 0 to 5? After CRUX's scale."""
+
+from typing import Annotated, Literal
+
+import dspy
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from freshstack_dspy.lm.typed.targeted import OneForEach
+from freshstack_dspy.signatures.grades import (
+    WHOLE,
+    ChunkReason,
+    NuggetNumber,
+    check_grades,
+    grade_of,
+)
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+
+
+class NuggetRating(NuggetNumber):
+    """How well one nugget can be had from a chunk."""
+
+    grade: Annotated[Literal[0, 1, 2, 3, 4, 5], WHOLE] = Field(
+        description="from 0, not at all, to 5, perfectly"
+    )
+
+
+class ChunkRatings(ChunkReason):
+    """How well each nugget can be had from one chunk."""
+
+    grades: list[NuggetRating] = Field(description="one grade for each nugget")
+
+    def label_of(self, number: int) -> int:
+        """The rating of the nugget with this number."""
+        return grade_of(self.grades, number)
+
+
+def _complete(verdicts: list[ChunkRatings], info: ValidationInfo) -> list[ChunkRatings]:
+    check_grades(verdicts, info)
+    return verdicts
+
+
+class GradeAnswerability(dspy.Signature):
+    """Grade how well whoever has only one document chunk could come to know each nugget.
+
+    A nugget is a fact that a good answer to the question must hold. Take it as a question of its
+    own, ask that of the chunk alone, and grade what the chunk has to answer:
+
+    5: all of the fact, exact and beyond doubt.
+    4: nearly all of it; what is missing is a detail.
+    3: enough of it to be used, though something is left open.
+    2: some of it, too little to be used alone.
+    1: a hint in its direction and no more.
+    0: nothing of it.
+
+    Judge every chunk by itself and every nugget by itself. For each chunk first give the reason,
+    then the grade of every nugget. Answer for every chunk exactly once.
+    """
+
+    question: str = dspy.InputField(desc="the question that the nuggets belong to")
+    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
+    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
+    verdicts: Annotated[
+        list[ChunkRatings],
+        AfterValidator(_complete),
+        OneForEach("chunks", number="number", answered="chunk"),
+    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)

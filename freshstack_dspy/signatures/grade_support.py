@@ -1,0 +1,63 @@
+"""How well does each of several chunks answer each nugget, from 0 to 3? After UMBRELA's scale."""
+
+from typing import Annotated, Literal
+
+import dspy
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from freshstack_dspy.lm.typed.targeted import OneForEach
+from freshstack_dspy.signatures.grades import (
+    WHOLE,
+    ChunkReason,
+    NuggetNumber,
+    check_grades,
+    grade_of,
+)
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+
+
+class NuggetGrade(NuggetNumber):
+    """How well a chunk supports one nugget."""
+
+    grade: Annotated[Literal[0, 1, 2, 3], WHOLE] = Field(
+        description="from 0, unrelated, to 3, stated in full"
+    )
+
+
+class ChunkGrades(ChunkReason):
+    """How well one chunk supports each nugget."""
+
+    grades: list[NuggetGrade] = Field(description="one grade for each nugget")
+
+    def label_of(self, number: int) -> int:
+        """The grade of the nugget with this number."""
+        return grade_of(self.grades, number)
+
+
+def _complete(verdicts: list[ChunkGrades], info: ValidationInfo) -> list[ChunkGrades]:
+    check_grades(verdicts, info)
+    return verdicts
+
+
+class GradeSupport(dspy.Signature):
+    """Grade how well each document chunk supports each nugget.
+
+    A nugget is a fact that a good answer to the question must hold. Give each nugget a grade:
+
+    3: the chunk is about this fact and states or shows all of it.
+    2: the chunk holds the fact or most of it, but among other things, in passing or not plainly.
+    1: the chunk is about the same matter and does not hold the fact.
+    0: the chunk has nothing to do with the fact.
+
+    Judge every chunk by itself and every nugget by itself. For each chunk first give the reason,
+    then the grade of every nugget. Answer for every chunk exactly once.
+    """
+
+    question: str = dspy.InputField(desc="the question that the nuggets belong to")
+    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
+    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
+    verdicts: Annotated[
+        list[ChunkGrades],
+        AfterValidator(_complete),
+        OneForEach("chunks", number="number", answered="chunk"),
+    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)

@@ -1,0 +1,66 @@
+"""How far does each of several chunks support each nugget: not, in part, or in full?"""
+
+from typing import Annotated, Literal
+
+import dspy
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from freshstack_dspy.lm.typed.targeted import OneForEach
+from freshstack_dspy.signatures.grades import (
+    WHOLE,
+    ChunkReason,
+    NuggetNumber,
+    check_grades,
+    grade_of,
+)
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+
+
+class NuggetLevel(NuggetNumber):
+    """How far a chunk supports one nugget."""
+
+    grade: Annotated[Literal[0, 1, 2], WHOLE] = Field(
+        description="0: no support, 1: partial, 2: full"
+    )
+
+
+class ChunkLevels(ChunkReason):
+    """How far one chunk supports each nugget."""
+
+    grades: list[NuggetLevel] = Field(description="one grade for each nugget")
+
+    def label_of(self, number: int) -> int:
+        """The level of support for the nugget with this number."""
+        return grade_of(self.grades, number)
+
+
+def _complete(verdicts: list[ChunkLevels], info: ValidationInfo) -> list[ChunkLevels]:
+    check_grades(verdicts, info)
+    return verdicts
+
+
+class JudgeSupportLevel(dspy.Signature):
+    """Judge how far each document chunk supports each nugget.
+
+    A nugget is a fact that a good answer to the question must hold. Imagine someone who reads
+    only the chunk, and give each nugget its grade:
+
+    2, full support: the reader finds everything that the nugget says stated, shown in code, or
+    following directly from the chunk.
+    1, partial support: the reader finds some of what the nugget says, and a part that matters is
+    missing, vaguer or restricted to another case.
+    0, no support: the reader finds nothing of it, or the contrary. Being about the same topic is
+    no support.
+
+    Judge every chunk by itself and every nugget by itself. For each chunk first give the reason,
+    then the grade of every nugget. Answer for every chunk exactly once.
+    """
+
+    question: str = dspy.InputField(desc="the question that the nuggets belong to")
+    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
+    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
+    verdicts: Annotated[
+        list[ChunkLevels],
+        AfterValidator(_complete),
+        OneForEach("chunks", number="number", answered="chunk"),
+    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)

@@ -1,0 +1,224 @@
+"""The diagnostics of a pool, against what was worked out by hand (see `pools.py`)."""
+
+import pytest
+
+from freshstack_dspy.collection.diagnostics import (
+    depth_curve,
+    diagnose,
+    finders,
+    leave_one_out,
+    missing_support,
+    pooled,
+    pooling_results,
+)
+from freshstack_dspy.collection.diagnostics.pooled import Pooled
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures import Run, evaluate
+from freshstack_dspy.records import Candidate, ScoredChunk
+
+from .pools import EVALUATED, POOL, added_for_a_run, candidate, contents, judgment
+
+
+@pytest.fixture
+def pool() -> Pooled:
+    return pooled(contents(), EVALUATED)
+
+
+def test_relevant_is_what_supports_a_nugget_of_its_query(pool: Pooled) -> None:
+    assert {chunk_id for _, chunk_id in pool.relevant} == {"a", "b", "d", "x"}
+    assert (pool.top_k, pool.techniques, pool.retrievers) == (
+        3,
+        ("question", "nuggets"),
+        ("bm25", "lsa"),
+    )
+
+
+def test_labels_below_the_threshold_are_no_support() -> None:
+    graded = contents(threshold=2, further=[judgment("u_0", "z", 1)])
+
+    assert len(pooled(graded, ("answerable", "partly_supported", "unanswerable")).support) == 4
+
+
+def test_who_found_the_relevant_chunks(pool: Pooled) -> None:
+    found = finders(pool)
+
+    assert (found.relevant, found.by_fusion) == (4, 1)  # d is fifth with lsa
+    assert {
+        (each.technique, each.retriever): (each.found, each.first, each.alone)
+        for each in found.finders
+    } == {
+        ("question", "bm25"): (2, 1.5, 1),  # a is shared with lsa
+        ("question", "lsa"): (2, 1.5, 1),
+        ("nuggets", "bm25"): (0, 0, 0),
+        ("nuggets", "lsa"): (1, 1, 0),  # d, fifth, is nobody else's
+    }
+
+
+def test_what_is_found_first_adds_up_to_what_is_relevant(pool: Pooled) -> None:
+    assert sum(each.first for each in finders(pool).finders) == pytest.approx(4)
+
+
+def test_what_would_be_lost_without_each_technique_and_retriever(pool: Pooled) -> None:
+    losses = leave_one_out(pool)
+
+    assert (losses.chunks, losses.relevant, losses.nuggets, losses.queries) == (5, 4, 4, 1)
+    assert [
+        (loss.kind, loss.without, loss.chunks, loss.relevant, loss.nuggets, loss.queries)
+        for loss in losses.without
+    ] == [
+        ("technique", "question", 2, 2, 2, 1),  # b and x
+        ("technique", "nuggets", 2, 1, 1, 1),  # c and d
+        ("retriever", "bm25", 1, 1, 1, 1),  # b
+        ("retriever", "lsa", 2, 2, 2, 1),  # d and x
+    ]
+
+
+def test_a_nugget_that_a_run_brought_support_for_is_not_lost() -> None:
+    """Chunk y was judged for a run: no technique is needed for it."""
+    of_run = added_for_a_run("q", "y")
+    extended = contents((*POOL, of_run), further=[judgment("q_2", "y", 1)])
+
+    (_, nuggets, _, lsa) = leave_one_out(pooled(extended, EVALUATED)).without
+
+    assert (nuggets.chunks, nuggets.relevant, nuggets.nuggets, nuggets.queries) == (2, 1, 0, 0)
+    assert (lsa.relevant, lsa.nuggets) == (2, 1)
+
+
+def test_what_a_pool_of_each_depth_would_hold(pool: Pooled) -> None:
+    assert [
+        (each.depth, each.chunks, each.relevant, each.nuggets) for each in depth_curve(pool)
+    ] == [
+        (1, 3, 2, 2),
+        (2, 4, 3, 3),
+        (3, 5, 4, 4),
+    ]
+    assert depth_curve(pool)[0].chunk_share == 3 / 5
+    assert depth_curve(pool)[0].nugget_share == 2 / 4
+
+
+def test_estimates_of_what_is_missing(pool: Pooled) -> None:
+    """Three relevant chunks were pooled by one technique, one by two: 4 + 9/2, 4 + 6/4."""
+    missing = missing_support(pool)
+
+    assert (missing.bottom_from, missing.bottom_chunks, missing.bottom_relevant) == (3, 1, 1)
+    assert missing.bottom_nuggets == 1
+    assert [(each.rank, each.chunks, each.relevant) for each in missing.rates] == [
+        (1, 3, 2),
+        (2, 1, 1),
+        (3, 1, 1),
+    ]
+    assert missing.by_techniques == {1: 3, 2: 1}
+    assert missing.chao1.value == 8.5
+    assert missing.chao1_corrected.value == 5.5
+
+
+def test_without_overlap_only_the_corrected_estimate_is_defined() -> None:
+    missing = missing_support(pooled(contents(POOL[1:]), EVALUATED))
+
+    assert missing.chao1.reason == "no relevant chunk was pooled by exactly two techniques"
+    assert missing.chao1_corrected.value == 3 + 3 * 2 / 2
+
+
+def test_one_technique_alone_says_nothing_of_what_is_missing() -> None:
+    missing = missing_support(pooled(contents([POOL[1]]), EVALUATED))
+
+    assert missing.chao1.value is None
+    assert missing.chao1_corrected.value is None
+
+
+def test_pooling_results_keep_the_places_of_chunks_that_were_not_pooled() -> None:
+    """Chunk d is fifth with lsa: ranks 3 and 4 are taken by chunks that nobody judged."""
+    results = {
+        (each.technique, each.retriever): each for each in pooling_results(contents(), EVALUATED)
+    }
+    ranking = ("c", "a", "?", "??", "d")
+    run = Run(
+        "by hand",
+        {"q": tuple(ScoredChunk(each, -float(rank)) for rank, each in enumerate(ranking))},
+    )
+
+    by_hand = evaluate(contents().qrels_of(EVALUATED), run)
+
+    assert results["nuggets", "lsa"].means == by_hand.means
+    assert results["nuggets", "lsa"].without_results == 1
+    assert results["question", "bm25"].means["Recall@50"] == (2 / 3 + 0) / 2
+    assert results["question", None].means["Coverage@20"] == (2 / 3 + 1 / 2) / 2
+
+
+def test_pooling_results_tell_the_oracles_apart() -> None:
+    assert {(each.technique, each.setting) for each in pooling_results(contents(), EVALUATED)} == {
+        ("question", "inference"),
+        ("nuggets", "oracle"),
+    }
+
+
+def test_pooling_results_leave_out_what_was_judged_besides_the_pool() -> None:
+    of_run = added_for_a_run("q", "y")
+    extended = contents((*POOL, of_run), further=[judgment("q_2", "y", 1)])
+
+    assert pooling_results(extended, EVALUATED) == pooling_results(contents(), EVALUATED)
+
+
+def test_no_chunk_is_taken_for_a_place_that_is_kept() -> None:
+    """Whatever the ids are called: a made-up one is longer than any with a label."""
+    renamed = [
+        candidate("q", "-" * 300, {"nuggets": 1}, [("nuggets", "lsa", 2)]),
+        candidate("q", "-" * 300 + "1", {"nuggets": 2}, [("nuggets", "lsa", 4)]),
+    ]
+    labelled = [judgment("q_0", each.chunk_id, 1) for each in renamed]
+
+    (lsa, _) = pooling_results(contents(renamed, labelled), ("answerable",), ["Recall@3"])
+
+    assert lsa.means == {"Recall@3": 0.5}
+
+
+def test_a_diagnosis_counts_what_no_technique_pooled() -> None:
+    of_run = added_for_a_run("q", "y")
+
+    found = diagnose(contents((*POOL, of_run), [judgment("q_2", "y", 1)]), EVALUATED)
+
+    assert (found.queries, found.pooled, found.relevant, found.relevant_outside) == (2, 5, 5, 1)
+    assert found.outside == {"run": 1}
+    assert found.unknown is None
+
+
+def test_an_imported_pool_is_said_to_be_unknown() -> None:
+    imported = [
+        Candidate(query_id=each.query_id, chunk_id=each.chunk_id, origin="imported")
+        for each in POOL
+    ]
+
+    found = diagnose(contents(imported), EVALUATED)
+
+    assert found.unknown is not None
+    assert (found.pooled, found.outside, found.relevant) == (0, {"imported": 5}, 4)
+    assert (found.finders, found.losses, found.depths, found.results) == (None, None, (), ())
+
+
+def test_slices_are_diagnosed_apart() -> None:
+    assert diagnose(contents(), ("partly_supported",)).pooled == 1
+    nothing = diagnose(contents(), ("unanswerable",))
+    assert (nothing.queries, nothing.pooled) == (1, 0)
+    assert (
+        diagnose(contents(), ("undetermined",)).unknown
+        == "no query with nuggets is in these slices"
+    )
+
+
+def test_a_name_that_is_no_slice_is_refused() -> None:
+    name: str = "answerabel"
+
+    with pytest.raises(CollectionError, match="'answerabel' is no slice; allowed: answerable"):
+        diagnose(contents(), [name])  # type: ignore[list-item]
+
+
+def test_pools_without_anything_relevant_are_diagnosed() -> None:
+    found = diagnose(
+        contents([candidate("u", "z", {"question": 1}, [("question", "bm25", 1)])]),
+        ("unanswerable",),
+    )
+
+    assert found.finders is not None
+    assert found.finders.relevant == 0
+    assert [each.relevant_share for each in found.depths] == [None]
+    assert found.results[0].means == {"alpha_nDCG@10": 0, "Coverage@20": 0, "Recall@50": 0}

@@ -1,0 +1,40 @@
+"""Running somebody's loader in a process of its own, with hub and home out of reach."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def needs(module: str) -> pytest.MarkDecorator:
+    """Skip where a tool is not installed: those that pull torch come with an extra of their own."""
+    return pytest.mark.skipif(
+        importlib.util.find_spec(module) is None,
+        reason=f"{module} is not installed; pip install 'freshstack_dspy[formats]'",
+    )
+
+
+def loaded(code: str, home: Path, *words: object) -> Any:
+    """Give what the code prints last, as JSON.
+
+    Args:
+        code: Python; finds the words in `sys.argv[1:]`.
+        home: Where whatever the loader keeps goes.
+        words: For the code.
+    """
+    kept = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home), "HOME": str(home)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+        env={**os.environ, **kept, "MTEB_CACHE": str(home)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

@@ -1,0 +1,175 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pytest
+
+from freshstack_dspy.collection import Collection, export_collection
+from freshstack_dspy.measures import Run, alpha_ndcg, write_run
+from freshstack_dspy.records import ScoredChunk
+from tests.collection.exports.odd import ODD_IDS, write_odd
+from tests.collection.small import A, B, D, write_small
+
+BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4.0"}
+
+
+def lines_of(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def words_of(path: Path) -> list[list[str]]:
+    """The lines of qrels, taken apart as CRUX does."""
+    return [line.split() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
+    place = tmp_path_factory.mktemp("crux")
+    collection = write_odd(place / "c")
+    export_collection(collection, "crux", place / "out")
+    return collection, place / "out"
+
+
+def test_the_files_by_hand(tmp_path: Path) -> None:
+    """Of query 123, chunk D has no rating: that it is redundant cannot be told."""
+    export_collection(write_small(tmp_path / "c"), "crux", tmp_path / "out")
+    ranking = tmp_path / "out/ranking_1"
+
+    assert lines_of(ranking / "test_topics.jsonl")[0] == {
+        "example_id": "12",
+        "topic": "How? It fails.",
+        "questions": ["fact 12_0", "fact 12_1"],
+        "report": "Call `run()` twice.",
+        "nugget_ids": ["12_0", "12_1"],
+        "metadata": {
+            "title": "How?",
+            "origin": "community",
+            "date": "2026-01-02T03:04:05",
+            "tags": ["api"],
+            "question_source": BY,
+            "answer_source": BY,
+        },
+    }
+    assert lines_of(ranking / "test_judgements.jsonl") == [
+        {"example_id": "12", "pid": "12:0#0", "rating": [1, 0]},
+        {"example_id": "12", "pid": "12:0#1", "rating": [1, 1]},
+        {"example_id": "123", "pid": "123:0#0", "rating": [-1]},
+        {"example_id": "123", "pid": "123:1#1", "rating": [1]},
+        {"example_id": "123", "pid": "123:1#2", "rating": [0]},
+    ]
+    assert words_of(ranking / "test_div_qrels_pr.txt") == [
+        ["12", "1", "12:0#0", "1"],
+        ["12", "2", "12:0#0", "0"],
+        ["12", "1", "12:0#1", "1"],
+        ["12", "2", "12:0#1", "1"],
+        ["123", "1", "123:1#1", "1"],
+        ["123", "1", "123:1#2", "0"],
+    ]
+    assert words_of(ranking / "test_qrels_oracle_context_pr.txt") == [
+        ["12", "0", "12:0#1", "3"],
+        ["12", "0", "12:0#0", "2"],
+        ["123", "0", "123:1#1", "3"],
+        ["123", "0", "123:1#2", "1"],
+    ]
+    assert words_of(ranking / "test_qrels_oracle_adhoc_dr.txt") == [
+        ["12", "0", "12:0", "1"],
+        ["123", "0", "123:1", "1"],
+    ]
+    assert (ranking / "test_topics.tsv").read_text() == (
+        "12\tHow? It fails.\n123\tHow? ``` x = 1 ```\n"
+    )
+    assert json.loads((tmp_path / "out/ids.json").read_bytes()) == {
+        "chunks": {"12:0#0": A, "12:0#1": B, "123:0#0": D, "123:1#1": A, "123:1#2": B}
+    }
+
+
+def test_a_topic_that_nothing_answers_has_no_oracle(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    export_collection(collection, "crux", tmp_path / "out", slices=["unanswerable"])
+    ranking = tmp_path / "out/ranking_1"
+
+    assert [line["example_id"] for line in lines_of(ranking / "test_topics.jsonl")] == ["5"]
+    assert words_of(ranking / "test_qrels_oracle_context_pr.txt") == []
+    assert lines_of(ranking / "test_judgements.jsonl")[0]["rating"] == [0]
+
+
+def test_every_chunk_is_a_passage_of_each_topic_that_judged_it_or_of_none(
+    exported: tuple[Collection, Path],
+) -> None:
+    collection, out = exported
+    passages = {line["id"]: line["contents"] for line in lines_of(out / "passages/test_psgs.jsonl")}
+    chunks = json.loads((out / "ids.json").read_bytes())["chunks"]
+    texts = {chunk.chunk_id: chunk.titled for chunk in collection.chunks()}
+    rest = [pid for pid in passages if pid.startswith("!corpus:")]
+
+    assert passages == {pid: texts[chunk_id] for pid, chunk_id in chunks.items()}
+    assert set(chunks.values()) == set(texts)
+    assert len(passages) == 3 * len(collection.queries) + len(rest)
+    assert len(rest) == len(ODD_IDS) - 3
+
+
+def test_the_topic_of_a_passage_stands_before_its_first_colon(
+    exported: tuple[Collection, Path],
+) -> None:
+    collection, out = exported
+    ranking = out / "ranking_2"
+    topics = {line["example_id"] for line in lines_of(ranking / "test_topics.jsonl")}
+    back = json.loads((out / "ids.json").read_bytes())["queries"]
+
+    assert {back.get(topic, topic) for topic in topics} == {
+        query.query_id for query in collection.queries
+    }
+    assert "a!3Ab#c" in topics
+    for line in lines_of(ranking / "test_judgements.jsonl"):
+        assert line["pid"].split(":")[0] == line["example_id"]
+        assert line["pid"].split() == [line["pid"]]
+    for name in ("test_div_qrels_pr.txt", "test_qrels_oracle_context_pr.txt"):
+        assert {len(line) for line in words_of(ranking / name)} == {4}
+
+
+def test_what_has_no_label_has_no_rating(tmp_path: Path) -> None:
+    """Of query 2 the last nugget was never judged; of both, one judgment failed."""
+    export_collection(write_odd(tmp_path / "c", ["1", "2"]), "crux", tmp_path / "out")
+    ratings: dict[str, list[list[int]]] = {}
+    for line in lines_of(tmp_path / "out/ranking_2/test_judgements.jsonl"):
+        ratings.setdefault(line["example_id"], []).append(line["rating"])
+
+    assert {topic: sorted(each) for topic, each in ratings.items()} == {
+        "1": [[0, -1], [0, 2], [3, 1]],
+        "2": [[0, -1, -1], [0, 2, -1], [3, 1, -1]],
+    }
+
+
+def test_alpha_ndcg_of_the_diversity_qrels_is_ours(
+    exported: tuple[Collection, Path], tmp_path: Path
+) -> None:
+    """CRUX computes it with ir_measures; of passages in the order of their ids."""
+    collection, out = exported
+    ranking = out / "ranking_2"
+    back = json.loads((out / "ids.json").read_bytes())
+    pids: dict[str, list[str]] = {}
+    for line in lines_of(ranking / "test_judgements.jsonl"):
+        pids.setdefault(line["example_id"], []).append(line["pid"])
+    run = Run(
+        "r",
+        {
+            topic: tuple(ScoredChunk(pid, float(place)) for place, pid in enumerate(each))
+            for topic, each in pids.items()
+        },
+    )
+    write_run(run, tmp_path / "run.txt")
+    values = {
+        each.query_id: each.value
+        for each in ir_measures.iter_calc(
+            [ir_measures.alpha_nDCG @ 10],
+            list(ir_measures.read_trec_qrels(str(ranking / "test_div_qrels_pr.txt"))),
+            list(ir_measures.read_trec_run(str(tmp_path / "run.txt"))),
+        )
+    }
+    qrels = collection.qrels()
+    for topic, value in values.items():
+        order = [back["chunks"][chunk.chunk_id] for chunk in run.rankings[topic]]
+        labels = qrels.labels_of(back.get("queries", {}).get(topic, topic))
+        assert value == pytest.approx(alpha_ndcg(order, labels, 10))
+    assert len(values) == len(collection.queries)

@@ -1,0 +1,279 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from freshstack.datasets.util import nuggets_to_query_qrels
+from freshstack.retrieval.evaluation import EvaluateRetrieval
+
+from freshstack_dspy.collection import (
+    Collection,
+    Contents,
+    export_collection,
+    write_collection,
+)
+from freshstack_dspy.collection.contents import RECORD_FILES
+from freshstack_dspy.collection.exports.official_ids import official_ids
+from freshstack_dspy.measures import Run, evaluate
+from freshstack_dspy.records import ScoredChunk
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, write_small
+
+FOUND: dict[str, dict[str, float]] = {"12": {D: 3.0, A: 2.0, B: 1.0}, "123": {B: 2.0, A: 1.0}}
+"""A ranking for each of the two evaluated queries, that is neither the best nor the worst."""
+CUTOFFS = [1, 2, 10]
+BY = {"author": "Ada", "url": "https://example.org/q/123", "licence": "CC BY-SA 4.0"}
+
+
+def renamed(names: dict[str, str]) -> Contents:
+    """The small collection with other query ids, and nugget ids made of them."""
+
+    def new(record: Any) -> Any:
+        query_id = names.get(record.query_id, record.query_id)
+        update = {"query_id": query_id}
+        if hasattr(record, "nugget_id"):
+            position = record.nugget_id.split("_")[1]
+            update["nugget_id"] = f"{query_id}_{position}"
+        return record.model_copy(update=update)
+
+    records: Any = {
+        file.name: tuple(
+            new(record) if hasattr(record, "query_id") else record
+            for record in getattr(CONTENTS, file.name)
+        )
+        for file in RECORD_FILES
+    }
+    return Contents(**{**records, "contamination": ()})
+
+
+PLAIN = "as in the official data"
+CASES: dict[str, tuple[dict[str, str], bool]] = {
+    "one begins with the other": ({}, True),
+    PLAIN: ({"12": "76185522", "123": "76501723"}, False),
+    "odd but harmless": ({"12": 'a "b" / c', "123": "x" * 1000}, False),
+}
+"""New query ids, and whether the export has to change them."""
+
+OFFICIAL = """
+import json, sys
+from freshstack.datasets import DataLoader
+from pathlib import Path
+
+read = {}
+for out in Path(sys.argv[1]).iterdir():
+    for topic in (None, "small") if out.name == sys.argv[3] else (None,):
+        loader = DataLoader(str(out / "queries"), str(out / "corpus"), topic=topic)
+        corpus, queries, nuggets = loader.load()
+        read[f"{out.name}/{topic}"] = {
+            "corpus": corpus, "queries": queries, "nuggets": nuggets,
+            "answers": loader.load_answers(), "qrels": loader.load_qrels(),
+        }
+Path(sys.argv[2]).write_text(json.dumps(read))
+"""
+
+
+@pytest.fixture(scope="module")
+def collections() -> dict[str, Contents]:
+    return {name: renamed(names) for name, (names, _) in CASES.items()}
+
+
+@pytest.fixture(scope="module")
+def exports(
+    collections: dict[str, Contents], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Collection, Path]]:
+    place = tmp_path_factory.mktemp("collections")
+    outs = tmp_path_factory.mktemp("outs")
+    made = {}
+    for name, contents in collections.items():
+        collection = write_collection(place / name, contents, CHUNKS, PROVENANCE)
+        export_collection(collection, "freshstack", outs / name)
+        made[name] = (collection, outs / name)
+    return made
+
+
+@pytest.fixture(scope="module")
+def official(
+    exports: dict[str, tuple[Collection, Path]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """What the official loader reads of all exports, in a process with the hub off.
+
+    They have the same names and one cache, so an export must not be taken for another.
+    """
+    home = tmp_path_factory.mktemp("home")
+    outs = next(iter(exports.values()))[1].parent
+    subprocess.run(
+        [sys.executable, "-c", OFFICIAL, outs, home / "read.json", PLAIN],
+        check=True,
+        timeout=120,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home), "HOME": str(home)},
+    )
+    read: dict[str, Any] = json.loads((home / "read.json").read_bytes())
+    return read
+
+
+def back(out: Path, kind: str) -> dict[str, str]:
+    """The exported ids of a kind that are called differently, and our names for them."""
+    file = out / "ids.json"
+    ids: dict[str, str] = json.loads(file.read_bytes()).get(kind, {}) if file.exists() else {}
+    return ids
+
+
+@pytest.mark.parametrize(("name", "topic"), [*((name, "None") for name in CASES), (PLAIN, "small")])
+def test_the_official_loader_reads_back_every_text(
+    exports: dict[str, tuple[Collection, Path]], official: dict[str, Any], name: str, topic: str
+) -> None:
+    collection, out = exports[name]
+    read = official[f"{name}/{topic}"]
+    queries, nuggets = back(out, "queries"), back(out, "nuggets")
+    evaluated = {q.query_id: q for q in collection.queries if q.query_id in collection.query_ids()}
+
+    assert read["corpus"] == {chunk.chunk_id: {"text": chunk.text, "title": ""} for chunk in CHUNKS}
+    assert {queries.get(key, key): text for key, text in read["queries"].items()} == {
+        query_id: query.text for query_id, query in evaluated.items()
+    }
+    assert {queries.get(key, key): text for key, text in read["answers"].items()} == {
+        query_id: query.answer for query_id, query in evaluated.items()
+    }
+    assert {nuggets.get(key, key): text for key, text in read["nuggets"].items()} == {
+        nugget.nugget_id: nugget.text
+        for nugget in collection.nuggets
+        if nugget.query_id in evaluated
+    }
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_official_evaluator_gives_our_numbers(
+    exports: dict[str, tuple[Collection, Path]], official: dict[str, Any], name: str
+) -> None:
+    collection, out = exports[name]
+    qrels_nuggets, qrels_query, query_to_nuggets = official[f"{name}/None"]["qrels"]
+    names = CASES[name][0]
+    ours = {names.get(query, query): scores for query, scores in FOUND.items()}
+    exported = {ours_: theirs for theirs, ours_ in back(out, "queries").items()}
+    theirs = {exported.get(query, query): scores for query, scores in ours.items()}
+    dicts = collection.qrels().official()
+    official_values = EvaluateRetrieval(CUTOFFS).evaluate(
+        qrels_nuggets, query_to_nuggets, qrels_query, theirs
+    )
+
+    assert official_values == EvaluateRetrieval(CUTOFFS).evaluate(
+        dicts.qrels_nuggets, dicts.query_to_nuggets, dicts.qrels_query, ours
+    )
+
+    run = Run(
+        "r",
+        {
+            query: tuple(ScoredChunk(chunk, score) for chunk, score in scores.items())
+            for query, scores in ours.items()
+        },
+    )
+    measured = evaluate(collection.qrels(), run, ("alpha_nDCG@2", "Coverage@2", "Recall@2")).means
+    alpha, coverage, recall = official_values
+    assert measured == pytest.approx(
+        {
+            "alpha_nDCG@2": alpha["alpha-nDCG@2"],
+            "Coverage@2": coverage["Coverage@2"],
+            "Recall@2": recall["Recall@2"],
+        },
+        abs=1e-4,
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ids_are_changed_only_where_they_must_be(
+    exports: dict[str, tuple[Collection, Path]], name: str
+) -> None:
+    assert (exports[name][1] / "ids.json").exists() is CASES[name][1]
+
+
+def test_the_files_hold_what_the_official_ones_hold(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    collection = write_small(tmp_path / "c")
+    export_collection(collection, "freshstack", tmp_path / "out")
+    (queries,) = tmp_path.glob("out/queries/test-*.parquet")
+    (chunks,) = tmp_path.glob("out/corpus/train-*.parquet")
+    query = pq.read_table(queries).to_pylist()[1]
+    chunk = pq.read_table(chunks).to_pylist()[0]
+
+    assert query == {
+        "query_id": "1",
+        "query_title": "How?",
+        "query_text": "```\nx = 1\n```",
+        "nuggets": [
+            {
+                "_id": "1_0",
+                "text": "fact 123_0",
+                "relevant_corpus_ids": [A],
+                "non_relevant_corpus_ids": [B],
+            }
+        ],
+        "answer_id": "9123",
+        "answer_text": "Call `run()` twice.",
+        "metadata": {
+            "date": "2026-01-02T03:04:05",
+            "tags": ["api"],
+            "origin": "community",
+            "question_source": BY,
+            "answer_source": BY,
+        },
+    }
+    assert chunk == {
+        "_id": D,
+        "title": "",
+        "text": "def d:",
+        "metadata": {
+            "url": "",
+            "start_byte": 3,
+            "end_byte": 9,
+            "commit_id": "c0ffee",
+            "source": "code",
+            "path": "x",
+            "encoding": "utf-8",
+        },
+    }
+
+
+def test_the_authors_of_the_exported_questions_are_named(tmp_path: Path) -> None:
+    export_collection(write_small(tmp_path / "c"), "freshstack", tmp_path / "out")
+    card = (tmp_path / "out/queries/README.md").read_text()
+
+    assert "| 12 | How? | answer | Ada | <https://example.org/q/12> | CC BY-SA 4.0 |" in card
+    assert "https://example.org/q/5" not in card
+
+
+def test_many_queries_are_numbered_in_equal_width() -> None:
+    nuggets = {f"{number}_": (f"n{number}",) for number in range(11)}
+    ids = official_ids(nuggets)
+
+    assert ids.queries["0_"] == "00"
+    assert ids.queries["10_"] == "01"
+    assert ids.nuggets["n10"] == "01_0"
+    assert ids.changed()["queries"]["01"] == "10_"
+
+
+@pytest.mark.parametrize(
+    ("nuggets", "changed"),
+    [
+        ({"12": ("12_0",), "34": ("34_0", "34_x_y")}, False),
+        ({"12": ("12_0",), "123": ("123_0",)}, True),
+        ({"12": ("12-0",)}, True),
+        ({"12": ("n1",)}, True),
+        ({"1_2": ("1_2_0",)}, True),
+        ({"12": ("34_0",), "34": ("12_0",)}, True),
+    ],
+)
+def test_ids_stay_only_if_the_official_loader_reads_all_of_them_rightly(
+    nuggets: dict[str, tuple[str, ...]], changed: bool
+) -> None:
+    ids = official_ids(nuggets)
+    exported = {ids.nuggets[nugget]: {"chunk": 1} for every in nuggets.values() for nugget in every}
+    read, _ = nuggets_to_query_qrels(exported)
+
+    assert bool(ids.changed()) is changed
+    assert {query: tuple(found) for query, found in read.items()} == {
+        ids.queries[query]: tuple(ids.nuggets[nugget] for nugget in every)
+        for query, every in nuggets.items()
+    }

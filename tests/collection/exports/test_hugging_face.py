@@ -1,0 +1,104 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection import Collection, export_collection
+from freshstack_dspy.collection.exports.parquet import record_schema
+from freshstack_dspy.records import Contamination, Expansion, Failure, QuerySlice, Record
+from tests.collection.exports.loading import loaded
+from tests.collection.exports.odd import write_odd
+from tests.collection.small import A, B, D, write_small
+
+LOADER = """
+import json, sys
+from datasets import get_dataset_config_names, load_dataset
+
+read = {}
+for folder in sys.argv[1:]:
+    configs = get_dataset_config_names(folder)
+    rows = {config: load_dataset(folder, config, split="test").to_list() for config in configs}
+    read[folder] = {"configs": configs, "rows": rows}
+print(json.dumps(read))
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Collection, Any, Path]]:
+    """Two collections, and what `datasets` reads of their exports."""
+    place = tmp_path_factory.mktemp("hf")
+    collections = {
+        "small": write_small(place / "small"),
+        "odd": write_odd(place / "odd"),
+    }
+    outs = {name: place / f"{name}-out" for name in collections}
+    for name, collection in collections.items():
+        export_collection(collection, "hf", outs[name])
+    read = loaded(LOADER, place / "home", *outs.values())
+    return {
+        name: (collection, read[str(outs[name])], outs[name])
+        for name, collection in collections.items()
+    }
+
+
+def plain(records: Any) -> Any:
+    """Records as JSON has them."""
+    return [json.loads(record.model_dump_json()) for record in records]
+
+
+@pytest.mark.parametrize("name", ["small", "odd"])
+def test_datasets_loads_every_configuration(
+    exported: dict[str, tuple[Collection, Any, Path]], name: str
+) -> None:
+    collection, read, _ = exported[name]
+    evaluated = set(collection.query_ids())
+
+    assert set(read["configs"]) == {"queries", "nuggets", "corpus", "qrels", "judgments", "pool"}
+    for config in ("queries", "nuggets", "judgments", "pool"):
+        records = [one for one in getattr(collection, config) if one.query_id in evaluated]
+        assert read["rows"][config] == plain(records), config
+    assert read["rows"]["corpus"] == plain(collection.chunks())
+
+
+def test_qrels_are_grades_and_failures_are_none(
+    exported: dict[str, tuple[Collection, Any, Path]],
+) -> None:
+    _, read, _ = exported["small"]
+    qrels = {(row["query_id"], row["chunk_id"]): row["score"] for row in read["rows"]["qrels"]}
+    labels = {(one["nugget_id"], one["chunk_id"]): one for one in read["rows"]["judgments"]}
+
+    assert qrels == {("12", A): 1, ("12", B): 2, ("123", A): 1, ("123", B): 0}
+    assert labels["123_0", D]["label"] is None
+    assert labels["123_0", D]["status"] == "refused"
+
+
+def test_synthetic_queries_are_marked(exported: dict[str, tuple[Collection, Any, Path]]) -> None:
+    _, read, _ = exported["odd"]
+
+    assert {row["origin"] for row in read["rows"]["queries"]} == {"community", "synthetic"}
+
+
+def test_the_card_is_the_collections_own(
+    exported: dict[str, tuple[Collection, Any, Path]],
+) -> None:
+    collection, _, out = exported["small"]
+    card = (out / "README.md").read_text(encoding="utf-8")
+    own = (out.parent / "small/README.md").read_text(encoding="utf-8")
+
+    assert card.startswith('---\npretty_name: "small"\n')
+    assert card.endswith(own)
+    assert collection.manifest.content_hash in card
+
+
+@pytest.mark.parametrize("record", [QuerySlice, Contamination, Expansion, Failure])
+def test_every_record_has_an_arrow_schema(record: type[Record]) -> None:
+    assert record_schema(record).names == list(record.model_fields)
+
+
+def test_a_field_without_an_arrow_type_is_our_own_mistake() -> None:
+    class Odd(Record):
+        anything: dict[str, int]
+
+    with pytest.raises(TypeError, match="no Arrow type"):
+        record_schema(Odd)

@@ -1,0 +1,149 @@
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import pytest
+
+from freshstack_dspy.collection import Collection, export_collection
+from freshstack_dspy.collection.exports.words import id_of, word
+from freshstack_dspy.measures import Run, evaluate, write_run
+from freshstack_dspy.records import ScoredChunk
+from tests.collection.exports.odd import ODD_IDS, write_odd
+from tests.collection.small import A, B, write_small
+
+CUTOFFS = (1, 5, 10, 20)
+
+
+def lines_of(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
+    place = tmp_path_factory.mktemp("trec")
+    collection = write_odd(place / "c")
+    export_collection(collection, "trec", place / "out")
+    return collection, place / "out"
+
+
+def runs(collection: Collection) -> Iterator[Run]:
+    """Rankings with many ties, over the chunks that were judged and those that were not."""
+    chunks = sorted(collection.corpus.rows)
+    for seed in range(20):
+        rng = random.Random(f"trec {seed}")
+        yield Run(
+            f"run{seed}",
+            {
+                query.query_id: tuple(
+                    ScoredChunk(chunk, rng.choice((0.5, 1.0, 2.0)))
+                    for chunk in rng.sample(chunks, k=12)
+                )
+                for query in collection.queries
+            },
+        )
+
+
+def in_words(run: Run) -> Run:
+    return Run(
+        run.name,
+        {
+            word(query): tuple(ScoredChunk(word(chunk), score) for chunk, score in ranking)
+            for query, ranking in run.rankings.items()
+        },
+    )
+
+
+def test_the_files_by_hand(tmp_path: Path) -> None:
+    export_collection(write_small(tmp_path / "c"), "trec", tmp_path / "out")
+    odd = B.replace(" ", "!20")
+
+    def text(name: str) -> str:
+        return (tmp_path / "out" / name).read_text(encoding="utf-8")
+
+    assert text("topics.tsv") == "12\tHow? It fails.\n123\tHow? ``` x = 1 ```\n"
+    assert text("qrels.txt") == f"12 0 {A} 1\n12 0 {odd} 2\n123 0 {A} 1\n123 0 {odd} 0\n"
+    assert text("diversity_qrels.txt") == (
+        f"12 1 {A} 1\n12 1 {odd} 1\n12 2 {A} 0\n12 2 {odd} 1\n123 1 {A} 1\n123 1 {odd} 0\n"
+    )
+    assert json.loads(text("ids.json")) == {"chunks": {odd: B}}
+    assert [
+        (line["id"], line["subtopic"], line["nugget_id"])
+        for line in lines_of(tmp_path / "out/nuggets.jsonl")
+    ] == [("12", 1, "12_0"), ("12", 2, "12_1"), ("123", 1, "123_0")]
+
+
+def test_alpha_ndcg_of_the_exported_files_is_ours(
+    exported: tuple[Collection, Path], tmp_path: Path
+) -> None:
+    """By ir_measures, which asks pyndeval; with ties, and ids that had to change."""
+    collection, out = exported
+    qrels = list(ir_measures.read_trec_qrels(str(out / "diversity_qrels.txt")))
+    measures = [ir_measures.alpha_nDCG @ k for k in CUTOFFS]
+    for run in runs(collection):
+        write_run(in_words(run), tmp_path / "run.txt")
+        read = list(ir_measures.read_trec_run(str(tmp_path / "run.txt")))
+        theirs = {
+            (id_of(each.query_id), each.measure.params["cutoff"]): each.value
+            for each in ir_measures.iter_calc(measures, qrels, read)
+        }
+        ours = evaluate(collection.qrels(), run, [f"alpha_nDCG@{k}" for k in CUTOFFS]).per_query
+
+        assert theirs == pytest.approx(
+            {(query, k): ours[query][f"alpha_nDCG@{k}"] for query in ours for k in CUTOFFS},
+            abs=1e-9,
+        )
+
+
+def test_recall_of_the_exported_files_is_ours(
+    exported: tuple[Collection, Path], tmp_path: Path
+) -> None:
+    """By ir_measures, which asks trec_eval; without ties, which it breaks the other way."""
+    collection, out = exported
+    qrels = list(ir_measures.read_trec_qrels(str(out / "qrels.txt")))
+    chunks = sorted(collection.corpus.rows)
+    run = Run(
+        "r",
+        {
+            query.query_id: tuple(
+                ScoredChunk(chunk, float(place)) for place, chunk in enumerate(chunks)
+            )
+            for query in collection.queries
+        },
+    )
+    write_run(in_words(run), tmp_path / "run.txt")
+    read = list(ir_measures.read_trec_run(str(tmp_path / "run.txt")))
+    theirs = ir_measures.calc_aggregate([ir_measures.R @ 20], qrels, read)
+
+    assert theirs[ir_measures.R @ 20] == pytest.approx(
+        evaluate(collection.qrels(), run, ["Recall@20"]).means["Recall@20"]
+    )
+
+
+def test_every_line_has_as_many_words_as_its_file_wants(exported: tuple[Collection, Path]) -> None:
+    _, out = exported
+    for name, words in (("qrels.txt", 4), ("diversity_qrels.txt", 4)):
+        lines = (out / name).read_bytes().split(b"\n")[:-1]
+
+        assert {len(line.split()) for line in lines} == {words}
+        assert all(line.isascii() for line in lines)
+    topics = (out / "topics.tsv").read_text(encoding="utf-8").splitlines()
+    assert [id_of(line.split("\t")[0]) for line in topics] == sorted(ODD_IDS)
+    assert all(line.count("\t") == 1 for line in topics)
+
+
+def test_texts_and_origins_stand_beside_the_topics_as_they_are(
+    exported: tuple[Collection, Path],
+) -> None:
+    collection, out = exported
+    topics = {id_of(line["id"]): line for line in lines_of(out / "topics.jsonl")}
+    corpus = {id_of(line["id"]): line for line in lines_of(out / "corpus.jsonl")}
+
+    assert {id_: (line["text"], line["metadata"]["origin"]) for id_, line in topics.items()} == {
+        query.query_id: (query.text, query.origin) for query in collection.queries
+    }
+    assert {id_: line["contents"] for id_, line in corpus.items()} == {
+        chunk.chunk_id: chunk.titled for chunk in collection.chunks()
+    }

@@ -1,0 +1,74 @@
+import csv
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.collection.exports.words import Names, id_of, table_words, word
+
+IDS = st.text(st.characters(codec="utf-8"), max_size=20)
+"""Every text that can be written as UTF-8."""
+
+
+@pytest.mark.parametrize(
+    ("id_", "expected"),
+    [
+        ("docs/a.md_0_5", "docs/a.md_0_5"),
+        ("12", "12"),
+        ("a b", "a!20b"),
+        ("a  b", "a!20!20b"),
+        ('a"b', "a!22b"),
+        ("a!20b", "a!2120b"),
+        ("é", "~0000E9"),
+        ("~", "~00007E"),
+        ("🙂", "~01F642"),
+        ("\ufeff1", "~00FEFF1"),
+        ("a\tb\r\n", "a!09b!0D!0A"),
+        ("../etc", "../etc"),
+        ("", "!"),
+        ("x" * 1000, "x" * 1000),
+    ],
+)
+def test_words_by_hand(id_: str, expected: str) -> None:
+    assert expected == word(id_)
+    assert id_ == id_of(expected)
+
+
+@given(IDS)
+def test_a_word_is_visible_ascii_and_leads_back(id_: str) -> None:
+    found = word(id_)
+
+    assert re.fullmatch("[!-~]+", found)
+    assert '"' not in found
+    assert [found] == found.split()
+    assert id_ == id_of(found)
+
+
+@given(IDS, IDS)
+def test_words_sort_as_their_ids_do(one: str, other: str) -> None:
+    assert (one < other) is (word(one) < word(other))
+    assert (one == other) is (word(one) == word(other))
+
+
+@given(st.lists(IDS, unique=True, min_size=1))
+def test_names_in_a_table_are_read_back_by_any_reader(ids: list[str]) -> None:
+    names = table_words(ids)
+    file = io.StringIO(newline="")
+    table = csv.writer(file, delimiter="\t", lineterminator="\n")
+    table.writerows((name, "1") for name in names.values())
+    read = list(csv.reader(io.StringIO(file.getvalue()), delimiter="\t"))
+    lines = [line.split("\t") for line in file.getvalue().split("\n")[:-1]]
+
+    assert list(names) == ids
+    assert [[names[id_], "1"] for id_ in ids] == read
+    assert read == lines
+    assert len(set(names.values())) == len(ids)
+    assert set(names.values()) in ({*ids}, {word(id_) for id_ in ids})
+
+
+def test_only_what_changed_is_listed() -> None:
+    names = Names(queries={"1": "1"}, chunks={"a b": "a!20b", "c": "c"})
+
+    assert names.changed() == {"chunks": {"a!20b": "a b"}}

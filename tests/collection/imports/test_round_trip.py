@@ -1,0 +1,92 @@
+"""What is exported and imported again is what it was."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.collection import Collection, Contents, export_collection, write_collection
+from freshstack_dspy.collection.imports import IMPORT_FORMATS, ImportFormat, import_collection
+from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.collection.validation import validate
+from freshstack_dspy.records import Judgment, Nugget, Query
+from tests.collection.small import PROVENANCE, chunk, write_small
+
+_IDS = st.lists(
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=12),
+    min_size=2,
+    max_size=4,
+    unique=True,
+)
+
+
+@pytest.mark.parametrize("format_", IMPORT_FORMATS)
+def test_a_small_collection_comes_back(tmp_path: Path, format_: ImportFormat) -> None:
+    collection = write_small(tmp_path / "small")
+    export_collection(collection, format_, tmp_path / "e")
+
+    back = import_collection(format_, tmp_path / "e", tmp_path / "b")
+
+    assert back.query_ids() == ("12", "123")
+    assert [one.text for one in collection.chunks()] == [one.text for one in back.chunks()]
+    assert collection.licences == back.licences
+    if format_ != "beir":
+        assert collection.qrels().nuggets == back.qrels().nuggets
+        assert collection.qrels().labels == back.qrels().labels
+
+
+@settings(max_examples=12, deadline=None)
+@given(query_ids=_IDS, chunk_ids=_IDS, format_=st.sampled_from(["freshstack", "beir", "crux"]))
+def test_arbitrary_ids_come_back(
+    query_ids: list[str], chunk_ids: list[str], format_: ImportFormat
+) -> None:
+    with TemporaryDirectory() as folder:
+        collection = _collection(Path(folder) / "c", query_ids, chunk_ids)
+        export_collection(collection, format_, Path(folder) / "e")
+        report = validate(Path(folder) / "e")
+        back = import_collection(format_, Path(folder) / "e", Path(folder) / "b", name="back")
+
+        assert report.faults == ()
+        assert sorted(query_ids) == [query.query_id for query in back.queries]
+        assert [one.text for one in collection.queries] == [one.text for one in back.queries]
+        assert {one.chunk_id: one.text for one in collection.chunks()} == {
+            one.chunk_id: one.text for one in back.chunks()
+        }
+        assert _labels(collection) == _labels(back)
+
+
+def _collection(path: Path, query_ids: list[str], chunk_ids: list[str]) -> Collection:
+    queries = [
+        Query(query_id=id_, title="How?", body="It fails.", answer="So.", origin="imported")
+        for id_ in query_ids
+    ]
+    nuggets = [
+        Nugget(nugget_id=f"{id_}_0", query_id=id_, text="a fact", call_id=None) for id_ in query_ids
+    ]
+    judgments = [
+        Judgment(
+            query_id=nugget.query_id,
+            nugget_id=nugget.nugget_id,
+            chunk_id=chunk_id,
+            label=int(number == 0),
+            status="ok",
+            reason="",
+            call_id=None,
+        )
+        for nugget in nuggets
+        for number, chunk_id in enumerate(chunk_ids)
+    ]
+    contents = Contents(
+        queries=tuple(queries),
+        nuggets=tuple(nuggets),
+        judgments=tuple(judgments),
+        slices=tuple(slice_queries(queries, nuggets, judgments)),
+    )
+    chunks = [chunk(id_, f"text {number}") for number, id_ in enumerate(chunk_ids)]
+    return write_collection(path, contents, chunks, PROVENANCE)
+
+
+def _labels(collection: Collection) -> set[tuple[str, str, int | None]]:
+    return {(one.query_id, one.chunk_id, one.label) for one in collection.judgments}

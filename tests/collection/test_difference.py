@@ -1,0 +1,228 @@
+"""What is the same content is kept, whatever its id; everything else is listed."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.collection import Contents
+from freshstack_dspy.collection.difference import (
+    Difference,
+    JudgmentChange,
+    QueryChange,
+    State,
+    difference,
+    write_changes,
+)
+from freshstack_dspy.collection.matching import match_chunks
+from freshstack_dspy.collection.nugget_order import nuggets_by_query
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, QuerySlice
+
+
+def chunk(text: str, start: int, path: str = "a.py") -> Chunk:
+    return Chunk(
+        chunk_id=f"s/{path}_{start}_{start + len(text)}",
+        source="s",
+        path=path,
+        start_byte=start,
+        end_byte=start + len(text),
+        text=text,
+        tokens=1,
+    )
+
+
+def state(
+    queries: dict[str, str],
+    nuggets: dict[str, tuple[str, str]],
+    chunks: list[Chunk],
+    labels: dict[tuple[str, str], int | None],
+) -> State:
+    """A collection: titles by query, query and text by nugget, labels by nugget and chunk text."""
+    ids = {one.text: one.chunk_id for one in chunks}
+    return State(
+        Contents(
+            queries=tuple(
+                Query(query_id=id_, title=title, body="", answer="Yes.")
+                for id_, title in queries.items()
+            ),
+            nuggets=tuple(
+                Nugget(nugget_id=id_, query_id=query_id, text=text, call_id=None)
+                for id_, (query_id, text) in nuggets.items()
+            ),
+            judgments=tuple(
+                Judgment(
+                    query_id=nuggets[nugget_id][0],
+                    nugget_id=nugget_id,
+                    chunk_id=ids[text],
+                    label=label,
+                    status="failed" if label is None else "ok",
+                    reason="",
+                    call_id=None,
+                )
+                for (nugget_id, text), label in labels.items()
+            ),
+            slices=tuple(
+                QuerySlice(
+                    query_id=id_,
+                    slice="answerable" if any(labels.values()) else "unanswerable",
+                    nuggets=1,
+                    supported=0,
+                    undetermined=0,
+                )
+                for id_ in queries
+            ),
+        ),
+        chunks,
+    )
+
+
+ONE = state(
+    {"1": "How?", "2": "Why?"},
+    {"1_0": ("1", "fact"), "1_1": ("1", "other"), "2_0": ("2", "fact")},
+    [chunk("aa", 0), chunk("bb", 2)],
+    {
+        ("1_0", "aa"): 1,
+        ("1_0", "bb"): 0,
+        ("1_1", "aa"): 0,
+        ("2_0", "aa"): 1,
+        ("2_0", "bb"): None,
+    },
+)
+
+
+def test_nothing_differs_from_itself() -> None:
+    found = difference(ONE, ONE)
+
+    assert found.is_empty
+    assert found.changes == ()
+    assert (found.judgments.kept, found.nuggets.kept, found.chunks.kept) == (5, 3, 2)
+
+
+def test_what_moved_is_kept_and_what_differs_is_listed_with_both_ids() -> None:
+    """A chunk moved and another is new; nuggets changed places; one label is another, one came."""
+    other = state(
+        {"1": "How?", "2": "Why not?", "3": "Who?"},
+        {"1_0": ("1", "other"), "1_1": ("1", "fact"), "2_0": ("2", "fact")},
+        [chunk("aa", 10), chunk("cc", 12)],
+        {("1_1", "aa"): 0, ("1_0", "aa"): 0, ("2_0", "aa"): 1, ("1_0", "cc"): 1},
+    )
+
+    found = difference(ONE, other)
+
+    assert found.changes[:2] == (
+        QueryChange(
+            change="edited",
+            query_id="2",
+            edited=("title",),
+            slice_before="answerable",
+            slice_after="answerable",
+        ),
+        QueryChange(change="added", query_id="3", slice_after="answerable"),
+    )
+    changed = [one for one in found.changes if one.change == "changed"]
+    assert changed == [
+        JudgmentChange(
+            change="changed",
+            query_id="1",
+            nugget_before="1_0",
+            nugget_after="1_1",
+            label_before=1,
+            label_after=0,
+            status_before="ok",
+            status_after="ok",
+            chunk_before="s/a.py_0_2",
+            chunk_after="s/a.py_10_12",
+        )
+    ]
+    tally = found.judgments
+    assert (tally.kept, tally.added, tally.dropped, tally.changed) == (1, 2, 3, 1)
+    assert (found.queries.kept, found.queries.added, found.queries.changed) == (1, 1, 1)
+    assert (found.nuggets.kept, found.nuggets.dropped, found.nuggets.added) == (2, 1, 1)
+
+
+def test_a_query_in_another_slice_is_listed() -> None:
+    found = difference(
+        state({"1": "How?"}, {"1_0": ("1", "f")}, [chunk("a", 0)], {("1_0", "a"): None}),
+        state({"1": "How?"}, {"1_0": ("1", "f")}, [chunk("a", 0)], {("1_0", "a"): 1}),
+    )
+
+    assert found.resliced == 1
+    assert found.changes[0] == QueryChange(
+        change="resliced", query_id="1", slice_before="unanswerable", slice_after="answerable"
+    )
+    assert found.judgments.changed == 1
+
+
+def test_equal_chunks_of_a_file_are_matched_by_id_and_then_in_order() -> None:
+    before = [chunk("x", 0), chunk("x", 5), chunk("x", 9)]
+    after = [chunk("x", 5), chunk("x", 7), chunk("x", 20), chunk("x", 0, "b.py")]
+
+    assert match_chunks(before, after) == {
+        "s/a.py_5_6": "s/a.py_5_6",
+        "s/a.py_0_1": "s/a.py_7_8",
+        "s/a.py_9_10": "s/a.py_20_21",
+    }
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), unique=True),
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), unique=True),
+)
+def test_each_chunk_is_matched_once_and_as_many_as_can_be(
+    one: list[tuple[str, int]], other: list[tuple[str, int]]
+) -> None:
+    def distinct(spans: list[tuple[str, int]]) -> list[Chunk]:
+        return list({start: chunk(text, start) for text, start in spans}.values())
+
+    before, after = distinct(one), distinct(other)
+    texts = {each.chunk_id: each.text for each in after}
+
+    found = match_chunks(before, after)
+
+    assert len(set(found.values())) == len(found)
+    for text in "ab":
+        pairs = [old for old in before if old.text == text and old.chunk_id in found]
+        assert all(texts[found[old.chunk_id]] == text for old in pairs)
+        counts = [sum(each.text == text for each in chunks) for chunks in (before, after)]
+        assert len(pairs) == min(counts)
+
+
+@given(st.randoms())
+def test_the_order_of_what_is_given_does_not_matter(chance: object) -> None:
+    import random
+
+    assert isinstance(chance, random.Random)
+    chunks = list(ONE.chunks)
+    chance.shuffle(chunks)
+    empty = State(Contents(), [])
+
+    assert difference(empty, State(ONE.contents, chunks)) == difference(empty, ONE)
+    added: Difference = difference(empty, ONE)
+    dropped = difference(ONE, empty)
+    assert added.judgments.added == dropped.judgments.dropped == 5
+
+
+def test_changes_are_lines_of_json_and_a_folder_is_no_file(tmp_path: Path) -> None:
+    found = difference(State(Contents(), []), ONE)
+
+    write_changes(found, tmp_path / "new" / "changes.jsonl")
+
+    lines = (tmp_path / "new" / "changes.jsonl").read_text().splitlines()
+    assert len(lines) == len(found.changes) == 7
+    assert lines[0].startswith('{"kind":"query","change":"added","query_id":"1"')
+    with pytest.raises(CollectionError, match="cannot be written"):
+        write_changes(found, tmp_path / "new")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_the_tenth_nugget_follows_the_ninth() -> None:
+    nuggets = [
+        Nugget(nugget_id=f"q_{number}", query_id="q", text="t", call_id=None)
+        for number in (10, 2, 0, 9)
+    ]
+
+    (ordered,) = nuggets_by_query(nuggets).values()
+
+    assert [nugget.nugget_id for nugget in ordered] == ["q_0", "q_2", "q_9", "q_10"]

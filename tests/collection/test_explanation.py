@@ -1,0 +1,176 @@
+"""What is told of one query and one chunk, on the collection of `small.py`."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.explanation import explain
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.lm.reply import Reply, receive
+from freshstack_dspy.lm.request import Ask, ChatMessage
+from freshstack_dspy.records import Candidate, HumanLabel, Vote
+
+from .small import CONTENTS, A, B, D, judgment, write_small
+
+ASK = Ask(
+    model="openai/some-model",
+    endpoint="",
+    messages=(ChatMessage(role="user", content="Does it?"),),
+    parameters={"response_format": {"name": "JudgeSupport"}},
+)
+REPLY = receive(
+    ASK,
+    text="yes",
+    finish_reason="stop",
+    input_tokens=7,
+    output_tokens=1,
+    origin="live",
+    price=None,
+)
+
+
+class Replies:
+    """Recorded replies, of which there is one."""
+
+    def get(self, key: str) -> Reply | None:
+        return REPLY if key == REPLY.key else None
+
+
+def label(nugget_id: str, chunk_id: str) -> HumanLabel:
+    return HumanLabel(
+        query_id="12", nugget_id=nugget_id, chunk_id=chunk_id, label=1, annotator="ada"
+    )
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    return write_small(tmp_path / "small")
+
+
+def test_every_nugget_of_the_query_is_told_with_its_judgment(collection: Collection) -> None:
+    found = explain(collection, "12", A)
+
+    assert [(each.nugget.nugget_id, each.supports) for each in found.nuggets] == [
+        ("12_0", True),
+        ("12_1", False),
+    ]
+    assert found.candidate == next(each for each in CONTENTS.pool if each.chunk_id == A)
+    assert found.chunk.text == "alpha"
+    assert found.slice.slice == "answerable"
+
+
+def test_a_failed_judgment_is_told_with_its_failure(collection: Collection) -> None:
+    """Chunk d was judged for query 123 without being a candidate."""
+    found = explain(collection, "123", D)
+
+    assert found.candidate is None
+    assert [each.supports for each in found.nuggets] == [None]
+    assert [failure.status for failure in found.failures] == ["refused"]
+
+
+def test_a_call_that_was_not_looked_up_is_only_counted(collection: Collection) -> None:
+    (call,) = explain(collection, "12", A).calls
+
+    named = len(CONTENTS.judgments) + len(CONTENTS.single_judgments)
+    assert (call.call_id, call.judgments, call.recorded, call.model) == ("k2", named, False, None)
+
+
+def test_each_call_is_told_once_as_it_is_recorded(tmp_path: Path) -> None:
+    key = REPLY.key
+    voted = judgment("12_0", A, 1).model_copy(
+        update={
+            "call_id": key,
+            "votes": tuple(
+                Vote(vote=number, label=1, status="ok", reason="so", call_id=call)
+                for number, call in ((1, key), (2, "k9"))
+            ),
+        }
+    )
+    judgments = (voted, *CONTENTS.judgments[1:])
+    contents = dataclasses.replace(CONTENTS, judgments=judgments, single_judgments=())
+    collection = write_small(tmp_path, contents)
+    recorded: Any = Replies()
+
+    found = explain(collection, "12", A, replies=[recorded])
+
+    assert [(call.call_id, call.judgments) for call in found.calls] == [
+        (key, 1),
+        ("k9", 1),
+        ("k2", 7),
+    ]
+    first = found.calls[0]
+    assert (first.model, first.task, first.input_tokens, first.finish_reason, first.cost) == (
+        "openai/some-model",
+        "JudgeSupport",
+        7,
+        "stop",
+        None,
+    )
+    assert found.looked_up
+
+
+def test_labels_of_people_stand_beside_their_pair(collection: Collection) -> None:
+    labels = [label("12_0", A), label("12_0", B), label("12_9", A)]
+
+    found = explain(collection, "12", A, labels=labels)
+
+    assert [each.labels for each in found.nuggets] == [(labels[0],), ()]
+    assert found.stray_labels == (labels[2],)
+
+
+def test_a_pair_judged_alone_is_told_beside(tmp_path: Path) -> None:
+    alone = judgment("12_1", A, 1).model_copy(update={"call_id": "k8"})
+    contents = dataclasses.replace(CONTENTS, single_judgments=(alone,))
+
+    found = explain(write_small(tmp_path, contents), "12", A)
+
+    assert [each.judged_alone for each in found.nuggets] == [None, alone]
+    assert [call.call_id for call in found.calls] == ["k2", "k8"]
+
+
+def test_the_seed_of_a_synthetic_query_is_told(tmp_path: Path) -> None:
+    queries = tuple(
+        each.model_copy(update={"seed_chunk_ids": (D,)}) if each.query_id == "12" else each
+        for each in CONTENTS.queries
+    )
+    pool = (*CONTENTS.pool, Candidate(query_id="12", chunk_id=D, origin="seed"))
+    contents = dataclasses.replace(CONTENTS, queries=queries, pool=pool)
+
+    found = explain(write_small(tmp_path, contents), "12", D)
+
+    assert found.is_seed
+    assert [each.judgment for each in found.nuggets] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("query_id", "chunk_id", "message"),
+    [
+        ("1234", A, "there is no query '1234' among its 4; the nearest are '123', '12'"),
+        (
+            "12",
+            "docs/a.md_0_50",
+            f"there is no chunk 'docs/a.md_0_50' among its 3; the nearest are {A!r}",
+        ),
+        (
+            "12",
+            "code/d.py_3_8",
+            f"there is no chunk 'code/d.py_3_8' among its 3; the nearest are {D!r}",
+        ),
+        (
+            "12",
+            D,
+            f"chunk {D!r} was neither pooled nor judged for query '12'; 2 others were: as {A!r}",
+        ),
+        ("6", A, f"chunk {A!r} was neither pooled nor judged for query '6'; and no other was"),
+    ],
+)
+def test_wrong_ids_are_refused_with_the_nearest(
+    collection: Collection, query_id: str, chunk_id: str, message: str
+) -> None:
+    with pytest.raises(CollectionError) as refused:
+        explain(collection, query_id, chunk_id)
+
+    assert message in str(refused.value)

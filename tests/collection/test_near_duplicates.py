@@ -1,0 +1,47 @@
+"""Which questions ask nearly the same."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.collection.near_duplicates import clusters, near_duplicates
+from freshstack_dspy.likeness import jaccard
+from freshstack_dspy.terms import terms
+
+TEXTS = st.lists(
+    st.lists(st.sampled_from("abcdefghijkl"), max_size=9).map(" ".join), max_size=12
+).map(lambda texts: {str(number): text for number, text in enumerate(texts)})
+
+
+@given(TEXTS, st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 0.6, 2 / 3, 0.75, 0.8, 0.9, 1.0]))
+def test_the_pairs_are_those_of_comparing_all(texts: dict[str, str], similarity: float) -> None:
+    sets = {id_: set(terms(text)) for id_, text in texts.items()}
+    expected = {
+        one: tuple(
+            sorted(o for o in sets if o != one and jaccard(sets[one], sets[o]) >= similarity)
+        )
+        for one in sorted(sets)
+    }
+
+    assert near_duplicates(texts, similarity) == {
+        one: others for one, others in expected.items() if others
+    }
+
+
+def test_a_question_in_other_inflections_and_case_is_the_same() -> None:
+    texts = {"1": "Indexing BAM files", "2": "index a bam file", "3": "index a fasta file"}
+
+    assert near_duplicates(texts, 0.8) == {"1": ("2",), "2": ("1",)}
+
+
+def test_texts_without_terms_are_like_nothing() -> None:
+    assert near_duplicates({"1": "???", "2": "???", "3": ""}, 0.1) == {}
+
+
+def test_clusters_are_alike_at_whatever_remove() -> None:
+    alike = {"a": ("c",), "c": ("a", "d"), "d": ("c", "gone")}
+
+    assert clusters(["d", "b", "a", "c"], alike) == [("d", "a", "c"), ("b",)]
+
+
+def test_the_groups_hold_every_id_once() -> None:
+    assert clusters(["b", "a"], {}) == [("b",), ("a",)]

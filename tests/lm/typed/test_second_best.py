@@ -1,0 +1,94 @@
+"""A reply with a lesser fault: sent back, and used where no better one comes."""
+
+import json
+
+import dspy
+import pytest
+
+from freshstack_dspy.errors import DeferredError, ReplyError
+from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.programs import Nuggetizer
+from freshstack_dspy.records import Query
+from tests.lm.asking import PROSE
+from tests.lm.chat_server import ChatServer, Scripted
+from tests.lm.conftest import Connect
+
+QUERY = Query(query_id="q", title="Widths?", body="", answer="Use `width`.")
+
+
+def reply(text: str, quote: str) -> str:
+    return json.dumps({"nuggets": [{"quote": quote, "text": text}]})
+
+
+MISQUOTED, QUOTED = reply("first", "Using width"), reply("better", "Use width")
+
+
+def asked(lm: object) -> dspy.Prediction:
+    with dspy.context(lm=lm):
+        return Nuggetizer()(QUERY)
+
+
+def test_a_misquotation_is_sent_back_with_its_words(server: ChatServer, door_to: Connect) -> None:
+    server.says(MISQUOTED, QUOTED)
+    made = asked(door_to())
+
+    assert (made.nuggets[0].text, made.nuggets[0].answer_span) == ("better", (0, 11))
+    assert made.failure is None
+    assert 'the quote "Using width" does not stand in the answer' in server.sent()[-1]["content"]
+
+
+def test_after_the_last_re_ask_the_last_such_reply_is_used_and_not_asked_for_again(
+    server: ChatServer, store: ReplyStore, door_to: Connect
+) -> None:
+    server.says(MISQUOTED, reply("second", "Used"), reply("third", "Uses"))
+    made = asked(door_to())
+    replayed, live = asked(door_to("replay")), asked(door_to())
+    (used,) = (one for one in store.replies() if one.key == made.nuggets[0].call_id)
+
+    assert (
+        made.nuggets[0].text,
+        made.nuggets[0].answer_span,
+        len(server.requests),
+    ) == ("third", None, 3)
+    assert made.failure.call_id == used.key
+    assert used.status == "ok"
+    assert [made.nuggets, made.failure] == [replayed.nuggets, replayed.failure]
+    assert [made.nuggets, made.failure] == [live.nuggets, live.failure]
+
+
+@pytest.mark.parametrize("worse", [PROSE, '{"nuggets": []}'])
+def test_a_worse_reply_does_not_replace_it(
+    server: ChatServer, store: ReplyStore, door_to: Connect, worse: str
+) -> None:
+    server.says(MISQUOTED, worse, worse)
+    made = asked(door_to())
+    replayed = asked(door_to("replay"))
+    statuses = [one.status for one in store.replies()]
+
+    assert (made.nuggets[0].text, replayed.nuggets[0].text) == ("first", "first")
+    assert statuses == ["unparsed"] * 3
+    assert made.failure == replayed.failure
+
+
+def test_a_refused_or_truncated_re_ask_does_not_lose_it(
+    server: ChatServer, door_to: Connect
+) -> None:
+    server.says(MISQUOTED, Scripted(QUOTED[:-9], finish_reason="length"))
+
+    assert asked(door_to()).nuggets[0].text == "first"
+
+
+def test_a_fault_that_is_no_lesser_one_is_never_passed(
+    server: ChatServer, door_to: Connect
+) -> None:
+    server.says('{"nuggets": [{"quote": "no such", "text": " "}]}')
+    with pytest.raises(ReplyError, match="the text is blank"):
+        asked(door_to())
+
+
+def test_a_re_ask_that_is_put_off_is_waited_for(server: ChatServer, door_to: Connect) -> None:
+    server.says(MISQUOTED)
+    asked(door_to(reasks=0))
+
+    with pytest.raises(DeferredError):
+        asked(door_to("defer"))

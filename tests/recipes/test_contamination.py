@@ -1,0 +1,115 @@
+"""Closed-book answers are judged against the nuggets, one call for each query."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.config import load_config
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.plan import plan
+
+from .domain import afresh, domain, write_domain
+from .scripted import Said, ScriptedProvider, judge, when
+
+ANSWER = "Call reset twice and install it with pip"
+
+
+def answering(_: Any) -> Any:
+    return {"answer": ANSWER}
+
+
+def judged_answers(provider: ScriptedProvider) -> list[dict[str, Any]]:
+    return [
+        inputs
+        for inputs in provider.asked
+        if "chunks" in inputs and "closed-book answer" in inputs["chunks"][0]["path"]
+    ]
+
+
+def test_what_the_closed_book_answer_holds_is_known(tmp_path: Path) -> None:
+    provider = ScriptedProvider(AnswerClosedBook=answering)
+
+    collection = build(domain(tmp_path), provider=provider)
+
+    found = {one.query_id: one for one in collection.contamination}
+    assert {query_id: one.closed_book_coverage for query_id, one in found.items()} == {
+        "10": 0.5,
+        "2": 0.5,
+        "x": 0.0,
+    }
+    (nugget_id,) = found["10"].known_nuggets or ()
+    assert {n.nugget_id: n.text for n in collection.nuggets}[nugget_id] == "Call reset twice"
+    (asked, *_) = judged_answers(provider)
+    assert asked["chunks"] == [{"number": 1, "path": "model/closed-book answer", "text": ANSWER}]
+    counts = collection.manifest.counts.contamination
+    assert (counts.scored, counts.nuggets, counts.known, counts.contaminated) == (3, 5, 2, 2)
+    assert collection.contaminated() == ("10", "2")
+
+
+def test_it_is_one_call_whatever_shape_and_votes_the_judge_has(tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+
+    build(domain(tmp_path, judge={"shape": "pairwise", "votes": 3}), provider=provider)
+
+    assert len(judged_answers(provider)) == 3
+
+
+def test_a_call_that_failed_is_a_failure_and_nothing_is_known(tmp_path: Path) -> None:
+    def refusing(inputs: Any) -> Any:
+        if "closed-book answer" in inputs["chunks"][0]["path"]:
+            return Said("No.", "content_filter")
+        return judge(inputs)
+
+    provider = ScriptedProvider(JudgeSupport=when("dial sticks", refusing, judge))
+
+    collection = build(domain(tmp_path), provider=provider)
+
+    (failure,) = collection.failures
+    assert (failure.query_id, failure.step, failure.status) == ("10", "contamination", "refused")
+    assert failure.chunk_ids == ()
+    found = {one.query_id: one for one in collection.contamination}
+    assert (found["10"].known_nuggets, found["10"].closed_book_coverage) == (None, None)
+    assert found["2"].known_nuggets is not None
+    assert collection.manifest.ledger["contamination"].failed == 1
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"contamination": {"score": False}},
+        {"pool": {"techniques": ["question", "answer"], "depth": 5, "top_k": 5}},
+    ],
+    ids=["switched off", "no closed-book answer"],
+)
+def test_without_closed_book_answers_nothing_is_asked(
+    tmp_path: Path, sections: dict[str, Any]
+) -> None:
+    config = domain(tmp_path, **sections)
+    provider = ScriptedProvider()
+
+    collection = build(config, provider=provider)
+
+    assert not judged_answers(provider)
+    assert "contamination" not in collection.manifest.ledger
+    assert "contamination" not in [step.step for step in plan(config).steps]
+    assert {one.closed_book_coverage for one in collection.contamination} == {None}
+    assert len(collection.contamination) == 3
+
+
+def test_a_replay_gives_the_same_records(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    first = build(config, provider=ScriptedProvider())
+
+    again = build(afresh(config), mode="replay")
+
+    assert again.contamination == first.contamination
+    assert again.manifest.content_hash == first.manifest.content_hash
+
+
+def test_a_cutoff_that_is_no_day_is_refused(tmp_path: Path) -> None:
+    path = write_domain(tmp_path, contamination={"cutoff": "2024-02-30"})
+
+    with pytest.raises(ConfigError, match="cutoff is a day as 2024-06-30"):
+        load_config(path)

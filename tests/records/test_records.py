@@ -1,0 +1,182 @@
+"""The records: what they refuse, and the one order of rankings."""
+
+import inspect
+import itertools
+import json
+from random import Random
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from freshstack_dspy import records
+from freshstack_dspy.records import (
+    TECHNIQUES,
+    Candidate,
+    Chunk,
+    ExpansionKind,
+    Found,
+    HumanLabel,
+    Judgment,
+    Nugget,
+    Query,
+    Record,
+    ScoredChunk,
+    Status,
+    Technique,
+    TechniqueRank,
+    ranked,
+)
+
+RECORDS = [
+    value
+    for _, value in inspect.getmembers(records, inspect.isclass)
+    if issubclass(value, Record) and value is not Record
+]
+
+
+def judgment(label: int | None, status: Status) -> Judgment:
+    return Judgment(
+        query_id="1",
+        nugget_id="1_0",
+        chunk_id="a",
+        label=label,
+        status=status,
+        reason="",
+        call_id=None,
+    )
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_takes_no_unknown_field(record: type[Record]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        record.model_validate({"surprise": 1})
+
+    assert "extra_forbidden" in {fault["type"] for fault in caught.value.errors()}
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_does_not_change(record: type[Record]) -> None:
+    name = next(iter(record.model_fields))
+
+    with pytest.raises(ValidationError, match="frozen"):
+        setattr(record.model_construct(), name, "other")
+
+
+def test_a_record_is_hashable() -> None:
+    nugget = Nugget(nugget_id="1_0", query_id="1", text="a", call_id="k")
+
+    assert nugget in {nugget.model_copy()}
+
+
+@pytest.mark.parametrize("status", get_args(Status))
+def test_a_judgment_has_a_label_if_and_only_if_it_is_ok(status: Status) -> None:
+    assert (judgment(0, "ok").label, judgment(1, "ok").label) == (0, 1)
+    with pytest.raises(ValidationError, match="if and only if"):
+        judgment(None, "ok") if status == "ok" else judgment(0, status)
+    if status != "ok":
+        assert judgment(None, status).label is None
+
+
+def test_a_label_is_not_negative() -> None:
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        judgment(-1, "ok")
+    with pytest.raises(ValidationError, match="greater than or equal to 0"):
+        HumanLabel(query_id="1", nugget_id="2", chunk_id="3", label=-1, annotator="a")
+
+
+@pytest.mark.parametrize(
+    ("title", "body", "text"),
+    [
+        ("How?", "Like so.", "How? Like so."),
+        ("How?", "", "How?"),
+        ("", "How?", "How?"),
+        ("", "", ""),
+    ],
+)
+def test_the_text_of_a_query_is_title_and_body(title: str, body: str, text: str) -> None:
+    assert Query(query_id="1", title=title, body=body, answer="a").text == text
+
+
+def test_a_query_has_an_id_and_an_answer() -> None:
+    for empty in ("query_id", "answer"):
+        values = {"query_id": "1", "title": "", "body": "", "answer": "a", empty: ""}
+        with pytest.raises(ValidationError, match=empty):
+            Query.model_validate(values)
+
+
+def test_no_chunk_begins_or_ends_before_its_file() -> None:
+    values = {"chunk_id": "a", "source": "s", "path": "p", "text": "t", "tokens": 1}
+    for start, end in ((-1, 3), (0, -1)):
+        with pytest.raises(ValidationError):
+            Chunk.model_validate({**values, "start_byte": start, "end_byte": end})
+
+
+def test_a_candidate_was_found_by_something_at_a_rank_from_1() -> None:
+    rank = TechniqueRank(technique="question", rank=1)
+    found = Found(technique="question", retriever="bm25", rank=1)
+
+    with pytest.raises(ValidationError, match="names what pooled it"):
+        Candidate(query_id="1", chunk_id="a", pooled_by=(), found_by=(found,))
+    with pytest.raises(ValidationError, match="names what pooled it"):
+        Candidate(query_id="1", chunk_id="a", pooled_by=(rank,), found_by=())
+    with pytest.raises(ValidationError, match="rank"):
+        TechniqueRank(technique="question", rank=0)
+
+
+def test_the_five_techniques_are_all_there_are() -> None:
+    assert get_args(Technique) == TECHNIQUES
+    assert set(get_args(ExpansionKind)) < set(TECHNIQUES)
+
+
+def test_a_record_survives_json() -> None:
+    query = Query(query_id="1", title="é\u2028", body='"', answer="\x00", tags=("a", "b"))
+
+    assert Query.model_validate_json(query.model_dump_json(), strict=True) == query
+    assert json.loads(query.model_dump_json())["tags"] == ["a", "b"]
+
+
+def test_ties_are_ranked_by_id() -> None:
+    order = ranked({"b": 1.0, "a": 1.0, "c": 2.0, "é": 1.0, "B": 1.0})
+
+    assert [entry.chunk_id for entry in order] == ["c", "B", "a", "b", "é"]
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(st.text(max_size=3), st.sampled_from([0.0, -0.0, 0.5, 1.0, -1.0]), max_size=9),
+    st.integers(min_value=0, max_value=9),
+    st.randoms(),
+)
+def test_a_ranking_is_one_order_however_the_scores_stand(
+    scores: dict[str, float], depth: int, chance: Random
+) -> None:
+    shuffled = list(scores.items())
+    chance.shuffle(shuffled)
+
+    whole = ranked(scores)
+
+    assert ranked(dict(shuffled)) == whole
+    assert ranked(scores, depth) == whole[:depth]
+    assert sorted(entry.chunk_id for entry in whole) == sorted(scores)
+    for one, other in itertools.pairwise(whole):
+        assert (one.score, other.chunk_id) > (other.score, one.chunk_id)
+    assert all(entry == ScoredChunk(entry.chunk_id, scores[entry.chunk_id]) for entry in whole)
+
+
+@pytest.mark.parametrize(
+    ("text", "passage"),
+    [
+        ("\n \t\n    def f():\n        pass\n\n", "    def f():\n        pass"),
+        ("one\n\n\ntwo \t\n", "one\n\n\ntwo"),
+        ("\r\n\r\none", "one"),
+        (" \n ", ""),
+        ("  one", "  one"),
+    ],
+)
+def test_a_passage_is_a_chunk_without_blank_lines_around_it(text: str, passage: str) -> None:
+    chunk = Chunk(chunk_id="c", source="s", path="p", start_byte=0, end_byte=1, text=text, tokens=1)
+
+    assert chunk.passage == passage
