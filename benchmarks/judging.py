@@ -5,7 +5,7 @@
 COLLECTION is the folder of any collection that a build wrote; QUERIES, how many of its queries to
 count, evenly spread; all by default. Tokens are those of cl100k_base in the whole prompt: the
 instructions, the reply's schema, question, nuggets and chunks. The expected reply tokens come from
-the constants of `recipes/expected.py`.
+the constants of `recipes/planning/expected.py`.
 
 Prints one JSON line for each shape and scale: calls, prompt and expected reply tokens of the mean
 query, and the prompt tokens as a multiple of those of batches of 20 on the same scale.
@@ -23,10 +23,10 @@ from freshstack_dspy.lm.cl100k import count_tokens
 from freshstack_dspy.programs import SupportJudge
 from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.programs.support_judge import judge_inputs
-from freshstack_dspy.recipes.estimate import spread
-from freshstack_dspy.recipes.expected import reply_tokens
-from freshstack_dspy.recipes.judge_calls import JudgeCall, ToJudge, judge_calls
-from freshstack_dspy.recipes.prompt_tokens import passage_tokens, prompt_tokens
+from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
+from freshstack_dspy.recipes.planning.estimate import spread
+from freshstack_dspy.recipes.planning.expected import reply_tokens
+from freshstack_dspy.recipes.planning.prompt_tokens import passage_tokens, prompt_tokens
 
 SHAPES: tuple[dict[str, Any], ...] = (
     {"shape": "batch", "batch": 20},

@@ -10,8 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.difference import Difference
-    from freshstack_dspy.recipes.extending import Extended
-    from freshstack_dspy.recipes.run_holes import Look
+    from freshstack_dspy.recipes.growing.extending import Extended
+    from freshstack_dspy.recipes.growing.run_holes import Look
 
 ModeName = Literal["live", "replay", "defer"]
 _LISTED = 10
@@ -60,10 +60,10 @@ def extend(
     from freshstack_dspy.cli.listening import listening
     from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
     from freshstack_dspy.config import load_judging, with_bundles
-    from freshstack_dspy.recipes.extending import check_scale, refuse_standing
-    from freshstack_dspy.recipes.extending import extend as extend_collection
+    from freshstack_dspy.recipes.growing.extending import check_scale, refuse_standing
+    from freshstack_dspy.recipes.growing.extending import extend as extend_collection
+    from freshstack_dspy.recipes.growing.run_holes import look
     from freshstack_dspy.recipes.opening import opened
-    from freshstack_dspy.recipes.run_holes import look
 
     settings = with_bundles(load_judging(config), cache or ())
     for output in (requests, log):
@@ -114,8 +114,8 @@ def refresh(
     from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config, with_bundles
-    from freshstack_dspy.recipes.refreshing import refresh as refresh_collection
-    from freshstack_dspy.recipes.refreshing import retire as without
+    from freshstack_dspy.recipes.growing.refreshing import refresh as refresh_collection
+    from freshstack_dspy.recipes.growing.refreshing import retire as without
 
     settings = with_bundles(load_config(config), cache or ())
     changes = difference or settings.out.with_name(f"{settings.out.name}.changes.jsonl")
@@ -157,7 +157,7 @@ def typed(config: Path) -> Iterator[None]:
 def _say_look(looked: "Look") -> None:
     """Say what of a run could not be taken in."""
     from freshstack_dspy.cli.lines import say
-    from freshstack_dspy.recipes.run_holes import holes
+    from freshstack_dspy.recipes.growing.run_holes import holes
 
     for run in looked.runs:
         if run.foreign:

@@ -14,7 +14,7 @@ def plan(
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.cli.plan_tables import plan_table
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.recipes.plan import plan as plan_build
+    from freshstack_dspy.recipes.planning.plan import plan as plan_build
 
     with Bars() as bars:
         found = plan_build(load_config(config), progress=bars)

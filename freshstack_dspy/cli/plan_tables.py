@@ -10,7 +10,7 @@ from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.estimates import EstimateError
-    from freshstack_dspy.recipes.planned import Plan, Planned, PlannedCap
+    from freshstack_dspy.recipes.planning.planned import Plan, Planned, PlannedCap
 
 
 def plan_table(plan: "Plan") -> None:

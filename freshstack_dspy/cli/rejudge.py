@@ -14,7 +14,7 @@ from freshstack_dspy.cli.growing import (
 )
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.rejudging import Rejudged
+    from freshstack_dspy.recipes.growing.rejudging import Rejudged
 
 
 def rejudge(
@@ -39,8 +39,8 @@ def rejudge(
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.collection.difference import write_changes
     from freshstack_dspy.config import load_judging, with_bundles
+    from freshstack_dspy.recipes.growing.rejudging import rejudge as judge_again
     from freshstack_dspy.recipes.opening import opened
-    from freshstack_dspy.recipes.rejudging import rejudge as judge_again
 
     settings = with_bundles(load_judging(config), cache or ())
     path = changes or out.with_name(f"{out.name}.changes.jsonl")

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from freshstack_dspy.collection.contamination import Knowledge, contamination
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge_calls import JudgeCall, ToJudge, judge_calls
+from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
+from freshstack_dspy.recipes.judging.voting import merged
 from freshstack_dspy.recipes.steps import Steps
-from freshstack_dspy.recipes.voting import merged
 from freshstack_dspy.records import (
     Chunk,
     Contamination,

@@ -12,7 +12,7 @@ from freshstack_dspy.lm.spending.ledger import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.progress import Progress
-from freshstack_dspy.recipes.style import shown_examples
+from freshstack_dspy.recipes.synthesis.style import shown_examples
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 from freshstack_dspy.sources import read_files
 from freshstack_dspy.sources.documents.content import largest, understand

@@ -24,9 +24,9 @@ from freshstack_dspy.programs.failed import failure_of
 from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import unjudged
-from freshstack_dspy.recipes.judge_calls import JudgeCall, ToJudge, even, judge_calls
+from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, even, judge_calls
+from freshstack_dspy.recipes.judging.voting import JudgedBatch, merged
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.recipes.voting import JudgedBatch, merged
 from freshstack_dspy.records import Chunk, Expansion, Failure, Nugget, Query
 
 

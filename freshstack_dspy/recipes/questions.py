@@ -8,7 +8,7 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.recipes.indexing import CutCorpora
 from freshstack_dspy.recipes.progress import Progress
-from freshstack_dspy.recipes.seeds import known_seeds
+from freshstack_dspy.recipes.synthesis.seeds import known_seeds
 from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.sources import QueryReading, read_queries
 
@@ -63,7 +63,7 @@ def make_questions(
         FatalModelError: No seed gave a question.
         SourceError: The corpus gives too few questions.
     """
-    from freshstack_dspy.recipes.synthesis import Synthesis
+    from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
 
     synthesis = Synthesis(
         asking.config,

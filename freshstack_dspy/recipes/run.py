@@ -7,21 +7,21 @@ from freshstack_dspy.collection import Contents, Provenance, call_ids_of
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.recipes.contamination import Scored, contamination_of, score, to_score
-from freshstack_dspy.recipes.estimate import estimate
 from freshstack_dspy.recipes.freshstack import FreshStack, Nuggetized
+from freshstack_dspy.recipes.growing.standing import Carried, Standing
+from freshstack_dspy.recipes.growing.unjudged import unjudged
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora
-from freshstack_dspy.recipes.judging import Judged, judge, judge_alone
+from freshstack_dspy.recipes.judging.judging import Judged, judge, judge_alone
 from freshstack_dspy.recipes.opening import Opened
+from freshstack_dspy.recipes.planning.estimate import estimate
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
 from freshstack_dspy.recipes.rating import Rated, rate
-from freshstack_dspy.recipes.seeds import with_seeds
 from freshstack_dspy.recipes.slices import slice_queries
-from freshstack_dspy.recipes.standing import Carried, Standing
 from freshstack_dspy.recipes.steps import asking_steps
+from freshstack_dspy.recipes.synthesis.seeds import with_seeds
 from freshstack_dspy.recipes.unchanged import fingerprints
-from freshstack_dspy.recipes.unjudged import unjudged
 from freshstack_dspy.records import (
     Candidate,
     Chunk,

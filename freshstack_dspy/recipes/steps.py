@@ -10,8 +10,8 @@ from freshstack_dspy.lm.connect import DoorLM
 from freshstack_dspy.lm.spending.ledger import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.recipes.freshstack import Nuggetized
+from freshstack_dspy.recipes.judging.voting import JudgedBatch
 from freshstack_dspy.recipes.progress import Progress
-from freshstack_dspy.recipes.voting import JudgedBatch
 from freshstack_dspy.records import ExpansionKind, Failure
 
 Item = TypeVar("Item")

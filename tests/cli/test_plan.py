@@ -10,7 +10,7 @@ from freshstack_dspy.cli.plan_tables import error_table
 from freshstack_dspy.collection.estimates import EstimateError
 from freshstack_dspy.config import load_config
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.planned import Plan
+from freshstack_dspy.recipes.planning.planned import Plan
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE

@@ -175,8 +175,10 @@ FAULTS = {
     ),
     "a key with a line break": (
         '[judge]\n"a\\nb" = 3',
-        "unknown key judge.'a\\nb'; allowed here: batch, compare, scale, shape, shuffle, threshold, "
-        "votes, window",
+        (
+            "unknown key judge.'a\\nb'; allowed here: batch, compare, scale, shape, shuffle, "
+            "threshold, votes, window"
+        ),
     ),
     "an unknown key in one of several tables": (
         '[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"',

@@ -7,7 +7,7 @@ import pytest
 
 from freshstack_dspy.errors import FailureStatus
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy.recipes.planning.plan import plan
 
 from .domain import domain
 from .scripted import Inputs, ScriptedProvider, nuggetize, rate, when

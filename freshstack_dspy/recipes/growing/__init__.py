@@ -1,0 +1,1 @@
+"""Collections that grow: runs, new questions and documents, another judge."""

@@ -1,0 +1,1 @@
+"""Judging: calls, votes, parts, windows, and the sample that is judged alone."""

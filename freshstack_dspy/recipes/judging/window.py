@@ -1,0 +1,84 @@
+"""How much of a judge's prompt is left for chunks in the context window of its model."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.request import BASELINE
+from freshstack_dspy.lm.spending.prices import longest_input_of
+from freshstack_dspy.programs.passage import Passage
+from freshstack_dspy.programs.support_judge import judge_inputs
+from freshstack_dspy.recipes.judging.splitting import split_text
+from freshstack_dspy.recipes.planning.prompt_tokens import passage_tokens, prompt_tokens
+from freshstack_dspy.records import Nugget, Query
+
+MARGIN = 1.3
+"""How many tokens of its own a model may make of one of cl100k_base's, with which we count.
+
+Of 288 pieces of Python, Markdown and posts Anthropic's tokenizer made at most 1.29 times as many
+(1.12 in the middle), OpenAI's o200k_base at most 1.08."""
+LEAST_ROOM = 256
+"""Tokens of cl100k_base. Where less is left for chunks, the question is taken not to fit."""
+
+
+def context_of(model: ModelConfig) -> int | None:
+    """Tokens of a request and its reply, or None where no limit is known.
+
+    What the configuration says goes before what LiteLLM's table knows of the model's input; the
+    baseline reads anything.
+    """
+    if model.context is not None or model.name == BASELINE:
+        return model.context
+    return longest_input_of(model.name)
+
+
+class Window:
+    """What fits into one call of a judge."""
+
+    def __init__(self, model: ModelConfig, predictor: Any) -> None:
+        """Take the room that replies leave.
+
+        Args:
+            model: With its context and its longest reply.
+            predictor: Of the judge.
+
+        Raises:
+            ConfigError: The longest reply leaves no room for a prompt.
+        """
+        self._model = model
+        self._predictor = predictor
+        self._sizes: dict[tuple[str, int, int], int] = {}
+        context = context_of(model)
+        self._most = None if context is None else int((context - model.max_tokens) / MARGIN)
+        if self._most is not None and self._most < LEAST_ROOM:
+            raise ConfigError(
+                f"replies of [model] max_tokens = {model.max_tokens} leave no room for a prompt in "
+                f"the context of {context} tokens of {model.name}: lower max_tokens, or say with "
+                "[model] context what really fits"
+            )
+
+    def room(self, query: Query, nuggets: Sequence[Nugget]) -> int | None:
+        """Tokens left for chunks beside a question and nuggets; may be negative; None: any."""
+        if self._most is None:
+            return None
+        frame = judge_inputs(query, nuggets, [])
+        return self._most - prompt_tokens(self._model, self._predictor, frame)
+
+    def size(self, passage: Passage) -> int:
+        """Tokens of a passage in the prompt; each is counted once."""
+        key = (passage.chunk.chunk_id, passage.part, passage.parts)
+        if key not in self._sizes:
+            self._sizes[key] = passage_tokens(passage.path, passage.text)
+        return self._sizes[key]
+
+    def split(self, passage: Passage, room: int) -> list[Passage]:
+        """Split a passage that is too long into parts that each fit, at line ends."""
+        texts = split_text(
+            passage.text,
+            -(-self.size(passage) // room),
+            lambda text: passage_tokens(passage.path, text) <= room,
+        )
+        return [
+            Passage(passage.chunk, text, number, len(texts)) for number, text in enumerate(texts, 1)
+        ]

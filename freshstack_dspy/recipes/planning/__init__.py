@@ -1,0 +1,1 @@
+"""What a build will ask and cost, before anything is sent."""

@@ -1,0 +1,1 @@
+"""Synthetic questions: seeds, what is refused, and the style that is followed."""

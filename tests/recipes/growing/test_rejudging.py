@@ -1,0 +1,73 @@
+"""Every judged pair is judged again, and no other; the labels of before are the reference."""
+
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.imports import import_collection
+from freshstack_dspy.collection.validation import validate
+from freshstack_dspy.config import load_judging
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.recipes.growing.rejudging import Rejudged, rejudge
+from freshstack_dspy.recipes.opening import opened
+from tests.collection.imports.foreign import beir, freshstack, freshstack_row, json_lines
+
+
+def again(standing: Collection, folder: Path, judge: str = "") -> Rejudged:
+    (folder / "judge.toml").write_text(f'[model]\nname = "extractive/baseline"\n[judge]\n{judge}\n')
+    with opened(load_judging(folder / "judge.toml"), "live", searching=False) as asking:
+        return rejudge(standing, asking, folder / "new")
+
+
+def test_the_same_pairs_get_new_labels(tmp_path: Path) -> None:
+    standing = import_collection("freshstack", freshstack(tmp_path / "f"), tmp_path / "c")
+
+    rejudged = again(standing, tmp_path)
+
+    pairs = [[(one.nugget_id, one.chunk_id) for one in each.judgments] for each in
+             (standing, rejudged.collection)]  # fmt: skip
+    assert pairs[0] == pairs[1]
+    assert rejudged.agreement.pairs == 2
+    assert rejudged.difference.judgments.changed == 1  # "alpha" says nothing of calling twice
+    assert rejudged.collection.recipe == "rejudge:import:freshstack"
+    assert all(judgment.call_id for judgment in rejudged.collection.judgments)
+    assert validate(tmp_path / "new").faults == ()
+
+
+def test_labels_of_two_scales_are_compared_as_support(tmp_path: Path) -> None:
+    standing = import_collection("beir", beir(tmp_path / "b"), tmp_path / "c")
+
+    rejudged = again(standing, tmp_path, 'scale = "graded_5"')
+
+    assert rejudged.agreement.on_support
+    assert {one.label for one in rejudged.agreement.classes} <= {0, 1}
+    assert rejudged.collection.manifest.scale.name == "graded_5"
+
+
+def test_a_chunk_without_a_text_is_not_asked_about(tmp_path: Path) -> None:
+    path = freshstack(tmp_path / "f")
+    texts = [{"_id": "docs/a b.md_0_5", "text": "alpha"}, {"_id": "docs/c.md_3_9", "text": ""}]
+    json_lines(path / "corpus.jsonl", texts)
+    standing = import_collection("freshstack", path, tmp_path / "c")
+
+    rejudged = again(standing, tmp_path)
+
+    assert (rejudged.textless, rejudged.agreement.pairs) == (1, 1)
+    assert [one.status for one in rejudged.collection.judgments] == ["ok", "failed"]
+
+
+def test_a_collection_without_texts_cannot_be_judged(tmp_path: Path) -> None:
+    path = json_lines(tmp_path / "f.json", [freshstack_row()])
+    standing = import_collection("freshstack", path, tmp_path / "c")
+
+    with pytest.raises(CollectionError, match="none of its 2 judged chunks has a text"):
+        again(standing, tmp_path)
+
+
+def test_what_stands_is_not_written_over(tmp_path: Path) -> None:
+    standing = import_collection("beir", beir(tmp_path / "b"), tmp_path / "c")
+    (tmp_path / "new").mkdir()
+
+    with pytest.raises(ConfigError, match="stands already"):
+        again(standing, tmp_path)

@@ -1,0 +1,130 @@
+"""Which chunks are sampled, in which order, and which belong together."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.recipes.synthesis.seeds import known_seeds, sampled, with_seeds
+from freshstack_dspy.records import Candidate, Chunk, Query
+
+
+def chunk(source: str, number: int, tokens: int = 100) -> Chunk:
+    return Chunk(
+        chunk_id=f"{source}/{number}.md_0_9",
+        source=source,
+        path=f"{number}.md",
+        start_byte=0,
+        end_byte=9,
+        text=f"{source} {number}",
+        tokens=tokens,
+    )
+
+
+def settings(**keys: object) -> QueriesConfig:
+    return QueriesConfig.model_validate({"source": "synthetic", "count": 1, **keys})
+
+
+def made_from(query_id: str, *chunk_ids: str) -> Query:
+    return Query(
+        query_id=query_id,
+        title="t",
+        body="",
+        answer="a",
+        origin="synthetic",
+        seed_chunk_ids=chunk_ids,
+    )
+
+
+NUMBERS = st.lists(st.integers(0, 99), unique=True, min_size=1)
+
+
+@given(NUMBERS, st.data())
+def test_chunks_keep_their_order_when_others_come_or_go(
+    numbers: list[int], data: st.DataObject
+) -> None:
+    """So a corpus that grows gives mostly the questions that it gave."""
+    fewer = data.draw(st.sets(st.sampled_from(numbers), min_size=1))
+
+    order = [one.chunk_id for one in sampled(settings(), [chunk("a", n) for n in numbers])]
+    left = [one.chunk_id for one in sampled(settings(), [chunk("a", n) for n in fewer])]
+
+    assert left == [chunk_id for chunk_id in order if chunk_id in left]
+
+
+@given(NUMBERS, st.permutations(range(8)))
+def test_the_order_in_which_chunks_come_does_not_matter(
+    numbers: list[int], places: list[int]
+) -> None:
+    chunks = [chunk("a", n) for n in numbers]
+    other = sorted(chunks, key=lambda one: places[int(one.path[:-3]) % 8])
+
+    assert sampled(settings(), chunks) == sampled(settings(), other)
+
+
+def test_sources_take_turns_unless_they_are_sampled_by_size() -> None:
+    chunks = [chunk("small", n) for n in range(3)] + [chunk("large", n) for n in range(97)]
+
+    even = Counter(one.source for one in sampled(settings(), chunks)[:6])
+    by_size = Counter(one.source for one in sampled(settings(sampling="proportional"), chunks)[:6])
+
+    assert even == {"small": 3, "large": 3}
+    assert by_size["large"] > by_size["small"]
+
+
+def test_another_seed_gives_another_order_of_the_same_chunks() -> None:
+    chunks = [chunk("a", n) for n in range(20)]
+
+    one, other = sampled(settings(), chunks), sampled(settings(seed=1), chunks)
+
+    assert one != other
+    assert set(one) == set(other)
+
+
+def test_only_what_the_configuration_names_is_sampled() -> None:
+    chunks = [chunk(source, n, tokens=50 * n) for source in ("a", "b") for n in range(4)]
+    config = settings(sources=["a"], min_tokens=50, include=["?.md"], exclude=["2.md"])
+
+    assert {one.chunk_id for one in sampled(config, chunks)} == {"a/1.md_0_9", "a/3.md_0_9"}
+
+
+def test_a_glob_that_is_none_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"queries\.include: '\[z-a\]' is not a glob"):
+        sampled(settings(include=["[z-a]"]), [chunk("a", 1)])
+
+
+def test_seeds_are_added_to_pools_once_and_queries_without_a_pool_get_none() -> None:
+    pooled = [
+        Candidate(query_id="q", chunk_id=chunk_id, origin="carried") for chunk_id in ("a", "c")
+    ]
+    queries = [made_from("q", "b", "c"), made_from("without", "z")]
+
+    found = with_seeds(queries, pooled)
+
+    assert [(one.query_id, one.chunk_id, one.origin) for one in found] == [
+        ("q", "a", "carried"),
+        ("q", "b", "seed"),
+        ("q", "c", "carried"),
+    ]
+    assert with_seeds([], pooled) == pooled
+
+
+def test_seeds_of_other_documents_are_taken_out_of_queries_that_are_read() -> None:
+    ours, others = made_from("ours", "a/1.md_0_9"), made_from("others", "a/1.md_0_9", "x/2.md_0_9")
+
+    found = known_seeds([ours, others], [chunk("a", 1)])
+
+    assert found[0] is ours
+    assert found[1].seed_chunk_ids == ("a/1.md_0_9",)
+    assert found[1].origin == "synthetic"
+
+
+def test_the_path_of_the_style_is_no_seed(tmp_path: Path) -> None:
+    """Where a file lies changes nothing; what is in it does not decide what is sampled."""
+    chunks = [chunk("a", n) for n in range(9)]
+
+    assert sampled(settings(), chunks) == sampled(settings(style=str(tmp_path / "s")), chunks)
