@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.installed
 
-.PHONY: demo test lint types docs bench
+.PHONY: demo test formats lint types docs bench
 
 demo: $(SETUP)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
@@ -13,6 +13,13 @@ demo: $(SETUP)  ## build the sample collection from recorded replies, offline, a
 
 test: $(SETUP)  ## every test, with the blocks of README and docs; `pytest` alone leaves the slow ones out
 	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+
+formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch: in an environment of their own
+	test -x .venv-formats/bin/python || $(PYTHON) -m venv .venv-formats
+	.venv-formats/bin/python -m pip install --quiet uv
+	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python torch==2.13.0
+	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python --constraint constraints.txt --editable '.[dev,formats]'
+	.venv-formats/bin/python -m pytest -m formats tests/collection/exports
 
 lint: $(SETUP)  ## style and layers
 	$(BIN)/ruff check .

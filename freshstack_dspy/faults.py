@@ -33,7 +33,8 @@ def first_fault(error: ValidationError) -> str:
     """Say the first fault of a record or a reply: its place and what is wrong, not what is there."""
     fault = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(_place(part) for part in fault["loc"])
-    return f"{place}: {fault['msg']}" if place else str(fault["msg"])
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    return f"{place}: {message}" if place else message
 
 
 def _place(part: int | str) -> str:

@@ -21,6 +21,8 @@ from freshstack_dspy.config import BuildConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LONG = {"growing.md", "pools.md", "retrieval.md", "synthetic.md"}
+"""Their commands build and search for more than a few seconds."""
 _FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^(?:\$ )?(?=freshstack )", re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
@@ -84,7 +86,7 @@ def desk(
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name)
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in LONG))
         for page in PAGES
         if any(block.language in ("python", "console", "sh") for block in blocks(page))
     ],

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.human_labels import refuse_labels_above
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures import (
     Confusion,
@@ -18,9 +19,10 @@ from freshstack_dspy.measures import (
 )
 from freshstack_dspy.measures.agreement import LabelPair
 from freshstack_dspy.measures.estimate import Estimate
-from freshstack_dspy.records import SCALES, HumanLabel, Record
+from freshstack_dspy.records import HumanLabel, Record
 
 SUPPORTS, SUPPORTS_NOT = 1, 0
+PairId = tuple[str, str, str]
 ClassMeasure = Callable[[Sequence[LabelPair], int], Estimate]
 
 
@@ -51,6 +53,9 @@ class AgreementReport(Record):
     """Labels of pairs whose judgment failed; they are in no figure."""
     unjudged: int
     """Labels of pairs that were not in the pool; they are in no figure."""
+    first_failed: PairId | None = None
+    first_unjudged: PairId | None = None
+    """The first of them, in the order of the labels: query_id, nugget_id, chunk_id."""
 
 
 def agree(
@@ -73,14 +78,15 @@ def agree(
         for judgment in collection.judgments
     }
     pairs: dict[str, list[LabelPair]] = {}
-    failed = unjudged = 0
+    failed: list[PairId] = []
+    unjudged: list[PairId] = []
     for label in labels:
         identity = (label.query_id, label.nugget_id, label.chunk_id)
         verdict = judged.get(identity)
         if identity not in judged:
-            unjudged += 1
+            unjudged.append(identity)
         elif verdict is None:
-            failed += 1
+            failed.append(identity)
         else:
             pairs.setdefault(label.query_id, []).append(
                 (binary(verdict, threshold), binary(label.label, threshold))
@@ -88,7 +94,7 @@ def agree(
     if not pairs:
         raise CollectionError(
             f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
-            f"({unjudged} of pairs not in judgments.jsonl, {failed} of pairs whose judgment "
+            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs whose judgment "
             "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
         )
     return AgreementReport(
@@ -104,8 +110,10 @@ def agree(
                 for label in labels
             )
         ),
-        failed=failed,
-        unjudged=unjudged,
+        failed=len(failed),
+        unjudged=len(unjudged),
+        first_failed=next(iter(failed), None),
+        first_unjudged=next(iter(unjudged), None),
     )
 
 
@@ -142,18 +150,12 @@ def binary(label: int, threshold: int = SUPPORTS) -> int:
 def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:
     """Refuse labels that cannot be on the collection's scale.
 
-    On the binary scale any label from 1 on is support, as a person's finer one may be. On another
-    one, labels that are all 0 or 1, with a 1 that would not be support, were given as yes and no.
+    None is above its highest. Labels that are all 0 or 1, with a 1 that would not be support, were
+    given as yes and no.
     """
+    refuse_labels_above(collection, labels)
     scale = collection.manifest.scale
     highest = max((label.label for label in labels), default=0)
-    if scale.name == "binary":
-        return
-    if highest > SCALES[scale.name].highest:
-        raise CollectionError(
-            f"a label is {highest}, and the scale {scale.name} of {collection.name!r} ends at "
-            f"{SCALES[scale.name].highest}: label on the scale of the collection"
-        )
     if highest == 1 < scale.threshold:
         raise CollectionError(
             f"no label is above 1, and on the scale {scale.name} of {collection.name!r} support "

@@ -8,7 +8,7 @@ import dspy
 
 from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.near_duplicates import clusters, near_duplicates
+from freshstack_dspy.collection.near_duplicates import alike_pairs, clusters
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel
 from freshstack_dspy.signatures.judge_support import ChunkVerdict, NumberedChunk, NumberedNugget
@@ -83,7 +83,7 @@ def split_by_query(examples: Sequence[LabelledExample], test_share: float, seed:
         questions,
         key=lambda query_id: hashlib.sha256(f"{seed}\n{query_id}".encode()).hexdigest(),
     )
-    groups = clusters(queries, near_duplicates(questions, _NEARLY_THE_SAME))
+    groups = clusters(queries, alike_pairs(questions, _NEARLY_THE_SAME))
     if len(groups) < 2:
         same = " that do not ask nearly the same" if len(queries) > 1 else ""
         raise CollectionError(
@@ -123,6 +123,7 @@ class _Texts:
             if label.chunk is not None:
                 shown = NumberedChunk(number=0, path=label.chunk_id, text=label.chunk)
                 _keep_one(self._chunks, label.chunk_id, shown, "chunk")
+        self._collection = collection
         if collection is not None:
             self._questions |= {query.query_id: query.text for query in collection.queries}
             self._nuggets |= {
@@ -138,15 +139,28 @@ class _Texts:
             }
 
     def question(self, query_id: str) -> str:
-        return _found(self._questions, query_id, "question", query_id)
+        return self._found(self._questions, query_id, "question", query_id)
 
     def nugget(self, number: int, query_id: str, nugget_id: str) -> NumberedNugget:
-        text = _found(self._nuggets, (query_id, nugget_id), "nugget", nugget_id)
+        text = self._found(self._nuggets, (query_id, nugget_id), "nugget", nugget_id)
         return NumberedNugget(number=number, text=text)
 
     def chunk(self, number: int, chunk_id: str) -> NumberedChunk:
-        chunk = _found(self._chunks, chunk_id, "chunk", chunk_id)
+        chunk = self._found(self._chunks, chunk_id, "chunk", chunk_id)
         return chunk.model_copy(update={"number": number})
+
+    def _found(self, texts: Mapping[Key, Text], key: Key, what: str, identity: str) -> Text:
+        if key in texts:
+            return texts[key]
+        if self._collection is not None:
+            raise CollectionError(
+                f"{self._collection.name}: the collection has no {what} {identity!r}, which labels "
+                "name: take these labels out, or name the collection that they are of"
+            )
+        raise CollectionError(
+            f"the labels do not carry the text of {what} {identity!r}: give each label its "
+            f"{what!r}, or name the collection with --collection"
+        )
 
 
 def _keep_one(texts: dict[Key, Text], key: Key, text: Text | None, what: str) -> None:
@@ -154,15 +168,6 @@ def _keep_one(texts: dict[Key, Text], key: Key, text: Text | None, what: str) ->
         raise CollectionError(
             f"two labels give {what} {key!r} different texts; one id is one {what}"
         )
-
-
-def _found(texts: Mapping[Key, Text], key: Key, what: str, identity: str) -> Text:
-    if key not in texts:
-        raise CollectionError(
-            f"the labels do not carry the text of {what} {identity!r}: give each label its "
-            f"{what!r}, or name the collection with --collection"
-        )
-    return texts[key]
 
 
 def _example(

@@ -9,10 +9,14 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
+from rich.text import Text
 
 _NAMES = {
     "terms": "index: terms",
@@ -21,10 +25,24 @@ _NAMES = {
     "table": "index: table",
     "synthesis": "synthetic questions",
     "nuggets": "nuggets",
+    "importance": "nugget importance",
     "sub_questions": "sub-questions",
     "closed_book_answer": "closed-book answers",
     "support": "support judgments",
+    "single_support": "single-chunk judgments",
+    "contamination": "contamination",
 }
+
+
+class _NoteColumn(ProgressColumn):
+    """How a step went, in what the other columns leave of the width."""
+
+    def __init__(self) -> None:
+        # Of all columns, a table shrinks first those that may wrap; the text itself may not.
+        super().__init__(Column(no_wrap=False))
+
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["note"], no_wrap=True, overflow="ellipsis")
 
 
 class Bars:
@@ -34,10 +52,10 @@ class Bars:
         self._screen = sys.stderr.isatty()
         self._bars = Progress(
             TextColumn("{task.description:<22}", markup=False),
-            BarColumn(bar_width=12),
+            BarColumn(bar_width=8),
             MofNCompleteColumn(),
             TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            TextColumn("{task.fields[note]}", markup=False),
+            _NoteColumn(),
             console=Console(stderr=True),
             disable=not self._screen,
         )

@@ -1,10 +1,13 @@
 """`freshstack build`, `retrieve`, `evaluate`."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+
+from freshstack_dspy.cli.slices import SlicesOption, slices_of
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
 ModeName = Literal["live", "replay", "defer", "refresh"]
@@ -74,6 +77,7 @@ def retrieve(
     ] = "hybrid",
     out: Annotated[Path | None, typer.Option(help="Run file; by default RETRIEVER.run.")] = None,
     depth: Annotated[int, typer.Option(min=1, help="Chunks for each question.")] = 100,
+    slices: SlicesOption = "evaluated",
     index: Annotated[Path, typer.Option(help="Folder where indexes are kept.")] = Path(
         ".freshstack/index"
     ),
@@ -104,10 +108,12 @@ def retrieve(
         fused = FusionConfig(method=fusion)
     opened = search_models(settings) if settings else nullcontext(Models())
     with opened as models, Bars() as bars:
+        loaded = Collection.load(collection)
         run = run_retriever(
-            Collection.load(collection),
+            loaded,
             retriever,
             depth=depth,
+            slices=slices_of(slices, loaded),
             index_path=index,
             fusion=fused,
             embedders=models.embedders,
@@ -115,6 +121,8 @@ def retrieve(
             rerank_depth=models.rerank_depth,
             progress=Stages(bars),
         )
+    if slices != "evaluated":  # two runs over other queries are not the same run
+        run = replace(run, name=f"{run.name}-{slices}")
     path = out or Path(f"{retriever}.run")
     write_run(run, path)
     typer.echo(f"{path}: {len(run.rankings)} questions by {retriever}")

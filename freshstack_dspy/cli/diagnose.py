@@ -1,16 +1,11 @@
 """`freshstack diagnose`: what found what, and what the pool of a collection has missed."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from freshstack_dspy.records import SliceName
-
-SlicesName = Literal[
-    "evaluated", "all", "answerable", "partly_supported", "unanswerable", "undetermined"
-]
+from freshstack_dspy.cli.slices import SlicesOption, slices_of
 
 
 def diagnose(
@@ -19,10 +14,7 @@ def diagnose(
         list[Path] | None, typer.Argument(metavar="[RUN]...", help="TREC run files.")
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Of unjudged@k of the runs.")] = 10,
-    slices: Annotated[
-        SlicesName,
-        typer.Option(help="Whose queries: those that evaluations use, all, or those of a slice."),
-    ] = "evaluated",
+    slices: SlicesOption = "evaluated",
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack.
@@ -35,16 +27,8 @@ def diagnose(
     from freshstack_dspy.measures import find_holes, read_run
 
     loaded = Collection.load(collection)
-    chosen = _chosen(slices, loaded.manifest.evaluated_slices)
+    chosen = slices_of(slices, loaded)
     diagnosis = diagnose_pool(loaded, chosen)
     qrels = loaded.qrels(chosen)
     holes = [(path.name, find_holes(qrels, read_run(path), k)) for path in runs or ()]
     (diagnosis_json if as_json else diagnosis_tables)(loaded, diagnosis, holes)
-
-
-def _chosen(name: SlicesName, evaluated: "tuple[SliceName, ...]") -> "tuple[SliceName, ...]":
-    from freshstack_dspy.collection.contents import SLICES
-
-    if name == "evaluated":
-        return evaluated
-    return SLICES if name == "all" else (name,)

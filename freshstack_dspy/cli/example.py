@@ -61,12 +61,25 @@ depth = 100                             # chunks by each retriever for each tech
 top_k = 20                              # chunks of each technique that are judged
 # techniques = ["question", "sub_questions", "closed_book_answer", "answer", "nuggets"]
 # retrievers = ["bm25", "lsa"]          # and the names of embedders
+# lists = "concatenate"                 # or "fuse": each sub-question and nugget searched for alone
 
 # [fusion]
 # method = "normalised_sum"             # or rrf, weighted, z_score, isr, comb_mnz
 
+# [nuggets]
+# limit = 10                            # most nuggets of an answer
+# importance = true                     # rate each vital or okay, by one more call for each query
+
 [judge]
 batch = 20                              # most chunks in one call
+# shape = "batch"                       # or "windowed", "pairwise": fewer texts in more calls
+# scale = "binary"                      # or "support", "graded_3", "graded_5"
+# votes = 3                             # judge as often, in different orders, and keep every vote
+# compare = 100                         # chunks that are also judged alone, to compare with batches
+
+# [contamination]
+# cutoff = "2024-06-01"                 # the date up to which the model has read
+# score = false                         # do not judge the closed-book answers
 
 [filters]
 unsupported_nuggets = "drop"            # or "keep": evaluate on partly supported questions too

@@ -105,7 +105,7 @@ def _ranks(candidate: "Candidate") -> None:
 
 
 def _nugget(judged: "JudgedNugget", before: "Judgment | None") -> None:
-    """Print one nugget; a call that gives one reason for a chunk has it told once."""
+    """Print one nugget; a reason that was just told is told again only where there is support."""
     nugget, judgment = judged.nugget, judged.judgment
     said = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
     if judgment is None:
@@ -115,7 +115,8 @@ def _nugget(judged: "JudgedNugget", before: "Judgment | None") -> None:
     else:
         said = f"{said} ({judgment.status})"
     rated = f", {nugget.importance}" if nugget.importance else ""
-    say_wrapped(f"{nugget.nugget_id}{rated}: {said}", 2)
+    number = f", nugget {judged.number} in its call" if judged.number else ""
+    say_wrapped(f"{nugget.nugget_id}{rated}: {said}{number}", 2)
     say_wrapped(nugget.text, 4)
     if judgment is not None:
         same = before is not None and (before.reason, before.call_id, before.votes) == (
@@ -123,7 +124,7 @@ def _nugget(judged: "JudgedNugget", before: "Judgment | None") -> None:
             judgment.call_id,
             judgment.votes,
         )
-        if same:
+        if same and not judged.supports:
             say("    reason: as above")
         else:
             _judgment(judgment)

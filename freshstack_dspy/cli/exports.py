@@ -1,5 +1,6 @@
 """`freshstack export`, `push`."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -31,17 +32,30 @@ def export(
     """Export a collection to another tool's layout."""
     from freshstack_dspy.cli.outputs import refuse_collection
     from freshstack_dspy.collection import Collection, export_collection
+    from freshstack_dspy.collection.layouts import EXPORT_FILE, IDS_FILE, JUDGED_CHUNKS
 
     refuse_collection(out, collection)
     loaded = Collection.load(collection)
     chosen = cast("list[SliceName] | None", slices)
     export_collection(loaded, format, out, slices=chosen)
-    queries = len(loaded.query_ids(chosen))
+    counts = json.loads((out / EXPORT_FILE).read_bytes())["counts"]
     typer.echo(
-        f"{out}: {queries} queries and {len(loaded.corpus.rows)} chunks in the {format} layout"
+        f"{out}: {counts['queries']:,} queries and {counts['chunks']:,} "
+        f"{'judged ' * (format in JUDGED_CHUNKS)}chunks in the {format} layout"
     )
-    if (out / "ids.json").exists():
-        typer.echo(f"{out / 'ids.json'}: ids that had to change, and what they were")
+    if format in JUDGED_CHUNKS:
+        typer.echo(
+            f"the other chunks of the corpus, which has {len(loaded.corpus.rows):,}, are left out: "
+            "the format holds judged chunks alone"
+        )
+    if format == "crux":
+        passages = len(json.loads((out / IDS_FILE).read_bytes())["chunks"])
+        typer.echo(
+            f"its {passages:,} passages are these chunks: a chunk stands once for each query that it was judged "
+            "for"
+        )
+    if (out / IDS_FILE).exists():
+        typer.echo(f"{out / IDS_FILE}: ids that had to change, and what they were")
 
 
 def push(

@@ -166,7 +166,10 @@ def _say_look(looked: "Look") -> None:
                 f"no nuggets: {_listed(run.foreign)}"
             )
         if run.absent:
-            say(f"{run.name}: nothing for {len(run.absent)} queries: {_listed(run.absent)}")
+            say(
+                f"{run.name}: nothing for {len(run.absent)} queries: {_listed(run.absent)} "
+                "(freshstack retrieve takes them in with --slices all)"
+            )
         if run.unknown:
             ids = [f"{one.chunk_id} for {one.query_id}" for one in run.unknown]
             say(f"{run.name}: {len(ids)} chunks passed over, not in the corpus: {_listed(ids)}")

@@ -1,16 +1,21 @@
 """`freshstack import`: the collections of others."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-ImportFormatName = Literal["freshstack", "beir", "crux", "nuggetizer"]
+if TYPE_CHECKING:
+    from freshstack_dspy.collection.imports import ImportFormat
+
 MissingName = Literal["refuse", "drop"]
 
 
 def import_(
-    format: Annotated[ImportFormatName, typer.Argument(help="The layout to read.")],  # noqa: A002
+    format: Annotated[  # noqa: A002  a word of export gets an answer, so any is taken here
+        str,
+        typer.Argument(metavar="<freshstack|beir|crux|nuggetizer>", help="The layout to read."),
+    ],
     path: Annotated[Path, typer.Argument(help="Folder or file of the other's collection.")],
     out: Annotated[Path, typer.Option(help="Folder of the new collection.")],
     name: Annotated[
@@ -37,10 +42,11 @@ def import_(
     from freshstack_dspy.cli.lines import say
     from freshstack_dspy.cli.outputs import refuse_inputs
     from freshstack_dspy.collection.imports import NO_TEXT, import_collection
+    from freshstack_dspy.collection.makers import baseline_warning
 
     refuse_inputs(out, path, corpus)
     collection = import_collection(
-        format,
+        cast("ImportFormat", format),
         path,
         out,
         name=name,
@@ -57,7 +63,7 @@ def import_(
         f"is {scale.threshold} or more on the scale {scale.name})"
         + (f", {counts.unlabelled:,} judgments without a label" if counts.unlabelled else "")
     )
-    say("slices: " + ", ".join(f"{n} {name}" for name, n in counts.slices.items()))
+    say("slices: " + ", ".join(f"{n:,} {name}" for name, n in counts.slices.items()))
     for reason, number in counts.rejected.items():
         say(f"left out: {number:,} queries {reason}")
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values())
@@ -70,4 +76,6 @@ def import_(
         say(f"{dropped:,} ids that judgments name are not there; see {out / 'skipped.jsonl'}")
     if nameless := sum(not query.text for query in collection.queries):
         say(f"queries without a text: {nameless:,}")
+    if warning := baseline_warning(collection.manifest):
+        say(warning.strip("*"))
     say(f"content {collection.manifest.content_hash}")

@@ -25,6 +25,11 @@ def say_wrapped(text: str, indent: int = 0) -> None:
         print(line)
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """Write a number with its noun: `1 pair`, `1,200 pairs`."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
 def width() -> int:
     """How many characters a line of the screen takes; 80 where there is none."""
     return max(_NARROWEST, shutil.get_terminal_size().columns)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from freshstack_dspy.cli.lines import say
+from freshstack_dspy.cli.lines import counted, say
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
@@ -14,25 +14,23 @@ if TYPE_CHECKING:
 
 
 def plan_table(plan: "Plan") -> None:
-    """Print a plan: one row for each step, their sum, and what the budget says to it."""
-    table = Table()
-    table.add_column("step")
-    for column in (
-        "requests",
-        "recorded",
-        "input tokens",
-        "output tokens",
-        "live",
-        "batch",
-        "at worst",
-    ):
-        table.add_column(column, justify="right")
-    table.add_column("requests are")
-    for step in plan.steps:
-        table.add_row(step.step, *_cells(step), "exact" if step.exact else "estimated")
-    table.add_section()
-    table.add_row("total", *_cells(plan.total), "")
-    show(f"{plan.name}: {plan.queries:,} questions for {plan.model}", table)
+    """Print a plan: one row for each step and their sum, and what the budget says to it."""
+    asked = _by_step(
+        ("requests", "recorded", "input tokens", "output tokens"),
+        [(step.step, *_requests(step)) for step in plan.steps],
+        ("total", *_requests(plan.total)),
+    )
+    show(f"{plan.name}: {plan.queries:,} questions for {plan.model}", asked)
+    # Two tables, for one would be wider than a screen of 80 columns.
+    paid = _by_step(
+        ("requests are", "live", "batch", "at worst"),
+        [
+            (step.step, "exact" if step.exact else "estimated", *_dollars(step))
+            for step in plan.steps
+        ],
+        ("total", "", *_dollars(plan.total)),
+    )
+    show("what those that are not recorded cost", paid)
     say(
         "tokens and dollars are those of the requests that are not recorded; output is estimated; "
         f"at worst every reply has {plan.longest_reply:,} tokens ([model] max_tokens)"
@@ -51,6 +49,7 @@ def plan_table(plan: "Plan") -> None:
             "support is estimated from a sample of the corpus, in measured builds within a third; it is "
             "exact once the replies of the steps before it are recorded"
         )
+    _say_unfit(plan)
     if plan.total.cost is None:
         say(
             f"nobody says what {plan.model} costs: set [prices] input = … and output = …, in US "
@@ -65,42 +64,64 @@ def plan_table(plan: "Plan") -> None:
         say(_verdict(cap))
 
 
+def _say_unfit(plan: "Plan") -> None:
+    for step in plan.steps:
+        if step.unfit:
+            say(
+                f"{step.step}: {counted(step.unfit, 'question leaves', 'questions leave')} no room "
+                "for a chunk in the model's window, and a build counts what is not asked as "
+                "failed: see [model] context and max_tokens, and [judge] shape"
+            )
+
+
 def error_table(errors: "Sequence[EstimateError]") -> None:
     """Print how an estimate turned out, for every step."""
-    table = Table()
-    table.add_column("step")
-    for column in (
-        "requests planned",
-        "made",
-        "error",
-        "tokens planned",
-        "used",
-        "error",
-        "planned",
-        "paid",
+    asked, tokens = Table(), Table()
+    for table, columns in (
+        (asked, ("requests", "made", "error", "dollars", "paid")),
+        (tokens, ("tokens", "used", "error")),
     ):
-        table.add_column(column, justify="right")
+        table.add_column("step")
+        for column in columns:
+            table.add_column(column, justify="right")
     for step in errors:
-        table.add_row(
+        asked.add_row(
             step.step,
             f"{step.requests:,}",
             f"{step.made:,}",
             _percent(step.requests_off),
-            f"{step.tokens:,}",
-            f"{step.used:,}",
-            _percent(step.tokens_off),
             _money(step.cost),
             _money(step.paid),
         )
-    show("planned, and used (recorded replies included)", table)
+        tokens.add_row(step.step, f"{step.tokens:,}", f"{step.used:,}", _percent(step.tokens_off))
+    show("requests and dollars: planned, and used (recorded replies included)", asked)
+    show("tokens: planned, and used (recorded replies included)", tokens)
 
 
-def _cells(planned: "Planned") -> tuple[str, ...]:
+def _by_step(columns: Sequence[str], steps: Sequence[Sequence[str]], total: Sequence[str]) -> Table:
+    """One row for each step, and one for their sum."""
+    table = Table()
+    table.add_column("step")
+    for column in columns:
+        table.add_column(column, justify="right")
+    for cells in steps:
+        table.add_row(*cells)
+    table.add_section()
+    table.add_row(*total)
+    return table
+
+
+def _requests(planned: "Planned") -> Sequence[str]:
     return (
         f"{planned.requests:,}",
         f"{planned.recorded:,}",
         f"{planned.input_tokens:,}",
         f"{planned.output_tokens:,}",
+    )
+
+
+def _dollars(planned: "Planned") -> Sequence[str]:
+    return (
         _money(planned.cost),
         "–" if planned.batch_cost is None else _money(planned.batch_cost),
         _money(planned.worst_cost),

@@ -16,7 +16,7 @@ def query_lines(counts: "Counts") -> Iterator[str]:
     """Give the lines, each of at most 80 columns; none of what there is nothing of."""
 
     def some(number: int) -> str:
-        return f"{number} ({number / counts.queries:.1%})" if counts.queries else str(number)
+        return f"{number:,} ({number / counts.queries:.1%})" if counts.queries else f"{number:,}"
 
     yield "filters: " + ", ".join(
         f"{some(number)} {_SAID[name]}" for name, number in counts.filters.items()
@@ -30,6 +30,6 @@ def query_lines(counts: "Counts") -> Iterator[str]:
             f"half or more of {some(found.contaminated)}"
         )
     if dated := found.before_cutoff + found.after_cutoff:
-        yield f"asked up to the model's cut-off: {found.before_cutoff} of {dated}"
+        yield f"asked up to the model's cut-off: {found.before_cutoff:,} of {dated:,}"
     if found.near_duplicates:
         yield f"nearly duplicate another query: {some(found.near_duplicates)}"

@@ -72,7 +72,7 @@ def _say(rejudged: "Rejudged", before: str, out: Path, changes: Path) -> None:
 
     from freshstack_dspy.cli.lines import say
     from freshstack_dspy.cli.tables import show
-    from freshstack_dspy.collection.imports.importing import NO_MODEL
+    from freshstack_dspy.collection.makers import NO_MODEL
 
     agreement, manifest = rejudged.agreement, rejudged.collection.manifest
     table = Table()

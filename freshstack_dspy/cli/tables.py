@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from freshstack_dspy.cli.lines import one_line, say
+from freshstack_dspy.cli.lines import counted, one_line, say
 from freshstack_dspy.cli.query_lines import query_lines
 from freshstack_dspy.records import Step
 
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures import Evaluation, Interval
 
 Evaluations = Sequence[tuple[str, "Evaluation"]]
+_QUERIES = {
+    "absent": "absent (counts as 0)",
+    "empty": "empty (counts as 0)",
+    "without_relevant": "without relevant",
+    "unknown": "unknown",
+}
+"""What is said of the queries that an evaluation has a field of."""
 
 
 def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> None:
@@ -34,11 +41,11 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
         _account_table(manifest, path)
     counts_ = manifest.counts
     say(
-        f"{counts_.queries} queries, {counts_.nuggets} nuggets, {counts_.chunks:,} chunks, "
+        f"{counts_.queries:,} queries, {counts_.nuggets:,} nuggets, {counts_.chunks:,} chunks, "
         f"{counts_.judgments - counts_.unlabelled:,} judged pairs ({counts_.supported:,} supported)"
         + (f", {counts_.unlabelled:,} without a label" if counts_.unlabelled else "")
     )
-    say("slices: " + ", ".join(f"{n} {name}" for name, n in counts_.slices.items()))
+    say("slices: " + ", ".join(f"{n:,} {name}" for name, n in counts_.slices.items()))
     for line in query_lines(counts_):
         say(line)
     if not any(counts_.slices[name] for name in manifest.evaluated_slices):
@@ -47,7 +54,7 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
             "partly supported ones are too"
         )
     if counts_.rejected:
-        left = ", ".join(f"{n} {reason}" for reason, n in counts_.rejected.items())
+        left = ", ".join(f"{n:,} {reason}" for reason, n in counts_.rejected.items())
         say(f"questions left out: {left}")
     if counts_.skipped:
         from freshstack_dspy.collection.skipped import listed
@@ -56,7 +63,7 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
         say(f"{number:,} files skipped ({listed(counts_.skipped)}); see {path / 'skipped.jsonl'}")
     failed = sum(n for statuses in counts_.failures.values() for n in statuses.values())
     if failed:
-        say(f"{failed} failures; see {path / 'failures.jsonl'}, and build again to retry")
+        say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
     say(f"content {manifest.content_hash}")
 
 
@@ -91,16 +98,15 @@ def evaluation_table(
 ) -> None:
     """Print one row for each run, and once more without the contaminated queries."""
     queries = len(evaluations[0][1].per_query)
-    _means_table(f"{collection.name}: {queries} queries", evaluations)
+    _means_table(f"{collection.name}: {counted(queries, 'query', 'queries')}", evaluations)
     for name, evaluation in evaluations:
-        for what in ("absent", "empty", "without_relevant", "unknown"):
+        for what, said in _QUERIES.items():
             ids = getattr(evaluation, what)
             if ids:
-                said = what.replace("_", " ")
-                say(f"{name}: {len(ids)} queries {said}, as {ids[0]}")
+                say(f"{name}: {counted(len(ids), 'query', 'queries')} {said}, as {ids[0]}")
         failed = sum(evaluation.holes[-1].failed.values()) if evaluation.holes else 0
         if failed:
-            say(f"{name}: {failed} failed judgments in the top {evaluation.holes[-1].k}")
+            say(f"{name}: {counted(failed, 'failed judgment')} in the top {evaluation.holes[-1].k}")
     if excluding is not None:
         _means_table(
             f"without the {len(excluding.left_out)} of which {excluding.coverage:.0%} of the "
@@ -159,18 +165,26 @@ def agreement_table(report: "AgreementReport") -> None:
     table.add_column("95 % interval", justify="right")
     for name, interval in _rows(report.figures):
         table.add_row(name, *_cells(interval))
-    show(f"judge against {len(report.annotators)} annotators, {report.figures.pairs} pairs", table)
+    people = counted(len(report.annotators), "annotator")
+    show(f"judge against {people}, {counted(report.figures.pairs, 'pair')}", table)
+    for reason, figures in _without_interval(report.figures).items():
+        say(f"no interval for {', '.join(figures)}: {reason}")
     ceiling = report.ceiling
     say(
         f"annotators among themselves: kappa {ceiling.value:.3f}"
         if ceiling.value is not None
         else f"annotators among themselves: {ceiling.reason}"
     )
-    if report.failed or report.unjudged:
-        say(
-            f"{report.unjudged} labels of pairs that were not judged, {report.failed} of pairs "
-            "whose judgment failed: in no figure"
-        )
+    for number, what, first in (
+        (report.unjudged, "not in judgments.jsonl", report.first_unjudged),
+        (report.failed, "whose judgment failed", report.first_failed),
+    ):
+        if first is not None:
+            query, nugget, chunk = first
+            say(
+                f"{counted(number, 'label')} in no figure, of pairs {what}: the first is of "
+                f"query {query!r}, nugget {nugget!r}, chunk {chunk!r}"
+            )
 
 
 def optimization_table(report: "OptimizationReport", path: Path) -> None:
@@ -222,6 +236,15 @@ def _rows(figures: "JudgeFigures") -> list[tuple[str, "Interval"]]:
         *((f"precision, {name}", interval) for name, interval in figures.precision.items()),
         *((f"recall, {name}", interval) for name, interval in figures.recall.items()),
     ]
+
+
+def _without_interval(figures: "JudgeFigures") -> dict[str, list[str]]:
+    """The figures that have a value and no interval, by the reason."""
+    reasons: dict[str, list[str]] = {}
+    for name, interval in _rows(figures):
+        if interval.reason is not None:
+            reasons.setdefault(interval.reason, []).append(name)
+    return reasons
 
 
 def _cells(interval: "Interval") -> tuple[str, str]:

@@ -17,6 +17,7 @@ from freshstack_dspy.collection.references import check_references
 from freshstack_dspy.collection.staging import standing_folder
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Chunk, LicenceFile, Record, SkippedFile, SliceName
+from freshstack_dspy.sources.regular import check_regular
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.qrels import NuggetQrels
@@ -190,6 +191,7 @@ def _hash_of(name: str, folder: Path, manifest: Manifest) -> str:
 def _read_records(folder: Path, file: RecordFile, manifest: Manifest) -> tuple[Record, ...]:
     path = folder / file.filename
     try:
+        check_regular(path)
         data = path.read_bytes()
     except FileNotFoundError:
         raise CollectionError(f"{path}: the file is missing") from None

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from freshstack_dspy.collection.jsonl import canonical_json, canonical_line, first_fault
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Chunk
+from freshstack_dspy.sources.regular import check_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,6 +151,7 @@ class Corpus:
         import pyarrow.parquet as pq
 
         try:
+            check_regular(self._path)
             with pq.ParquetFile(self._path) as file:
                 if not file.schema_arrow.equals(corpus_schema()):
                     raise CollectionError(

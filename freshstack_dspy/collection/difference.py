@@ -10,11 +10,12 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.jsonl import encode_records
 from freshstack_dspy.collection.matching import Matches, match
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Chunk, Judgment, Query, Record, SliceName, Status
+from freshstack_dspy.records import Chunk, Judgment, Query, Record, ScaleName, SliceName, Status
 
 QueryField = Literal["title", "body", "answer"]
 QUERY_FIELDS: tuple[QueryField, ...] = ("title", "body", "answer")
@@ -88,12 +89,19 @@ class State(NamedTuple):
     contents: Contents
     chunks: Iterable[Chunk]
 
+    @property
+    def scale(self) -> ScaleName | None:
+        """The scale of its labels; None where the records are no collection yet, and say none."""
+        return self.contents.manifest.scale.name if isinstance(self.contents, Collection) else None
+
 
 def difference(before: State, after: State) -> Difference:
     """Compare two collections.
 
     A query is the same by its id. A nugget is, where id and text of its query and its own text
     are; a chunk, where source, path, title and text are; a judgment, where nugget and chunk are.
+    Labels of two scales are another where one is support and the other none, each by the threshold
+    of its collection; the changes tell the labels themselves.
 
     Args:
         before: The one.
@@ -103,7 +111,8 @@ def difference(before: State, after: State) -> Difference:
     one, other = before.contents, after.contents
     matches = match(one, chunks_before, other, chunks_after)
     queries = list(_query_changes(one, other))
-    judgments = list(_judgment_changes(one, other, matches))
+    on_support = None not in (before.scale, after.scale) and before.scale != after.scale
+    judgments = list(_judgment_changes(one, other, matches, on_support=on_support))
     ids = {query.query_id for query in one.queries} & {query.query_id for query in other.queries}
     edited = sum(change.change == "edited" for change in queries)
     relabelled = sum(change.change == "changed" for change in judgments)
@@ -180,17 +189,26 @@ def _edited(was: Query | None, now: Query | None) -> tuple[QueryField, ...]:
 
 
 def _judgment_changes(
-    before: Contents, after: Contents, matches: Matches
+    before: Contents, after: Contents, matches: Matches, *, on_support: bool
 ) -> Iterator[JudgmentChange]:
     left = {(judgment.nugget_id, judgment.chunk_id): judgment for judgment in after.judgments}
     changes = []
     for was in before.judgments:
         pair = matches.pair(was.nugget_id, was.chunk_id)
         now = left.pop(pair, None) if pair is not None else None
-        if now is None or now.label != was.label:
+        if now is None or (
+            _said(now, after, on_support=on_support) != _said(was, before, on_support=on_support)
+        ):
             changes.append(_judgment_change(was, now))
     changes += [_judgment_change(None, now) for now in left.values()]
     yield from sorted(changes, key=_in_order)
+
+
+def _said(judgment: Judgment, of: Contents, *, on_support: bool) -> int | None:
+    """The label, or whether it is support; None where there is none."""
+    if judgment.label is None or not on_support:
+        return judgment.label
+    return int(judgment.label >= of.threshold)
 
 
 def _in_order(change: JudgmentChange) -> tuple[str, ...]:

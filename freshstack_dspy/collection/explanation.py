@@ -1,11 +1,14 @@
 """The explanation of what was judged of a query and a chunk: from what pooled it to what was said."""
 
+from collections import Counter
 from collections.abc import Collection as Ids
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.human_labels import refuse_labels_above
 from freshstack_dspy.collection.nearest_ids import named_nearest, nearest_ids
+from freshstack_dspy.collection.nugget_order import nuggets_by_query
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import (
     Candidate,
@@ -50,6 +53,8 @@ class JudgedNugget(Record):
     """What was said of the chunk and one nugget of the query."""
 
     nugget: Nugget
+    number: int | None
+    """By which the call, and so its reason, names the nugget, from 1; None without a call."""
     judgment: Judgment | None
     """None: the pair was not judged."""
     supports: bool | None
@@ -98,17 +103,20 @@ def explain(
         query_id: The query.
         chunk_id: The chunk; pooled or judged for the query.
         replies: Where the replies may be recorded; the first that has one is believed.
-        labels: Of people; those of other pairs are passed over.
+        labels: Of people, on the collection's scale; those of other pairs are passed over.
 
     Raises:
         CollectionError: There is no such query or chunk, or the chunk was neither pooled nor
-            judged for the query; the message names the nearest ids.
+            judged for the query; the message names the nearest ids. A label is above the highest
+            of the collection's scale.
         StoreError: A recorded reply cannot be read or trusted.
     """
     query = _query(collection, query_id)
     candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
     judged = {each.chunk_id for each in collection.judgments if each.query_id == query_id}
     _check_chunk(collection, query_id, chunk_id, judged | candidates.keys())
+    labels = tuple(labels)
+    refuse_labels_above(collection, labels)
     labels = [each for each in labels if (each.query_id, each.chunk_id) == (query_id, chunk_id)]
     nuggets = tuple(_nuggets(collection, query_id, chunk_id, labels))
     own = {each.nugget.nugget_id for each in nuggets}
@@ -137,7 +145,7 @@ def _query(collection: Collection, query_id: str) -> Query:
     if query_id not in queries:
         raise CollectionError(
             f"{collection.name}: there is no query {query_id!r} among its {len(queries):,}; "
-            f"{named_nearest(query_id, queries)}"
+            f"{named_nearest(query_id, queries, 'its queries.jsonl')}"
         )
     return queries[query_id]
 
@@ -147,15 +155,18 @@ def _check_chunk(collection: Collection, query_id: str, chunk_id: str, of_query:
         return
     corpus = collection.corpus.rows
     if chunk_id in corpus:
-        others = f"{len(of_query)} others were: " if of_query else "and no other was"
+        others = "and no other was"
+        if of_query:
+            near = named_nearest(chunk_id, of_query, "its judgments.jsonl")
+            others = f"{len(of_query):,} others were: {near}"
         raise CollectionError(
             f"{collection.name}: chunk {chunk_id!r} was neither pooled nor judged for query "
-            f"{query_id!r}; {others}{named_nearest(chunk_id, of_query) if of_query else ''}"
+            f"{query_id!r}; {others}"
         )
     among = of_query if nearest_ids(chunk_id, of_query) else corpus
     raise CollectionError(
         f"{collection.name}: there is no chunk {chunk_id!r} among its {len(corpus):,}; "
-        f"{named_nearest(chunk_id, among)}"
+        f"{named_nearest(chunk_id, among, 'its judgments.jsonl')}"
     )
 
 
@@ -170,12 +181,15 @@ def _nuggets(
         }
 
     judgments, alone = of_pair(collection.judgments), of_pair(collection.single_judgments)
+    ordered = nuggets_by_query(collection.nuggets).get(query_id, [])
+    numbers = _numbers(ordered, judgments)
     for nugget in collection.nuggets:
         if nugget.query_id == query_id:
             judgment = judgments.get(nugget.nugget_id)
             label = judgment.label if judgment else None
             yield JudgedNugget(
                 nugget=nugget,
+                number=numbers.get(nugget.nugget_id),
                 judgment=judgment,
                 supports=None if label is None else label >= collection.threshold,
                 judged_alone=alone.get(nugget.nugget_id),
@@ -203,6 +217,18 @@ def _calls(
             named[key] += 1
     for key in keys:
         yield _call(key, named[key], recorded_reply(key, *replies))
+
+
+def _numbers(nuggets: Iterable[Nugget], judgments: Mapping[str, Judgment]) -> dict[str, int]:
+    """Number a query's nuggets from 1 in each call on a chunk, in the order in which it had them."""
+    calls: Counter[str] = Counter()
+    numbers: dict[str, int] = {}
+    for nugget in nuggets:
+        judgment = judgments.get(nugget.nugget_id)
+        if judgment is not None and judgment.call_id is not None:
+            calls[judgment.call_id] += 1
+            numbers[nugget.nugget_id] = calls[judgment.call_id]
+    return numbers
 
 
 def _keys_of(judgment: Judgment) -> Iterator[str]:

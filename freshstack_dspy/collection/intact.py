@@ -14,6 +14,7 @@ from freshstack_dspy.collection.manifest import (
     hash_content,
 )
 from freshstack_dspy.collection.staging import names_in
+from freshstack_dspy.sources.regular import check_regular
 
 FOLDER = "folder"
 """The fingerprint in the manifest that stands for the folder as it was written."""
@@ -63,6 +64,7 @@ def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
     """
     hashes = {}
     for name in names_in(folder) - {MANIFEST_FILE}:
+        check_regular(folder / name)
         with (folder / name).open("rb") as file:
             hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
     others = {name: value for name, value in manifest.fingerprints.items() if name != FOLDER}

@@ -3,6 +3,8 @@
 from typing import Literal
 
 ExportFormat = Literal["freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer"]
+JUDGED_CHUNKS: tuple[ExportFormat, ...] = ("nuggetizer",)
+"""Formats that hold the chunks that were judged and no others."""
 
 EXPORT_FILE = "export.json"
 """In every export: of which collection, format, scale and slices it is, and its counts."""

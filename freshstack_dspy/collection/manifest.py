@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
+from pydantic_core import from_json
 
 from freshstack_dspy.collection.counts import Counts
 from freshstack_dspy.collection.estimates import StepEstimate
@@ -14,6 +15,7 @@ from freshstack_dspy.collection.jsonl import first_fault
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Record, Scale, SliceName
+from freshstack_dspy.sources.regular import check_regular
 
 MANIFEST_FILE = "manifest.json"
 SCHEMA_VERSION: Literal[3] = 3
@@ -102,7 +104,7 @@ def read_manifest(folder: Path) -> Manifest:
         CollectionError: There is none, it is of another schema version, or it is damaged.
     """
     path = folder / MANIFEST_FILE
-    values = _read_json(folder)
+    values = manifest_values(folder)
     version = values.get("schema_version")
     if isinstance(version, int) and version != SCHEMA_VERSION:
         remedy = (
@@ -127,21 +129,32 @@ def read_manifest(folder: Path) -> Manifest:
 def is_collection(folder: Path) -> bool:
     """Tell whether a folder has the manifest of a collection, of whatever schema version."""
     try:
-        return {"schema_version", "content_hash"} <= _read_json(folder).keys()
+        return {"schema_version", "content_hash"} <= manifest_values(folder).keys()
     except CollectionError:
         return False
 
 
-def _read_json(folder: Path) -> dict[str, Any]:
+def manifest_values(folder: Path) -> dict[str, Any]:
+    """Read the JSON object of a manifest; whatever is read here can be written again.
+
+    Raises:
+        CollectionError: There is none, or it holds what is no number or no text.
+    """
     path = folder / MANIFEST_FILE
     try:
-        values = json.loads(path.read_bytes())
+        check_regular(path)
+        values = from_json(path.read_bytes(), allow_inf_nan=False)
+        json.dumps(values, allow_nan=False)  # 1e999 is read as an infinity even so
     except FileNotFoundError:
         if folder.is_dir():
             raise CollectionError(
                 f"{folder}: not a collection, for it has no {MANIFEST_FILE}"
             ) from None
         raise CollectionError(f"{folder}: no such collection") from None
+    except NotADirectoryError:
+        raise CollectionError(
+            f"{folder}: a file, and the folder of a collection is wanted"
+        ) from None
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

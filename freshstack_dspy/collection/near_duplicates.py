@@ -2,12 +2,14 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.likeness import jaccard
 from freshstack_dspy.terms import terms
 
+MOST_LISTED = 20
+"""Ids for each text; of a thousand that say the same, a thousand lists of all help nobody."""
 _ROUNDING = 1e-9
 """A product of floats may end just above a whole number; to look at more loses nothing."""
 
@@ -21,7 +23,8 @@ def near_duplicates(texts: Mapping[str, str], similarity: float) -> dict[str, tu
             above 0.
 
     Returns:
-        For each id the others that are alike, ascending; an id without any is left out.
+        For each id the others that are alike, ascending, and of more than 20 the first 20 by id;
+        an id without any is left out.
 
     Source:
         The pairs are found by prefix, size and position (C. Xiao, W. Wang, X. Lin and J. X. Yu,
@@ -29,39 +32,72 @@ def near_duplicates(texts: Mapping[str, str], similarity: float) -> dict[str, tu
         order, from the rarest on, two sets of a similarity of at least t share one of the first
         n - ceil(t n) + 1 terms of each, where n is its size.
     """
-    found: dict[str, set[str]] = defaultdict(set)
-    for one, other in _alike(
-        {id_: frozenset(terms(text)) for id_, text in texts.items()}, similarity
-    ):
-        found[one].add(other)
-        found[other].add(one)
-    return {id_: tuple(sorted(found[id_])) for id_ in sorted(found)}
+    same = _same_terms(texts)
+    # One more than is listed: a text is itself among those that are like it.
+    first = {ids[0]: ids[: MOST_LISTED + 1] for ids in same.values()}
+    found = dict(first)
+    for one, other in _alike({ids[0]: held for held, ids in same.items()}, similarity):
+        found[one] = _first_of(found[one], first[other])
+        found[other] = _first_of(found[other], first[one])
+    listed = {
+        id_: tuple(other for other in found[ids[0]] if other != id_)[:MOST_LISTED]
+        for ids in same.values()
+        for id_ in ids
+    }
+    return {id_: listed[id_] for id_ in sorted(listed) if listed[id_]}
 
 
-def clusters(ids: Sequence[str], alike: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
+def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[str, str]]:
+    """Give pairs that are alike, enough of them to lead from each text to all that `clusters` groups.
+
+    Args:
+        texts: By id.
+        similarity: As in `near_duplicates`.
+    """
+    same = _same_terms(texts)
+    for first, *others in same.values():
+        for other in others:
+            yield first, other
+    yield from _alike({ids[0]: held for held, ids in same.items()}, similarity)
+
+
+def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
     """Group ids that are alike, or alike to one that is, at whatever remove.
 
     Args:
         ids: All of them.
-        alike: As `near_duplicates` gives it.
+        alike: Pairs, as `alike_pairs` gives them; those of other ids are passed over.
 
     Returns:
         Every id once; each group in the order given, and the groups by their first ids.
     """
-    place = {id_: number for number, id_ in enumerate(ids)}
-    seen: set[str] = set()
-    groups = []
-    for first in ids:
-        if first in seen:
+    group_of = {id_: [id_] for id_ in ids}
+    for one, other in alike:
+        if one not in group_of or other not in group_of or group_of[one] is group_of[other]:
             continue
-        group, waiting = {first}, [first]
-        while waiting:
-            new = {id_ for id_ in alike.get(waiting.pop(), ()) if id_ in place} - group
-            group |= new
-            waiting += new
-        seen |= group
-        groups.append(tuple(sorted(group, key=place.__getitem__)))
-    return groups
+        smaller, larger = sorted((group_of[one], group_of[other]), key=len)
+        larger += smaller
+        group_of.update(dict.fromkeys(smaller, larger))
+    place = {id_: number for number, id_ in enumerate(ids)}
+    groups = {id(group): group for group in group_of.values()}
+    return [tuple(sorted(group, key=place.__getitem__)) for group in groups.values()]
+
+
+def _same_terms(texts: Mapping[str, str]) -> dict[frozenset[str], list[str]]:
+    """The ids of the texts of each set of terms, ascending; those without terms are left out."""
+    same: dict[frozenset[str], list[str]] = defaultdict(list)
+    for id_ in sorted(texts):
+        held = frozenset(terms(texts[id_]))
+        if held:
+            same[held].append(id_)
+    return same
+
+
+def _first_of(ids: list[str], more: list[str]) -> list[str]:
+    """The first of two ascending lists of ids."""
+    if len(ids) > MOST_LISTED and more[0] > ids[-1]:
+        return ids
+    return sorted(ids + more)[: MOST_LISTED + 1]
 
 
 class _Place(NamedTuple):

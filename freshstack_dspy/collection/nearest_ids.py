@@ -24,11 +24,11 @@ def nearest_ids(wrong: str, ids: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(wrong, heapq.nsmallest(_COMPARED, ids, key=unlike), n=_NAMED)
 
 
-def named_nearest(wrong: str, ids: Ids[str]) -> str:
-    """Say which ids are the nearest to a wrong one, or name some where none is like it."""
-    near = nearest_ids(wrong, ids)
-    named = ", ".join(map(repr, near or sorted(ids)[:_NAMED]))
-    return f"the nearest are {named}" if near else f"as {named}"
+def named_nearest(wrong: str, ids: Ids[str], listed: str) -> str:
+    """Say which ids are the nearest to a wrong one, or where all are listed if none is like it."""
+    if near := nearest_ids(wrong, ids):
+        return f"the nearest are {', '.join(map(repr, near))}"
+    return f"none is like it; {listed} lists them all"
 
 
 def _shared(one: str, other: str) -> int:

@@ -129,11 +129,18 @@ def check_retriever(
 def _settings(collection: Collection) -> IndexSettings:
     """As the collection was built with, so that the index it was built with is opened."""
     recorded = collection.manifest.config.get("index")
-    values = recorded if isinstance(recorded, dict) else {}
-    known = {name: values[name] for name in IndexSettings._fields if name in values}
-    try:
-        return IndexSettings(**known).checked()  # type: ignore[arg-type]
-    except (IndexingError, TypeError) as error:
+    told = f"{collection.name}: its manifest has no valid config.index: "
+    if recorded is None:
+        return IndexSettings()
+    if not isinstance(recorded, dict):
+        raise CollectionError(f"{told}it is {str(recorded)[:80]!r}; allowed: a table")
+    dimensions = recorded.get("dimensions", IndexSettings().dimensions)
+    search = recorded.get("search", IndexSettings().search)
+    if type(dimensions) is not int:
         raise CollectionError(
-            f"{collection.name}: its manifest has no valid config.index: {error}"
-        ) from None
+            f"{told}dimensions is {str(dimensions)[:80]!r}; allowed: a whole number"
+        )
+    try:
+        return IndexSettings(dimensions, search).checked()  # type: ignore[arg-type]
+    except (IndexingError, TypeError) as error:
+        raise CollectionError(f"{told}{error}") from None

@@ -7,12 +7,12 @@ from statistics import fmean
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.records import Query, Record, SliceName
 
-_CODE = re.compile(
+_BLOCK = re.compile(
     r"^ {0,3}(?:```|~~~)"  # a fence
-    r"|(?:\A|\n[ \t]*\n)(?: {4}|\t)[ \t]*\S"  # an indented block
-    r"|(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)",  # a code span
+    r"|(?:\A|\n[ \t]*\n)(?: {4}|\t)[ \t]*\S",  # an indented block
     re.MULTILINE,
 )
+_TICKS = re.compile(r"`+")
 
 
 class Statistics(Record):
@@ -71,7 +71,18 @@ def collection_statistics(
 
 def holds_code(markdown: str) -> bool:
     """Tell whether Markdown has a code block or a code span."""
-    return _CODE.search(markdown) is not None
+    return _BLOCK.search(markdown) is not None or any(map(_holds_span, markdown.split("\n")))
+
+
+def _holds_span(line: str) -> bool:
+    """Tell whether two runs of backticks are of one length: what stands between them is code."""
+    lengths = set()
+    for run in _TICKS.finditer(line):
+        length = run.end() - run.start()
+        if length in lengths:
+            return True
+        lengths.add(length)
+    return False
 
 
 def _mean(values: Iterable[float]) -> float | None:

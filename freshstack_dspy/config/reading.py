@@ -78,7 +78,13 @@ def _values_of(path: Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path}: no such file; write a commented example with: freshstack init {path}"
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: a folder, and the TOML file of a build is wanted") from None
+    except NotADirectoryError:
+        raise ConfigError(f"{path}: no such file, for a part of its path is no folder") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from freshstack_dspy.collection import Contents, Provenance, call_ids_of
-from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.recipes.contamination import Scored, contamination_of, score, to_score
 from freshstack_dspy.recipes.freshstack import FreshStack, Nuggetized
@@ -12,6 +11,7 @@ from freshstack_dspy.recipes.growing.standing import Carried, Standing
 from freshstack_dspy.recipes.growing.unjudged import unjudged
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora
 from freshstack_dspy.recipes.judging.judging import Judged, judge, judge_alone
+from freshstack_dspy.recipes.only_failures import refuse_no_labels, refuse_no_nuggets
 from freshstack_dspy.recipes.opening import Opened
 from freshstack_dspy.recipes.planning.estimate import estimate
 from freshstack_dspy.recipes.pooling import pool, technique_texts
@@ -166,7 +166,7 @@ class Run:
     def _first_round(self, queries: Sequence[Query]) -> _FirstRound:
         """What is asked of the questions and answers alone."""
         nuggets = self._each("nuggets", self._nuggets_that_stand, self.recipe.nuggets_of, queries)
-        _refuse_only_failures(nuggets)
+        refuse_no_nuggets(nuggets)
         sub_questions = self._expand("sub_questions", self.recipe.sub_questions_of, queries)
         answers = self._expand("closed_book_answer", self.recipe.closed_book_answer_of, queries)
         replies = [*sub_questions, *answers]
@@ -267,27 +267,24 @@ class Run:
             for query_id, candidates_ in pooled.items()
         }
         stand = {(judgment.nugget_id, judgment.chunk_id) for judgment in carried.judgments}
-        judged = judge(
+        asked = unjudged(queries, nuggets_of, to_judge, stand)
+        judged = judge(self._config, self.recipe, self._steps, asked)
+        if not carried.judgments:
+            refuse_no_labels(asked, judged)
+        everything = unjudged(queries, nuggets_of, to_judge, frozenset())
+        alone = judge_alone(
             self._config,
             self.recipe,
             self._steps,
-            unjudged(queries, nuggets_of, to_judge, stand),
+            everything,
+            asked,
+            carried.singles,
+            carried.alone,
         )
-        everything = unjudged(queries, nuggets_of, to_judge, frozenset())
-        alone = judge_alone(self._config, self.recipe, self._steps, everything, carried.singles)
         return Judged(
             (*carried.judgments, *judged.judgments),
             (*judged.failures, *alone.failures),
             alone.judgments,
-        )
-
-
-def _refuse_only_failures(nuggets: Sequence[Any]) -> None:
-    """Stop where no answer could be nuggetized: it is no reason to replace a collection."""
-    if nuggets and not any(each.nuggets for each in nuggets):
-        raise FatalModelError(
-            f"no nuggets came of any of the {len(nuggets)} answers, so nothing was written; "
-            f"the first: {nuggets[0].failure.message}"
         )
 
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from freshstack_dspy.records.record import Record
+from freshstack_dspy.records.record import Record, Whole
 
 SkipKind = Literal[
     "not_chosen",  # by include and exclude
@@ -37,11 +37,11 @@ class Chunk(Record):
     """`{source}/{path}_{start_byte}_{end_byte}`; for reading, never for parsing."""
     source: str
     path: str
-    start_byte: int = Field(ge=0)
-    end_byte: int = Field(ge=0)
+    start_byte: Whole = Field(ge=0)
+    end_byte: Whole = Field(ge=0)
     text: str
     """Empty only where an imported corpus has none for it."""
-    tokens: int = Field(ge=0)
+    tokens: Whole = Field(ge=0)
     revision: str | None = None
     """The git commit of the file's repository, or the version of its package."""
     encoding: str = "utf-8"

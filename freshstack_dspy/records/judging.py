@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from freshstack_dspy.errors import FailureStatus
-from freshstack_dspy.records.record import Record
+from freshstack_dspy.records.record import Record, Whole
 
 Status = Literal["ok", "unparsed", "refused", "truncated", "failed"]
 Step = Literal[
@@ -41,7 +41,7 @@ class Scale(Record):
     """On which scale the labels of a collection are, and from which one on they are support."""
 
     name: ScaleName = "binary"
-    threshold: int = Field(default=1, ge=1)
+    threshold: Whole = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _threshold_on_scale(self) -> Self:
@@ -57,11 +57,11 @@ class Scale(Record):
 class Vote(Record):
     """One of several things that a model said of a pair."""
 
-    vote: int = Field(ge=1)
+    vote: Whole = Field(ge=1)
     """Which vote, from 1; each sees the chunks in another order."""
-    part: int = Field(default=1, ge=1)
+    part: Whole = Field(default=1, ge=1)
     """Which part of the chunk, from 1, where it is longer than the model's window."""
-    label: int | None = Field(ge=0)
+    label: Whole | None = Field(ge=0)
     status: Status
     reason: str
     call_id: str | None
@@ -73,13 +73,13 @@ class Judgment(Record):
     query_id: str
     nugget_id: str
     chunk_id: str
-    label: int | None = Field(ge=0)
+    label: Whole | None = Field(ge=0)
     """On the scale of the collection, which its manifest names with the threshold of support."""
     status: Status
     reason: str
     call_id: str | None
     """The key of the reply; of several votes, of the first that gave the label."""
-    parts: int = Field(default=1, ge=1)
+    parts: Whole = Field(default=1, ge=1)
     """In how many parts the chunk was judged; its label is the highest of theirs."""
     votes: tuple[Vote, ...] = ()
     """Everything that was said, where that is more than one thing."""
@@ -114,7 +114,7 @@ class HumanLabel(Record):
     query_id: str
     nugget_id: str
     chunk_id: str
-    label: int = Field(ge=0)
+    label: Whole = Field(ge=0)
     annotator: str
     time: str | None = None
     question: str | None = None

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from freshstack_dspy.records.record import Record
+from freshstack_dspy.records.record import Record, Whole
 
 Technique = Literal["question", "sub_questions", "closed_book_answer", "answer", "nuggets"]
 CandidateOrigin = Literal[
@@ -29,7 +29,7 @@ class TechniqueRank(Record):
     """At which rank a technique's fused list holds a chunk (from 1)."""
 
     technique: Technique
-    rank: int = Field(ge=1)
+    rank: Whole = Field(ge=1)
 
 
 class Found(Record):
@@ -37,14 +37,14 @@ class Found(Record):
 
     technique: Technique
     retriever: str
-    rank: int = Field(ge=1)
+    rank: Whole = Field(ge=1)
 
 
 class RunRank(Record):
     """At which rank a run that the collection was extended with holds a chunk (from 1)."""
 
     run: str
-    rank: int = Field(ge=1)
+    rank: Whole = Field(ge=1)
 
 
 class Candidate(Record):

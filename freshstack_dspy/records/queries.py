@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from freshstack_dspy.records.record import Record
+from freshstack_dspy.records.record import Record, Signed, Whole
 
 QueryOrigin = Literal["community", "synthetic", "imported"]
 Importance = Literal["vital", "okay"]
@@ -32,7 +32,7 @@ class Query(Record):
     tags: tuple[str, ...] = ()
     asked_at: str | None = None
     """ISO 8601 date and time."""
-    score: int | None = None
+    score: Signed | None = None
     question_source: Attribution | None = None
     answer_source: Attribution | None = None
     origin: QueryOrigin = "community"
@@ -62,7 +62,7 @@ class Nugget(Record):
     text: str = Field(min_length=1)
     call_id: str | None
     """None where it was imported."""
-    answer_span: tuple[int, int] | None = None
+    answer_span: tuple[Signed, Signed] | None = None
     """Where in the answer it comes from, as `query.answer[start:end]`; None where nobody knows."""
     importance: Importance | None = None
     """`vital` or `okay` (nuggetizer's scale); None where it was not rated."""
@@ -90,9 +90,9 @@ class QuerySlice(Record):
 
     query_id: str
     slice: SliceName
-    nuggets: int = Field(ge=0)
-    supported: int = Field(ge=0)
-    undetermined: int = Field(ge=0)
+    nuggets: Whole = Field(ge=0)
+    supported: Whole = Field(ge=0)
+    undetermined: Whole = Field(ge=0)
     unsupported_nuggets: tuple[str, ...] = ()
     """Ids of the nuggets that no chunk supports, by nugget_id; those undetermined left out."""
 
@@ -114,6 +114,6 @@ class Contamination(Record):
     gold_overlap: float | None = Field(ge=0, le=1)
     """The largest share of the question's word n-grams that one supporting chunk holds."""
     near_duplicates: tuple[str, ...] = ()
-    """Other queries of the collection that ask nearly the same, by query_id."""
+    """Other queries of the collection that ask nearly the same, by query_id; the first 20."""
     call_id: str | None = None
     """The key of the reply that judged the closed-book answer."""

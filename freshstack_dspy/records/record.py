@@ -1,6 +1,13 @@
 """What all records have in common."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Whole = Annotated[int, Field(le=2**63 - 1)]
+"""An integer that a table can hold; the field that it is the type of says from where on."""
+Signed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+"""An integer that a table can hold."""
 
 
 class Record(BaseModel):

@@ -146,7 +146,7 @@ def test_the_collections_texts_go_before_the_labels(collection: Collection) -> N
 
 
 def test_an_id_that_is_nowhere_is_a_fault(collection: Collection) -> None:
-    with pytest.raises(CollectionError, match="do not carry the text of chunk 'nowhere'"):
+    with pytest.raises(CollectionError, match="small: the collection has no chunk 'nowhere'"):
         judge_examples([label("12", "12_0", "nowhere", 1)], collection, 5)
 
 

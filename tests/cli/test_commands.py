@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.calibration import write_labels
 from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.contents import SLICES
 from freshstack_dspy.config import load_config
 from freshstack_dspy.measures import evaluate, read_run
+from freshstack_dspy.records import HumanLabel
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command
@@ -117,6 +120,22 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
     assert imported.out == "1 imported; 1 unknown (unknown); 8 still waiting\n"
 
 
+def test_retrieve_searches_for_the_queries_of_the_slices_that_are_named(
+    freshstack: Command, built: Path
+) -> None:
+    loaded = Collection.load(built)
+    wanted = {"evaluated": loaded.query_ids(), "all": loaded.query_ids(SLICES)}
+    wanted["unanswerable"] = loaded.query_ids(["unanswerable"])
+    assert wanted["all"] > wanted["evaluated"]
+    for name, ids in wanted.items():
+        done = freshstack("retrieve", built, "--retriever", "bm25", "--slices", name)
+        assert done.code == 0, done.err
+        run = read_run("bm25.run")
+        assert sorted(run.rankings) == list(ids)
+        assert run.name == ("bm25" if name == "evaluated" else f"bm25-{name}")
+    assert freshstack("retrieve", built, "--slices", "some").code == 2
+
+
 def test_retrieve_writes_a_run(freshstack: Command, built: Path, tmp_path: Path) -> None:
     done = freshstack("retrieve", built, "--retriever", "bm25", "--depth", 2)
     named = freshstack("retrieve", built, "--out", "mine.run")
@@ -183,7 +202,7 @@ def test_agree_prints_a_table_or_json(
 
     report = json.loads(as_json.out)
     assert (table.code, as_json.code) == (0, 0)
-    assert table.out.startswith(f"judge against 1 annotators, {report['figures']['pairs']} pairs\n")
+    assert table.out.startswith(f"judge against 1 annotator, {report['figures']['pairs']} pairs\n")
     row = next(line for line in table.out.splitlines() if "exact match" in line)
     assert "1.000" in row
     assert report["figures"]["exact_match"]["value"] == 1.0
@@ -280,3 +299,41 @@ def test_the_model_and_the_store_come_from_a_configuration(
 
 def test_the_version_is_that_of_the_package(freshstack: Command) -> None:
     assert freshstack("--version") == (0, version("freshstack_dspy") + "\n", "")
+
+
+def test_agree_says_what_is_in_no_figure_and_why_there_is_no_interval(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    judged = Collection.load(built).judgments[0]
+    label = HumanLabel(
+        query_id=judged.query_id,
+        nugget_id=judged.nugget_id,
+        chunk_id=judged.chunk_id,
+        label=1,
+        annotator="ada",
+    )
+    write_labels([label, label.model_copy(update={"nugget_id": "9_9"})], tmp_path / "one.jsonl")
+
+    lines = freshstack("agree", built, "one.jsonl").out.splitlines()
+
+    assert lines[0] == "judge against 1 annotator, 1 pair"
+    assert any(
+        line.startswith("no interval for ") and line.endswith("needs two with items, not 1")
+        for line in lines
+    )
+    assert lines[-1] == (
+        "1 label in no figure, of pairs not in judgments.jsonl: the first is of query "
+        f"{judged.query_id!r}, nugget '9_9', chunk {judged.chunk_id!r}"
+    )
+
+
+def test_evaluate_says_what_an_absent_query_counts(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    first, *others = sorted(Collection.load(built).qrels().nuggets)
+    lines = [f"{query} Q0 x 1 1.0 r\n" for query in others]
+    (tmp_path / "a.run").write_text("".join(lines))
+
+    done = freshstack("evaluate", built, "a.run")
+
+    assert f"a.run: 1 query absent (counts as 0), as {first}" in done.out.splitlines()

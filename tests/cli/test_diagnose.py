@@ -133,7 +133,8 @@ def test_votes_and_pairs_judged_alone_are_told(freshstack: Command, tmp_path: Pa
         for number, label in ((1, 1), (2, 1), (3, 0))
     )
     judgments = (first.model_copy(update={"votes": votes}), *CONTENTS.judgments[1:])
-    contents = dataclasses.replace(RANKED, judgments=judgments, single_judgments=(first,))
+    alone = first.model_copy(update={"call_id": "k3"})
+    contents = dataclasses.replace(RANKED, judgments=judgments, single_judgments=(alone,))
     write_small(tmp_path / "small", contents)
 
     out = " ".join(freshstack("diagnose", tmp_path / "small").out.split())

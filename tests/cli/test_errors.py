@@ -45,6 +45,21 @@ def test_what_is_missing_is_named(freshstack: Command, words: str, said: str) ->
         assert_one_line(done, said)
 
 
+def test_a_file_for_a_folder_and_a_folder_for_a_file_are_told(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bio.toml").touch()
+    (tmp_path / "a.run").touch()
+    a_file = "bio.toml: a file, and the folder of a collection is wanted"
+
+    for words in ("evaluate bio.toml a.run", "retrieve bio.toml", "explain bio.toml 1 a"):
+        assert_one_line(freshstack(*words.split()), a_file)
+    assert_one_line(freshstack("validate", "bio.toml"), "bio.toml: a file, and a folder is wanted")
+    for command in ("build", "plan"):
+        done = freshstack(command, built)
+        assert_one_line(done, f"{built}: a folder, and the TOML file of a build is wanted")
+
+
 def test_a_collection_that_is_none_is_named(freshstack: Command, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
 

@@ -38,7 +38,9 @@ def test_the_path_of_a_judgment_is_told(
     assert lines[0] == f"query {query.query_id}: {query.title}"
     assert f"chunk {supporting.chunk_id}" in lines
     assert any(line.startswith("  question: rank 1; bm25 1") for line in lines)
-    assert f"  {supporting.nugget_id}: supports (1)" in lines
+    assert any(
+        line.startswith(f"  {supporting.nugget_id}: supports (1), nugget ") for line in lines
+    )
     assert f"  {supporting.call_id}" in lines
     assert "replies were not looked up" in done.out
     assert max(map(len, lines)) <= 80
@@ -120,6 +122,59 @@ def test_wrong_ids_are_one_line_with_the_nearest(freshstack: Command, built: Pat
     assert done.err == "error: small: there is no query '110' among its 3; the nearest are '10'\n"
 
 
+def test_an_id_like_no_other_is_told_where_all_are(freshstack: Command, built: Path) -> None:
+    assert freshstack("explain", built, "zzzz", "x").err == (
+        "error: small: there is no query 'zzzz' among its 3; none is like it; its queries.jsonl "
+        "lists them all\n"
+    )
+
+
+def test_a_nugget_has_its_number_in_the_call_and_support_its_reason(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    """The reasons of a batch name nuggets by number; one reason stands for all of them."""
+    first = CONTENTS.nuggets[0]
+    nuggets = tuple(
+        first.model_copy(update={"nugget_id": f"{first.query_id}_{number}"}) for number in range(3)
+    )
+    judged = next(each for each in CONTENTS.judgments if each.chunk_id == A and each.label)
+    judgments = tuple(
+        judged.model_copy(
+            update={
+                "nugget_id": nugget.nugget_id,
+                "query_id": first.query_id,
+                "label": label,
+                "reason": "It states nugget 3.",
+                "call_id": "k",
+            }
+        )
+        for nugget, label in zip(nuggets, (0, 0, 1), strict=True)
+    )
+    others = tuple(each for each in CONTENTS.nuggets if each.query_id != first.query_id)
+    rest = tuple(each for each in CONTENTS.judgments if each.query_id != first.query_id)
+    contents = dataclasses.replace(
+        CONTENTS,
+        nuggets=(*nuggets, *others),
+        judgments=(*judgments, *rest),
+        single_judgments=(),
+    )
+    write_small(tmp_path / "small", contents)
+
+    lines = freshstack("explain", tmp_path / "small", first.query_id, A).out.splitlines()
+
+    heads = [line for line in lines if "in its call" in line]
+    assert heads == [
+        f"  {first.query_id}_0: does not support (0), nugget 1 in its call",
+        f"  {first.query_id}_1: does not support (0), nugget 2 in its call",
+        f"  {first.query_id}_2: supports (1), nugget 3 in its call",
+    ]
+    assert [line.strip() for line in lines if "reason:" in line] == [
+        "reason: It states nugget 3. [call k]",
+        "reason: as above",
+        "reason: It states nugget 3. [call k]",
+    ]
+
+
 def test_no_text_of_a_collection_moves_the_cursor(freshstack: Command, tmp_path: Path) -> None:
     """Not even \x9b, the one-byte form of an escape sequence's beginning, or \u202e."""
     evil = "\x1b[2J\x9b31m\u202eevil\r\nquery 12: forged"
@@ -142,3 +197,18 @@ def test_no_text_of_a_collection_moves_the_cursor(freshstack: Command, tmp_path:
         as_json = freshstack("explain", tmp_path / "small", *words, "--json").out
         assert as_json.isascii()
         assert "\x1b" not in as_json
+
+
+def test_beside_yes_and_no_a_finer_label_of_a_person_is_support(
+    freshstack: Command, built: Path, supporting: Judgment, tmp_path: Path
+) -> None:
+    given = {name: getattr(supporting, name) for name in ("query_id", "nugget_id", "chunk_id")}
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text(json.dumps({**given, "label": 7, "annotator": "ada"}))
+
+    done = freshstack(
+        "explain", built, supporting.query_id, supporting.chunk_id, "--labels", labels
+    )
+
+    assert done.code == 0, done.err
+    assert "    human label 7 by ada" in done.out.splitlines()

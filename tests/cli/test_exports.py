@@ -16,14 +16,72 @@ def test_export_writes_each_layout_once(
     first = freshstack("export", built, "--format", format_, "--out", "out")
     second = freshstack("export", built, "--format", format_, "--out", "out")
     collection = Collection.load(built)
+    evaluated = set(collection.query_ids())
     queries, chunks = len(collection.query_ids()), len(collection.corpus.rows)
     told = f"out: {queries} queries and {chunks} chunks in the {format_} layout\n"
+    if format_ == "nuggetizer":
+        judged = len({one.chunk_id for one in collection.judgments if one.query_id in evaluated})
+        told = (
+            f"out: {queries} queries and {judged} judged chunks in the nuggetizer layout\n"
+            f"the other chunks of the corpus, which has {chunks}, are left out"
+        )
 
     assert first.code == 0
     assert first.out.startswith(told)
     assert (tmp_path / "out/export.json").is_file()
     assert second.code == 1
     assert "not empty" in second.err
+
+
+def test_export_says_how_many_passages_of_crux_the_chunks_are(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    done = freshstack("export", built, "--format", "crux", "--out", "out")
+    passages = (tmp_path / "out/passages/test_psgs.jsonl").read_bytes().count(b"\n")
+
+    assert (
+        f"its {passages} passages are these chunks: a chunk stands once for each query" in done.out
+    )
+    assert f"There are {passages:,} passages of" in (tmp_path / "out/README.md").read_text()
+
+
+def test_export_says_which_slices_have_queries(freshstack: Command, tmp_path: Path) -> None:
+    write_odd(tmp_path / "c")
+    done = freshstack("export", "c", "--out", "out", "--slices", "unanswerable")
+
+    assert done.code == 1
+    assert "no query to export in the slices unanswerable; slices with queries: " in done.err
+
+
+def test_import_never_writes_over_a_collection(freshstack: Command, tmp_path: Path) -> None:
+    write_odd(tmp_path / "c")
+    before = (tmp_path / "c/manifest.json").read_bytes()
+    assert freshstack("export", "c", "--format", "beir", "--out", "e").code == 0
+    done = freshstack("import", "beir", "e", "--out", "c")
+
+    assert done.code == 1
+    assert "c: a collection stands already; name another folder, or move it" in done.err
+    assert (tmp_path / "c/manifest.json").read_bytes() == before
+
+
+def test_import_of_the_baselines_labels_warns(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    freshstack("export", built, "--format", "beir", "--out", "e")
+    done = freshstack("import", "beir", "e", "--out", "again")
+
+    assert done.code == 0
+    assert "they are no ground for choosing a retriever" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("mteb", "is read as beir"), ("hf", "cannot be read"), ("x", "allowed")]
+)
+def test_import_answers_a_word_of_export(freshstack: Command, word: str, said: str) -> None:
+    done = freshstack("import", word, "e", "--out", "again")
+
+    assert done.code == 1
+    assert said in done.err
 
 
 def test_export_says_where_changed_ids_are(freshstack: Command, tmp_path: Path) -> None:

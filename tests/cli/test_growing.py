@@ -48,7 +48,10 @@ def test_what_a_run_names_and_the_collection_lacks_is_said(
     assert "a.run: 1 chunks in its top 20 are not in the corpus of small" in refused.err
     assert passed.code == 0, passed.err
     assert "a: 1 of its queries are not in the collection or have no nuggets: 77" in passed.out
-    assert "a: nothing for 2 queries: 10, x" in passed.out
+    assert (
+        "a: nothing for 2 queries: 10, x (freshstack retrieve takes them in with --slices all)"
+        in passed.out
+    )
     assert "a: 1 chunks passed over, not in the corpus: gone for 2" in passed.out
 
 
@@ -101,3 +104,17 @@ def test_a_file_inside_the_collection_or_an_input_is_not_written_over(
     assert inside.code == over.code == 1
     assert "is inside" in inside.err
     assert "is read by this command" in over.err
+
+
+def test_a_run_over_all_slices_lacks_no_query(freshstack: Command, config: Path) -> None:
+    assert freshstack("build", config).code == 0
+    search = ("retrieve", "collection", "--retriever", "bm25", "--index", "index")
+    assert freshstack(*search, "--out", "some.run").code == 0
+    some = freshstack("extend", "collection", "some.run", "--config", config)
+
+    assert freshstack(*search, "--slices", "all", "--out", "all.run").code == 0
+    every = freshstack("extend", "collection", "all.run", "--config", config)
+
+    assert "--slices all" in some.out
+    assert every.code == 0, every.err
+    assert "nothing for" not in every.out

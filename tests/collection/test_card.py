@@ -6,12 +6,14 @@ import pytest
 from pydantic import JsonValue
 
 from freshstack_dspy.collection import Collection, write_collection
+from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.markdown import escape, link
 from freshstack_dspy.lm.spending.ledger import StepLedger
 from freshstack_dspy.records import Attribution, Contamination, QuerySlice, Vote
 
 from .small import CHUNKS, CONTENTS, PROVENANCE, B, judgment, query, write_small
 
+EXTENDED = Extension(run="bm25", sha256="ab" * 32, depth=10, judged=3, model="extractive/baseline")
 HOSTILE = [
     "a | b |",
     "line\nbreak\r\n\n# heading",
@@ -104,8 +106,8 @@ def test_the_card_says_what_it_is_and_how_it_was_made(tmp_path: Path) -> None:
         "| asked | 2026-01-02 to 2026-01-02 |",
         "| tags | api (4) |",
         "| `pool.depth` | 100 |",
-        "| `no_supported_nugget` | no nugget has a supporting chunk | 1 | 25.0% | 11.8% | no |",
-        "| `unsupported_nugget` | some nugget has none | 0 | 0.0% | 34.2% | no |",
+        "| `no_supported_nugget` | no nugget has a supporting chunk | 1 | 25.0% | 11.8% | left out |",
+        "| `unsupported_nugget` | some nugget has none | 0 | 0.0% | 34.2% | left out |",
     ):
         assert said in text
 
@@ -128,8 +130,42 @@ def test_only_the_baseline_is_warned_of(tmp_path: Path) -> None:
     write_collection(tmp_path / "baseline", CONTENTS, CHUNKS, told)
     write_small(tmp_path / "model")
 
-    assert "is a baseline" in card(tmp_path / "baseline")
+    baseline = card(tmp_path / "baseline")
+    warning = "**extractive/baseline is a baseline that counts words"
+    assert baseline.startswith(f"# small\n\n{warning}")
+    assert f"## Limits\n\n- {warning}" in baseline
+    assert "neither by people nor by a language model" in baseline
+    assert "are by a language model" not in baseline
     assert "is a baseline" not in card(tmp_path / "model")
+    assert "Nuggets and labels are by a language model" in card(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "update",
+    [{"earlier_models": ("extractive/baseline",)}, {"extensions": (EXTENDED,)}],
+)
+def test_labels_of_the_baseline_among_others_are_warned_of(
+    tmp_path: Path, update: dict[str, object]
+) -> None:
+    write_collection(tmp_path, CONTENTS, CHUNKS, PROVENANCE.model_copy(update=update))
+
+    assert "**extractive/baseline is a baseline" in card(tmp_path)
+
+
+def test_the_filters_say_what_is_kept_and_by_which_setting(tmp_path: Path) -> None:
+    told = PROVENANCE.model_copy(
+        update={
+            "evaluated_slices": ("answerable", "partly_supported"),
+            "config": {"filters": {"unsupported_nuggets": "keep"}},
+        }
+    )
+    write_collection(tmp_path, CONTENTS, CHUNKS, told)
+    text = card(tmp_path)
+
+    assert "| `filters.unsupported_nuggets` | keep |" in text
+    assert "| filter | finds queries where | queries | share | paper | in the evaluation |" in text
+    assert "| `unsupported_nugget` | some nugget has none | 0 | 0.0% | 34.2% | kept |" in text
+    assert re.search(r"\| `no_supported_nugget` .*\| left out \|", text)
 
 
 def test_a_text_without_attribution_says_so(tmp_path: Path) -> None:
@@ -260,7 +296,10 @@ def test_an_imported_collection_says_so_and_names_no_model(tmp_path: Path) -> No
 
 def test_what_was_judged_twice_is_compared(tmp_path: Path) -> None:
     """Of two pairs that were also judged alone one has the same label; two votes of three agree."""
-    alone = (judgment("12_0", B, 1), judgment("12_1", B, 0))
+    alone = tuple(
+        judgment(nugget_id, B, label).model_copy(update={"call_id": "alone"})
+        for nugget_id, label in (("12_0", 1), ("12_1", 0))
+    )
     votes = tuple(
         Vote(vote=number, label=label, status="ok", reason="", call_id=None)
         for number, label in enumerate((1, 1, 0), 1)

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from freshstack_dspy.collection import Collection, write_collection
 from freshstack_dspy.collection.contents import RECORD_FILES
+from freshstack_dspy.collection.validation import validate
 from freshstack_dspy.errors import CollectionError
 
 from .small import CHUNKS, CONTENTS, A, B, D, files_of, write_small
@@ -249,3 +251,30 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
     list(Collection.load(tmp_path).chunks())
 
     assert before == files_of(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "judgments.jsonl", "corpus.parquet"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_regular_file_is_refused_unopened(tmp_path: Path, name: str, kind: str) -> None:
+    write_small(tmp_path / "c")
+    path = tmp_path / "c" / name
+    path.unlink()
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+    assert f"{name}: cannot be read" in message_of(tmp_path / "c")
+    assert "not a regular file" in message_of(tmp_path / "c")
+    assert any("not a regular file" in fault.message for fault in validate(tmp_path / "c").faults)
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e999", '"\\ud800"', "9" * 5000])
+def test_a_manifest_that_could_not_be_written_again_is_refused(tmp_path: Path, value: str) -> None:
+    write_small(tmp_path / "c")
+    path = tmp_path / "c" / "manifest.json"
+    values = json.loads(path.read_bytes())
+    values["config"] = {"odd": "here"}
+    path.write_text(json.dumps(values).replace('"here"', value), encoding="utf-8")
+
+    assert "manifest.json: not valid JSON" in message_of(tmp_path / "c")

@@ -162,7 +162,10 @@ def test_the_seed_of_a_synthetic_query_is_told(tmp_path: Path) -> None:
         (
             "12",
             D,
-            f"chunk {D!r} was neither pooled nor judged for query '12'; 2 others were: as {A!r}",
+            (
+                f"chunk {D!r} was neither pooled nor judged for query '12'; 2 others were: none "
+                "is like it; its judgments.jsonl lists them all"
+            ),
         ),
         ("6", A, f"chunk {A!r} was neither pooled nor judged for query '6'; and no other was"),
     ],

@@ -12,6 +12,11 @@ from freshstack_dspy.records import Judgment, Vote
 from .small import CONTENTS, A, B, D, judgment
 
 
+def alone(nugget_id: str, chunk_id: str, label: int | None) -> Judgment:
+    """By a call of its own."""
+    return judgment(nugget_id, chunk_id, label).model_copy(update={"call_id": "of its own"})
+
+
 def voted(*labels: int | None, parts: int = 1) -> Judgment:
     """Votes in order, those on the parts of a chunk one after another."""
     votes = tuple(
@@ -31,11 +36,11 @@ def voted(*labels: int | None, parts: int = 1) -> Judgment:
 def test_the_agreement_of_batches_by_hand() -> None:
     """In batches 1, 1, 0, 1 and 1; alone 1, 0, 0, failed and, of a failed one, 1."""
     single = (
-        judgment("12_0", A, 1),
-        judgment("12_0", B, 0),
-        judgment("12_1", A, 0),
-        judgment("12_1", B, None),
-        judgment("123_0", D, 1),
+        alone("12_0", A, 1),
+        alone("12_0", B, 0),
+        alone("12_1", A, 0),
+        alone("12_1", B, None),
+        alone("123_0", D, 1),
     )
     found = batch_agreement(dataclasses.replace(CONTENTS, single_judgments=single))
 
@@ -48,11 +53,36 @@ def test_the_agreement_of_batches_by_hand() -> None:
     assert (zero.label, zero.precision.value, zero.recall.value) == (0, 1, 1 / 2)
 
 
+def test_a_judgment_is_not_compared_with_itself() -> None:
+    """The call that judged it alone may be the one that judged it anyway, or one of its votes."""
+    first = judgment("12_0", A, 1).model_copy(update={"call_id": "alone"})
+    votes = tuple(
+        vote.model_copy(update={"call_id": f"vote {vote.vote}"}) for vote in voted(0, 1, 1).votes
+    )
+    second = judgment("12_0", B, 1).model_copy(update={"call_id": "vote 2", "votes": votes})
+    other = judgment("12_1", A, 0).model_copy(update={"call_id": "batch"})
+    single = (
+        first,
+        second.model_copy(update={"call_id": "vote 1", "votes": ()}),
+        other.model_copy(update={"call_id": "another", "label": 1}),
+    )
+    found = batch_agreement(
+        Contents(
+            queries=CONTENTS.queries,
+            judgments=(first, second, other),
+            single_judgments=single,
+        )
+    )
+
+    assert (found.pairs, found.chunks, found.failed) == (1, 1, 0)
+    assert found.exact.value == 0
+
+
 def test_support_is_read_by_the_threshold() -> None:
     graded = Contents(
         queries=CONTENTS.queries,
         judgments=(judgment("12_0", A, 2), judgment("12_0", B, 3), judgment("12_1", A, 1)),
-        single_judgments=(judgment("12_0", A, 3), judgment("12_0", B, 3), judgment("12_1", A, 0)),
+        single_judgments=(alone("12_0", A, 3), alone("12_0", B, 3), alone("12_1", A, 0)),
         threshold=2,
     )
     found = batch_agreement(graded)

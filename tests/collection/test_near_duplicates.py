@@ -3,7 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.near_duplicates import clusters, near_duplicates
+from freshstack_dspy.collection.near_duplicates import (
+    MOST_LISTED,
+    alike_pairs,
+    clusters,
+    near_duplicates,
+)
 from freshstack_dspy.likeness import jaccard
 from freshstack_dspy.terms import terms
 
@@ -38,10 +43,26 @@ def test_texts_without_terms_are_like_nothing() -> None:
 
 
 def test_clusters_are_alike_at_whatever_remove() -> None:
-    alike = {"a": ("c",), "c": ("a", "d"), "d": ("c", "gone")}
+    alike = [("a", "c"), ("d", "c"), ("d", "gone")]
 
     assert clusters(["d", "b", "a", "c"], alike) == [("d", "a", "c"), ("b",)]
 
 
 def test_the_groups_hold_every_id_once() -> None:
-    assert clusters(["b", "a"], {}) == [("b",), ("a",)]
+    assert clusters(["b", "a"], []) == [("b",), ("a",)]
+
+
+def test_of_many_that_ask_the_same_the_first_are_listed_and_all_are_one_group() -> None:
+    texts = {f"{number:04}": "index a bam file" for number in range(3000)}
+
+    found = near_duplicates(texts, 0.8)
+
+    assert found["0000"] == tuple(f"{number:04}" for number in range(1, MOST_LISTED + 1))
+    assert found["2999"] == tuple(f"{number:04}" for number in range(MOST_LISTED))
+    assert len(clusters(list(texts), alike_pairs(texts, 0.8))) == 1
+
+
+def test_the_first_by_id_are_listed_whether_alike_or_the_same() -> None:
+    texts = {f"{number:02}": f"index a bam file {'now' * (number % 2)}" for number in range(60)}
+
+    assert near_duplicates(texts, 0.5)["30"] == tuple(f"{n:02}" for n in range(MOST_LISTED))

@@ -17,5 +17,5 @@ def test_a_letter_wrong_at_either_end_is_no_hindrance_among_many() -> None:
 
 
 def test_where_nothing_is_alike_some_are_named_in_order() -> None:
-    assert named_nearest("zzz", ["c", "b", "a", "d"]) == "as 'a', 'b', 'c'"
-    assert named_nearest("12", ["123", "5"]) == "the nearest are '123'"
+    assert named_nearest("zzz", ["c", "b"], "q.jsonl") == "none is like it; q.jsonl lists them all"
+    assert named_nearest("12", ["123", "5"], "q.jsonl") == "the nearest are '123'"

@@ -124,9 +124,21 @@ def test_an_index_has_the_settings_the_collection_was_built_with(
     assert (lsa.name, lsa.dimensions) == ("lsa", 2)
 
 
-@pytest.mark.parametrize("config", [{"dimensions": 0}, {"dimensions": "2"}, {"search": "guess"}])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"dimensions": 0},
+        {"dimensions": "2"},
+        {"dimensions": 1.5},
+        {"dimensions": True},
+        {"search": "guess"},
+        {"search": ["auto"]},
+        "5",
+        [],
+    ],
+)
 def test_settings_that_no_build_writes_are_refused(
-    collection: Collection, root: Path, config: dict[str, Any]
+    collection: Collection, root: Path, config: Any
 ) -> None:
     manifest = collection.manifest.model_copy(update={"config": {"index": config}})
     foreign = dataclasses.replace(collection, manifest=manifest)

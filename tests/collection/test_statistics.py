@@ -19,6 +19,9 @@ from .small import CONTENTS
         ("text\n\n\tx = 1", True),
         ("text\n    goes on", False),
         ("one ` alone", False),
+        ("one ` here\nand ` there", False),
+        ("one ` and two ``", False),
+        ("a" + "a".join("`" * length for length in range(3, 1400)), False),  # 1 MB, in one pass
         ("    ", False),
         ("", False),
     ],

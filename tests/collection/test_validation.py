@@ -1,10 +1,11 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from freshstack_dspy.collection import Collection, Contents, export_collection, write_collection
-from freshstack_dspy.collection.layouts import ExportFormat
+from freshstack_dspy.collection.layouts import CRUX_JUDGEMENTS, NUGGETIZER_INPUT, ExportFormat
 from freshstack_dspy.collection.manifest import MANIFEST_FILE
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.validation import validate
@@ -167,3 +168,52 @@ def test_a_folder_that_is_nothing_is_refused(tmp_path: Path) -> None:
         validate(tmp_path)
     with pytest.raises(CollectionError, match="no such folder"):
         validate(tmp_path / "nowhere")
+
+
+def damaged(folder: Path, format_: ExportFormat, pattern: str, **changed: object) -> list[str]:
+    """Export, change the first row of a file, and say what is found."""
+    out = folder / "out"
+    export_collection(sound(folder / "c"), format_, out)
+    file = next(iter(sorted(out.glob(pattern))))
+    first, *others = file.read_text(encoding="utf-8").splitlines()
+    lines = [json.dumps({**json.loads(first), **changed}), *others]
+    file.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return said(out)
+
+
+@pytest.mark.parametrize("rating", [5, True, "4", {"a": 1}, None])
+def test_a_rating_that_is_no_list_is_found(tmp_path: Path, rating: object) -> None:
+    found = damaged(tmp_path, "crux", f"**/{CRUX_JUDGEMENTS}", rating=rating)
+
+    assert any("rating is no list" in line for line in found)
+
+
+def test_a_row_of_the_input_that_is_wrong_does_not_hide_the_others(tmp_path: Path) -> None:
+    found = damaged(tmp_path, "nuggetizer", NUGGETIZER_INPUT, query="What?")
+
+    assert any(":1: query is 'What?'; allowed: an object" in line for line in found)
+
+
+@pytest.mark.parametrize("grade", ["--5", "-", "1-", "5_0", "\u0663"])
+def test_a_grade_that_is_no_number_is_found(tmp_path: Path, grade: str) -> None:
+    export_collection(sound(tmp_path / "c"), "beir", tmp_path / "out")
+    table = next((tmp_path / "out" / "qrels").glob("*.tsv"))
+    text = table.read_text(encoding="utf-8").rstrip("\n")
+    table.write_text(f"{text[: text.rindex(chr(9))]}\t{grade}\n", encoding="utf-8")
+
+    assert any(f"the grade is {grade!r}" in line for line in said(tmp_path / "out"))
+
+
+def test_a_pipe_beside_the_files_is_warned_of_and_not_read(tmp_path: Path) -> None:
+    sound(tmp_path / "c")
+    os.mkfifo(tmp_path / "c" / "pipe")
+
+    assert any(finding.place == "pipe" for finding in validate(tmp_path / "c").warnings)
+
+
+def test_a_judgment_where_the_names_of_the_columns_belong_is_found(tmp_path: Path) -> None:
+    export_collection(sound(tmp_path / "c"), "beir", tmp_path / "out")
+    table = next((tmp_path / "out" / "qrels").glob("*.tsv"))
+    table.write_text(table.read_text(encoding="utf-8").partition("\n")[2], encoding="utf-8")
+
+    assert any(":1: a judgment where the names" in line for line in said(tmp_path / "out"))

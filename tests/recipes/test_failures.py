@@ -1,6 +1,7 @@
 """Failures stay failures: counted, listed, never a label, and never the end of the build."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection import Collection
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.recipes.build import build
 
@@ -189,6 +190,27 @@ def test_where_all_nuggets_fail_the_collection_that_stands_is_kept(tmp_path: Pat
 
     with pytest.raises(FatalModelError, match="no nuggets came of any of the 3 answers"):
         build(config, mode="refresh", provider=ScriptedProvider(NuggetizeAnswer=ramble))
+
+    assert Collection.load(config.out).manifest == good.manifest
+
+
+@pytest.mark.parametrize("mode", ["refresh", "replay"])
+def test_where_all_judging_fails_the_collection_that_stands_is_kept(
+    tmp_path: Path, mode: Mode
+) -> None:
+    config = domain(tmp_path)
+    good = build(config, provider=ScriptedProvider())
+    failing = ScriptedProvider(JudgeSupport=refuse)
+    with pytest.raises(FatalModelError) as caught:
+        build(config, mode="refresh", provider=failing)
+    assert re.match(
+        rf"no label came of any of the {len(good.judgments)} pairs .*; the first: .*refused",
+        str(caught.value),
+    )
+    assert failing.calls["JudgeSupport"] < 10, "nothing was asked after it"
+
+    with pytest.raises(FatalModelError, match="no label came"):
+        build(config, mode=mode, provider=failing)
 
     assert Collection.load(config.out).manifest == good.manifest
 

@@ -12,12 +12,12 @@ from freshstack_dspy.collection.card.making import making_section
 from freshstack_dspy.collection.card.pool import pool_section
 from freshstack_dspy.collection.card.sources import corpus_section, queries_section
 from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.makers import baseline_warning, exported_from, is_baseline
 from freshstack_dspy.collection.manifest import Manifest
 from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.records import Chunk, QueryOrigin
 
 CARD_FILE = "README.md"
-_BASELINE = "extractive/"
 _ORIGINS: dict[QueryOrigin, str] = {
     "community": "questions of a community",
     "synthetic": "questions that a model made from the documents",
@@ -57,9 +57,11 @@ def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -
 def _heading(contents: Contents, manifest: Manifest) -> str:
     origins = Counter(query.origin for query in contents.queries)
     made_of = " and ".join(said for origin, said in _ORIGINS.items() if origins[origin])
+    warning = baseline_warning(manifest)
     return (
         f"# {escape(manifest.name)}\n\n"
-        f"A judged test collection for retrieval: {made_of or 'questions'}, nuggets (the atomic "
+        + (f"{warning}\n\n" if warning else "")
+        + f"A judged test collection for retrieval: {made_of or 'questions'}, nuggets (the atomic "
         "facts of their answers), a corpus cut into chunks, and for each nugget the "
         "chunks that were judged to support it or not.\n"
         f"The identity of its data is `{manifest.content_hash}`; `manifest.json` has the hash of "
@@ -69,26 +71,40 @@ def _heading(contents: Contents, manifest: Manifest) -> str:
 
 def _limits(contents: Contents, manifest: Manifest) -> str:
     without_label = sum(judgment.label is None for judgment in contents.judgments)
-    warning = ""
-    if manifest.model.startswith(_BASELINE):
-        warning = (
-            f"- **{escape(manifest.model)} is a baseline that compares words and understands "
-            "nothing. Its labels are good for a dry run and as a floor to compare judges with, "
-            "not for choosing a retriever.**\n"
-        )
-    by_whom = (
-        "- Nuggets and labels are those of the imported collection; who made them, it says itself.\n"
-        if manifest.recipe.startswith("import:")
-        else "- Nuggets and labels are by a language model, not by people. How far they agree with "
-        "people is unknown until it is measured: label a sample and compute the agreement.\n"
-    )
+    warning = baseline_warning(manifest)
+    first = f"- {warning}\n" if warning else ""
     return (
-        f"## Limits\n\n{warning}{by_whom}"
+        f"## Limits\n\n{first}- {_by_whom(manifest)}\n"
         "- Only pooled chunks were judged. A chunk without a label is unknown; the measures "
         "count it as not relevant, and report how many they met.\n"
         f"- Judgments that failed: {without_label}. They have no label and are counted, never "
         "made 0.\n"
     )
+
+
+def _by_whom(manifest: Manifest) -> str:
+    """Say who made nuggets and labels."""
+    if manifest.recipe.startswith("import:"):
+        if by := exported_from(manifest).get("model"):
+            return (
+                "Nuggets and labels are those of the exported collection that was imported, "
+                f"which asked {escape(by)}."
+            )
+        return (
+            "Nuggets and labels are those of the imported collection; who made them, it says "
+            "itself."
+        )
+    made = "Labels" if manifest.recipe.startswith("rejudge:") else "Nuggets and labels"
+    unknown = (
+        "How far they agree with people is unknown until it is measured: label a sample and "
+        "compute the agreement."
+    )
+    if is_baseline(manifest.model):
+        return (
+            f"{made} are by a program that counts words, neither by people nor by a "
+            f"language model. {unknown}"
+        )
+    return f"{made} are by a language model, not by people. {unknown}"
 
 
 def _how_to_evaluate(manifest: Manifest) -> str:

@@ -1,6 +1,7 @@
 """How a collection was made: by which recipe and model, with which settings, at which cost."""
 
 from freshstack_dspy.collection.card.told import said, section
+from freshstack_dspy.collection.makers import is_baseline
 from freshstack_dspy.collection.manifest import Manifest
 from freshstack_dspy.collection.markdown import escape, table
 
@@ -10,13 +11,15 @@ _SETTINGS = {
     "pool": ("techniques", "retrievers", "lists", "depth", "top_k"),
     "fusion": ("method", "weights"),
     "judge": ("shape", "batch", "window", "shuffle", "votes", "compare"),
+    "filters": ("unsupported_nuggets",),
 }
-"""The settings that shape the judgments, by section of the configuration."""
+"""The settings that shape the judgments and what is evaluated, by section of the configuration."""
 
 
 def making_section(manifest: Manifest) -> str:
     """Say how the collection was made; of an imported one, that its model is not known."""
-    asking = f", asking the model **{escape(manifest.model)}**"
+    asked = "the baseline" if is_baseline(manifest.model) else "the model"
+    asking = f", asking {asked} **{escape(manifest.model)}**"
     if manifest.recipe.startswith("import:"):
         asking = ""
     earlier = ", ".join(map(escape, manifest.earlier_models))

@@ -7,6 +7,7 @@ from datetime import datetime
 from freshstack_dspy.collection.card.attribution import UNKNOWN
 from freshstack_dspy.collection.card.told import Told, said, section, sections
 from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.makers import exported_from
 from freshstack_dspy.collection.manifest import Manifest
 from freshstack_dspy.collection.markdown import escape, link, table
 from freshstack_dspy.collection.skipped import count_kinds, listed
@@ -19,6 +20,13 @@ _CHOSEN = (
 )  # fmt: skip
 """What of the query source's settings the card says, where it is set."""
 
+_EXPORTED = {
+    "collection": "exported from the collection",
+    "content_hash": "its content hash",
+    "recipe": "its recipe",
+    "model": "the model that it asked",
+}
+
 
 def queries_section(contents: Contents, manifest: Manifest) -> str:
     """Say where the questions come from, from when they are, and what they are about."""
@@ -29,6 +37,7 @@ def queries_section(contents: Contents, manifest: Manifest) -> str:
     imported = section(manifest, "import")
     if imported:
         rows = [("imported from the format", said(imported.get("format")) or UNKNOWN)]
+        rows += [(_EXPORTED[name], escape(one)) for name, one in exported_from(manifest).items()]
     days = _days(queries)
     rows.append(("asked", f"{days[0]} to {days[-1]}" if days else UNKNOWN))
     if len(days) < len(queries) and days:

@@ -15,6 +15,7 @@ from freshstack_dspy.collection.layouts import (
     README_FILE,
     ExportFormat,
 )
+from freshstack_dspy.collection.makers import baseline_warning, exported_from, is_baseline
 from freshstack_dspy.collection.markdown import escape, table
 
 
@@ -63,17 +64,44 @@ def about(selection: Selection, how_to_load: str) -> str:
             f"\n**{counts['synthetic_queries']} of the queries are synthetic: a language model "
             "wrote them, no person asked them.**\n"
         )
+    warning = baseline_warning(manifest)
     return (
         f"# {escape(manifest.name)}\n\n"
-        f"Exported from the collection whose data have the hash `{manifest.content_hash}`: "
-        f"its queries in the slices {', '.join(selection.slices)}, and its whole corpus.\n"
-        f"Made by the recipe {escape(manifest.recipe)}, asking the model "
-        f"{escape(manifest.model)}. Labels are on the scale {scale.name}; "
+        + (f"{warning}\n\n" if warning else "")
+        + f"Exported from the collection whose data have the hash `{manifest.content_hash}`: "
+        f"its queries in the slices {', '.join(selection.slices)}, and "
+        f"{_which_chunks(selection)}.\n"
+        f"{_made(selection)} Labels are on the scale {scale.name}; "
         f"{scale.threshold} or more is support.\n{synthetic}\n"
         f"{table(('what', 'number'), rows)}\n"
         f"## How to load it\n\n{how_to_load.strip()}\n\n"
         f"The texts of the corpus belong to their authors too. {_licences(selection)}\n\n"
         f"{attribution(selection.queries)}"
+    )
+
+
+def _which_chunks(selection: Selection) -> str:
+    if selection.whole_corpus:
+        return "its whole corpus"
+    whole = len(selection.collection.corpus.rows)
+    return (
+        f"of its corpus of {whole:,} chunks those that were pooled or judged for them "
+        f"({selection.chunks_held:,}), for the format has no room for others"
+    )
+
+
+def _made(selection: Selection) -> str:
+    manifest = selection.collection.manifest
+    if not manifest.recipe.startswith("import:"):
+        asked = "the baseline" if is_baseline(manifest.model) else "the model"
+        return f"Made by the recipe {escape(manifest.recipe)}, asking {asked} {escape(manifest.model)}."
+    told = exported_from(manifest)
+    if not told:
+        return f"That collection was imported ({escape(manifest.recipe)}); no model was asked."
+    return (
+        f"That collection was imported ({escape(manifest.recipe)}) from an export of "
+        f"{escape(told.get('collection', 'a collection'))} with the hash "
+        f"{escape(told.get('content_hash', 'unknown'))}, by {escape(told.get('model', 'unknown'))}."
     )
 
 
@@ -85,6 +113,7 @@ def _licences(selection: Selection) -> str:
 
 def _record(selection: Selection, format_: ExportFormat) -> dict[str, Any]:
     manifest = selection.collection.manifest
+    origin = exported_from(manifest)
     return {
         "format": format_,
         "collection": manifest.name,
@@ -95,6 +124,7 @@ def _record(selection: Selection, format_: ExportFormat) -> dict[str, Any]:
         "scale": manifest.scale.model_dump(),
         "slices": list(selection.slices),
         "counts": _counts(selection),
+        **({"imported_from": origin} if origin else {}),
     }
 
 
@@ -106,7 +136,7 @@ def _counts(selection: Selection) -> dict[str, int]:
         "synthetic_queries": sum(query.origin == "synthetic" for query in selection.queries),
         "nuggets": sum(map(len, selection.nuggets.values())),
         "nuggets_without_judgment": _without_judgment(selection),
-        "chunks": len(selection.collection.corpus.rows),
+        "chunks": selection.chunks_held,
         "judgments": len(judgments),
         "supported": sum(one.label is not None and one.label >= threshold for one in judgments),
         "judgments_without_label": sum(one.label is None for one in judgments),

@@ -46,6 +46,8 @@ A rating of -1 stands where a judgment failed or was never asked for.
 In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and 1 a
 redundant one; a topic none of whose questions is answered has no line there, nor has a passage
 that is redundant or not as a missing rating would say.
+A chunk stands once for each topic that it was judged for, and once under `!corpus` if for none, so
+that there are more passages than chunks where topics share chunks; `ids.json` names their chunks.
 """
 
 
@@ -85,9 +87,13 @@ def write_crux(folder: Path, selection: Selection) -> None:
         folder / CRUX_PASSAGES,
         ({"id": pid, "contents": chunks[chunk_id].titled} for pid, chunk_id in passages),
     )
-    write_readme(folder, selection, _HOW_TO_LOAD)
+    write_readme(folder, selection, f"{_how_many(passages, chunks)}\n{_HOW_TO_LOAD}")
     names = Names({topic.query.query_id: topic.name for topic in topics}, {})
     write_about(folder, selection, "crux", {**names.changed(), "chunks": dict(passages)})
+
+
+def _how_many(passages: Sequence[object], chunks: Mapping[str, Chunk]) -> str:
+    return f"There are {len(passages):,} passages of {len(chunks):,} chunks."
 
 
 def _topic(query: Query, selection: Selection, chunks: Mapping[str, Chunk]) -> _Topic:

@@ -12,7 +12,7 @@ from freshstack_dspy.collection.exports.mteb import write_mteb
 from freshstack_dspy.collection.exports.nuggetizer import write_nuggetizer
 from freshstack_dspy.collection.exports.selection import Selection
 from freshstack_dspy.collection.exports.trec import write_trec
-from freshstack_dspy.collection.layouts import ExportFormat
+from freshstack_dspy.collection.layouts import JUDGED_CHUNKS, ExportFormat
 from freshstack_dspy.collection.staging import names_in, staged_folder
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import SliceName
@@ -36,7 +36,7 @@ def export_collection(
     *,
     slices: Sequence[SliceName] | None = None,
 ) -> None:
-    """Export queries of a collection, with all their judgments, and its corpus for another tool.
+    """Export queries of a collection, with all their judgments, and its chunks for another tool.
 
     A label supports from the threshold of the collection's scale on. A judgment that failed is no
     label, and a pair that was never judged has none; neither becomes a 0.
@@ -57,6 +57,6 @@ def export_collection(
     out = Path(out).resolve()
     if out.exists() and names_in(out):
         raise CollectionError(f"{out}: the folder is not empty; name another, or empty it")
-    selection = Selection(collection, slices)
+    selection = Selection(collection, slices, whole_corpus=format not in JUDGED_CHUNKS)
     with staged_folder(out) as folder:
         FORMATS[format](folder, selection)

@@ -2,6 +2,7 @@
 
     out/queries/test-{hash}.parquet     questions with nuggets and the ids of judged chunks
     out/corpus/train-{hash}.parquet     chunks
+    out/README.md                       what this is, who wrote the texts
     out/{queries,corpus}/README.md      what Hugging Face `datasets` reads first
 
 `datasets` caches what it reads under the names that stand in the README and never looks whether
@@ -17,7 +18,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshstack_dspy.collection.exports.about import about, write_about
+from freshstack_dspy.collection.exports.about import about, write_about, write_readme
 from freshstack_dspy.collection.exports.files import write_text
 from freshstack_dspy.collection.exports.official_ids import official_ids
 from freshstack_dspy.collection.exports.parquet import record_schema, write_split
@@ -39,7 +40,7 @@ _HOW_TO_LOAD = """
 ```python
 from freshstack.datasets import DataLoader
 
-loader = DataLoader("path/to/this/folder", "path/to/the/corpus")
+loader = DataLoader("path/to/the/export/queries", "path/to/the/export/corpus")
 corpus, queries, nuggets = loader.load()
 qrels_nuggets, qrels_query, query_to_nuggets = loader.load_qrels()
 ```
@@ -66,6 +67,7 @@ def write_freshstack(folder: Path, selection: Selection) -> None:
     chunks = map(_chunk_row, selection.chunks())
     file = write_split(corpus, FRESHSTACK_CORPUS_SPLIT, _chunk_schema(), chunks)
     write_text(corpus / README_FILE, _front_matter(name, FRESHSTACK_CORPUS_SPLIT, file))
+    write_readme(folder, selection, _HOW_TO_LOAD)
     write_about(folder, selection, "freshstack", names.changed())
 
 

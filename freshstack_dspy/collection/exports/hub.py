@@ -123,7 +123,22 @@ def _token() -> str:
 
 def _endpoint() -> str:
     endpoint = (os.environ.get("HF_ENDPOINT") or _ENDPOINT).rstrip("/")
-    parts = urlsplit(endpoint)
+    # Not shown: what stands before an @, or in a query, may be a password.
+    if set(endpoint) & set("@?#"):
+        raise ConfigError(
+            "HF_ENDPOINT holds a user, a query or a fragment; allowed: a plain address, as "
+            f"{_ENDPOINT}, and the token in HF_TOKEN"
+        )
+    no_address = ConfigError(
+        f"HF_ENDPOINT is {endpoint!r}, which is no address; allowed: one as {_ENDPOINT}"
+    )
+    try:
+        parts = urlsplit(endpoint)
+        valid = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise no_address from None
+    if not valid:
+        raise no_address
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
         return endpoint
     raise ConfigError(

@@ -4,7 +4,7 @@ import hashlib
 import types
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from freshstack_dspy.collection.corpus import write_rows
 from freshstack_dspy.records import Record
@@ -43,6 +43,8 @@ def _arrow_type(annotation: Any) -> "pa.DataType":
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return pa.string()
+    if origin is Annotated:
+        return _arrow_type(inner[0])
     if origin in (Union, types.UnionType):
         (given,) = (each for each in inner if each is not type(None))
         return _arrow_type(given)

@@ -1,10 +1,11 @@
-"""What of a collection is exported: the queries of some slices, and the whole corpus."""
+"""What of a collection is exported: the queries of some slices, and the corpus."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import SLICES
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, SliceName
@@ -16,28 +17,38 @@ class Selection:
     Attributes:
         collection: Where they are from.
         slices: Which slices.
+        whole_corpus: Whether the format holds every chunk, or only those pooled or judged.
         queries: Ascending by id; each has nuggets.
         nuggets: The nuggets of each query, by query id, in order.
         judgments: The judgments of each query, by query id, by nugget id, then chunk id.
     """
 
-    def __init__(self, collection: Collection, slices: Sequence[SliceName] | None) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        slices: Sequence[SliceName] | None,
+        *,
+        whole_corpus: bool = True,
+    ) -> None:
         """Select.
 
         Args:
             collection: Where from.
             slices: Which slices; None: those that the manifest names as evaluated.
+            whole_corpus: Whether the format holds every chunk, or only those pooled or judged.
 
         Raises:
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
         chosen = collection.manifest.evaluated_slices if slices is None else slices
         self.collection = collection
+        self.whole_corpus = whole_corpus
         self.slices = tuple(dict.fromkeys(chosen))
         ids = set(collection.query_ids(self.slices))
         if not ids:
             raise CollectionError(
-                f"{collection.name}: no query to export in the slices {', '.join(self.slices)}"
+                f"{collection.name}: no query to export in the slices {', '.join(self.slices)}; "
+                f"{_with_queries(collection)}"
             )
         self.queries: list[Query] = [one for one in collection.queries if one.query_id in ids]
         self.nuggets: dict[str, list[Nugget]] = {query.query_id: [] for query in self.queries}
@@ -53,6 +64,14 @@ class Selection:
     def qrels(self) -> NuggetQrels:
         """The labels, 1 from the threshold of support on and 0 below."""
         return self.collection.qrels(self.slices)
+
+    @cached_property
+    def chunks_held(self) -> int:
+        """How many chunks the export has: all, or those pooled or judged for its queries."""
+        if self.whole_corpus:
+            return len(self.collection.corpus.rows)
+        judged = {one.chunk_id for each in self.judgments.values() for one in each}
+        return len(judged.union(one.chunk_id for each in self.pool.values() for one in each))
 
     def chunks(self) -> Iterator[Chunk]:
         """Give the chunks of the corpus, by chunk id."""
@@ -86,3 +105,10 @@ class Selection:
             if candidate.query_id in pool:
                 pool[candidate.query_id].append(candidate)
         return pool
+
+
+def _with_queries(collection: Collection) -> str:
+    """Say which slices have queries that can be exported, and how many."""
+    counts = {name: len(collection.query_ids([name])) for name in SLICES}
+    found = [f"{name} ({number:,})" for name, number in counts.items() if number]
+    return f"slices with queries: {', '.join(found)}" if found else "no slice has any with nuggets"

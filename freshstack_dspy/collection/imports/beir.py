@@ -7,7 +7,7 @@ from pathlib import Path
 
 from freshstack_dspy.collection.imports.documents import read_documents
 from freshstack_dspy.collection.imports.gathered import Gathered
-from freshstack_dspy.collection.imports.layout import find_part, the_part
+from freshstack_dspy.collection.imports.layout import find_part, inside, the_part
 from freshstack_dspy.collection.imports.qrels import Qrel, read_qrels
 from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
 from freshstack_dspy.errors import SourceError
@@ -151,7 +151,7 @@ def _scale_of(judged: dict[str, list[Qrel]], threshold: int | None) -> Scale:
 
 def _qrels_file(path: Path, split: str | None) -> Path:
     for pattern in _QRELS:
-        found = {_split_of(file): file for file in sorted(path.glob(pattern))}
+        found = {_split_of(file): inside(path, file) for file in sorted(path.glob(pattern))}
         if not found:
             continue
         if split is None and len(found) == 1:

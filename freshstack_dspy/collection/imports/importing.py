@@ -16,16 +16,16 @@ from freshstack_dspy.collection.imports.gathered import Gathered
 from freshstack_dspy.collection.imports.nuggetizer import read_nuggetizer
 from freshstack_dspy.collection.imports.presence import MISSING, Missing, judged_pairs, present
 from freshstack_dspy.collection.imports.rows import row_files
+from freshstack_dspy.collection.imports.taken import refuse_format, refuse_other, refuse_standing
+from freshstack_dspy.collection.makers import NO_MODEL
 from freshstack_dspy.collection.manifest import Provenance
 from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import refuse_foreign, write_collection
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.records import SCALES, Candidate, QuerySlice, ScaleName, SliceName
 
 ImportFormat = Literal["freshstack", "beir", "crux", "nuggetizer"]
 IMPORT_FORMATS: tuple[ImportFormat, ...] = get_args(ImportFormat)
-NO_MODEL = "none"
-"""The model of a collection that was imported: nobody was asked."""
 _SCALES: dict[ImportFormat, ScaleName] = {
     "freshstack": "binary", "crux": "graded_5", "nuggetizer": "support",
 }  # fmt: skip
@@ -51,7 +51,7 @@ def import_collection(
     Args:
         format: `freshstack`, `beir`, `crux` or `nuggetizer`.
         path: Its folder or file; see docs/formats.md.
-        out: The folder of the new collection; a collection in it is replaced.
+        out: The folder of the new collection; empty, or not there yet.
         name: Of the new collection; by default that of the folder.
         corpus: Where the corpus is, if not beside the queries.
         threshold: The lowest label that counts as support; by default 1 for BEIR, and that of
@@ -62,11 +62,12 @@ def import_collection(
 
     Raises:
         SourceError: The foreign data cannot be read, or something lacks.
-        CollectionError: A word is not allowed, or the folder cannot be written.
+        CollectionError: A word is not allowed, `out` holds something, or it cannot be written.
     """
     _check_words(format, threshold, missing, split)
     path, out = Path(path), Path(out)
-    refuse_foreign(out.resolve())
+    refuse_standing(out)
+    refuse_other(format, path)
     called = name or _named(path)
     found = Path(corpus) if corpus is not None else None
     given = _read(format, path, found, called, threshold, split)
@@ -101,6 +102,7 @@ def import_collection(
                 "files": dict(_hashes(given.read, path)),
                 "missing": missing,
                 "split": split,
+                **({"export": dict(given.notes.exported)} if given.notes.exported else {}),
             }
         },
     )
@@ -108,9 +110,7 @@ def import_collection(
 
 
 def _check_words(format: str, threshold: int | None, missing: str, split: str | None) -> None:  # noqa: A002
-    if format not in IMPORT_FORMATS:
-        allowed = ", ".join(IMPORT_FORMATS)
-        raise CollectionError(f"{format!r} is no format of import; allowed: {allowed}")
+    refuse_format(format, IMPORT_FORMATS)
     if missing not in MISSING:
         raise CollectionError(f"missing is {missing!r}; allowed: {', '.join(MISSING)}")
     if split is not None and format != "beir":

@@ -1,5 +1,6 @@
 """Where the parts of a foreign collection lie in its folder."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def find_part(folder: Path, what: str, patterns: Sequence[str]) -> Path | None:
         The part, or None where no pattern finds any.
 
     Raises:
-        SourceError: A pattern finds several.
+        SourceError: A pattern finds several, or what leads out of the folder.
     """
     for pattern in patterns:
         found = sorted(folder.glob(pattern))
@@ -28,8 +29,26 @@ def find_part(folder: Path, what: str, patterns: Sequence[str]) -> Path | None:
                 f"{folder}: has several files of {what}: {named}; move all but one elsewhere"
             )
         if found:
-            return found[0]
+            return inside(folder, found[0])
     return None
+
+
+def inside(folder: Path, path: Path) -> Path:
+    """Give back a path that was found in a folder, unless a link leads out of the folder there.
+
+    Whoever made the folder could have a file of ours read that way, and published.
+
+    Raises:
+        SourceError: One does.
+    """
+    root, place = Path(os.path.realpath(folder)), Path(os.path.realpath(path))
+    if place.is_relative_to(root):
+        return path
+    raise SourceError(
+        f"{path}: a link that leads out of {folder}, to {place}; copy the files themselves there, "
+        f"as with cp -rL {folder} COPY if you trust its links. The cache of Hugging Face holds "
+        "such links, into ../../blobs: hf download … --local-dir FOLDER gives files"
+    )
 
 
 def the_part(folder: Path, what: str, patterns: Sequence[str]) -> Path:

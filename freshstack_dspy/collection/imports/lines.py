@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.sources.regular import check_regular
 
 LONGEST_LINE = 64 << 20
 """Bytes; a book has some million characters."""
@@ -55,6 +56,7 @@ def _opened(path: Path, *, packed: bool) -> IO[bytes]:
 
 
 def _begins(path: Path, magic: bytes) -> bool:
+    check_regular(path)
     with path.open("rb") as file:
         return file.read(len(magic)) == magic
 

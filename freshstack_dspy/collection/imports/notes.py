@@ -1,13 +1,16 @@
 """What an export of ours says beside the format it is in: our ids, the scale, the licences."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from freshstack_dspy.collection.imports.layout import inside
 from freshstack_dspy.collection.imports.rows import Row, read_rows
 from freshstack_dspy.collection.jsonl import first_fault
 from freshstack_dspy.collection.layouts import EXPORT_FILE, IDS_FILE, LICENCES_FILE
+from freshstack_dspy.collection.makers import NO_MODEL, texts_of
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import LicenceFile, Scale
 from freshstack_dspy.sources.questions.json_objects import json_file
@@ -23,6 +26,8 @@ class Notes(NamedTuple):
     scale: Scale | None
     """That of the collection that was exported."""
     licences: tuple[LicenceFile, ...]
+    exported: dict[str, str]
+    """Of which collection it is an export: its name, content hash, recipe and model."""
 
 
 def read_notes(path: Path) -> Notes:
@@ -32,7 +37,8 @@ def read_notes(path: Path) -> Notes:
         SourceError: One is there and is not what an export writes.
     """
     ids = _object(path / IDS_FILE)
-    scale = _object(path / EXPORT_FILE).get("scale")
+    told = _object(path / EXPORT_FILE)
+    scale = told.get("scale")
     try:
         return Notes(
             queries=_ids(ids.get("queries"), path / IDS_FILE),
@@ -40,13 +46,25 @@ def read_notes(path: Path) -> Notes:
             chunks=_ids(ids.get("chunks"), path / IDS_FILE),
             scale=Scale.model_validate(scale) if scale is not None else None,
             licences=_licences(path / LICENCES_FILE),
+            exported=_exported(told),
         )
     except ValidationError as error:
         raise SourceError(f"{path}: not the notes of an export: {first_fault(error)}") from None
 
 
+def _exported(told: Mapping[str, Any]) -> dict[str, str]:
+    """Name the collection; of one that was itself imported, the model that was first asked."""
+    found = texts_of(told)
+    first = told.get("imported_from")
+    if found.get("model") == NO_MODEL:
+        del found["model"]
+        earlier = texts_of(first) if isinstance(first, dict) else {}
+        found |= {"model": earlier["model"]} if "model" in earlier else {}
+    return found
+
+
 def _object(file: Path) -> dict[str, object]:
-    value = json_file(file) if file.is_file() else {}
+    value = json_file(inside(file.parent, file)) if file.is_file() else {}
     if not isinstance(value, dict):
         raise SourceError(f"{file}: not a JSON object")
     return value
@@ -60,7 +78,7 @@ def _ids(value: object, file: Path) -> dict[str, str]:
 
 
 def _licences(file: Path) -> tuple[LicenceFile, ...]:
-    rows = read_rows(file) if file.is_file() else ()
+    rows = read_rows(inside(file.parent, file)) if file.is_file() else ()
     return tuple(_licence(row) for row in rows)
 
 

@@ -15,6 +15,13 @@ _TREC = re.compile(
     r"(?P<query>\S+)[ \t]+(?P<iteration>\S+)[ \t]+(?P<doc>\S.*?)[ \t]+(?P<grade>\S+)"
 )
 _COLUMNS = ("query-id", "corpus-id", "score")
+_HEADERS = (
+    frozenset(("query-id", "queryid", "qid", "query", "topic", "topic-id")),
+    frozenset(("corpus-id", "corpusid", "doc-id", "docid", "document-id", "passage-id", "pid")),
+    frozenset(("score", "relevance", "rel", "label", "grade")),
+)
+"""What the three columns are called in a table's first line, in small letters and with hyphens."""
+_LARGEST_GRADE = 10**9
 _ADHOC = frozenset(("0", "Q0", "q0"))
 _PARQUET = b"PAR1"
 
@@ -58,14 +65,26 @@ def _read(path: Path) -> Iterator[Qrel]:
     first = next((line for _, line in read_lines(path) if line.strip()), b"")
     if first.lstrip().startswith(b"{"):
         return map(_of_row, read_rows(path, _COLUMNS))
-    fields = next(csv.reader([first.decode("utf-8", "replace")], delimiter="\t"), [])
-    return _table(path) if len(fields) == len(_COLUMNS) else _trec(path)
+    return _table(path) if _fields_of(first) == len(_COLUMNS) else _trec(path)
+
+
+def _fields_of(line: bytes) -> int:
+    """Count the fields of a table's line; one that is damaged is counted by its tabs."""
+    try:
+        return len(next(csv.reader([line.decode("utf-8", "replace")], delimiter="\t"), []))
+    except csv.Error:
+        return line.count(b"\t") + 1
 
 
 def _of_row(row: Row) -> Qrel:
     score = row.values.get("score")
-    if isinstance(score, bool) or not isinstance(score, (int, float)) or score != int(score):
-        raise row.fault("score", "a whole number")
+    if (
+        isinstance(score, bool)
+        or not isinstance(score, (int, float))
+        or not -_LARGEST_GRADE < score < _LARGEST_GRADE
+        or score != int(score)
+    ):
+        raise row.fault("score", "a whole number of at most 9 digits")
     return Qrel(row.id("query-id"), row.id("corpus-id"), int(score), row.place)
 
 
@@ -73,12 +92,15 @@ def _table(path: Path) -> Iterator[Qrel]:
     # As BEIR's own loader reads it: a field with a tab or a quotation mark in it is quoted.
     lines = (f"{decoded(line, f'{path}:{number}')}\n" for number, line in read_lines(path))
     reader = csv.reader(lines, delimiter="\t", strict=True)
-    began = 1
+    began, first = 1, True
     try:
         for fields in reader:
-            place, header = f"{path}:{began}", began == 1
+            place = f"{path}:{began}"
             began = reader.line_num + 1
-            if not fields or (header and len(fields) == 3 and not _NUMBER.fullmatch(fields[2])):
+            if not fields:
+                continue
+            header, first = first and _is_header(fields), False
+            if header:
                 continue
             if len(fields) != len(_COLUMNS) or not fields[0] or not fields[1]:
                 raise SourceError(
@@ -88,6 +110,14 @@ def _table(path: Path) -> Iterator[Qrel]:
             yield Qrel(fields[0], fields[1], _grade(fields[2], place), place)
     except csv.Error as error:
         raise SourceError(f"{path}:{began}: not a table with tabs: {error}") from None
+
+
+def _is_header(fields: list[str]) -> bool:
+    """Tell whether these are names of columns; a grade that is no number does not make them so."""
+    names = [field.strip().lower().replace("_", "-") for field in fields]
+    return len(names) == len(_HEADERS) and all(
+        name in known for name, known in zip(names, _HEADERS, strict=True)
+    )
 
 
 def _trec(path: Path) -> Iterator[Qrel]:

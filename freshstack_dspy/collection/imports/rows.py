@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from freshstack_dspy.collection.imports.layout import inside
 from freshstack_dspy.collection.imports.lines import begins_with, decoded, read_lines
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.sources.questions.arrow_rows import read_arrow, read_parquet
@@ -175,7 +176,10 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]
     if (path.is_dir() and (path / "state.json").is_file()) or (
         path / "dataset_dict.json"
     ).is_file():
-        yield from _rows(read_arrow(dataset_files(path, None)[0], choose))
+        arrow, described = dataset_files(path, None)
+        for file in (*described, *arrow):
+            inside(path, file)
+        yield from _rows(read_arrow(arrow, choose))
         return
     for file in row_files(path):
         if begins_with(file, _PARQUET):
@@ -188,7 +192,7 @@ def row_files(path: Path) -> list[Path]:
     """Name the files with rows in a folder: all of one kind, by name; or the file itself.
 
     Raises:
-        SourceError: There is none.
+        SourceError: There is none, or a link leads out of the folder.
     """
     if path.is_file():
         return [path]
@@ -197,7 +201,7 @@ def row_files(path: Path) -> list[Path]:
     for ending in DATA_ENDINGS:
         found = sorted(each for each in path.rglob(f"*{ending}") if each.is_file())
         if found:
-            return found
+            return [inside(path, each) for each in found]
     raise SourceError(f"{path}: holds none of *{', *'.join(DATA_ENDINGS)}")
 
 

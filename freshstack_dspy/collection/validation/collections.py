@@ -1,7 +1,6 @@
 """Validating a collection: every file, hash, count and reference, and what the records say."""
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,13 @@ from freshstack_dspy.collection.corpus import CORPUS_FILE, Corpus
 from freshstack_dspy.collection.counts import Counts, count
 from freshstack_dspy.collection.intact import FOLDER, fingerprint_folder
 from freshstack_dspy.collection.jsonl import canonical_line, first_fault
-from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, hash_content, read_manifest
+from freshstack_dspy.collection.manifest import (
+    MANIFEST_FILE,
+    Manifest,
+    hash_content,
+    manifest_values,
+    read_manifest,
+)
 from freshstack_dspy.collection.references import reference_faults
 from freshstack_dspy.collection.staging import names_in
 from freshstack_dspy.collection.validation.findings import Findings
@@ -20,6 +25,7 @@ from freshstack_dspy.collection.validation.meaning import check_meaning
 from freshstack_dspy.collection.writing import COLLECTION_FILES
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Record
+from freshstack_dspy.sources.regular import check_regular
 
 
 def check_collection(folder: Path, findings: Findings) -> None:
@@ -58,9 +64,8 @@ def _manifest(folder: Path, findings: Findings) -> Manifest | None:
     except CollectionError as error:
         findings.fault(MANIFEST_FILE, str(error).removeprefix(f"{folder / MANIFEST_FILE}: "))
     try:
-        values = json.loads((folder / MANIFEST_FILE).read_bytes())
-        manifest = Manifest.model_validate(values)
-    except (OSError, ValueError, RecursionError):
+        manifest = Manifest.model_validate(manifest_values(folder))
+    except (CollectionError, ValidationError):
         return None  # the fault is taken already
     return manifest if hash_content(manifest.files) != manifest.content_hash else None
 
@@ -71,6 +76,7 @@ def _records(
     """Read the lines that are records, and say of each other one what it is."""
     name = file.filename
     try:
+        check_regular(folder / name)
         data = (folder / name).read_bytes()
     except FileNotFoundError:
         return ()
@@ -136,7 +142,11 @@ def _check_counts(
 def _check_folder(folder: Path, manifest: Manifest, findings: Findings) -> None:
     if FOLDER not in manifest.fingerprints or findings.found:
         return
-    if fingerprint_folder(folder, manifest) != manifest.fingerprints[FOLDER]:
+    try:
+        written = fingerprint_folder(folder, manifest) == manifest.fingerprints[FOLDER]
+    except OSError:  # a folder or a pipe: nothing that was written with it
+        written = False
+    if not written:
         findings.warn(
             MANIFEST_FILE,
             "something in the folder is not as it was written (the card, or the manifest itself), "

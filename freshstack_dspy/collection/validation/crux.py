@@ -65,7 +65,8 @@ def _check_ratings(
             reading.findings.fault(
                 row.place, f"has {ratings} ratings for {questions[topic]} questions"
             )
-        for rating in row.values.get("rating") or ():
+        given = row.values.get("rating")
+        for rating in given if isinstance(given, list) else ():
             if type(rating) is not int or not CRUX_NO_RATING <= rating <= _HIGHEST:
                 reading.findings.fault(row.place, f"a rating is {shown(str(rating))}")
         if passage.partition(":")[0] != topic:

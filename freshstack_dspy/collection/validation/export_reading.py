@@ -1,6 +1,7 @@
 """Reading an export without stopping at what is wrong with it."""
 
 import csv
+import re
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
 from freshstack_dspy.collection.validation.findings import Findings
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.sources.questions.json_objects import json_object
+
+_GRADE = re.compile(r"-?[0-9]{1,9}")
 
 
 class Line(NamedTuple):
@@ -61,6 +64,9 @@ class ExportReading:
         """Give the lines of a table with tabs, as BEIR's loader takes them apart."""
         for number, (place, text) in enumerate(self._texts(name), start=1):
             if header and number == 1:
+                # BEIR's loader passes over the first line, whatever it is.
+                if _GRADE.fullmatch(text.rpartition("\t")[2]):
+                    self.findings.fault(place, "a judgment where the names of the columns belong")
                 continue
             try:
                 fields = next(csv.reader([text], delimiter="\t", strict=True), [])
@@ -109,7 +115,7 @@ class ExportReading:
     def grade(self, line: Line) -> int | None:
         """Give the last field of a line as a whole number; a fault where it is none."""
         text = line.fields[-1]
-        if text.lstrip("-").isdecimal() and len(text) < 10:
+        if _GRADE.fullmatch(text):
             return int(text)
         self.findings.fault(line.place, f"the grade is {shown(text)}; allowed: a whole number")
         return None

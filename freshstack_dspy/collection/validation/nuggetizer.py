@@ -33,7 +33,12 @@ def check_nuggetizer(reading: ExportReading) -> None:
                 reading.lead(row.place, "nugget", text, nuggets[query_id])
     reading.unjudged(queries, {query_id for query_id, _ in seen})
     for row in reading.rows(NUGGETIZER_INPUT):
-        reading.lead(row.place, "query", str(row.inner("query").values.get("qid")), queries)
+        try:
+            query_id = str(row.inner("query").values.get("qid"))
+        except SourceError as error:
+            reading.findings.fault(row.place, str(error).removeprefix(f"{row.place}: "))
+            continue
+        reading.lead(row.place, "query", query_id, queries)
 
 
 def _texts(reading: ExportReading, row: Row, name: str) -> list[str]:

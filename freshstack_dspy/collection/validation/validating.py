@@ -70,6 +70,8 @@ def validate(path: Path | str, format: ValidatedFormat | None = None) -> Report:
     """
     folder = standing_folder(Path(path).resolve())
     if not folder.is_dir():
+        if folder.exists():
+            raise CollectionError(f"{path}: a file, and a folder is wanted")
         raise CollectionError(f"{path}: there is no such folder")
     if format is not None and format not in VALIDATED_FORMATS:
         allowed = ", ".join(VALIDATED_FORMATS)

@@ -22,9 +22,8 @@ from freshstack_dspy.lm.typed.answer_model import (
 )
 from freshstack_dspy.lm.typed.correction import correction, faults_of
 
-_FENCED = re.compile(
-    r"^[ \t]*```(?:json)?[ \t]*\n(.*?)\n[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE
-)
+_OPENING = re.compile(r"[ \t]*```(?:json)?[ \t]*")
+_CLOSING = re.compile(r"[ \t]*```[ \t]*")
 _DEFAULT_REASKS = 2
 _unsaid: ContextVar[bool] = ContextVar("freshstack_truncation_unsaid", default=False)
 _SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
@@ -214,8 +213,22 @@ def unfenced(text: str) -> str:
     """
     if text.lstrip().startswith("{"):
         return text
-    fenced = _FENCED.findall(text)
-    return str(fenced[0]) if len(fenced) == 1 else text
+    fenced = _fenced(text)
+    return fenced[0] if len(fenced) == 1 else text
+
+
+def _fenced(text: str) -> list[str]:
+    """What stands in Markdown fences; each holds a line at least, and every line is read once."""
+    found: list[str] = []
+    lines = text.split("\n")
+    opening: int | None = None
+    for number, line in enumerate(lines):
+        if opening is None:
+            opening = number if _OPENING.fullmatch(line) else None
+        elif number > opening + 1 and _CLOSING.fullmatch(line):
+            found.append("\n".join(lines[opening + 1 : number]))
+            opening = None
+    return found
 
 
 def _config(lm: Any, settings: Mapping[str, Any], response_format: dict[str, Any] | None) -> Config:

@@ -46,8 +46,8 @@ def check_scale(look: Look, scale: Scale) -> None:
         raise ConfigError(
             f"[judge] is on scale {scale.name!r} with threshold {scale.threshold}, and the labels "
             f"of {look.collection.name} are on scale {theirs.name!r} with threshold "
-            f"{theirs.threshold}; write [judge] scale = {theirs.name!r}, threshold = "
-            f"{theirs.threshold}"
+            f"{theirs.threshold}; write under [judge]: "
+            f'scale = "{theirs.name}" and threshold = {theirs.threshold}'
         )
 
 

@@ -21,11 +21,15 @@ from freshstack_dspy.recipes.opening import Opened, opened
 from freshstack_dspy.recipes.progress import Progress, Silence
 
 _HOW_LABELS_ARE_MADE = {
+    "model": ("temperature",),
     "nuggets": ("limit",),
     "sub_questions": ("limit",),
     "judge": ("shape", "batch", "window", "shuffle", "votes"),
 }
-"""Settings by which what is kept was made: with others, a build would make it otherwise."""
+"""Settings by which what is kept was made: with others, a build would make it otherwise.
+
+Not what fits into a request: `[model] context` and `max_tokens` are raised where a question or a
+reply did not fit, so that a refresh can ask for what failed, and nothing else needs to be anew."""
 _OF_THIS_RUN = {"ledger", "estimate", "fingerprints", "reasked", "versions"}
 """What a manifest tells of how it was made, and that no reader of the data needs to be anew."""
 
@@ -166,8 +170,8 @@ def _refuse_other_labels(before: Manifest, now: Provenance, *, keep_labels: bool
     if before.scale.name != now.scale.name:
         raise ConfigError(
             f"[judge] scale is {now.scale.name!r}, and the labels of {before.name} are on scale "
-            f"{before.scale.name!r}: no label can be kept; write [judge] scale = "
-            f"{before.scale.name!r}, or build the other with another out"
+            f"{before.scale.name!r}: no label can be kept; write under [judge]: "
+            f'scale = "{before.scale.name}", or build the other with another out'
         )
     if not keep_labels and (others := list(_made_otherwise(before, now))):
         raise ConfigError(

@@ -1,9 +1,11 @@
 """What a run need not ask, for a collection that stands has it already."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.batch_agreement import calls_of
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.matching import Matches, match_chunks, match_nuggets
 from freshstack_dspy.collection.nugget_order import nuggets_by_query
@@ -25,6 +27,8 @@ class Carried(NamedTuple):
     judgments: list[Judgment]
     singles: list[Judgment]
     """Of chunks that were also judged alone, those that stand."""
+    alone: frozenset[tuple[str, str]] = frozenset()
+    """Query and chunk id where a call judged that chunk and no other, with all nuggets."""
 
 
 class Standing:
@@ -129,10 +133,14 @@ class Kept(Standing):
             for one in standing.judgments
             if (pair := matches.pair(one.nugget_id, one.chunk_id)) is not None
         }
+        judgments = _moved(standing.judgments, matches)
+        singles = _moved(standing.single_judgments, matches)
         return Carried(
             self._candidates(pooled, to_keep),
-            _moved(standing.judgments, matches),
-            _moved(standing.single_judgments, matches),
+            judgments,
+            singles,
+            _alone(judgments, _nuggets, _of_one_chunk(standing.judgments))
+            - _told_apart(judgments, singles),
         )
 
     def _candidates(
@@ -176,3 +184,44 @@ def _moved(judgments: Iterable[Judgment], matches: Matches) -> list[Judgment]:
             moved = {"nugget_id": pair[0], "chunk_id": pair[1]}
             found.append(judgment.model_copy(update=moved))
     return found
+
+
+def _of_one_chunk(judgments: Iterable[Judgment]) -> set[str]:
+    """The ids of the calls that judged one chunk alone."""
+    shown: dict[str, set[str]] = {}
+    for judgment in judgments:
+        for call_id in calls_of(judgment):
+            shown.setdefault(call_id, set()).add(judgment.chunk_id)
+    return {call_id for call_id, chunks in shown.items() if len(chunks) == 1}
+
+
+def _alone(
+    judgments: Iterable[Judgment], nuggets: Iterable[Nugget], calls: Set[str]
+) -> frozenset[tuple[str, str]]:
+    """Query and chunk id where one of these calls judged all nuggets that there are now."""
+    every = Counter(nugget.query_id for nugget in nuggets)
+    judged = Counter(
+        (judgment.query_id, judgment.chunk_id, call_id)
+        for judgment in judgments
+        for call_id in calls_of(judgment) & calls
+    )
+    return frozenset(
+        (query_id, chunk_id)
+        for (query_id, chunk_id, _), count in judged.items()
+        if count == every[query_id]
+    )
+
+
+def _told_apart(
+    judgments: Iterable[Judgment], singles: Iterable[Judgment]
+) -> frozenset[tuple[str, str]]:
+    """Query and chunk id where another call than that of the judgments judged the chunk alone.
+
+    What stood in its batch beside it may be gone by now, so that it looks as if alone.
+    """
+    calls = {(one.nugget_id, one.chunk_id): calls_of(one) for one in judgments}
+    return frozenset(
+        (one.query_id, one.chunk_id)
+        for one in singles
+        if not calls_of(one) & calls.get((one.nugget_id, one.chunk_id), set())
+    )

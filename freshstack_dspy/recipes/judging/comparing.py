@@ -1,6 +1,6 @@
 """Which pooled chunks are also judged alone, to say how far batches agree with that."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from random import Random
 
 from freshstack_dspy.config import BuildConfig
@@ -14,35 +14,46 @@ def single_calls(
     judge: SupportJudge,
     pairs: Sequence[ToJudge],
     calls: Sequence[JudgeCall],
+    alone: Collection[tuple[str, str]] = (),
 ) -> list[JudgeCall]:
     """List the calls that judge a sample of `[judge] compare` chunks alone, once each.
 
     The sample is drawn by the seed of `[judge] shuffle` and spread over the queries: each gives
     one chunk before any gives a second. A chunk that was alone with all nuggets anyway is not
-    drawn: the call would be the same, and agree with itself.
+    drawn: the call would be the same, and agree with itself. Nor is one of a query that does not
+    fit into the model's window.
 
     Args:
         config: Of the build.
         judge: Whose prompts they are.
         pairs: All that is judged.
-        calls: The calls that judge it.
+        calls: The calls that judge it now; for the rest, judgments stand.
+        alone: Query and chunk id where the judgments that stand are known to be of one chunk.
     """
     if not config.judge.compare:
         return []
     nuggets = {pair.query.query_id: len(pair.nuggets) for pair in pairs}
-    alone = {
+    single = config.judge.model_copy(update={"shape": "batch", "votes": 1})
+    once = config.model_copy(update={"judge": single})
+    left_out = {*alone} | {
         (call.query.query_id, call.passages[0].chunk.chunk_id)
         for call in calls
         if len(call.passages) == 1 and len(call.nuggets) == nuggets[call.query.query_id]
     }
+    fitting = _fitting(once, judge, pairs)
     sample = [
         one
-        for one in _spread(pairs, config.judge.shuffle or 0)
-        if (one.query.query_id, one.chunks[0].chunk_id) not in alone
+        for one in _spread(fitting, config.judge.shuffle or 0)
+        if (one.query.query_id, one.chunks[0].chunk_id) not in left_out
     ][: config.judge.compare]
-    single = config.judge.model_copy(update={"shape": "batch", "votes": 1})
-    once = config.model_copy(update={"judge": single})
     return judge_calls(once, judge, sample, step="single_support")
+
+
+def _fitting(once: BuildConfig, judge: SupportJudge, pairs: Sequence[ToJudge]) -> list[ToJudge]:
+    """Those whose question, with all nuggets, leaves room for a chunk; one says it of all."""
+    firsts = judge_calls(once, judge, [pair._replace(chunks=pair.chunks[:1]) for pair in pairs])
+    unfit = {call.query.query_id for call in firsts if call.unfit is not None}
+    return [pair for pair in pairs if pair.query.query_id not in unfit]
 
 
 def _spread(pairs: Sequence[ToJudge], seed: int) -> Iterator[ToJudge]:

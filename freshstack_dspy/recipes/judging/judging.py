@@ -1,6 +1,6 @@
 """Judging: what is asked about the pools of many queries, and what comes of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.config import BuildConfig
@@ -47,7 +47,9 @@ def judge_alone(
     recipe: FreshStack,
     steps: Steps,
     pairs: Sequence[ToJudge],
+    asked: Sequence[ToJudge],
     standing: Sequence[Judgment] = (),
+    alone: Collection[tuple[str, str]] = (),
 ) -> Judged:
     """Judge the sample of `[judge] compare` chunks alone, in the step `single_support`.
 
@@ -56,15 +58,17 @@ def judge_alone(
         recipe: With the judge.
         steps: Asks, with progress and account.
         pairs: All that is judged; the sample is drawn from it.
+        asked: What of it is judged now; for the rest, judgments stand.
         standing: Judgments of single chunks that need not be made again.
+        alone: Query and chunk id of the chunks that were alone in the call that judged them before.
 
     Raises:
         BudgetError: The budget is used up.
     """
     if not config.judge.compare:
         return Judged((), ())
-    calls = judge_calls(config, recipe.support_judge, pairs)
-    single = single_calls(config, recipe.support_judge, pairs, calls)
+    calls = judge_calls(config, recipe.support_judge, asked)
+    single = single_calls(config, recipe.support_judge, pairs, calls, alone)
     known = {(one.nugget_id, one.chunk_id): one for one in standing}
     stands = [_standing(call, known) for call in single]
     to_ask = [call for call, found in zip(single, stands, strict=True) if not found]

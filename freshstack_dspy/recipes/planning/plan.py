@@ -106,7 +106,14 @@ def _steps(
         for name, found in first.items()
     ]
     steps += [
-        planned_step(config, name, judged.recorded, judged.missing, exact=judged.exact)
+        planned_step(
+            config,
+            name,
+            judged.recorded,
+            judged.missing,
+            exact=judged.exact,
+            unfit=judged.unfit,
+        )
         for name, judged in support.items()
     ]
     if scoring is not None:

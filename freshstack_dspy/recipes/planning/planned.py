@@ -52,6 +52,9 @@ class PlannedStep(Planned):
     step: Step
     exact: bool
     """Whether requests and input tokens are known, and not estimated."""
+    unfit: int = Field(default=0, ge=0)
+    """Queries, of those known, that with their nuggets leave no room for a chunk in the model's
+    window: a build sends nothing of these, and lists them as failed."""
 
 
 class PlannedCap(Record):
@@ -90,7 +93,13 @@ class Plan(Record):
 
 
 def planned_step(
-    config: BuildConfig, step: Step, recorded: int, missing: Sequence[Load], *, exact: bool
+    config: BuildConfig,
+    step: Step,
+    recorded: int,
+    missing: Sequence[Load],
+    *,
+    exact: bool,
+    unfit: int = 0,
 ) -> PlannedStep:
     """Plan one step.
 
@@ -100,6 +109,7 @@ def planned_step(
         recorded: How many of its requests recorded replies answer.
         missing: The others.
         exact: Whether they are known, and not estimated.
+        unfit: Of how many queries nothing is asked, for they do not fit.
     """
     price = price_of(config.model.name, config.prices)
     longest = config.model.max_tokens
@@ -110,6 +120,7 @@ def planned_step(
     return PlannedStep(
         step=step,
         exact=exact,
+        unfit=unfit,
         requests=recorded + requests,
         recorded=recorded,
         input_tokens=sum(load.requests * load.input_tokens for load in missing),

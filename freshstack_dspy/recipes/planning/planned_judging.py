@@ -28,6 +28,8 @@ class PlannedJudging(NamedTuple):
     recorded: int
     missing: list[Load]
     exact: bool
+    unfit: int = 0
+    """Queries that do not fit into the model's window, of which some or all calls are not made."""
 
 
 def planned_support(
@@ -67,7 +69,7 @@ def planned_support(
         load = expected["support"].missing[0]
         others = load._replace(requests=round(load.requests * waiting / len(queries)))
         known = planned["support"]
-        expected["support"] = PlannedJudging(known.recorded, [*known.missing, others], exact=False)
+        expected["support"] = known._replace(missing=[*known.missing, others], exact=False)
         return expected
     if config.judge.compare:
         single = single_calls(config, recipe.support_judge, pairs, calls)
@@ -94,13 +96,15 @@ def _planned(
     calls: Sequence[JudgeCall],
     progress: Progress,
 ) -> PlannedJudging:
-    found = dry.each(name, recipe.judged, [call for call in calls if call.unfit is None], progress)
-    count = max(1, len(calls))
-    chunks = sum(len(call.passages) for call in calls) / count
-    nuggets = sum(len(call.nuggets) for call in calls) / count
+    made = [call for call in calls if call.unfit is None]
+    found = dry.each(name, recipe.judged, made, progress)
+    count = max(1, len(made))
+    chunks = sum(len(call.passages) for call in made) / count
+    nuggets = sum(len(call.nuggets) for call in made) / count
     expected = reply_tokens(config, name, chunks, nuggets)
     missing = [Load(1, ask_tokens(ask), expected) for ask in found.missing]
-    return PlannedJudging(found.recorded, missing, exact=True)
+    unfit = {call.query.query_id for call in calls if call.unfit is not None}
+    return PlannedJudging(found.recorded, missing, exact=True, unfit=len(unfit))
 
 
 def _pairs(

@@ -1,11 +1,14 @@
 """JSON objects from text that others wrote."""
 
+import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from pydantic_core import from_json
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.sources.regular import check_regular
 
 _LARGEST_DOCUMENT = 256 << 20
 
@@ -26,12 +29,22 @@ def json_value(text: str | bytes, place: str) -> Any:
     """Read one JSON value.
 
     Raises:
-        SourceError: It is none, is nested too deeply, or holds what is no number or no text.
+        SourceError: It is none, is nested too deeply, holds what is no number or no text, or an
+            object in it has a name twice.
     """
+
+    def once(pairs: list[tuple[str, Any]]) -> None:
+        # Of two values under one name a parser keeps the last, and another one the first.
+        if len(dict(pairs)) < len(pairs):
+            name = Counter(name for name, _ in pairs).most_common(1)[0][0]
+            raise SourceError(f"{place}: an object has the name {name[:80]!r} twice; keep one")
+
     try:
-        return from_json(text, allow_inf_nan=False)
+        value = from_json(text, allow_inf_nan=False)
+        json.loads(text, object_pairs_hook=once)
     except ValueError as error:
         raise SourceError(f"{place}: not JSON: {error}") from None
+    return value
 
 
 def json_file(path: Path) -> Any:
@@ -41,6 +54,7 @@ def json_file(path: Path) -> Any:
         SourceError: It cannot be read, is too large to be read at once, or is no JSON.
     """
     try:
+        check_regular(path)
         size = path.stat().st_size
         if size > _LARGEST_DOCUMENT:
             raise SourceError(

@@ -58,7 +58,7 @@ def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> 
             "synthetic_queries": 1,
             "nuggets": 5,
             "nuggets_without_judgment": 1,
-            "chunks": len(ODD_IDS),
+            "chunks": 3 if format_ == "nuggetizer" else len(ODD_IDS),
             "judgments": 12,
             "supported": 4,
             "judgments_without_label": 2,
@@ -72,7 +72,7 @@ def test_the_readme_names_the_authors_and_what_is_synthetic(
 ) -> None:
     export_collection(write_small(tmp_path / "small"), format_, tmp_path / "out")
     export_collection(write_odd(tmp_path / "odd"), format_, tmp_path / "synthetic")
-    place = "queries/README.md" if format_ == "freshstack" else "README.md"
+    place = "README.md"
     card = (tmp_path / "out" / place).read_text(encoding="utf-8")
     before = card.partition("The card of the whole collection")[0]
 
@@ -84,6 +84,35 @@ def test_the_readme_names_the_authors_and_what_is_synthetic(
     synthetic = (tmp_path / "synthetic" / place).read_text(encoding="utf-8")
     assert "**13 of the queries are synthetic" in synthetic
     assert not (tmp_path / "synthetic/licences.jsonl").exists()
+
+
+@each_format
+def test_the_readme_warns_of_the_baseline_at_its_top(tmp_path: Path, format_: ExportFormat) -> None:
+    told = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
+    collection = write_collection(tmp_path / "c", CONTENTS, CHUNKS, told)
+    export_collection(collection, format_, tmp_path / "out")
+    export_collection(write_small(tmp_path / "asked"), format_, tmp_path / "by_model")
+
+    def readme(folder: str, place: str = "README.md") -> str:
+        return (tmp_path / folder / place).read_text(encoding="utf-8")
+
+    below = readme("out").partition("# small\n\n")[2]
+    assert below.startswith("**extractive/baseline is a baseline that counts words")
+    assert "no ground for choosing a retriever" in below.split("\n")[0]
+    assert "counts words" not in readme("by_model")
+    if format_ == "freshstack":
+        assert readme("out", "queries/README.md").endswith(readme("out"))
+
+
+@each_format
+def test_the_readme_says_which_chunks_are_there(tmp_path: Path, format_: ExportFormat) -> None:
+    export_collection(write_odd(tmp_path / "c", ["12", "123"]), format_, tmp_path / "out")
+    readme = (tmp_path / "out/README.md").read_text(encoding="utf-8")
+    judged = f"of its corpus of {len(ODD_IDS)} chunks those that were pooled or judged for them (3)"
+
+    assert (judged in readme) is (format_ == "nuggetizer")
+    assert ("its whole corpus" in readme) is (format_ != "nuggetizer")
+    assert f"| chunks | {3 if format_ == 'nuggetizer' else len(ODD_IDS)} |" in readme
 
 
 @each_format
@@ -149,7 +178,11 @@ def test_other_slices_are_exported_when_named(tmp_path: Path, format_: ExportFor
 
     assert told["slices"] == ["unanswerable", "undetermined"]
     assert told["counts"]["queries"] == 1
-    with pytest.raises(CollectionError, match="no query to export in the slices undetermined"):
+    with pytest.raises(
+        CollectionError,
+        match=r"no query to export in the slices undetermined; slices with queries: "
+        r"answerable \(2\), unanswerable \(1\)$",
+    ):
         export_collection(collection, format_, tmp_path / "no", slices=["undetermined"])
     with pytest.raises(CollectionError, match="'easy' is no slice; allowed"):
         export_collection(

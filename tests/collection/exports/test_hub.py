@@ -31,6 +31,7 @@ def _plain_path(monkeypatch: pytest.MonkeyPatch, hub: Hub) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_TELEMETRY", True)
 
 
+@pytest.mark.slow
 def test_the_command_pushes_the_export_as_one_commit(tmp_path: Path, hub: Hub) -> None:
     collection = write_small(tmp_path / "c")
     export_collection(collection, "hf", tmp_path / "out")
@@ -138,3 +139,26 @@ def test_without_a_token_or_over_plain_http_nothing_is_sent(
     monkeypatch.setenv("HF_ENDPOINT", "http://hub.example.org")
     with pytest.raises(ConfigError, match="in plain text"):
         push_collection(collection, "ada/small")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "said"),
+    [
+        ("http://[::1", "which is no address"),
+        ("https://hub.example.org:port", "which is no address"),
+        ("https://", "which is no address"),
+        ("https://ada:hunter2@hub.example.org", "a user, a query or a fragment"),
+        ("ada:hunter2@hub.example.org", "a user, a query or a fragment"),
+        ("https://hub.example.org/?key=hunter2", "a user, a query or a fragment"),
+        ("https://hub.example.org/#hunter2", "a user, a query or a fragment"),
+    ],
+)
+def test_an_endpoint_that_is_no_plain_address_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str, said: str
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", endpoint)
+
+    with pytest.raises(ConfigError, match=said) as caught:
+        push_collection(write_small(tmp_path / "c"), NAME)
+
+    assert "hunter2" not in str(caught.value)

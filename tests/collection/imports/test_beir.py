@@ -104,6 +104,12 @@ def test_what_the_corpus_lacks_is_refused_or_listed(tmp_path: Path) -> None:
         ("q1 d1\n", "not a line of qrels"),
         ("query-id\tcorpus-id\tscore\nq1\td1\n", r"test\.tsv:2: 2 fields"),
         ('query-id\tcorpus-id\tscore\n"q1\td1\t1\n', r"test\.tsv:2"),
+        ("q1\td1\t0.5\nq1\td2\t1\n", r"test\.tsv:1: the grade is '0\.5'"),
+        ("q1\td1\tyes\nq1\td2\t1\n", r"test\.tsv:1: the grade is 'yes'"),
+        ("corpus-id\tquery-id\tscore\nd1\tq1\t1\n", r"test\.tsv:1: the grade is 'score'"),
+        (f"{'q' * 140_000}\td1\t1\n", r"test\.tsv:1: not a table with tabs: field larger"),
+        ("q1\td\r1\t1\n", r"test\.tsv:1: not a table with tabs: new-line"),
+        ('{"query-id": "q1", "corpus-id": "d1", "score": 1e999}\n', r"test\.tsv:1: "),
     ],
 )
 def test_damaged_qrels_are_named_by_line(tmp_path: Path, qrels: str, said: str) -> None:
@@ -111,6 +117,48 @@ def test_damaged_qrels_are_named_by_line(tmp_path: Path, qrels: str, said: str) 
         import_collection("beir", beir(tmp_path / "b", qrels), tmp_path / "c")
 
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    "header", ["", "\nquery-id\tcorpus-id\tscore\n", "query_id\tdoc_id\tlabel\n", "QID\tPID\trel\n"]
+)
+def test_a_table_may_have_a_line_of_names(tmp_path: Path, header: str) -> None:
+    path = beir(tmp_path / "b", f"{header}q1\td1\t1\nq1\td2\t0\n")
+
+    assert labels_of(path, tmp_path / "c") == {"d1": 1, "d2": 0}
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels", "ids.json"])
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path, name: str) -> None:
+    """As those of the Hugging Face cache do; and as one to a file of ours would."""
+    path, outside = beir(tmp_path / "b"), tmp_path / "outside"
+    if (path / name).exists():
+        (path / name).rename(outside)
+    else:
+        outside.write_text("{}")
+    (path / name).symlink_to(outside)
+
+    with pytest.raises(SourceError, match=rf"{name}.*leads out of .*copy the files.*blobs"):
+        import_collection("beir", path, tmp_path / "c")
+
+
+def test_links_within_the_folder_and_to_it_are_followed(tmp_path: Path) -> None:
+    path = beir(tmp_path / "b")
+    (path / "corpus.jsonl").rename(path / "docs")
+    (path / "corpus.jsonl").symlink_to("docs")
+    (tmp_path / "link").symlink_to(path)
+
+    assert labels_of(tmp_path / "link", tmp_path / "c") == {"d1": 1, "d2": 0}
+
+
+def test_a_link_in_a_folder_of_rows_is_not_followed(tmp_path: Path) -> None:
+    path = beir(tmp_path / "b")
+    (path / "corpus").mkdir()
+    (path / "corpus.jsonl").rename(tmp_path / "outside")
+    (path / "corpus" / "0.jsonl").symlink_to(tmp_path / "outside")
+
+    with pytest.raises(SourceError, match=r"0\.jsonl: a link that leads out"):
+        import_collection("beir", path, tmp_path / "c")
 
 
 def test_of_several_splits_one_must_be_named(tmp_path: Path) -> None:
@@ -170,6 +218,7 @@ def test_a_file_that_unpacks_to_far_more_than_text_would_is_refused(tmp_path: Pa
         (b'{"_id": "d1", "text": "\\ud800"}', "not JSON"),
         (b'{"_id": "d1", "text": "\xff"}', "not UTF-8"),
         (b'{"_id": "d1"}', "has no 'text'"),
+        (b'{"_id": "d1", "text": "a", "_id": "d2"}', "has the name '_id' twice"),
     ],
 )
 def test_a_line_that_is_no_document_is_named(tmp_path: Path, line: bytes, said: str) -> None:

@@ -11,6 +11,7 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.connect import connect
 from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.typed.conversation import unfenced
 from tests.lm.asking import BERN, PROSE, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
@@ -264,3 +265,17 @@ def test_an_old_error_is_not_taken_for_a_new_one(store: ReplyStore) -> None:
     lm = connect(ModelConfig(name="openai/scripted"), store=store, provider=Buggy())
     with pytest.raises(LMUnexpectedError, match="no attribute 'replies'"):
         ask_cities(lm)
+
+
+@pytest.mark.parametrize(
+    ("text", "within"),
+    [
+        ("so:\n```json\n{}\n```\nand so", "{}"),
+        ("```\n\n```", ""),
+        ("```json\n```", "```json\n```"),  # no line within
+        ("```\na\n```\n```\nb\n```", "```\na\n```\n```\nb\n```"),
+        ("x\n" + "```json\n" * 100_000, "x\n" + "```json\n" * 100_000),  # in one pass
+    ],
+)
+def test_one_fence_is_taken_off_and_of_two_none(text: str, within: str) -> None:
+    assert unfenced(text) == within

@@ -269,6 +269,7 @@ def test_labels_of_two_scales_are_not_mixed(config: BuildConfig, run: Path, tmp_
 
     assert "'graded_3' with threshold 2" in str(caught.value)
     assert "'binary' with threshold 1" in str(caught.value)
+    assert str(caught.value).endswith('write under [judge]: scale = "binary" and threshold = 1')
 
 
 def test_what_failed_is_a_hole_and_its_failure_goes_once_it_is_judged(

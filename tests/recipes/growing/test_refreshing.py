@@ -11,7 +11,7 @@ import pytest
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.collection.difference import JudgmentChange, QueryChange
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
+from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, FatalModelError
 from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.recipes.build import build
@@ -378,13 +378,21 @@ def test_chunks_that_were_judged_alone_too_are_not_asked_about_again(
     comparing = domain(tmp_path, pool=WHOLE, judge={"compare": 4})
     before = build(comparing, provider=ScriptedProvider())
     assert before.single_judgments
+    paths = {chunk.chunk_id: chunk.path for chunk in before.chunks()}
     shutil.rmtree(config.cache.path)
     put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
     provider = ScriptedProvider()
 
     found = refreshed(comparing, provider)
 
-    assert shown(provider) == {"dial/docs/dial.md"}
+    titles = {query.query_id: query.title for query in before.queries}
+    known = {(titles[one.query_id], paths[one.chunk_id]) for one in before.single_judgments}
+    alone = {
+        (inputs["question"].splitlines()[0], inputs["chunks"][0]["path"].removeprefix("dial/"))
+        for inputs in provider.asked
+        if len(inputs["chunks"]) == 1
+    }
+    assert {path for _, path in alone & known} <= {"docs/dial.md"}, "which is another now"
     kept = set(before.single_judgments) & set(found.collection.single_judgments)
     assert kept
 
@@ -480,3 +488,48 @@ def test_a_pair_is_judged_once_whatever_was_carried(config: BuildConfig) -> None
     pool: list[Candidate] = list(found.collection.pool)
     nuggets = Counter(nugget.query_id for nugget in found.collection.nuggets)
     assert len(pairs) == sum(nuggets[candidate.query_id] for candidate in pool)
+
+
+def test_what_a_refresh_judged_alone_is_not_compared_with_itself(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    """The one new chunk of each question has a call of its own; those kept stood in batches."""
+    shutil.rmtree(config.out)
+    comparing = domain(tmp_path, pool=WHOLE, judge={"compare": 500})
+    before = build(comparing, provider=ScriptedProvider())
+    assert len({(one.query_id, one.chunk_id) for one in before.single_judgments}) == len(
+        before.pool
+    )
+    put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+
+    found = refreshed(comparing).collection
+
+    new = {one.chunk_id for one in found.pool} - {one.chunk_id for one in before.pool}
+    assert len(new) == 1
+    assert not new & {one.chunk_id for one in found.single_judgments}
+    old = {one.chunk_id for one in before.pool} & {one.chunk_id for one in found.pool}
+    assert {one.chunk_id for one in found.single_judgments} == old
+    again = refreshed(comparing)
+    assert not again.changed, "what was judged alone by the refresh before is known to be"
+
+
+def test_a_refresh_in_which_no_label_stands_or_comes_leaves_what_stood(
+    config: BuildConfig,
+) -> None:
+    files = files_of(config.out)
+    ask(config, *({**each, "body": "Say it again."} for each in QUESTIONS))
+
+    with pytest.raises(FatalModelError, match=r"no label came of any of the \d+ pairs"):
+        refreshed(config, ScriptedProvider(JudgeSupport=lambda _: Said("nothing")))
+
+    assert files_of(config.out) == files
+
+
+def test_labels_at_another_temperature_are_not_mixed_and_a_larger_window_is_no_obstacle(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"model\.temperature = 0\.1, now 0\.9"):
+        refreshed(domain(tmp_path, pool=WHOLE, model={"temperature": 0.9}))
+
+    larger = domain(tmp_path, pool=WHOLE, model={"context": 100_000, "max_tokens": 8000})
+    assert refreshed(larger).difference.is_empty

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.difference import JudgmentChange
 from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.collection.validation import validate
 from freshstack_dspy.config import load_judging
@@ -43,6 +44,34 @@ def test_labels_of_two_scales_are_compared_as_support(tmp_path: Path) -> None:
     assert rejudged.agreement.on_support
     assert {one.label for one in rejudged.agreement.classes} <= {0, 1}
     assert rejudged.collection.manifest.scale.name == "graded_5"
+
+
+@pytest.mark.parametrize("threshold", [1, 5])
+def test_a_label_of_another_scale_is_a_change_only_where_support_is_another(
+    tmp_path: Path, threshold: int
+) -> None:
+    path = freshstack(tmp_path / "f")
+    texts = [("docs/a b.md_0_5", "Call it twice."), ("docs/c.md_3_9", "Call it, or not.")]
+    json_lines(path / "corpus.jsonl", [{"_id": id_, "text": text} for id_, text in texts])
+    standing = import_collection("freshstack", path, tmp_path / "c")
+
+    rejudged = again(standing, tmp_path, f'scale = "graded_5"\nthreshold = {threshold}')
+
+    now = {(one.nugget_id, one.chunk_id): one.label for one in rejudged.collection.judgments}
+    others = [
+        one
+        for one in standing.judgments
+        if (one.label or 0) != int((now[one.nugget_id, one.chunk_id] or 0) >= threshold)
+    ]
+    raw = [one for one in standing.judgments if one.label != now[one.nugget_id, one.chunk_id]]
+    assert len(raw) > len(others)
+    changed = [one for one in rejudged.difference.changes if isinstance(one, JudgmentChange)]
+    assert {(one.nugget_before, one.chunk_before) for one in changed} == {
+        (one.nugget_id, one.chunk_id) for one in others
+    }
+    counts = rejudged.agreement.confusion.counts
+    off = sum(map(sum, counts)) - sum(row[place] for place, row in enumerate(counts))
+    assert rejudged.difference.judgments.changed == off == len(others)
 
 
 def test_a_chunk_without_a_text_is_not_asked_about(tmp_path: Path) -> None:

@@ -223,3 +223,16 @@ def test_the_configuration_that_judges_once_in_batches_is_the_default() -> None:
     plain = JudgeConfig()
 
     assert (plain.shape, plain.votes, plain.shuffle, plain.compare) == ("batch", 1, None, 0)
+
+
+def test_of_a_question_that_does_not_fit_no_chunk_is_drawn() -> None:
+    config = settings_of({"compare": 4}, {"context": 4000, "max_tokens": 500})
+    small, large = to_judge(2, 6, "small"), to_judge(2, 6, "large")
+    large = large._replace(query=large.query.model_copy(update={"body": "word " * 4000}))
+    judge = SupportJudge()
+    calls = judge_calls(config, judge, [small, large])
+    assert [call.query.query_id for call in calls if call.unfit] == ["large"]
+
+    single = single_calls(config, judge, [small, large], calls)
+
+    assert [call.query.query_id for call in single] == ["small"] * 4

@@ -11,11 +11,11 @@ from freshstack_dspy.collection import Collection
 from freshstack_dspy.collection.batch_agreement import batch_agreement
 from freshstack_dspy.collection.self_agreement import self_agreement
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import ConfigError, DeferredError
+from freshstack_dspy.errors import ConfigError, DeferredError, FatalModelError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.planning.plan import plan
 from freshstack_dspy.records import SCALES, ScaleName
-from tests.recipes.domain import FILES, afresh, domain, files_of
+from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
 
 QUIET: dict[str, Any] = {"contamination": {"score": False}}
@@ -215,14 +215,18 @@ def test_without_a_majority_of_votes_there_is_no_label(tmp_path: Path) -> None:
 
     def answer_the_first(inputs: Inputs) -> Any:
         times[inputs["question"]] += 1
-        return judge(inputs) if times[inputs["question"]] == 1 else Said("No.", "content_filter")
+        is_first = times[inputs["question"]] == 1 or "install" not in inputs["question"]
+        return judge(inputs) if is_first else Said("No.", "content_filter")
 
     settings = config(tmp_path, judge={"votes": 3, "batch": 20}, model={"concurrency": 1})
     collection = build(settings, provider=provider(JudgeSupport=answer_the_first))
 
-    assert {(one.label, one.status) for one in collection.judgments} == {(None, "refused")}
-    assert all(one.votes[0].status == "ok" for one in collection.judgments)
-    assert all(one.call_id == one.votes[1].call_id for one in collection.judgments)
+    without = [one for one in collection.judgments if one.query_id == "2"]
+    assert {(one.label, one.status) for one in without} == {(None, "refused")}
+    assert all(one.votes[0].status == "ok" for one in without)
+    assert all(one.call_id == one.votes[1].call_id for one in without)
+    others = [one for one in collection.judgments if one.query_id != "2"]
+    assert {one.status for one in others} == {"ok"}
 
 
 def test_votes_can_be_put_off_and_planned(tmp_path: Path) -> None:
@@ -309,16 +313,32 @@ def test_a_small_window_makes_smaller_batches_and_parts(tmp_path: Path) -> None:
 
 def test_a_question_too_long_for_the_window_is_a_counted_failure(tmp_path: Path) -> None:
     settings = config(
-        tmp_path, model={"context": 1024, "max_tokens": 400}, judge={"batch": 20, "votes": 3}
+        tmp_path,
+        model={"context": 3000, "max_tokens": 512},
+        judge={"batch": 20, "votes": 3, "compare": 500},
     )
+    long = {**QUESTIONS[2], "body": "And so on. " * 3000}
+    lines = [json.dumps(each) + "\n" for each in (*QUESTIONS[:2], long)]
+    settings.queries.location.write_text("".join(lines))
     asked = provider()
     collection = build(settings, provider=asked)
 
-    assert asked.calls["JudgeSupport"] == 0
-    assert {one.status for one in collection.judgments} == {"failed"}
-    assert [(one.step, one.status) for one in collection.failures] == [("support", "failed")] * 3
-    assert "leaves no room for a chunk" in collection.failures[0].message
-    assert collection.manifest.ledger["support"].failed == 3
+    assert not [inputs for inputs in judging(asked) if "And so on" in inputs["question"]]
+    assert {one.status for one in collection.judgments if one.query_id == "x"} == {"failed"}
+    (failure,) = collection.failures
+    assert (failure.query_id, failure.step, failure.status) == ("x", "support", "failed")
+    assert "leaves no room for a chunk" in failure.message
+    assert collection.manifest.ledger["support"].failed == 1
+    assert {one.query_id for one in collection.single_judgments} == {"2", "10"}
+
+
+def test_where_no_question_fits_nothing_is_written(tmp_path: Path) -> None:
+    settings = config(tmp_path, model={"context": 1024, "max_tokens": 400})
+
+    with pytest.raises(FatalModelError, match=r"no label came of any.*leaves no room for a chunk"):
+        build(settings, provider=provider())
+
+    assert not settings.out.exists()
 
 
 def test_replies_that_leave_no_room_are_a_mistake_of_the_configuration(tmp_path: Path) -> None:

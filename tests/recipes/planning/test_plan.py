@@ -14,7 +14,7 @@ from freshstack_dspy.lm.spending.spent import Spent
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.planning.plan import plan
 from freshstack_dspy.recipes.planning.planned import Plan, PlannedStep
-from tests.recipes.domain import domain, files_of
+from tests.recipes.domain import QUESTIONS, domain, files_of
 from tests.recipes.scripted import Said, ScriptedProvider, nuggetize, when
 from tests.recipes.test_deferred import by_batch, by_hand, defer, hand_in, task
 
@@ -233,3 +233,17 @@ def test_caps_are_held_against_what_was_spent_and_what_is_planned(tmp_path: Path
 def test_no_question_is_an_error_as_in_a_build(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no question is left"):
         plan(domain(tmp_path, queries={"tags": ["nothing"]}))
+
+
+def test_questions_that_do_not_fit_into_the_window_are_counted(tmp_path: Path) -> None:
+    config = domain(tmp_path, model={"context": 3000, "max_tokens": 512})
+    long = {**QUESTIONS[2], "body": "And so on. " * 3000}
+    lines = [json.dumps(each) + "\n" for each in (*QUESTIONS[:2], long)]
+    config.queries.location.write_text("".join(lines))
+    collection = build(config, provider=ScriptedProvider())
+
+    steps = steps_of(plan(config))
+
+    assert {one.query_id for one in collection.failures if one.step == "support"} == {"x"}
+    assert {name: step.unfit for name, step in steps.items() if step.unfit} == {"support": 1}
+    assert steps["support"].exact
