@@ -36,6 +36,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "judge.json").read_text()
 
 
+@pytest.mark.slow
 def test_its_demonstrations_go_before_every_question_of_that_step(
     tmp_path: Path, saved: str
 ) -> None:

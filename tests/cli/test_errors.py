@@ -155,6 +155,7 @@ def test_a_model_that_nobody_knows_is_named(freshstack: Command, tmp_path: Path)
     assert_one_line(freshstack("build", config), "[model] name is 'no-provider'")
 
 
+@pytest.mark.slow
 def test_a_key_never_reaches_the_screen(freshstack: Command, tmp_path: Path) -> None:
     """Nobody listens at the address: the refusal, with its address and key, is shown redacted."""
     secret = "sk-very-secret-1234"

@@ -92,6 +92,7 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path: Path) -> None:
     assert said == "interrupted; run it again to go on: every reply that came is recorded\n"
 
 
+@pytest.mark.slow
 def test_an_interrupt_does_not_wait_for_a_server_that_says_nothing(tmp_path: Path) -> None:
     """The model's timeout of two minutes is longer than this test has patience."""
     with socket.create_server(("127.0.0.1", 0)) as server:

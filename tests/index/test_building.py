@@ -152,6 +152,7 @@ def test_writers_wait_for_each_other(tmp_path: Path, known: tuple[Any, Any]) -> 
     assert found == [known[1]] * 3
 
 
+@pytest.mark.slow
 def test_rankings_do_not_depend_on_threads_vector_units_or_hash_seed(
     tmp_path: Path, known: tuple[Any, Any]
 ) -> None:
