@@ -3,16 +3,10 @@
 from typing import Annotated, Literal
 
 import dspy
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import Field
 
 from freshstack_dspy.lm.typed.targeted import OneForEach
-from freshstack_dspy.signatures.grades import (
-    WHOLE,
-    ChunkReason,
-    NuggetNumber,
-    check_grades,
-    grade_of,
-)
+from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
 from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
 
 
@@ -24,19 +18,10 @@ class NuggetRating(NuggetNumber):
     )
 
 
-class ChunkRatings(ChunkReason):
+class ChunkRatings(GradedChunk):
     """How well each nugget can be had from one chunk."""
 
     grades: list[NuggetRating] = Field(description="one grade for each nugget")
-
-    def label_of(self, number: int) -> int:
-        """The rating of the nugget with this number."""
-        return grade_of(self.grades, number)
-
-
-def _complete(verdicts: list[ChunkRatings], info: ValidationInfo) -> list[ChunkRatings]:
-    check_grades(verdicts, info)
-    return verdicts
 
 
 class GradeAnswerability(dspy.Signature):
@@ -61,6 +46,6 @@ class GradeAnswerability(dspy.Signature):
     chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
     verdicts: Annotated[
         list[ChunkRatings],
-        AfterValidator(_complete),
+        COMPLETE,
         OneForEach("chunks", number="number", answered="chunk"),
     ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)

@@ -3,16 +3,10 @@
 from typing import Annotated, Literal
 
 import dspy
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import Field
 
 from freshstack_dspy.lm.typed.targeted import OneForEach
-from freshstack_dspy.signatures.grades import (
-    WHOLE,
-    ChunkReason,
-    NuggetNumber,
-    check_grades,
-    grade_of,
-)
+from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
 from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
 
 
@@ -24,19 +18,10 @@ class NuggetGrade(NuggetNumber):
     )
 
 
-class ChunkGrades(ChunkReason):
+class ChunkGrades(GradedChunk):
     """How well one chunk supports each nugget."""
 
     grades: list[NuggetGrade] = Field(description="one grade for each nugget")
-
-    def label_of(self, number: int) -> int:
-        """The grade of the nugget with this number."""
-        return grade_of(self.grades, number)
-
-
-def _complete(verdicts: list[ChunkGrades], info: ValidationInfo) -> list[ChunkGrades]:
-    check_grades(verdicts, info)
-    return verdicts
 
 
 class GradeSupport(dspy.Signature):
@@ -58,6 +43,6 @@ class GradeSupport(dspy.Signature):
     chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
     verdicts: Annotated[
         list[ChunkGrades],
-        AfterValidator(_complete),
+        COMPLETE,
         OneForEach("chunks", number="number", answered="chunk"),
     ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)

@@ -1,9 +1,8 @@
 """Verdicts that give every nugget a grade: what the graded judges have in common."""
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 
 from freshstack_dspy.signatures.filled import FilledText
 from freshstack_dspy.signatures.judge_support import chunk_faults, numbers_of
@@ -27,49 +26,24 @@ class NuggetNumber(BaseModel):
     nugget: int = Field(description="the number of the nugget")
 
 
-class ChunkReason(BaseModel):
-    """Which chunk the grades are of, and why; each scale adds its `grades`."""
+class GradedChunk(BaseModel):
+    """The grades of one chunk's nuggets, and why; each scale names its own kind of grades."""
 
     model_config = ConfigDict(extra="forbid")
 
     chunk: int = Field(description="the number of the chunk")
     reason: FilledText = Field(description="one sentence: what in the chunk decides it")
+    grades: list[Any] = Field(description="one grade for each nugget")
+
+    def label_of(self, number: int) -> int:
+        """The grade of the nugget with this number, wherever it stands."""
+        return next(int(graded.grade) for graded in self.grades if graded.nugget == number)
 
 
-class Graded(Protocol):
-    """A nugget with its grade, of whatever scale."""
-
-    @property
-    def nugget(self) -> int:
-        """The number of the nugget."""
-        ...
-
-    @property
-    def grade(self) -> int:
-        """Its grade."""
-        ...
+Verdict = TypeVar("Verdict", bound=GradedChunk)
 
 
-class GradedChunk(Protocol):
-    """A chunk with the grades of its nuggets, of whatever scale."""
-
-    @property
-    def chunk(self) -> int:
-        """The number of the chunk."""
-        ...
-
-    @property
-    def grades(self) -> Sequence[Graded]:
-        """One for each nugget."""
-        ...
-
-
-def grade_of(grades: Sequence[Graded], number: int) -> int:
-    """The grade of the nugget with a number, wherever it stands."""
-    return next(graded.grade for graded in grades if graded.nugget == number)
-
-
-def check_grades(verdicts: Sequence[GradedChunk], info: ValidationInfo) -> None:
+def _complete(verdicts: list[Verdict], info: ValidationInfo) -> list[Verdict]:
     """Refuse grades of what is not there, two grades of one nugget, and nuggets without a grade.
 
     A left-out nugget is no 0: nobody said so. A left-out chunk is asked about again by itself.
@@ -77,7 +51,7 @@ def check_grades(verdicts: Sequence[GradedChunk], info: ValidationInfo) -> None:
     inputs = info.context or {}
     chunks, nuggets = numbers_of(inputs, "chunks"), numbers_of(inputs, "nuggets")
     if not chunks:
-        return
+        return verdicts
     faults = chunk_faults([verdict.chunk for verdict in verdicts], chunks)
     for verdict in verdicts:
         graded = [grade.nugget for grade in verdict.grades]
@@ -89,3 +63,8 @@ def check_grades(verdicts: Sequence[GradedChunk], info: ValidationInfo) -> None:
             faults.append(f"chunk {verdict.chunk} grades a nugget twice")
     if faults:
         raise ValueError("; ".join(faults))
+    return verdicts
+
+
+COMPLETE = AfterValidator(_complete)
+"""Of verdicts: every nugget of every chunk has one grade."""
