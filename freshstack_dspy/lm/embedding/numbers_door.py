@@ -1,5 +1,6 @@
 """What the doors to embedders and to rerankers have in common."""
 
+from abc import ABC, abstractmethod
 from typing import Generic
 
 from freshstack_dspy.lm.embedding.access import Access
@@ -11,7 +12,7 @@ from freshstack_dspy.lm.embedding.recall import Recall
 from freshstack_dspy.lm.provider.attempts import Exchange
 
 
-class NumbersDoor(Generic[Asked, Said]):
+class NumbersDoor(ABC, Generic[Asked, Said]):
     """Recorded numbers of one hosted model, and the way to ask it for more; shared by threads."""
 
     def __init__(self, model: HostedModel, access: Access, *, priced: bool) -> None:
@@ -56,6 +57,6 @@ class NumbersDoor(Generic[Asked, Said]):
         if self._live is not None:
             self._live.close()
 
+    @abstractmethod
     def _opened(self) -> Exchange[Asked, Said]:
         """Make what answers, when it is first asked."""
-        raise NotImplementedError
