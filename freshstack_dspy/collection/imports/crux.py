@@ -13,11 +13,12 @@ from freshstack_dspy.collection.imports.crux_topics import Topics, read_topics
 from freshstack_dspy.collection.imports.documents import read_documents
 from freshstack_dspy.collection.imports.gathered import Gathered
 from freshstack_dspy.collection.imports.layout import find_part, the_part
-from freshstack_dspy.collection.imports.lines import decoded, read_lines
+from freshstack_dspy.collection.imports.lines import read_lines
 from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SCALES, Scale, Status
 from freshstack_dspy.sources.questions.json_objects import json_file
+from freshstack_dspy.sources.questions.lines import decoded
 
 _RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
 _RUN = ("*.run",)

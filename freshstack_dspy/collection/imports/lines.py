@@ -71,18 +71,3 @@ def begins_with(path: Path, magic: bytes) -> bool:
         return _begins(path, magic)
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def decoded(line: bytes, place: str) -> str:
-    """Decode a line.
-
-    Raises:
-        SourceError: It is not UTF-8, with the byte.
-    """
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{place}: not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the "
-            "line; save the file as UTF-8"
-        ) from None

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from freshstack_dspy.collection.imports.lines import begins_with, decoded, read_lines
+from freshstack_dspy.collection.imports.lines import begins_with, read_lines
 from freshstack_dspy.collection.imports.rows import Row, read_rows
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.sources.questions.lines import decoded
 
 _NUMBER = re.compile(r"[+-]?\d{1,9}(?:\.0+)?")
 _TREC = re.compile(

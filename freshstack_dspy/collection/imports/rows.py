@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from freshstack_dspy.collection.imports.layout import inside
-from freshstack_dspy.collection.imports.lines import begins_with, decoded, read_lines
+from freshstack_dspy.collection.imports.lines import begins_with, read_lines
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.sources.questions.arrow_rows import read_arrow, read_parquet
 from freshstack_dspy.sources.questions.columns import PlacedRow
 from freshstack_dspy.sources.questions.huggingface import dataset_files
 from freshstack_dspy.sources.questions.json_objects import json_file, json_value
+from freshstack_dspy.sources.questions.lines import decoded
 
 _PARQUET = b"PAR1"
 _GZIP = b"\x1f\x8b"

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from freshstack_dspy.collection.imports.lines import decoded, read_lines
+from freshstack_dspy.collection.imports.lines import read_lines
 from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
 from freshstack_dspy.collection.validation.findings import Findings
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.sources.questions.json_objects import json_object
+from freshstack_dspy.sources.questions.lines import decoded
 
 _GRADE = re.compile(r"-?[0-9]{1,9}")
 
