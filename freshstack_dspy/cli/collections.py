@@ -1,6 +1,5 @@
 """`freshstack build`, `retrieve`, `evaluate`."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -41,12 +40,12 @@ def build(
     ] = False,
 ) -> None:
     """Build a judged collection; run it again to resume."""
+    from freshstack_dspy.cli.asking import typed
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.cli.listening import listening
     from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config, with_bundles
-    from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
     from freshstack_dspy.recipes.build import NOTHING_TO_DO
     from freshstack_dspy.recipes.build import build as build_collection
 
@@ -54,19 +53,15 @@ def build(
     for output in (save_replies, requests, log):
         refuse_inputs(output, config, *inputs_of(settings))
         refuse_collection(output, settings.out)
-    with Bars() as bars, listening(log, trace=trace) as on_call:
-        try:
-            collection = build_collection(
-                settings,
-                mode=mode,
-                progress=bars,
-                requests_file=requests,
-                replies_file=save_replies,
-                on_call=on_call,
-            )
-        except (BudgetError, ConfigError, DeferredError) as error:
-            # What to type next, with the file that was named here.
-            raise type(error)(re.sub(r"\bCONFIG\b", lambda _: str(config), str(error))) from None
+    with typed(config), Bars() as bars, listening(log, trace=trace) as on_call:
+        collection = build_collection(
+            settings,
+            mode=mode,
+            progress=bars,
+            requests_file=requests,
+            replies_file=save_replies,
+            on_call=on_call,
+        )
     build_summary(collection, settings.out, unchanged=NOTHING_TO_DO in bars.steps)
 
 

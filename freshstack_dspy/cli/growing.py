@@ -1,47 +1,33 @@
 """`freshstack extend` and `freshstack refresh`: a collection grows, and what was judged stays."""
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+from freshstack_dspy.cli.asking import (
+    CacheOption,
+    JudgingOption,
+    LogOption,
+    ModeOption,
+    RequestsOption,
+    judging,
+    typed,
+)
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.difference import Difference
     from freshstack_dspy.recipes.growing.extending import Extended
     from freshstack_dspy.recipes.growing.run_holes import Look
 
-ModeName = Literal["live", "replay", "defer"]
 _LISTED = 10
 """Ids that are listed where there may be many."""
-
-ModeOption = Annotated[
-    ModeName,
-    typer.Option(
-        help="live: ask for what is not recorded. replay: recorded replies only, no network. "
-        "defer: write missing requests to a file."
-    ),
-]
-RequestsOption = Annotated[
-    Path | None, typer.Option(help="With defer: the file of missing requests.")
-]
-CacheOption = Annotated[
-    list[Path] | None,
-    typer.Option(help="Bundle of recorded replies to read too; may be repeated."),
-]
-LogOption = Annotated[
-    Path | None, typer.Option(help="Append one JSON line for each request to this file.")
-]
 
 
 def extend(
     collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
     runs: Annotated[list[Path], typer.Argument(help="TREC run files over its queries.")],
-    config: Annotated[
-        Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
-    ],
+    config: JudgingOption,
     depth: Annotated[int, typer.Option(min=1, help="Chunks of each ranking that are judged.")] = 20,
     unknown: Annotated[
         Literal["refuse", "skip"],
@@ -56,14 +42,11 @@ def extend(
     log: LogOption = None,
 ) -> None:
     """Judge the holes of runs: what they rank high and nobody has judged yet."""
-    from freshstack_dspy.cli.bars import Bars
-    from freshstack_dspy.cli.listening import listening
     from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
     from freshstack_dspy.config import load_judging, with_bundles
     from freshstack_dspy.recipes.growing.extending import check_scale, refuse_standing
     from freshstack_dspy.recipes.growing.extending import extend as extend_collection
     from freshstack_dspy.recipes.growing.run_holes import look
-    from freshstack_dspy.recipes.opening import opened
 
     settings = with_bundles(load_judging(config), cache or ())
     for output in (requests, log):
@@ -73,19 +56,7 @@ def extend(
     check_scale(looked, settings.judge.graded)
     refuse_standing(looked, out)
     _say_look(looked)
-    with (
-        typed(config),
-        Bars() as bars,
-        listening(log, trace=False) as on_call,
-        opened(
-            settings,
-            mode,
-            progress=bars,
-            requests_file=requests,
-            on_call=on_call,
-            searching=False,
-        ) as asking,
-    ):
+    with judging(settings, config, mode, requests, log) as asking:
         extended = extend_collection(looked, asking, out)
     _say_extended(looked, extended, out or collection)
 
@@ -141,17 +112,6 @@ def refresh(
             f"retired for this refresh alone: {', '.join(left)}; the next one takes them in again "
             f"unless {config} says so in [queries] retired"
         )
-
-
-@contextmanager
-def typed(config: Path) -> Iterator[None]:
-    """Put the file that was named here into what an error says to type next."""
-    from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
-
-    try:
-        yield
-    except (BudgetError, ConfigError, DeferredError) as error:
-        raise type(error)(re.sub(r"\bCONFIG\b", lambda _: str(config), str(error))) from None
 
 
 def _say_look(looked: "Look") -> None:

@@ -1,14 +1,13 @@
 """`freshstack index`: the index of a configuration's corpora."""
 
 import json
-import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from freshstack_dspy.cli.asking import typed
 from freshstack_dspy.cli.lines import one_line, say
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def build_index(config: ConfigArgument, mode: ModeOption = "live") -> None:
     from freshstack_dspy.recipes.models import search_models
 
     settings = load_config(config)
-    with _named(config), search_models(settings, mode) as models, Bars() as bars:
+    with typed(config), search_models(settings, mode) as models, Bars() as bars:
         built = indexing.build_index(
             with_repositories(settings, mode, bars),
             embedders=models.embedders,
@@ -68,7 +67,7 @@ def update_index(
     from freshstack_dspy.recipes.models import search_models
 
     settings = load_config(config)
-    with _named(config), search_models(settings, mode) as models, Bars() as bars:
+    with typed(config), search_models(settings, mode) as models, Bars() as bars:
         updated = indexing.update_index(
             with_repositories(settings, mode, bars),
             embedders=models.embedders,
@@ -106,7 +105,7 @@ def search_index(
     if retriever in _WITHOUT_MODELS:
         settings = settings.model_copy(update={"embedder": (), "reranker": None})
     searched = " ".join(text)
-    with _named(config), search_models(settings, mode) as models:
+    with typed(config), search_models(settings, mode) as models:
         index = indexing.open_index(settings, embedders=models.embedders, reranker=models.reranker)
         (ranking,) = index.search(retriever, [searched], depth, where=where, fusion=settings.fusion)
         chunks = index.chunks_by_id(chunk_id for chunk_id, _ in ranking)
@@ -125,7 +124,7 @@ def index_stats(
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes import indexing
 
-    with _named(config):
+    with typed(config):
         index = indexing.open_index(load_config(config))
         stats = index.stats()
     if as_json:
@@ -140,17 +139,6 @@ def index_stats(
     say(f"lsa: {stats.lsa_changed:.1%} of the chunks changed since it was fitted")
     sizes = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in stats.bytes.items())
     say(f"{sum(stats.bytes.values()) / 1e6:,.1f} MB on disk: {sizes}")
-
-
-@contextmanager
-def _named(config: Path) -> Iterator[None]:
-    """Say what to type with the file that was named here."""
-    from freshstack_dspy.errors import BudgetError, ConfigError, IndexingError
-
-    try:
-        yield
-    except (BudgetError, ConfigError, IndexingError) as error:
-        raise type(error)(re.sub(r"\bCONFIG\b", lambda _: str(config), str(error))) from None
 
 
 def _summary(made: "Indexing") -> None:

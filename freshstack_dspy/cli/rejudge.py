@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.growing import (
+from freshstack_dspy.cli.asking import (
     CacheOption,
+    JudgingOption,
     LogOption,
     ModeOption,
     RequestsOption,
-    typed,
+    judging,
 )
 
 if TYPE_CHECKING:
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 def rejudge(
     collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
-    config: Annotated[
-        Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
-    ],
+    config: JudgingOption,
     out: Annotated[Path, typer.Option(help="Folder of the new collection; nothing stands there.")],
     changes: Annotated[
         Path | None,
@@ -33,14 +32,11 @@ def rejudge(
     log: LogOption = None,
 ) -> None:
     """Judge all judged pairs again; say how far the labels agree."""
-    from freshstack_dspy.cli.bars import Bars
-    from freshstack_dspy.cli.listening import listening
     from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.collection.difference import write_changes
     from freshstack_dspy.config import load_judging, with_bundles
     from freshstack_dspy.recipes.growing.rejudging import rejudge as judge_again
-    from freshstack_dspy.recipes.opening import opened
 
     settings = with_bundles(load_judging(config), cache or ())
     path = changes or out.with_name(f"{out.name}.changes.jsonl")
@@ -49,19 +45,7 @@ def rejudge(
         refuse_collection(output, collection)
         refuse_collection(output, out)
     standing = Collection.load(collection)
-    with (
-        typed(config),
-        Bars() as bars,
-        listening(log, trace=False) as on_call,
-        opened(
-            settings,
-            mode,
-            progress=bars,
-            requests_file=requests,
-            on_call=on_call,
-            searching=False,
-        ) as asking,
-    ):
+    with judging(settings, config, mode, requests, log) as asking:
         rejudged = judge_again(standing, asking, out)
     write_changes(rejudged.difference, path)
     _say(rejudged, standing.manifest.model, out, path)
