@@ -151,8 +151,8 @@ class Contents:
     def qrels_of(self, slices: Sequence[SliceName]) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
-        Only a judgment that is `ok` is a label; any other is counted as failed. A label is 1 from
-        the threshold of support on, and 0 below.
+        Only a judgment that is `ok` is a label; any other is counted as failed. Labels are as the
+        judge gave them, with the threshold of support beside them.
 
         Raises:
             CollectionError: A name is not that of a slice.
@@ -169,12 +169,12 @@ class Contents:
             if judgment.query_id not in nuggets:
                 continue
             if judgment.label is not None:
-                supports = judgment.label >= self.threshold
-                labels[judgment.nugget_id][judgment.chunk_id] = int(supports)
+                labels[judgment.nugget_id][judgment.chunk_id] = judgment.label
             else:
                 failed[judgment.nugget_id].add(judgment.chunk_id)
         return NuggetQrels(
             nuggets={query_id: tuple(ids) for query_id, ids in nuggets.items()},
             labels=labels,
             failed={nugget_id: frozenset(chunks) for nugget_id, chunks in failed.items()},
+            threshold=self.threshold,
         )

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from freshstack_dspy.measures.agreement.votes import vote_agreement
 from freshstack_dspy.measures.estimate import Estimate
-from freshstack_dspy.measures.vote_agreement import vote_agreement
 from freshstack_dspy.records import Judgment, Record
 
 

@@ -2,30 +2,36 @@
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Literal
 
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.holes import Holes, find_holes
-from freshstack_dspy.measures.measure import parse_measure
-from freshstack_dspy.measures.qrels import SUPPORTING, NuggetLabels, NuggetQrels
+from freshstack_dspy.measures.measure import Measure, parse_measure
+from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Record
 
 FRESHSTACK_MEASURES = ("alpha_nDCG@10", "Coverage@20", "Recall@50")
 """What the FreshStack paper reports."""
 
+Undefined = Literal["zero", "skip"]
+"""What a query counts whose measure has no value, as Recall where no chunk is relevant."""
+
 
 class Evaluation(Record):
-    """What `evaluate` found. Each mean is the mean over all queries of `per_query`.
+    """What `evaluate` found.
 
     Attributes:
         run: The name of the run.
         measures: The names of the measures, in the order asked for.
-        means: By measure, the mean over all queries of the collection.
-        per_query: By query and measure; a query without a value counts 0.
+        means: By measure, the mean over all queries that have a value for it; 0 where none has.
+        per_query: By query and measure. Where a measure has no value for a query, 0 or, where
+            such queries are skipped, nothing.
         absent: Queries of the collection that are not in the run: 0 in every measure.
         empty: Queries whose ranking is empty: 0 in every measure.
-        without_relevant: Queries none of whose nuggets is supported by a chunk with a label: 0 in
-            every measure, whatever the run finds.
+        without_relevant: Queries none of whose nuggets is supported by a chunk with a label:
+            most measures have no value for them, whatever the run finds.
+        undefined: What they count, where a measure has no value: 0, or they are skipped.
         unknown: Queries of the run that are not in the collection: passed over.
         holes: For each cut-off among the measures, smallest first, what the top holds that has
             no label.
@@ -38,12 +44,21 @@ class Evaluation(Record):
     absent: tuple[str, ...]
     empty: tuple[str, ...]
     without_relevant: tuple[str, ...]
+    undefined: Undefined = "zero"
     unknown: tuple[str, ...]
     holes: tuple[Holes, ...]
 
+    def values(self, measure: str) -> dict[str, float]:
+        """Give the values of one measure by query, those without one left out."""
+        return {query: of[measure] for query, of in self.per_query.items() if measure in of}
+
 
 def evaluate(
-    qrels: NuggetQrels, run: Run, measures: Sequence[str] = FRESHSTACK_MEASURES
+    qrels: NuggetQrels,
+    run: Run,
+    measures: Sequence[str] = FRESHSTACK_MEASURES,
+    *,
+    undefined: Undefined = "zero",
 ) -> Evaluation:
     """Evaluate a run on the judgments of a collection.
 
@@ -56,38 +71,64 @@ def evaluate(
         qrels: The judgments.
         run: The rankings.
         measures: Names of measures, as `Coverage@20`; one named twice is measured once.
+        undefined: What a query counts for which a measure has no value: `zero`, or it is left out
+            of that measure's mean (`skip`).
 
     Raises:
         ConfigError: A measure is unknown, or none is named.
         CollectionError: The collection has no queries, or the run has queries but none of the
             collection's.
     """
-    chosen = [parse_measure(name) for name in dict.fromkeys(measures)]
+    chosen = list(dict.fromkeys(map(parse_measure, measures)))
     if not chosen:
         raise ConfigError(f"name at least one measure, as in {', '.join(FRESHSTACK_MEASURES)}")
     _refuse_strangers(qrels, run)
     per_query: dict[str, dict[str, float]] = {}
     without_relevant = []
     for query in qrels.nuggets:
-        labels = qrels.labels_of(query)
-        ranking = [chunk.chunk_id for chunk in run.rankings.get(query, ())]
-        per_query[query] = {measure.name: measure(ranking, labels) or 0.0 for measure in chosen}
-        if not _any_support(labels):
+        values, relevant = _measured(qrels, run, query, chosen)
+        per_query[query] = {
+            name: value or 0.0
+            for name, value in values.items()
+            if value is not None or undefined == "zero"
+        }
+        if not relevant:
             without_relevant.append(query)
     return Evaluation(
         run=run.name,
         measures=tuple(measure.name for measure in chosen),
-        means={
-            measure.name: fmean(values[measure.name] for values in per_query.values())
-            for measure in chosen
-        },
+        means={measure.name: _mean(per_query, measure.name) for measure in chosen},
         per_query=per_query,
         absent=tuple(query for query in qrels.nuggets if query not in run.rankings),
         empty=tuple(query for query in qrels.nuggets if run.rankings.get(query) == ()),
         without_relevant=tuple(without_relevant),
+        undefined=undefined,
         unknown=tuple(query for query in run.rankings if query not in qrels.nuggets),
-        holes=tuple(find_holes(qrels, run, k) for k in sorted({each.k for each in chosen})),
+        holes=tuple(
+            find_holes(qrels, run, k) for k in sorted({each.k for each in chosen if each.k})
+        ),
     )
+
+
+def _measured(
+    qrels: NuggetQrels, run: Run, query: str, measures: Sequence[Measure]
+) -> tuple[dict[str, float | None], bool]:
+    """Measure one query; say whether any of its chunks is relevant."""
+    judged = qrels.judged(query)
+    by_rel = {qrels.threshold: judged}
+    ranking = [chunk.chunk_id for chunk in run.rankings.get(query, ())]
+    values = {}
+    for measure in measures:
+        rel = measure.rel or qrels.threshold
+        if rel not in by_rel:
+            by_rel[rel] = qrels.judged(query, rel)
+        values[measure.name] = measure(ranking, by_rel[rel])
+    return values, bool(judged.supported)
+
+
+def _mean(per_query: dict[str, dict[str, float]], measure: str) -> float:
+    values = [of[measure] for of in per_query.values() if measure in of]
+    return fmean(values) if values else 0.0
 
 
 def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:
@@ -103,7 +144,3 @@ def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:
             f"the run has {next(iter(run.rankings))!r}, the collection "
             f"{next(iter(qrels.nuggets))!r}; evaluate it on the collection it was made for"
         )
-
-
-def _any_support(labels: NuggetLabels) -> bool:
-    return any(max(nugget.values(), default=0) >= SUPPORTING for nugget in labels.values())

@@ -1,16 +1,11 @@
 """The judgments of a collection as the measures read them: labels by nugget and chunk."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
 from freshstack_dspy.errors import CollectionError
-
-NuggetLabels = Mapping[str, Mapping[str, int]]
-"""The labels of one query: nugget id -> chunk id -> label. Every nugget is a key."""
-
-SUPPORTING = 1
-"""The lowest label that says that the chunk supports the nugget."""
+from freshstack_dspy.measures.judged import Judged, NuggetLabels
 
 
 class OfficialDicts(NamedTuple):
@@ -30,21 +25,26 @@ class NuggetQrels:
 
     Attributes:
         nuggets: The nugget ids of each query, in order.
-        labels: Nugget id -> chunk id -> label. A label of 1 or more means that the chunk supports
-            the nugget. A nugget without labels may be left out when constructing; it is then
-            kept with none.
+        labels: Nugget id -> chunk id -> label, on the scale of the judge. A nugget without labels
+            may be left out when constructing; it is then kept with none.
         failed: Nugget id -> ids of the chunks whose judgment failed. They have no label.
+        threshold: The lowest label that says that the chunk supports the nugget.
+        tokens: Chunk id -> its length in tokens; only measures of a context's length need it.
 
     Raises:
         CollectionError: A query has no nuggets, a nugget belongs twice, a label or failure
-            belongs to no nugget, or a pair has both.
+            belongs to no nugget, a pair has both, or the threshold is below 1.
     """
 
     nuggets: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, Mapping[str, int]]
     failed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    threshold: int = 1
+    tokens: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.threshold < 1:
+            raise CollectionError(f"the threshold of support is at least 1, not {self.threshold!r}")
         nuggets = {query: tuple(ids) for query, ids in self.nuggets.items()}
         every = _each_once(nuggets)
         _refuse_strangers("labels", self.labels, every)
@@ -64,12 +64,22 @@ class NuggetQrels:
         """Give the labels of one query, by nugget id and in the order of its nuggets."""
         return {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
 
+    def judged(self, query_id: str, rel: int | None = None) -> Judged:
+        """Give the judgments of one query as its measures take them.
+
+        Args:
+            query_id: A query of these.
+            rel: The lowest label that counts as support; None: the threshold.
+        """
+        return Judged(self.labels_of(query_id), rel or self.threshold, self.tokens)
+
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
         left_out = set(query_ids)
         nuggets = {query: ids for query, ids in self.nuggets.items() if query not in left_out}
         kept = [nugget for ids in nuggets.values() for nugget in ids]
-        return type(self)(
+        return replace(
+            self,
             nuggets=nuggets,
             labels={nugget: self.labels[nugget] for nugget in kept},
             failed={nugget: self.failed[nugget] for nugget in kept},
@@ -78,7 +88,7 @@ class NuggetQrels:
     def official(self) -> OfficialDicts:
         """Give the three dictionaries that the official evaluator takes, labels made 0 or 1."""
         binary = {
-            nugget: {chunk: int(label >= SUPPORTING) for chunk, label in labels.items()}
+            nugget: {chunk: int(label >= self.threshold) for chunk, label in labels.items()}
             for nugget, labels in self.labels.items()
         }
         supported: dict[str, dict[str, int]] = {query: {} for query in self.nuggets}

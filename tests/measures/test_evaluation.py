@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import NuggetQrels, Run, alpha_ndcg, evaluate
+from freshstack_dspy.measures import Judged, NuggetQrels, Run, alpha_ndcg, evaluate
 from freshstack_dspy.records import ScoredChunk
 
 from .five import LABELS, QRELS, in_order, run
@@ -24,7 +24,7 @@ def test_the_measures_of_the_paper_are_the_default() -> None:
     assert evaluation.measures == ("alpha_nDCG@10", "Coverage@20", "Recall@50")
     assert evaluation.means == evaluation.per_query["q"]
     assert evaluation.means == {
-        "alpha_nDCG@10": alpha_ndcg(["b", "a", "d"], LABELS, 10),
+        "alpha_nDCG@10": alpha_ndcg(["b", "a", "d"], Judged(LABELS), 10),
         "Coverage@20": 2 / 3,
         "Recall@50": 1.0,
     }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from freshstack_dspy.measures import NuggetQrels, evaluate
+from freshstack_dspy.measures import Judged, NuggetQrels, evaluate
 
 from .five import LABELS, QRELS, in_order, run
 
@@ -84,9 +84,9 @@ def test_5_the_denominator_of_coverage_is_a_choice() -> None:
     """An unsupported nugget counts in Coverage and not in alpha-nDCG; both can be had."""
     from freshstack_dspy.measures import alpha_ndcg, coverage
 
-    assert alpha_ndcg(["a"], LABELS, 1) == 1.0
-    assert coverage(["a"], LABELS, 1) == 2 / 3
-    assert coverage(["a"], LABELS, 1, denominator="answerable") == 1.0
+    assert alpha_ndcg(["a"], Judged(LABELS), 1) == 1.0
+    assert coverage(["a"], Judged(LABELS), 1) == 2 / 3
+    assert coverage(["a"], Judged(LABELS), 1, of="answerable") == 1.0
 
 
 def test_6_the_default_measures_work() -> None:

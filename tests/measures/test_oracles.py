@@ -12,7 +12,7 @@ from freshstack.retrieval.evaluation import EvaluateRetrieval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import NuggetQrels, Run, alpha_ndcg, evaluate, recall
+from freshstack_dspy.measures import Judged, NuggetQrels, Run, alpha_ndcg, evaluate, recall
 from freshstack_dspy.records import ranked
 
 from .five import run
@@ -73,7 +73,7 @@ def test_alpha_ndcg_of_a_query_equals_that_of_pyndeval_with_ties(
     name = f"alpha-nDCG@{k}"
 
     theirs = pyndeval.RelevanceEvaluator(qrels, [name]).evaluate(found)
-    ours = alpha_ndcg([chunk.chunk_id for chunk in ranked(scores)], labels, k)
+    ours = alpha_ndcg([chunk.chunk_id for chunk in ranked(scores)], Judged(labels), k)
 
     if ours is None:
         assert theirs in ({}, {"q": {name: 0.0}})
@@ -109,7 +109,7 @@ def by_definition(ranking: list[str], labels: NuggetLabels, k: int, alpha: float
 def test_alpha_ndcg_is_what_its_definition_says_at_any_depth_and_alpha(
     labels: NuggetLabels, ranking: list[str], k: int, alpha: float
 ) -> None:
-    ours = alpha_ndcg(ranking, labels, k, alpha)
+    ours = alpha_ndcg(ranking, Judged(labels), k, alpha=alpha)
 
     if ours is not None:
         assert by_definition(ranking, labels, k, alpha) == pytest.approx(ours, abs=1e-12)
@@ -124,7 +124,7 @@ def test_recall_of_a_query_equals_that_of_trec_eval_without_ties(
     without_ties = {chunk: float(-place) for place, chunk in enumerate(ranking)}
     counts = NuggetQrels({"q": tuple(labels)}, labels).official().qrels_query
 
-    ours = recall(ranking, labels, k)
+    ours = recall(ranking, Judged(labels), k)
     evaluator = pytrec_eval.RelevanceEvaluator(counts, {f"recall.{k}"})
     theirs = evaluator.evaluate({"q": without_ties}).get("q", {f"recall_{k}": 0.0})
 

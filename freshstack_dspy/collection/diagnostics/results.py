@@ -1,6 +1,8 @@
 """Pooling results: each technique and retriever evaluated on the qrels (FreshStack, Table 4)."""
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from freshstack_dspy.collection.contents import Contents
@@ -66,7 +68,8 @@ def pooling_results(
         return ()
     qrels = _qrels_of_pool(contents.qrels_of(slices), pool)
     longest = max(len(chunk_id) for labels in qrels.labels.values() for chunk_id in ("", *labels))
-    deepest = max((parse_measure(name).k for name in measures), default=0)
+    cutoffs = [parse_measure(name).k for name in measures]
+    deepest = sys.maxsize if None in cutoffs else max((k for k in cutoffs if k), default=0)
     results = []
     for technique in pool.techniques:
         for retriever in (*pool.retrievers, None):
@@ -99,7 +102,7 @@ def _qrels_of_pool(qrels: NuggetQrels, pool: Pooled) -> NuggetQrels:
                 for chunk_id in qrels.failed[nugget]
                 if QueryChunk(query_id, chunk_id) in pool.candidates
             )
-    return NuggetQrels(qrels.nuggets, labels, failed)
+    return replace(qrels, labels=labels, failed=failed)
 
 
 def _run(pool: Pooled, of: _List, deepest: int, *, filler: str) -> Run:

@@ -34,7 +34,7 @@ from freshstack_dspy.collection.layouts import (
     CRUX_TOPICS,
     CRUX_TOPICS_JSON,
 )
-from freshstack_dspy.measures.required_subset import required_subset
+from freshstack_dspy.measures.contexts.required_subset import required_subset
 from freshstack_dspy.records import Chunk, Query
 
 _REST = "!corpus"

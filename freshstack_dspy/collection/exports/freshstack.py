@@ -87,7 +87,7 @@ def chunk_metadata(chunk: Chunk) -> dict[str, Any]:
 def _query_row(query: Query, selection: Selection, names: Names) -> dict[str, Any]:
     nuggets = []
     for nugget in selection.nuggets[query.query_id]:
-        labels = selection.qrels.labels[nugget.nugget_id]
+        labels = selection.support[nugget.nugget_id]
         nuggets.append(
             {
                 "_id": names.nuggets[nugget.nugget_id],

@@ -7,7 +7,6 @@ from functools import cached_property
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import SLICES
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, SliceName
 
 
@@ -61,9 +60,9 @@ class Selection:
                 self.judgments[judgment.query_id].append(judgment)
 
     @cached_property
-    def qrels(self) -> NuggetQrels:
-        """The labels, 1 from the threshold of support on and 0 below."""
-        return self.collection.qrels(self.slices)
+    def support(self) -> dict[str, dict[str, int]]:
+        """Nugget id -> chunk id -> 1 where the label reaches the threshold of support, else 0."""
+        return self.collection.qrels(self.slices).official().qrels_nuggets
 
     @cached_property
     def chunks_held(self) -> int:

@@ -115,6 +115,6 @@ def diversity_qrels(selection: Selection, names: Names) -> Iterator[str]:
     """Give the lines of the qrels by subtopic: `query subtopic chunk 0|1`, subtopics from 1."""
     for query in selection.queries:
         for number, nugget in enumerate(selection.nuggets[query.query_id], start=1):
-            for chunk_id, label in selection.qrels.labels[nugget.nugget_id].items():
+            for chunk_id, label in selection.support[nugget.nugget_id].items():
                 name = names.queries[query.query_id]
                 yield f"{name} {number} {names.chunks[chunk_id]} {label}"

@@ -170,6 +170,6 @@ def test_alpha_ndcg_of_the_diversity_qrels_is_ours(
     qrels = collection.qrels()
     for topic, value in values.items():
         order = [back["chunks"][chunk.chunk_id] for chunk in run.rankings[topic]]
-        labels = qrels.labels_of(back.get("queries", {}).get(topic, topic))
-        assert value == pytest.approx(alpha_ndcg(order, labels, 10))
+        judged = qrels.judged(back.get("queries", {}).get(topic, topic))
+        assert value == pytest.approx(alpha_ndcg(order, judged, 10))
     assert len(values) == len(collection.queries)

@@ -34,7 +34,7 @@ def test_a_small_collection_comes_back(tmp_path: Path, format_: ImportFormat) ->
     assert collection.licences == back.licences
     if format_ != "beir":
         assert collection.qrels().nuggets == back.qrels().nuggets
-        assert collection.qrels().labels == back.qrels().labels
+        assert collection.qrels().official() == back.qrels().official()
 
 
 @settings(max_examples=12, deadline=None)

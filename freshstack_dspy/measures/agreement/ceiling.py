@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.agreement import cohen_kappa
+from freshstack_dspy.measures.agreement.nominal import cohen_kappa
 from freshstack_dspy.measures.estimate import Estimate
 from freshstack_dspy.records import Record
 

@@ -13,8 +13,7 @@ from freshstack_dspy.measures import (
     confusion,
     exact_match,
 )
-
-from .strategies import untimed
+from tests.measures.strategies import untimed
 
 # Judge down, person across:  0 1
 #                          0  4 1

@@ -1,0 +1,26 @@
+"""Recall: the share of the relevant chunks that a ranking has."""
+
+from collections.abc import Sequence
+
+from freshstack_dspy.measures.judged import Judged
+from freshstack_dspy.measures.retrieval.cutoff import top
+
+
+def recall(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute Recall@k: the share of the chunks that support any nugget found in the top k.
+
+    Args:
+        ranking: Chunk ids, best first, each once.
+        judged: The judgments of the query.
+        k: How many chunks are looked at; None: all.
+
+    Returns:
+        The share, 0 to 1, or None where no chunk supports any nugget.
+
+    Raises:
+        ValueError: k is below 1.
+    """
+    looked_at = top(ranking, k)
+    if not judged.supported:
+        return None
+    return sum(chunk in judged.supported for chunk in looked_at) / len(judged.supported)
