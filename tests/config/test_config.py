@@ -1,14 +1,12 @@
 """The configuration: what it takes, and one line for whatever is wrong in it."""
 
 import os
-import re
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from freshstack_dspy.cli.example import EXAMPLE, write_example
 from freshstack_dspy.config import (
     MODES,
     BuildConfig,
@@ -16,45 +14,11 @@ from freshstack_dspy.config import (
     ModelConfig,
     load_config,
 )
-from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import TECHNIQUES
 
-LEAST = """
-name = "small"
-out = "out"
-[queries]
-path = "questions.jsonl"
-[[corpus]]
-name = "docs"
-path = "docs"
-"""
+from .least import LEAST, refused, written
+
 SECRET = "sk-very-secret-1234"
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with the inputs of `LEAST`."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "questions.jsonl").write_text("{}")
-    return tmp_path
-
-
-def written(folder: Path, text: str) -> Path:
-    path = folder / "build.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refused(path: Path) -> str:
-    """What is said of a configuration after the name of its file, which comes first."""
-    with pytest.raises(ConfigError) as caught:
-        load_config(path)
-    said = str(caught.value)
-
-    assert said.startswith(f"{path}: ")
-    assert said.isprintable(), "one line"
-
-    return said.removeprefix(f"{path}: ")
 
 
 def test_the_least_configuration_has_the_papers_defaults(folder: Path) -> None:
@@ -357,45 +321,6 @@ def test_a_secret_is_in_no_error_and_no_text_of_the_configuration(folder: Path) 
     assert SECRET not in refused(written(folder, f"{LEAST}[model.api_key]\nvalue = '{SECRET}'"))
 
 
-def test_the_example_loads_once_its_inputs_are_there(tmp_path: Path) -> None:
-    path = tmp_path / "build.toml"
-    write_example(path)
-    (tmp_path / "Posts.xml").write_text("")
-    (tmp_path / "src/my-library").mkdir(parents=True)
-
-    config = load_config(path)
-
-    assert config.name == "my-domain"
-    assert config.queries.source == "stackexchange"
-
-
-def test_the_examples_commented_lines_are_valid_too(tmp_path: Path) -> None:
-    """What stands behind a `#` is there to be uncommented."""
-    text = re.sub(r"^# (?=[\w]+ = |\[)", "", EXAMPLE, flags=re.MULTILINE)
-    for name in ("Posts.xml", "judge.json", "replies.jsonl"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "src/my-library").mkdir(parents=True)
-
-    config = load_config(written(tmp_path, text))
-
-    assert "\n# " not in text[text.index("[queries]") :]
-    assert config.programs.support_judge == tmp_path / "judge.json"
-    assert config.cache.bundles == (tmp_path / "replies.jsonl",)
-    assert config.queries.since == "2023-01-01"
-    assert config.pool == BuildConfig.model_fields["pool"].default
-
-
-def test_the_examples_plain_values_are_the_defaults(tmp_path: Path) -> None:
-    write_example(tmp_path / "build.toml")
-    (tmp_path / "Posts.xml").write_text("")
-    (tmp_path / "src/my-library").mkdir(parents=True)
-
-    config = load_config(tmp_path / "build.toml")
-
-    for section in ("chunking", "model", "pool", "judge", "filters"):
-        assert getattr(config, section) == BuildConfig.model_fields[section].default, section
-
-
 def test_configurations_do_not_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         ModelConfig().name = "openai/other"  # type: ignore[misc]
@@ -434,39 +359,6 @@ def test_an_input_behind_a_closed_door_is_a_fault(folder: Path) -> None:
     assert said.endswith("Permission denied")
 
 
-EMBEDDER = '[[embedder]]\nname = "small"\nmodel = "openai/text-embedding-3-small"\n'
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('[pool]\nretrievers = ["bm25", "large"]', "pool.retrievers names ['large']; there are: bm25, lsa, hybrid"),
-        ('[pool]\nretrievers = ["hybrid+rerank"]', "pool.retrievers names ['hybrid+rerank']"),
-        ('[fusion]\nmethod = "weighted"\nweights = {large = 2}', "fusion.weights names ['large']"),
-        (EMBEDDER + EMBEDDER, "each [[embedder]] needs a name of its own"),
-        ('[[embedder]]\nname = "bm25"\nmodel = "openai/e"', "name is 'bm25', which is taken"),
-        ('[[embedder]]\nname = "small"', "name either model, of LiteLLM, or path"),
-        ("[reranker]\ndepth = 5", "name either model, of LiteLLM, or path"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_with_retrievers_is_said(folder: Path, text: str, said: str) -> None:
-    assert said in refused(written(folder, LEAST + text))
-
-
-def test_an_embedder_is_a_retriever_by_its_name(folder: Path) -> None:
-    config = load_config(
-        written(folder, LEAST + EMBEDDER + '[pool]\nretrievers = ["bm25", "small", "hybrid"]')
-    )
-
-    assert config.pool.retrievers == ("bm25", "small", "hybrid")
-
-
-def test_a_reranker_makes_a_retriever(folder: Path) -> None:
-    text = '[reranker]\nmodel = "cohere/rerank-v3.5"\n[pool]\nretrievers = ["hybrid+rerank"]'
-
-    assert load_config(written(folder, LEAST + text)).reranker is not None
-
-
 @pytest.mark.parametrize(
     ("place", "said"),
     [
@@ -477,46 +369,3 @@ def test_a_reranker_makes_a_retriever(folder: Path) -> None:
 )
 def test_a_corpus_is_in_one_place(folder: Path, place: str, said: str) -> None:
     assert said in refused(written(folder, LEAST.replace('path = "docs"', place)))
-
-
-SYNTHETIC = LEAST.replace('[queries]\npath = "questions.jsonl"', '[queries]\nsource = "synthetic"')
-
-
-def test_synthetic_questions_need_a_count_and_no_path(folder: Path) -> None:
-    text = SYNTHETIC.replace('"synthetic"', '"synthetic"\ncount = 7')
-
-    config = load_config(written(folder, text))
-
-    assert (config.queries.path, config.queries.count) == (None, 7)
-    assert config.queries.is_synthetic
-
-
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ("", "queries: count is missing"),
-        ("count = 0", "queries.count is 0: input should be greater than or equal to 1"),
-        ('count = 1\npath = "questions.jsonl"', "queries: path: for questions that are read"),
-        ("count = 1\nlimit = 3", "queries: limit: for questions that are read"),
-        ('count = 1\nsources = ["doc"]', "queries.sources names ['doc']; there are: docs"),
-        ("count = 1\nmin_tokens = 900", "queries.min_tokens (900) is above chunking.max_tokens"),
-        ('count = 1\nstyle = "lost.txt"', "queries.style names"),
-        ("count = 1\nchunks = 0", "queries.chunks is 0"),
-    ],
-)
-def test_what_synthetic_questions_cannot_have_is_named(folder: Path, keys: str, said: str) -> None:
-    text = SYNTHETIC.replace('"synthetic"', f'"synthetic"\n{keys}')
-
-    assert said in refused(written(folder, text))
-
-
-def test_keys_of_synthetic_questions_are_for_these_alone(folder: Path) -> None:
-    text = LEAST.replace('"questions.jsonl"', '"questions.jsonl"\ncount = 3\nseed = 4')
-
-    assert "queries: count, seed: for source synthetic alone" in refused(written(folder, text))
-
-
-def test_questions_that_are_read_need_a_path(folder: Path) -> None:
-    text = LEAST.replace('path = "questions.jsonl"', 'source = "jsonl"')
-
-    assert refused(written(folder, text)) == "queries: path is missing"

@@ -17,8 +17,8 @@ from freshstack_dspy.recipes.growing.refreshing import refresh
 from freshstack_dspy.recipes.growing.run_holes import look
 from freshstack_dspy.recipes.opening import opened
 from tests.recipes.domain import QUESTIONS, domain
+from tests.recipes.growing.refreshing import ask, put
 from tests.recipes.growing.test_extending import written
-from tests.recipes.growing.test_refreshing import ask, put
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
 

@@ -4,7 +4,6 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,69 +14,14 @@ from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, Fata
 from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.growing.refreshing import Refreshed, refresh, retire
+from freshstack_dspy.recipes.growing.refreshing import refresh, retire
 from freshstack_dspy.records import Candidate, Judgment
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of
 from tests.recipes.growing.test_extending import extended, written
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, when
 from tests.recipes.test_deferred import by_hand
 
-WHOLE = {"depth": 20, "top_k": 20}
-"""Every question pools every chunk that any technique finds."""
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    build(domain(folder, pool=WHOLE), provider=ScriptedProvider())
-    return folder
-
-
-@pytest.fixture
-def config(built: Path, tmp_path: Path) -> BuildConfig:
-    """A collection whose replies are lost: only it knows what was said."""
-    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
-    shutil.rmtree(tmp_path / "cache")
-    return domain(tmp_path, pool=WHOLE)
-
-
-def refreshed(config: BuildConfig, provider: ScriptedProvider | None = None) -> Refreshed:
-    return refresh(config, provider=provider or ScriptedProvider())
-
-
-def ask(config: BuildConfig, *questions: dict[str, Any]) -> None:
-    """Put other questions into the file."""
-    config.queries.location.write_text("".join(json.dumps(each) + "\n" for each in questions))
-
-
-def put(config: BuildConfig, name: str, text: str) -> None:
-    path = config.queries.location.parent / "corpus" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-
-
-def shown(provider: ScriptedProvider) -> set[str]:
-    """The files whose chunks the judge was shown; closed-book answers are none."""
-    return {
-        chunk["path"]
-        for inputs in provider.asked
-        for chunk in inputs.get("chunks", [])
-        if not chunk["path"].startswith("model/")
-    }
-
-
-def labels(collection: Collection) -> Counter[tuple[str, str, str, int | None]]:
-    """Every judgment by what it is about, whatever ids that has."""
-    nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
-    chunks = {chunk.chunk_id: (chunk.path, chunk.text) for chunk in collection.chunks()}
-    return Counter(
-        (one.query_id, nuggets[one.nugget_id], str(chunks[one.chunk_id]), one.label)
-        for one in collection.judgments
-    )
-
-
-def changes(found: Refreshed) -> list[QueryChange | JudgmentChange]:
-    return list(found.difference.changes)
+from .refreshing import WHOLE, ask, changes, labels, put, refreshed, shown
 
 
 def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: BuildConfig) -> None:
@@ -303,100 +247,6 @@ def test_runs_and_what_they_brought_are_carried_along(config: BuildConfig, tmp_p
     assert shown(provider) <= {"dial/docs/dial.md"}
 
 
-def test_labels_of_another_judge_are_not_mixed_unless_it_is_wished(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    files = files_of(config.out)
-    other = domain(tmp_path, pool=WHOLE, model={"name": "openai/other"}, nuggets={"limit": 3})
-    put(other, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
-
-    with pytest.raises(ConfigError) as caught:
-        refreshed(other)
-    assert files_of(config.out) == files
-    found = refresh(other, keep_labels=True, provider=ScriptedProvider())
-
-    assert "model 'openai/scripted', now 'openai/other'; nuggets.limit = 10, now 3" in str(
-        caught.value
-    )
-    assert "--keep-labels" in str(caught.value)
-    assert found.collection.manifest.model == "openai/other"
-    assert found.collection.manifest.earlier_models == ("openai/scripted",)
-
-
-@pytest.mark.parametrize("keep_labels", [True, False])
-def test_labels_of_another_scale_are_never_kept(
-    config: BuildConfig, tmp_path: Path, keep_labels: bool
-) -> None:
-    other = domain(tmp_path, pool=WHOLE, judge={"scale": "graded_3"})
-
-    with pytest.raises(ConfigError, match=r"'graded_3'.*'binary'"):
-        refresh(other, keep_labels=keep_labels, provider=ScriptedProvider())
-
-
-def test_for_another_threshold_nothing_is_judged_again_but_closed_book_answers(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    graded = {"scale": "graded_3", "batch": 3}
-    shutil.rmtree(config.out)
-    build(domain(tmp_path, pool=WHOLE, judge=graded), provider=graded_provider())
-    strict, provider = domain(tmp_path, judge={**graded, "threshold": 3}), graded_provider()
-
-    found = refreshed(strict, provider)
-
-    assert all("model/" in inputs["chunks"][0]["path"] for inputs in provider.asked)
-    assert found.collection.manifest.scale.threshold == 3
-    assert found.difference.judgments.changed == 0
-    assert found.difference.resliced > 0
-
-
-def graded_provider() -> ScriptedProvider:
-    def grade(inputs: Inputs) -> object:
-        return {
-            "verdicts": [
-                {
-                    "chunk": chunk["number"],
-                    "reason": "whether the words are there",
-                    "grades": [
-                        {
-                            "nugget": nugget["number"],
-                            "grade": 2 * (nugget["text"].lower() in chunk["text"].lower()),
-                        }
-                        for nugget in inputs["nuggets"]
-                    ],
-                }
-                for chunk in inputs["chunks"]
-            ]
-        }
-
-    return ScriptedProvider(GradeSupport=grade)
-
-
-def test_chunks_that_were_judged_alone_too_are_not_asked_about_again(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    shutil.rmtree(config.out)
-    comparing = domain(tmp_path, pool=WHOLE, judge={"compare": 4})
-    before = build(comparing, provider=ScriptedProvider())
-    assert before.single_judgments
-    paths = {chunk.chunk_id: chunk.path for chunk in before.chunks()}
-    shutil.rmtree(config.cache.path)
-    put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
-    provider = ScriptedProvider()
-
-    found = refreshed(comparing, provider)
-
-    titles = {query.query_id: query.title for query in before.queries}
-    known = {(titles[one.query_id], paths[one.chunk_id]) for one in before.single_judgments}
-    alone = {
-        (inputs["question"].splitlines()[0], inputs["chunks"][0]["path"].removeprefix("dial/"))
-        for inputs in provider.asked
-        if len(inputs["chunks"]) == 1
-    }
-    assert {path for _, path in alone & known} <= {"docs/dial.md"}, "which is another now"
-    kept = set(before.single_judgments) & set(found.collection.single_judgments)
-    assert kept
-
-
 def test_without_a_collection_there_is_nothing_to_refresh(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no collection to refresh; type: freshstack build"):
         refreshed(domain(tmp_path))
@@ -490,29 +340,6 @@ def test_a_pair_is_judged_once_whatever_was_carried(config: BuildConfig) -> None
     assert len(pairs) == sum(nuggets[candidate.query_id] for candidate in pool)
 
 
-def test_what_a_refresh_judged_alone_is_not_compared_with_itself(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    """The one new chunk of each question has a call of its own; those kept stood in batches."""
-    shutil.rmtree(config.out)
-    comparing = domain(tmp_path, pool=WHOLE, judge={"compare": 500})
-    before = build(comparing, provider=ScriptedProvider())
-    assert len({(one.query_id, one.chunk_id) for one in before.single_judgments}) == len(
-        before.pool
-    )
-    put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
-
-    found = refreshed(comparing).collection
-
-    new = {one.chunk_id for one in found.pool} - {one.chunk_id for one in before.pool}
-    assert len(new) == 1
-    assert not new & {one.chunk_id for one in found.single_judgments}
-    old = {one.chunk_id for one in before.pool} & {one.chunk_id for one in found.pool}
-    assert {one.chunk_id for one in found.single_judgments} == old
-    again = refreshed(comparing)
-    assert not again.changed, "what was judged alone by the refresh before is known to be"
-
-
 def test_a_refresh_in_which_no_label_stands_or_comes_leaves_what_stood(
     config: BuildConfig,
 ) -> None:
@@ -523,13 +350,3 @@ def test_a_refresh_in_which_no_label_stands_or_comes_leaves_what_stood(
         refreshed(config, ScriptedProvider(JudgeSupport=lambda _: Said("nothing")))
 
     assert files_of(config.out) == files
-
-
-def test_labels_at_another_temperature_are_not_mixed_and_a_larger_window_is_no_obstacle(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    with pytest.raises(ConfigError, match=r"model\.temperature = 0\.1, now 0\.9"):
-        refreshed(domain(tmp_path, pool=WHOLE, model={"temperature": 0.9}))
-
-    larger = domain(tmp_path, pool=WHOLE, model={"context": 100_000, "max_tokens": 8000})
-    assert refreshed(larger).difference.is_empty

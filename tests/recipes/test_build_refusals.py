@@ -1,0 +1,112 @@
+"""What stops a build, and what it says then."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.errors import (
+    CollectionError,
+    FatalModelError,
+    ReplayMissError,
+    SourceError,
+)
+from freshstack_dspy.recipes.build import build
+
+from .domain import domain, files_of
+from .scripted import ScriptedProvider
+
+BASELINE = {"name": "extractive/baseline", "concurrency": 2}
+
+
+def test_a_replay_without_the_reply_says_how_to_record_it(tmp_path: Path) -> None:
+    with pytest.raises(ReplayMissError, match="--mode live"):
+        build(domain(tmp_path), mode="replay")
+
+    assert not (tmp_path / "collection").exists()
+
+
+def test_a_model_that_nobody_knows_stops_the_build(tmp_path: Path) -> None:
+    with pytest.raises(FatalModelError, match=r"'no-provider'.*openai/gpt-4o"):
+        build(domain(tmp_path, model={"name": "no-provider"}))
+
+
+def test_a_corpus_of_binary_files_stops_the_build_in_one_line(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    shutil.rmtree(tmp_path / "corpus")
+    (tmp_path / "corpus").mkdir()
+    for name in ("a.png", "b.bin"):
+        (tmp_path / "corpus" / name).write_bytes(b"\x00\x01")
+
+    with pytest.raises(SourceError) as caught:
+        build(config, provider=ScriptedProvider())
+
+    assert str(caught.value) == (
+        f"corpus 'dial': no file of {tmp_path / 'corpus'} can be indexed (2 skipped: "
+        "binary (a NUL at byte 0)); name one with text or code in it"
+    )
+
+
+def test_an_empty_corpus_stops_the_build(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    shutil.rmtree(tmp_path / "corpus")
+    (tmp_path / "corpus").mkdir()
+
+    with pytest.raises(SourceError, match=r"can be indexed: it holds none; name one"):
+        build(config, provider=ScriptedProvider())
+
+
+def test_many_reasons_are_cut_short(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    shutil.rmtree(tmp_path / "corpus")
+    (tmp_path / "corpus").mkdir()
+    for name, data in {"a": b"", "b": b" ", "c": b"\x00", "d": b"\xff", ".e": b"e"}.items():
+        (tmp_path / "corpus" / name).write_bytes(data)
+
+    with pytest.raises(SourceError, match=r"\(5 skipped: binary .*; blank; empty; …\)"):
+        build(config, provider=ScriptedProvider())
+
+
+def test_filters_that_leave_no_question_stop_the_build(tmp_path: Path) -> None:
+    """An empty collection would be of no use, and a wrong filter is easily written."""
+    config = domain(tmp_path, queries={"tags": ["pip"]})
+
+    with pytest.raises(SourceError) as caught:
+        build(config, provider=ScriptedProvider())
+
+    assert str(caught.value) == (
+        f"{tmp_path / 'questions.jsonl'}: no question is left (3 outside the tags); "
+        "widen the filters of [queries], or name another file"
+    )
+
+
+def test_a_file_without_questions_stops_the_build(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    config.queries.location.write_text("")
+
+    with pytest.raises(SourceError, match="no question is left \\(it holds none\\)"):
+        build(config, provider=ScriptedProvider())
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    config.out.mkdir()
+    (config.out / "thesis.txt").write_text("mine")
+
+    with pytest.raises(CollectionError, match="not a collection"):
+        build(config, provider=ScriptedProvider())
+
+    assert files_of(config.out) == {"thesis.txt": b"mine"}
+
+
+def test_a_folder_of_something_else_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    config.out.mkdir(parents=True)
+    (config.out / "thesis.tex").write_text("years of work")
+    provider = ScriptedProvider()
+
+    with pytest.raises(CollectionError, match="not a collection"):
+        build(config, provider=provider)
+
+    assert not provider.calls
+    assert (config.out / "thesis.tex").read_text() == "years of work"
