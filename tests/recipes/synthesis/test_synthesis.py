@@ -25,7 +25,6 @@ from freshstack_dspy.lm.spending.ledger import StepLedger, step
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.indexing import cut_corpora
-from freshstack_dspy.recipes.planning.plan import plan
 from freshstack_dspy.recipes.progress import Silence
 from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
 from freshstack_dspy.recipes.used_replies import used_replies
@@ -393,41 +392,6 @@ def test_of_several_chunks_a_question_needs_more_than_one(tmp_path: Path) -> Non
     assert {(query.query_id, seed) for query in made.queries for seed in query.seed_chunk_ids} <= (
         pooled
     )
-
-
-def test_a_plan_is_an_estimate_until_the_questions_are_there(tmp_path: Path) -> None:
-    config = workshop(tmp_path)
-    before = plan(config)
-    made = build(config, provider=scripted())
-    after = plan(config)
-
-    assert before.queries == after.queries == 4
-    assert [step.step for step in before.steps] == [step.step for step in after.steps]
-    assert before.steps[0].step == "synthesis"
-    assert not any(step.exact for step in before.steps)
-    assert all(step.exact and step.missing == 0 for step in after.steps)
-    assert before.steps[0].requests == made.manifest.estimate["synthesis"].requests == 15
-    assert after.steps[0].requests == made.manifest.ledger["synthesis"].calls
-    assert before.steps[1].missing == 0  # the nuggets are asked for in synthesis
-
-
-def test_a_half_recorded_plan_takes_off_what_is_recorded(tmp_path: Path) -> None:
-    config = workshop(tmp_path, model={"concurrency": 1})
-    capped = config.model_copy(update={"budget": BudgetConfig(calls=6)})
-    with pytest.raises(BudgetError):
-        build(capped, provider=scripted())
-
-    synthesis = plan(config).steps[0]
-
-    assert (synthesis.recorded, synthesis.missing, synthesis.exact) == (6, 9, False)
-
-
-def test_related_chunks_are_planned_for_too(tmp_path: Path) -> None:
-    config = workshop(tmp_path, queries={"chunks": 2, "count": 3})
-
-    assert not any(step.exact for step in plan(config).steps)
-    build(config, provider=scripted())
-    assert all(step.exact for step in plan(config).steps)
 
 
 def test_a_corpus_of_a_url_is_named_as_the_source_of_the_answers(tmp_path: Path) -> None:
