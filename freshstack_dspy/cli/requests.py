@@ -34,11 +34,11 @@ def export_requests(
 ) -> None:
     """Write the requests that wait for a reply, those of earlier configurations too."""
     from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
-    from freshstack_dspy.config import load_config
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.deferred import write_asks
     from freshstack_dspy.lm.replies.store import ReplyStore
 
-    settings = load_config(config)
+    settings = load_judging(config)
     refuse_inputs(out, config, *inputs_of(settings))
     refuse_collection(out, settings.out)
     with closing(ReplyStore(settings.cache.path)) as store:
@@ -61,11 +61,11 @@ def import_(
 
     Nothing that is recorded is overwritten, unless with --replace.
     """
-    from freshstack_dspy.config import load_config
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.deferred import import_replies
     from freshstack_dspy.lm.replies.store import ReplyStore
 
-    settings = load_config(config)
+    settings = load_judging(config)
     with closing(ReplyStore(settings.cache.path)) as store:
         report = import_replies(
             store,
@@ -101,11 +101,11 @@ def submit(
 
     What is underway already is not sent again. With a [budget], the most that it can cost must fit.
     """
-    from freshstack_dspy.config import load_config
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.batches import Batches
     from freshstack_dspy.lm.replies.store import ReplyStore
 
-    settings = load_config(config)
+    settings = load_judging(config)
     file = requests or settings.cache.path.parent / "requests" / f"{settings.name}.jsonl"
     with closing(ReplyStore(settings.cache.path)) as store:
         batches = Batches(settings, store)
@@ -134,12 +134,12 @@ def status(
 
     Exit code 3: batches are underway; 1: something failed, and waits again.
     """
-    from freshstack_dspy.config import load_config
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.errors import TransientModelError
     from freshstack_dspy.lm.batch.batches import Batches
     from freshstack_dspy.lm.replies.store import ReplyStore
 
-    settings = load_config(config)
+    settings = load_judging(config)
     pause = FIRST_WAIT
     shown: dict[str, str] = {}
     with closing(ReplyStore(settings.cache.path)) as store:

@@ -232,6 +232,20 @@ def test_export_says_how_many_are_to_another_model(
     assert mixed.out == ("all.jsonl: 9 requests, 9 of them to another model than openai/scripted\n")
 
 
+def test_a_configuration_of_the_judge_alone_is_enough(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    """Commands over a standing collection take one without questions and documents."""
+    freshstack("build", config, "--mode", "defer")
+    cache = load_config(config).cache.path
+    alone = tmp_path / "judge.toml"
+    alone.write_text(f'[model]\nname = "extractive/baseline"\n[cache]\npath = "{cache}"\n')
+
+    done = freshstack("requests", "export", alone, "--out", "all.jsonl")
+
+    assert done.out == "all.jsonl: 9 requests\n"
+
+
 def test_import_refuses_a_person_s_answer_that_does_not_fit(
     freshstack: Command, config: Path, tmp_path: Path
 ) -> None:
