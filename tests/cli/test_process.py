@@ -74,21 +74,19 @@ def test_an_error_is_one_line_and_code_1(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def interrupted(process: "subprocess.Popen[str]", patience: float = 10) -> str:
-    """Interrupt a process until it ends; give what it said on standard error.
+def started(*words: str) -> "subprocess.Popen[str]":
+    """Start the command so that it hears an interrupt.
 
-    A signal that comes right before a read blocks is not seen until the read ends, so one that
-    does not end the process is sent again.
+    A shell without job control has its background jobs, and so what they start, ignore it; a
+    signal that is handled here is no longer ignored there.
     """
-    for _ in range(6):
-        process.send_signal(signal.SIGINT)
-        try:
-            return process.communicate(timeout=patience)[1]
-        except subprocess.TimeoutExpired:
-            continue
-    process.kill()
-    process.communicate()
-    pytest.fail("the process does not end when it is interrupted")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [script(), *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a FIFO makes the build wait where we want it")
@@ -97,12 +95,11 @@ def test_an_interrupted_build_says_how_to_go_on(tmp_path: Path) -> None:
     questions = tmp_path / "questions.jsonl"
     questions.unlink()
     os.mkfifo(questions)
-    building = subprocess.Popen(
-        [script(), "build", str(config)], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    building = started("build", str(config))
 
     with questions.open("w"):  # opens once the build reads, and lets it wait for a line
-        said = interrupted(building)
+        building.send_signal(signal.SIGINT)
+        _, said = building.communicate(timeout=60)
 
     assert building.returncode == 130
     assert said == "interrupted; run it again to go on: every reply that came is recorded\n"
@@ -115,12 +112,7 @@ def test_an_interrupt_does_not_wait_for_a_server_that_says_nothing(tmp_path: Pat
         server.settimeout(60)
         address = f"http://127.0.0.1:{server.getsockname()[1]}/v1"
         config = write_domain(tmp_path, model={"name": "openai/silent", "api_base": address})
-        building = subprocess.Popen(
-            [script(), "build", str(config)],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        building = started("build", str(config))
         with server.accept()[0]:
             building.send_signal(signal.SIGINT)
             _, said = building.communicate(timeout=60)
