@@ -1,12 +1,23 @@
 """The evaluation of a run: values by query, their means, and what was missing."""
 
-from collections.abc import Sequence
-from statistics import fmean
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.measures.bounds import Bounds, find_bounds
+from freshstack_dspy.measures.conventions import (
+    OUR_CONVENTIONS,
+    Conventions,
+    Counts,
+    conventions_named,
+)
 from freshstack_dspy.measures.holes import Holes, find_holes
+from freshstack_dspy.measures.judged import Judged
 from freshstack_dspy.measures.measure import Measure, parse_measure
+from freshstack_dspy.measures.order import Order
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Record
@@ -14,7 +25,7 @@ from freshstack_dspy.records import Record
 FRESHSTACK_MEASURES = ("alpha_nDCG@10", "Coverage@20", "Recall@50")
 """What the FreshStack paper reports."""
 
-Undefined = Literal["zero", "skip"]
+Undefined = Counts
 """What a query counts whose measure has no value, as Recall where no chunk is relevant."""
 
 
@@ -27,14 +38,23 @@ class Evaluation(Record):
         means: By measure, the mean over all queries that have a value for it; 0 where none has.
         per_query: By query and measure. Where a measure has no value for a query, 0 or, where
             such queries are skipped, nothing.
-        absent: Queries of the collection that are not in the run: 0 in every measure.
-        empty: Queries whose ranking is empty: 0 in every measure.
+        absent: Queries of the collection that are not in the run: 0 in every measure, unless the
+            conventions skip them.
+        empty: Queries whose ranking is empty: the same.
         without_relevant: Queries none of whose nuggets is supported by a chunk with a label:
             most measures have no value for them, whatever the run finds.
-        undefined: What they count, where a measure has no value: 0, or they are skipped.
+        without_value: By measure, the queries for which it has no value; measures that have one
+            for all are left out. Where `rel` is above the threshold, they can be more.
+        undefined: What they count: 0, or they are skipped.
         unknown: Queries of the run that are not in the collection: passed over.
+        tied: Queries all of whose chunks, two or more, have one score: their order is that of
+            the ids and not of the retriever.
+        conventions: The name of the conventions, a key of `CONVENTIONS`.
+        beyond: Measures that the program of these conventions does not have: computed with its
+            rules, but there is no figure of its own to compare with.
         holes: For each cut-off among the measures, smallest first, what the top holds that has
             no label.
+        bounds: Where asked for, what each measure would be if the holes were judged.
     """
 
     run: str
@@ -44,9 +64,14 @@ class Evaluation(Record):
     absent: tuple[str, ...]
     empty: tuple[str, ...]
     without_relevant: tuple[str, ...]
+    without_value: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     undefined: Undefined = "zero"
     unknown: tuple[str, ...]
+    tied: tuple[str, ...] = ()
+    conventions: str = OUR_CONVENTIONS
+    beyond: tuple[str, ...] = ()
     holes: tuple[Holes, ...]
+    bounds: tuple[Bounds, ...] = ()
 
     def values(self, measure: str) -> dict[str, float]:
         """Give the values of one measure by query, those without one left out."""
@@ -58,77 +83,153 @@ def evaluate(
     run: Run,
     measures: Sequence[str] = FRESHSTACK_MEASURES,
     *,
-    undefined: Undefined = "zero",
+    undefined: Undefined | None = None,
+    conventions: str | Conventions = OUR_CONVENTIONS,
+    bounds: bool = False,
 ) -> Evaluation:
     """Evaluate a run on the judgments of a collection.
 
-    The means agree with the official `freshstack` package wherever that has one order for a
-    ranking: every query of the collection counts, with 0 where it has no value. Where scores are
-    tied the official package has three orders, one for each measure; here it is always the run's.
-    Nothing is rounded.
+    Every measure sees one order, score descending and then id ascending, every query of the
+    collection counts, and nothing is rounded. Other programs do otherwise; with their
+    `conventions` the figures are those that they print.
 
     Args:
         qrels: The judgments.
         run: The rankings.
         measures: Names of measures, as `Coverage@20`; one named twice is measured once.
         undefined: What a query counts for which a measure has no value: `zero`, or it is left out
-            of that measure's mean (`skip`).
+            of that measure's mean (`skip`); None: as the conventions have it, `zero` in ours.
+        conventions: What is done with ties and with what is missing: a key of `CONVENTIONS`.
+        bounds: Whether to say what each measure would be if the holes were judged. It takes some
+            evaluations for each hole, see `find_bounds`.
 
     Raises:
-        ConfigError: A measure is unknown, or none is named.
+        ConfigError: A measure or the conventions are unknown, or no measure is named.
         CollectionError: The collection has no queries, or the run has queries but none of the
-            collection's.
+            collection's; or the conventions go by ranks and one stands twice for a query.
     """
     chosen = list(dict.fromkeys(map(parse_measure, measures)))
     if not chosen:
         raise ConfigError(f"name at least one measure, as in {', '.join(FRESHSTACK_MEASURES)}")
+    rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
+    if undefined is not None:
+        rules = replace(rules, undefined=undefined)
     _refuse_strangers(qrels, run)
-    per_query: dict[str, dict[str, float]] = {}
-    without_relevant = []
-    for query in qrels.nuggets:
-        values, relevant = _measured(qrels, run, query, chosen)
-        per_query[query] = {
-            name: value or 0.0
-            for name, value in values.items()
-            if value is not None or undefined == "zero"
-        }
-        if not relevant:
-            without_relevant.append(query)
+    evaluator = _Evaluator(qrels, run, chosen, rules)
+    measured = {query: evaluator.measured(query) for query in qrels.nuggets}
+    per_query = {query: of.values for query, of in measured.items()}
     return Evaluation(
         run=run.name,
         measures=tuple(measure.name for measure in chosen),
-        means={measure.name: _mean(per_query, measure.name) for measure in chosen},
+        means={measure.name: _mean(rules, per_query, run, measure) for measure in chosen},
         per_query=per_query,
         absent=tuple(query for query in qrels.nuggets if query not in run.rankings),
         empty=tuple(query for query in qrels.nuggets if run.rankings.get(query) == ()),
-        without_relevant=tuple(without_relevant),
-        undefined=undefined,
+        without_relevant=tuple(query for query, of in measured.items() if not of.any_relevant),
+        without_value={
+            measure.name: without
+            for measure in chosen
+            if (without := tuple(q for q, of in measured.items() if measure.name in of.without))
+        },
+        undefined=rules.undefined,
         unknown=tuple(query for query in run.rankings if query not in qrels.nuggets),
+        tied=tuple(query for query in qrels.nuggets if _all_tied(run, query)),
+        conventions=rules.name,
+        beyond=tuple(measure.name for measure in chosen if not rules.has(measure)),
         holes=tuple(
-            find_holes(qrels, run, k) for k in sorted({each.k for each in chosen if each.k})
+            find_holes(qrels, run, k, order=rules.order)
+            for k in sorted({each.k for each in chosen if each.k})
         ),
+        bounds=tuple(evaluator.bounds(per_query)) if bounds else (),
     )
 
 
-def _measured(
-    qrels: NuggetQrels, run: Run, query: str, measures: Sequence[Measure]
-) -> tuple[dict[str, float | None], bool]:
-    """Measure one query; say whether any of its chunks is relevant."""
-    judged = qrels.judged(query)
-    by_rel = {qrels.threshold: judged}
-    ranking = [chunk.chunk_id for chunk in run.rankings.get(query, ())]
-    values = {}
-    for measure in measures:
-        rel = measure.rel or qrels.threshold
-        if rel not in by_rel:
-            by_rel[rel] = qrels.judged(query, rel)
-        values[measure.name] = measure(ranking, by_rel[rel])
-    return values, bool(judged.supported)
+class _Measured(NamedTuple):
+    """The values of one query, which measures have none, and whether any chunk is relevant."""
+
+    values: dict[str, float]
+    without: frozenset[str]
+    any_relevant: bool
 
 
-def _mean(per_query: dict[str, dict[str, float]], measure: str) -> float:
-    values = [of[measure] for of in per_query.values() if measure in of]
-    return fmean(values) if values else 0.0
+class _Evaluator:
+    """Measures the queries of one run, one after the other."""
+
+    def __init__(
+        self, qrels: NuggetQrels, run: Run, measures: Sequence[Measure], conventions: Conventions
+    ) -> None:
+        self._qrels = qrels
+        self._run = run
+        self._conventions = conventions
+        cutoffs = [measure.k for measure in measures]
+        self._measures = [(measure, conventions.order_of(measure, cutoffs)) for measure in measures]
+
+    def measured(self, query: str) -> _Measured:
+        """Measure one query with every measure."""
+        judged = self._qrels.judged(query)
+        if self._is_skipped(query):
+            return _Measured({}, frozenset(), bool(judged.supported))
+        by_rel = {self._qrels.threshold: judged}
+        by_order: dict[Order, Sequence[str]] = {}
+        values = {}
+        without = set()
+        for measure, order in self._measures:
+            rel = measure.rel or self._qrels.threshold
+            if rel not in by_rel:
+                by_rel[rel] = self._qrels.judged(query, rel)
+            if order not in by_order:
+                by_order[order] = order.chunks(self._run, query)
+            value = self._value(measure, query, by_order[order], by_rel[rel])
+            if value is None:
+                without.add(measure.name)
+            if value is not None or self._conventions.undefined == "zero":
+                values[measure.name] = self._rounded(measure.family, value or 0.0)
+        return _Measured(values, frozenset(without), bool(judged.supported))
+
+    def _value(
+        self, measure: Measure, query: str, ranking: Sequence[str], judged: Judged
+    ) -> float | None:
+        try:
+            return measure(ranking, judged)
+        except CollectionError as error:
+            raise CollectionError(f"run {self._run.name!r}, query {query!r}: {error}") from None
+
+    def bounds(self, per_query: Mapping[str, Mapping[str, float]]) -> Iterator[Bounds]:
+        """Give the bounds of each measure over the queries that count in its mean."""
+        for measure, order in self._measures:
+            counted = [query for query, values in per_query.items() if measure.name in values]
+            rankings = {query: order.chunks(self._run, query) for query in counted}
+            yield find_bounds(self._qrels, measure, rankings)
+
+    def _is_skipped(self, query: str) -> bool:
+        if query not in self._run.rankings:
+            return self._conventions.absent == "skip"
+        return self._conventions.empty == "skip" and not self._run.rankings[query]
+
+    def _rounded(self, family: str, value: float) -> float:
+        decimals = self._conventions.decimals.get(family)
+        return value if decimals is None or decimals.value is None else round(value, decimals.value)
+
+
+def _mean(
+    conventions: Conventions, per_query: dict[str, dict[str, float]], run: Run, measure: Measure
+) -> float:
+    in_qrels = [of[measure.name] for of in per_query.values() if measure.name in of]
+    if measure.family not in conventions.decimals:
+        return conventions.mean(measure.family, in_qrels, in_qrels)
+    of_run = [query for query in run.rankings if query in per_query]
+    others = [query for query in per_query if query not in run.rankings]
+    in_run = [
+        per_query[query][measure.name]
+        for query in (*of_run, *others)
+        if measure.name in per_query[query]
+    ]
+    return conventions.mean(measure.family, in_qrels, in_run)
+
+
+def _all_tied(run: Run, query: str) -> bool:
+    ranking = run.rankings.get(query, ())
+    return len(ranking) > 1 and ranking[0].score == ranking[-1].score
 
 
 def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:

@@ -5,13 +5,35 @@ To add one, write its function in a file of its own and give it a line in `FAMIL
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
-from freshstack_dspy.measures.retrieval.alpha_ndcg import alpha_ndcg
-from freshstack_dspy.measures.retrieval.coverage import coverage
-from freshstack_dspy.measures.retrieval.recall import recall
+from freshstack_dspy.measures.contexts.density import density
+from freshstack_dspy.measures.retrieval import (
+    alpha_dcg,
+    alpha_ndcg,
+    average_precision,
+    average_precision_ia,
+    coverage,
+    err_ia,
+    f1,
+    judged_share,
+    ndcg,
+    nerr_ia,
+    nnrbp,
+    nrbp,
+    precision,
+    precision_ia,
+    r_precision,
+    recall,
+    reciprocal_rank,
+    subtopic_recall,
+    success,
+)
 
 Value = int | float | str | bool | None
 """What a parameter of a measure is given."""
+Cutoff = Literal["required", "optional", "none"]
+"""Whether the name of a measure must say @k, may, or may not."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +44,13 @@ class Parameter:
         default: What it is where nothing is said.
         allowed: What it may be, in words that end a sentence.
         allows: Whether it may be this.
+        kept: What is kept of what it is given, so that 1 and 1.0 make one measure.
     """
 
     default: Value
     allowed: str
     allows: Callable[[Value], bool]
+    kept: Callable[[Value], Value] = lambda value: value
 
 
 @dataclass(frozen=True)
@@ -37,25 +61,28 @@ class Family:
         function: Takes (ranking, judged, k, parameters by name); gives a value or None.
         parameters: By name; besides, every family has `rel` and `judged_only`.
         aliases: Other names by which it is asked for.
-        cutoff: Whether its name must say @k, may, or may not.
+        cutoff: Whether its name says @k.
         needs_tokens: Whether it needs the lengths of chunks.
     """
 
     function: Callable[..., float | None]
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     aliases: tuple[str, ...] = ()
-    cutoff_required: bool = True
+    cutoff: Cutoff = "required"
     needs_tokens: bool = False
 
 
 def number(default: float, low: float, high: float) -> Parameter:
-    """A parameter that is a number in a closed range."""
+    """A parameter that is a number in a closed range; it is kept as a float, -0.0 as 0.0."""
 
     def allows(value: Value) -> bool:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         return number and low <= value <= high  # type: ignore[operator]
 
-    return Parameter(default, f"a number from {low:g} to {high:g}", allows)
+    def kept(value: Value) -> Value:
+        return float(value) + 0.0 if isinstance(value, int | float) else value
+
+    return Parameter(float(default), f"a number from {low:g} to {high:g}", allows, kept)
 
 
 def choice(default: str, *others: str) -> Parameter:
@@ -75,9 +102,38 @@ EVERY: dict[str, Parameter] = {
 """The parameters of every family. `rel`: the lowest label that counts as support; by default the
 collection's. `judged_only`: chunks without a label are taken out before the cut."""
 
+_ALPHA = {"alpha": number(0.5, 0, 1)}
+_ALPHA_BETA = {**_ALPHA, "beta": number(0.5, 0, 1)}
+
 FAMILIES: dict[str, Family] = {
-    "alpha_nDCG": Family(alpha_ndcg, {"alpha": number(0.5, 0, 1)}, ("α_nDCG",)),
-    "Coverage": Family(coverage, {"of": choice("all", "answerable")}),
-    "Recall": Family(recall, aliases=("R",), cutoff_required=False),
+    "alpha_nDCG": Family(alpha_ndcg, _ALPHA, ("α_nDCG",), "optional"),
+    "Coverage": Family(coverage, {"of": choice("all", "answerable")}, cutoff="optional"),
+    "Recall": Family(recall, aliases=("R",), cutoff="optional"),
+    "nDCG": Family(
+        ndcg,
+        {"dcg": choice("log2", "exp-log2"), "grade": choice("sum", "count", "max")},
+        ("NDCG",),
+        "optional",
+    ),
+    "P": Family(precision, aliases=("Precision",)),
+    "F1": Family(f1),
+    "RR": Family(reciprocal_rank, aliases=("MRR",), cutoff="optional"),
+    "AP": Family(average_precision, aliases=("MAP",), cutoff="optional"),
+    "Rprec": Family(r_precision, aliases=("RPrec",), cutoff="none"),
+    "Success": Family(success, aliases=("hit_rate", "HitRate"), cutoff="optional"),
+    "StRecall": Family(
+        subtopic_recall, aliases=("Cov", "subtopic_recall", "strec"), cutoff="optional"
+    ),
+    "alpha_DCG": Family(alpha_dcg, _ALPHA, ("α_DCG",)),
+    "ERR_IA": Family(err_ia, _ALPHA),
+    "nERR_IA": Family(nerr_ia, _ALPHA, cutoff="optional"),
+    "NRBP": Family(nrbp, _ALPHA_BETA, cutoff="none"),
+    "nNRBP": Family(nnrbp, _ALPHA_BETA, cutoff="none"),
+    "P_IA": Family(precision_ia),
+    "AP_IA": Family(average_precision_ia, aliases=("MAP_IA",), cutoff="none"),
+    "Judged": Family(judged_share, cutoff="optional"),
+    "Density": Family(
+        density, {"w": number(0.5, 0.01, 1)}, ("Den",), "optional", needs_tokens=True
+    ),
 }
 """By the name that is printed."""

@@ -2,6 +2,7 @@
 
 from statistics import fmean
 
+from freshstack_dspy.measures.order import OURS, Order
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Record
@@ -25,7 +26,7 @@ class Holes(Record):
     failed: dict[str, int]
 
 
-def find_holes(qrels: NuggetQrels, run: Run, k: int) -> Holes:
+def find_holes(qrels: NuggetQrels, run: Run, k: int, *, order: Order = OURS) -> Holes:
     """Find what the top k of a run holds that has no label.
 
     Judged means judged for this query: the labels of other queries say nothing about it.
@@ -34,6 +35,7 @@ def find_holes(qrels: NuggetQrels, run: Run, k: int) -> Holes:
         qrels: The judgments; queries that are only in the run are passed over.
         run: The rankings.
         k: How many chunks are looked at, at least 1.
+        order: The rule that says which are the first.
 
     Raises:
         ValueError: k is below 1.
@@ -43,7 +45,7 @@ def find_holes(qrels: NuggetQrels, run: Run, k: int) -> Holes:
     unjudged: dict[str, float] = {}
     failed: dict[str, int] = {}
     for query, nuggets in qrels.nuggets.items():
-        top = {chunk.chunk_id for chunk in run.rankings.get(query, ())[:k]}
+        top = set(order.chunks(run, query, k))
         if not top:
             continue
         holes = top.difference(*(qrels.labels[nugget] for nugget in nuggets))

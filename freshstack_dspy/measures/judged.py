@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import chain
 from typing import Literal
 
 NuggetLabels = Mapping[str, Mapping[str, int]]
@@ -44,17 +45,28 @@ class Judged:
     @cached_property
     def supported(self) -> Mapping[str, NuggetSet]:
         """Each chunk that supports any nugget, with the places of the nuggets it supports."""
+        rel = self.rel
         supported: defaultdict[str, list[int]] = defaultdict(list)
         for place, labels in enumerate(self.labels.values()):
-            for chunk, label in labels.items():
-                if label >= self.rel:
-                    supported[chunk].append(place)
+            for chunk in [chunk for chunk, label in labels.items() if label >= rel]:
+                supported[chunk].append(place)
         return {chunk: tuple(places) for chunk, places in supported.items()}
+
+    @cached_property
+    def kinds(self) -> Mapping[NuggetSet, tuple[int, ...]]:
+        """The supporting chunks, those that support the same nuggets together.
+
+        A chunk is given as its place among all of `supported` by id, the largest id first.
+        """
+        kinds: defaultdict[NuggetSet, list[int]] = defaultdict(list)
+        for place, chunk in enumerate(sorted(self.supported, reverse=True)):
+            kinds[self.supported[chunk]].append(place)
+        return {covered: tuple(places) for covered, places in kinds.items()}
 
     @cached_property
     def answerable(self) -> frozenset[int]:
         """The places of the nuggets that some judged chunk supports."""
-        return frozenset(place for places in self.supported.values() for place in places)
+        return frozenset(chain.from_iterable(self.supported.values()))
 
     @cached_property
     def chunks(self) -> frozenset[str]:

@@ -1,15 +1,14 @@
 """A measure by its name, as `alpha_nDCG(alpha=0.9)@10`, in the notation of ir_measures."""
 
-import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.families import EVERY, FAMILIES, Family, Parameter, Value
 from freshstack_dspy.measures.judged import Judged
+from freshstack_dspy.measures.notation import Written, nearest, take_apart
 
-_LONGEST_NAME = 200
 _BY_ANY_NAME = {
     name: canonical
     for canonical, family in FAMILIES.items()
@@ -61,7 +60,11 @@ class Measure:
         """
         if self._given.get("judged_only"):
             ranking = [chunk for chunk in ranking if chunk in judged.chunks]
-        return FAMILIES[self.family].function(ranking, judged, self.k, **self._words)
+        return self._function(ranking, judged, self.k, **self._words)
+
+    @cached_property
+    def _function(self) -> Callable[..., float | None]:
+        return FAMILIES[self.family].function
 
     @cached_property
     def _given(self) -> dict[str, Value]:
@@ -75,66 +78,64 @@ class Measure:
 def parse_measure(name: str) -> Measure:
     """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 
+    A family may be called by any of its names, and `-` in it is `_`: `alpha-nDCG@10`, as the
+    official `freshstack` package writes it, is `alpha_nDCG@10`. As in ir_measures, the cut-off may
+    also stand among the parameters, as `cutoff=10`.
+
     Raises:
-        ConfigError: There is no such measure or parameter; the message lists those there are.
+        ConfigError: There is no such measure or parameter, or its value is not allowed; the
+            message says what there is and what was probably meant.
     """
-    called, given, k = _taken_apart(name)
-    if called not in _BY_ANY_NAME:
-        raise ConfigError(f"there is no measure {name!r}; there are {_listed()}, as in Coverage@20")
-    canonical = _BY_ANY_NAME[called]
+    written = take_apart(name)
+    if written.family not in _BY_ANY_NAME:
+        raise ConfigError(f"there is no measure {name!r}; {_meant(name, written)}")
+    canonical = _BY_ANY_NAME[written.family]
     family = FAMILIES[canonical]
-    if k is None and family.cutoff_required:
-        raise ConfigError(f"measure {name!r} needs a cut-off; type {canonical}@10")
+    _check_cutoff(name, canonical, family, written.k)
     allowed = {**family.parameters, **EVERY}
-    for word, value in given.items():
-        _check_parameter(name, canonical, word, value, allowed)
+    given = {
+        word: _checked(name, canonical, word, value, allowed)
+        for word, value in written.given.items()
+    }
     parameters = tuple(
         (word, given[word])
         for word, parameter in allowed.items()
         if word in given and given[word] != parameter.default
     )
-    return Measure(canonical, k, parameters)
+    return Measure(canonical, written.k, parameters)
 
 
-def _taken_apart(name: str) -> tuple[str, dict[str, Value], int | None]:
-    """Take `family(parameter=value, …)@k` apart; whatever is not written so has no family."""
-    nothing: tuple[str, dict[str, Value], int | None] = ("", {}, None)
-    if len(name) > _LONGEST_NAME:
-        return nothing
-    try:
-        node = ast.parse(name.strip(), mode="eval").body
-        k: object = None
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
-            k = ast.literal_eval(node.right)
-            node = node.left
-        given: dict[str, Value] = {}
-        if isinstance(node, ast.Call):
-            if node.args or any(word.arg is None for word in node.keywords):
-                return nothing
-            given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
-            node = node.func
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return nothing
-    whole = isinstance(k, int) and not isinstance(k, bool) and 1 <= k < 10**9
-    if not isinstance(node, ast.Name) or not (k is None or whole):
-        return nothing
-    return node.id, given, k if isinstance(k, int) else None
+def _check_cutoff(name: str, canonical: str, family: Family, k: int | None) -> None:
+    if k is None and family.cutoff == "required":
+        raise ConfigError(f"measure {name!r} needs a cut-off; type {canonical}@10")
+    if k is not None and family.cutoff == "none":
+        raise ConfigError(f"measure {name!r} takes no cut-off; type {canonical}")
 
 
-def _check_parameter(
+def _checked(
     name: str, canonical: str, word: str, value: Value, allowed: dict[str, Parameter]
-) -> None:
+) -> Value:
     if word not in allowed:
+        meant = nearest(word, allowed)
         raise ConfigError(
-            f"measure {name!r}: {canonical} has no parameter {word!r}; it has {', '.join(allowed)}"
+            f"measure {name!r}: {canonical} has no parameter {word!r}; "
+            + (f"did you mean {meant}? " if meant else "")
+            + f"its parameters are {', '.join(allowed)}"
         )
     if not allowed[word].allows(value):
         raise ConfigError(f"measure {name!r}: {word} is {allowed[word].allowed}, not {value!r}")
+    return allowed[word].kept(value)
 
 
-def _listed() -> str:
-    return ", ".join(_shown(name, family) for name, family in FAMILIES.items())
+def _meant(name: str, written: Written) -> str:
+    """Say which measure was probably meant, if any, and list those there are."""
+    listed = ", ".join(_shown(each, family) for each, family in FAMILIES.items())
+    meant = nearest(written.family, _BY_ANY_NAME)
+    if meant is None:
+        return f"the measures are {listed}"
+    rest = name.strip()[len(written.family) :]
+    return f"did you mean {_BY_ANY_NAME[meant]}{rest}? The measures are {listed}"
 
 
 def _shown(name: str, family: Family) -> str:
-    return f"{name}@k" if family.cutoff_required else f"{name}[@k]"
+    return name + {"required": "@k", "optional": "[@k]", "none": ""}[family.cutoff]

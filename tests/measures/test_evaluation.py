@@ -75,8 +75,8 @@ def test_a_measure_named_twice_is_measured_once() -> None:
 def test_there_must_be_a_measure_and_it_must_be_known() -> None:
     with pytest.raises(ConfigError, match="at least one measure, as in alpha_nDCG@10"):
         evaluate(QRELS, run({"q": {}}), ())
-    with pytest.raises(ConfigError, match="no measure 'MAP@5'"):
-        evaluate(QRELS, run({"q": {}}), ("MAP@5",))
+    with pytest.raises(ConfigError, match="no measure 'MAPP@5'"):
+        evaluate(QRELS, run({"q": {}}), ("MAPP@5",))
 
 
 def test_a_run_of_another_collection_is_refused_and_not_given_zeros() -> None:
@@ -115,3 +115,18 @@ def test_the_order_in_which_tied_chunks_are_given_changes_nothing(
     first = evaluate(qrels, Run("run", {"q": tuple(found)}), measures)
 
     assert first == evaluate(qrels, Run("run", {"q": tuple(shuffled)}), measures)
+
+
+def test_queries_without_a_value_are_named_by_measure() -> None:
+    qrels = NuggetQrels({"q": ("n",), "r": ("m",)}, {"n": {"a": 3}, "m": {"b": 5}}, threshold=3)
+    evaluation = evaluate(qrels, run({"q": {"a": 1.0}}), ["StRecall(rel=5)@10", "Recall@5"])
+
+    assert evaluation.without_value == {"StRecall(rel=5)@10": ("q",)}
+    assert evaluation.without_relevant == ()
+
+
+def test_a_length_that_is_not_known_is_named_with_run_and_query() -> None:
+    qrels = NuggetQrels({"q": ("n",)}, {"n": {"a": 1}})
+
+    with pytest.raises(CollectionError, match="^run 'run', query 'q': the length of chunk 'a'"):
+        evaluate(qrels, run({"q": {"a": 1.0}}), ["Density@5"])

@@ -1,30 +1,262 @@
+"""How measures are written: read, printed, read by ir_measures, and refused."""
+
+from contextlib import suppress
+
+import ir_measures
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures import FAMILIES, Judged, parse_measure
+from freshstack_dspy.measures import FAMILIES, Judged, Measure, parse_measure
+from freshstack_dspy.measures.families import EVERY
 
 from .five import LABELS
+from .strategies import untimed
+
+KNOWN_THERE = [family for family in FAMILIES if family in ir_measures.measures.registry]
+VALUES = {
+    "rel": st.integers(1, 9),
+    "judged_only": st.booleans(),
+    "dcg": st.sampled_from(["log2", "exp-log2"]),
+    "grade": st.sampled_from(["sum", "count", "max"]),
+    "of": st.sampled_from(["all", "answerable"]),
+}
+"""What a parameter may be; any other is a number."""
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("k", [1, 7, 20, 1000])
-def test_a_name_reads_back_as_it_is_written(family: str, k: int) -> None:
-    measure = parse_measure(f"{family}@{k}")
+@st.composite
+def names(draw: st.DrawFn, families: list[str]) -> str:
+    """The name of a measure, with parameters in any order and a cut-off where there may be one."""
+    family = draw(st.sampled_from(families))
+    words = {**FAMILIES[family].parameters, **EVERY}
+    chosen = draw(st.lists(st.sampled_from(sorted(words)), unique=True))
+    given = [f"{word}={draw(VALUES.get(word, st.floats(0.01, 1)))!r}" for word in chosen]
+    k = {
+        "required": st.integers(1, 10**6),
+        "optional": st.none() | st.integers(1, 10**6),
+        "none": st.none(),
+    }[FAMILIES[family].cutoff]
+    at = draw(k)
+    return f"{family}({','.join(given)}){'' if at is None else f'@{at}'}"
 
-    assert (family, k) == (measure.family, measure.k)
-    assert f"{family}@{k}" == measure.name
+
+@untimed
+@given(names(list(FAMILIES)))
+def test_what_is_printed_reads_back(name: str) -> None:
+    measure = parse_measure(name)
+
+    assert parse_measure(measure.name) == parse_measure(repr(measure)) == measure
+    assert repr(measure) == str(measure) == measure.name
+    assert parse_measure(measure.name).name == measure.name
+
+
+@untimed
+@given(names(list(FAMILIES)))
+def test_only_what_is_not_so_by_default_is_printed(name: str) -> None:
+    measure = parse_measure(name)
+    words = {**FAMILIES[measure.family].parameters, **EVERY}
+
+    assert [word for word, _ in measure.parameters] == [
+        word for word in words if word in dict(measure.parameters)
+    ]
+    assert all(value != words[word].default for word, value in measure.parameters)
+
+
+@untimed
+@given(names(KNOWN_THERE))
+def test_ir_measures_reads_our_names_as_the_same_measure(name: str) -> None:
+    ours = parse_measure(name)
+    theirs = ir_measures.parse_measure(ours.name)
+
+    params = dict(theirs.params)
+    assert params.pop("cutoff", None) == ours.k
+    assert params == dict(ours.parameters)
+    # Not all that is a measure here is one there: ours have more parameters, and fewer need a k.
+    if params.keys() <= theirs.SUPPORTED_PARAMS.keys() and ours.k:
+        theirs.validate_params()
+        assert parse_measure(repr(theirs)).family == ours.family
+
+
+@pytest.mark.parametrize("family", KNOWN_THERE)
+def test_every_name_that_ir_measures_has_for_a_family_is_ours_too(family: str) -> None:
+    at = "" if FAMILIES[family].cutoff == "none" else "@10"
+    registry = ir_measures.measures.registry
+    same = [name for name in registry if type(registry[name]) is type(registry[family])]
+
+    assert {parse_measure(f"{name}{at}").name for name in same} == {f"{family}{at}"}
+
+
+@pytest.mark.parametrize("family", KNOWN_THERE)
+def test_its_parameters_are_ours_with_the_same_default(family: str) -> None:
+    """But for the gains of nDCG, which is no single value."""
+    theirs = ir_measures.measures.registry[family].SUPPORTED_PARAMS
+    ours = {**FAMILIES[family].parameters, **EVERY}
+
+    assert theirs.keys() - {"cutoff", "gains"} <= ours.keys()
+    for word in FAMILIES[family].parameters.keys() & theirs.keys():
+        assert ours[word].default == theirs[word].default
+    assert ("cutoff" in theirs) == (FAMILIES[family].cutoff != "none")
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("alpha-nDCG@10", "alpha_nDCG@10"),  # as FreshStack writes it
+        ("α-nDCG@10", "alpha_nDCG@10"),
+        ("α_DCG@10", "alpha_DCG@10"),
+        ("ERR-IA@20", "ERR_IA@20"),  # as ndeval writes it
+        ("MAP-IA", "AP_IA"),
+        ("strec@10", "StRecall@10"),
+        ("Cov@5", "StRecall@5"),
+        ("subtopic_recall", "StRecall"),
+        ("R@50", "Recall@50"),
+        ("Precision@5", "P@5"),
+        ("MRR@10", "RR@10"),
+        ("MAP", "AP"),
+        ("hit_rate@1", "Success@1"),
+        ("HitRate@1", "Success@1"),
+        ("NDCG@3", "nDCG@3"),
+        (" nDCG ( dcg = 'exp-log2' , rel = 2 ) @ 3 ", "nDCG(dcg='exp-log2',rel=2)@3"),
+        ("nDCG(rel=2,dcg='exp-log2')@3", "nDCG(dcg='exp-log2',rel=2)@3"),
+        ("P(cutoff=5)", "P@5"),
+        ("P()@5", "P@5"),
+        ("P(judged_only=False)@5", "P@5"),
+        ("alpha_nDCG(alpha=0.5)@10", "alpha_nDCG@10"),
+        ("alpha_nDCG(alpha=5e-1)@10", "alpha_nDCG@10"),
+        ("alpha_nDCG(alpha=1)@10", "alpha_nDCG(alpha=1.0)@10"),
+        ("alpha_nDCG(alpha=-0.0)@10", "alpha_nDCG(alpha=0.0)@10"),
+        ("NRBP(beta=0,alpha=1)", "NRBP(alpha=1.0,beta=0.0)"),
+    ],
+)
+def test_other_ways_to_write_it_give_one_measure(written: str, name: str) -> None:
+    assert parse_measure(written).name == name
+    assert parse_measure(written) == parse_measure(name)
+    assert hash(parse_measure(written)) == hash(parse_measure(name))
+
+
+def test_no_name_belongs_to_two_families() -> None:
+    every = [name for family in FAMILIES for name in (family, *FAMILIES[family].aliases)]
+
+    assert len(every) == len(set(every))
+    assert not any("-" in name for name in every)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ndcg@10", "nDCG@10"),
+        ("recall@5", "Recall@5"),
+        ("nGCD@10", "nDCG@10"),
+        ("coverag(of='answerable')@20", "Coverage(of='answerable')@20"),
+        ("alpha_ndcg(alpha=0.9)@10", "alpha_nDCG(alpha=0.9)@10"),
+        ("map", "AP"),
+        ("hits@1", "Success@1"),
+        ("err-ia@5", "ERR_IA@5"),
+    ],
+)
+def test_a_typo_is_told_what_was_probably_meant(written: str, meant: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_measure(written)
+
+    assert f"there is no measure {written!r}; did you mean {meant}? The measures" in str(
+        raised.value
+    )
+    assert parse_measure(meant)
+
+
+def test_what_is_like_no_name_gets_the_list() -> None:
+    with pytest.raises(
+        ConfigError,
+        match=r"'bananas@3'; the measures are alpha_nDCG\[@k\], .*, P@k, .*, Rprec, ",
+    ):
+        parse_measure("bananas@3")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("P", r"'P' needs a cut-off; type P@10"),
+        ("ERR_IA(alpha=0.9)", "needs a cut-off; type ERR_IA@10"),
+        ("Rprec@10", "'Rprec@10' takes no cut-off; type Rprec"),
+        ("Recall@", "from 1 to 1000000, as in Recall@50, not ''"),
+        ("Recall@0", "not '0'"),
+        ("Recall@-1", "not '-1'"),
+        ("Recall@1.5", "not '1.5'"),
+        ("Recall@05", "not '05'"),
+        ("Recall@1_0", "not '1_0'"),
+        ("Recall@0x10", "not '0x10'"),
+        ("Recall@ten", "not 'ten'"),
+        ("Recall@\u0665", "not '\u0665'"),
+        ("Recall@1000001", "not '1000001'"),
+        ("Recall(cutoff=True)", "not 'True'"),
+        ("P(cutoff=5)@5", "has no parameter 'cutoff'"),
+        ("P(of='all')@5", "P has no parameter 'of'; .*its parameters are rel, judged_only"),
+        ("alpha_nDCG(alpa=1)@5", "did you mean alpha. its parameters are alpha, rel, judged_only"),
+        ("nDCG(gains={1:2})@5", "no parameter 'gains'"),
+        ("alpha_nDCG(alpha=1.5)@5", "alpha is a number from 0 to 1, not 1.5"),
+        ("alpha_nDCG(alpha=True)@5", "alpha is a number from 0 to 1, not True"),
+        ("alpha_nDCG(alpha=1e999)@5", "not inf"),
+        ("alpha_nDCG(alpha=1e999-1e999)@5", "parameters are written name=value"),
+        ("alpha_nDCG(alpha=1j)@5", "not 1j"),
+        ("alpha_nDCG(alpha='0.5')@5", "not '0.5'"),
+        ("NRBP(beta=[1])", r"not \[1\]"),
+        ("P(rel=0)@5", "rel is a whole number from 1, not 0"),
+        ("P(rel=-1)@5", "not -1"),
+        ("P(rel=True)@5", "not True"),
+        ("P(rel=2.0)@5", "not 2.0"),
+        ("P(rel=None)@5", "not None"),
+        ("P(judged_only=1)@5", "judged_only is True or False, not 1"),
+        ("nDCG(dcg='ln')@5", "dcg is 'log2' or 'exp-log2', not 'ln'"),
+        ("nDCG(grade=[1])@5", r"grade is 'sum' or 'count' or 'max', not \[1\]"),
+        ("Coverage(of='some')@5", "of is 'all' or 'answerable', not 'some'"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_with_what_is(name: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_measure(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "@5", "()@5", "(P)@5", "P@5@5", "P(rel=1)(rel=2)@5", "P(rel=1", "P)@5", "P @ 5 5",
+     "P(2)@5", "P(rel)@5", "P(rel=)@5", "P(rel=1,rel=2)@5", "P(*[1])@5", "P(**{'rel': 1})@5",
+     "P(rel=x)@5", "P(rel=2**9)@5", "P(rel=9**9**9**9)@5", "P(rel=1)+f(x=2)@5", "P(rel={[]})@5",
+     "P(rel=__import__('os'))@5", "__import__('os').system('true')@5", "P(rel=1 if 1 else 2)@5",
+     "P(rel=(lambda: 1)())@5", "P(rel=\x00)@5", "P(rel='\ud800')@5", "P\x00@5", "\ud800@5",
+     "(" * 200, "P(x=" + "[" * 90 + "]" * 90 + ")@5", "P(rel=" + "-" * 180 + "1)@5",
+     "P(rel=" + "9" * 180 + ")(" , "P" * 201, "Recall@" + "9" * 5000, "P" * 10**6],
+)  # fmt: skip
+def test_hostile_and_broken_names_are_refused_briefly(name: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_measure(name)
+
+    assert len(str(raised.value)) < 1200
+
+
+@untimed
+@given(st.text(max_size=60) | st.text("PRrecal@(=),.0123456789_-'\"[]{}\\ \n#", max_size=60))
+def test_any_text_is_a_measure_or_refused(text: str) -> None:
+    with suppress(ConfigError):
+        assert isinstance(parse_measure(text), Measure)
 
 
 def test_a_parsed_measure_measures_at_its_cut_off() -> None:
     assert parse_measure("Recall@1")(["a", "b"], Judged(LABELS)) == 1 / 3
     assert parse_measure("Recall@2")(["a", "b"], Judged(LABELS)) == 2 / 3
+    assert parse_measure("Recall")(["a", "b", "d"], Judged(LABELS)) == 1
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["nGCD@10", "alpha-nDCG@10", "recall@5", "Recall@", "Recall@0", "Recall@-1", "@5",
-     "Recall@05", "Recall@1.5", "Recall@\u0665", "Recall@" + "9" * 5000, ""],
-)  # fmt: skip
-def test_an_unknown_name_is_refused_with_the_list_of_those_there_are(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"alpha_nDCG@k, Coverage@k, "):
-        parse_measure(name)
+def test_chunks_without_a_label_are_taken_out_before_the_cut() -> None:
+    """`c` has labels, all 0, and stays; `e` has none."""
+    ranking = ["e", "c", "a"]
+
+    assert parse_measure("P@2")(ranking, Judged(LABELS)) == 0
+    assert parse_measure("P(judged_only=True)@2")(ranking, Judged(LABELS)) == 1 / 2
+    assert parse_measure("RR(judged_only=True)")(ranking, Judged(LABELS)) == 1 / 2
+    assert parse_measure("Judged(judged_only=True)@2")(ranking, Judged(LABELS)) == 1
+
+
+def test_rel_is_what_the_measure_says_or_the_collections() -> None:
+    assert parse_measure("P(rel=2)@5").rel == 2
+    assert parse_measure("P@5").rel is None

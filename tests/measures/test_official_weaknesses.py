@@ -2,7 +2,7 @@
 
 import pytest
 
-from freshstack_dspy.measures import Judged, NuggetQrels, evaluate
+from freshstack_dspy.measures import CONVENTIONS, Judged, NuggetQrels, evaluate
 
 from .five import LABELS, QRELS, in_order, run
 
@@ -49,6 +49,51 @@ def test_2_all_measures_see_tied_chunks_in_one_order(relevant: str, value: float
     assert dict.fromkeys(ALL, value) == evaluation.means
 
 
+def test_2_the_three_orders_can_be_had_by_their_name() -> None:
+    """The official figures of one list of ties: alpha-nDCG 0, Coverage 1 and Recall 0."""
+    qrels = NuggetQrels({"q": ("n",)}, {"n": {"m": 1}})
+    tied = run({"q": {"m": 1.0, "a": 1.0, "z": 1.0}})
+
+    official = evaluate(qrels, tied, (*ALL, "alpha_nDCG@3"), conventions="freshstack")
+
+    assert official.means == {
+        "alpha_nDCG@1": 0.0,
+        "Coverage@1": 1.0,
+        "Recall@1": 0.0,
+        "alpha_nDCG@3": 0.6309,
+    }
+    assert set(evaluate(qrels, tied, ALL).means.values()) == {0.0}
+
+
+def test_2_every_query_whose_chunks_are_all_tied_is_named() -> None:
+    """CRUX gave each passage the score 3, so that its alpha-nDCG was that of the ids; ranx takes
+    the order in which they were inserted, pytrec_eval the reverse of the ids."""
+    qrels = NuggetQrels({"q": ("n",), "p": ("m",)}, {"n": {"z": 1}, "m": {"z": 1}})
+
+    one_score = evaluate(
+        qrels, run({"q": {"z": 3.0, "a": 3.0}, "p": {"z": 3.0}}), ("alpha_nDCG@20",)
+    )
+    ranked = evaluate(qrels, run({"q": in_order("z", "a"), "p": {"z": 3.0}}), ("alpha_nDCG@20",))
+
+    assert one_score.tied == ("q",)
+    assert one_score.per_query["q"]["alpha_nDCG@20"] == pytest.approx(0.6309, abs=1e-4)
+    assert ranked.tied == ()
+    assert ranked.per_query["q"]["alpha_nDCG@20"] == 1.0
+
+
+@pytest.mark.parametrize("conventions", ["freshstack_dspy", "pyndeval", "trec_eval"])
+def test_2_the_order_of_insertion_is_of_no_account(conventions: str) -> None:
+    """ranx orders ties by it, and the official Coverage does."""
+    qrels = NuggetQrels({"q": ("n",)}, {"n": {"b": 1}})
+    one, other = ({"a": 1.0, "b": 1.0, "c": 1.0}, {"c": 1.0, "b": 1.0, "a": 1.0})
+
+    values = [
+        evaluate(qrels, run({"q": found}), ALL, conventions=conventions) for found in (one, other)
+    ]
+
+    assert values[0] == values[1]
+
+
 def test_3_no_cut_off_is_too_deep() -> None:
     """The official evaluator leaves alpha-nDCG out beyond 20, and crashes if all are beyond."""
     deep = in_order(*(f"hole {number}" for number in range(99)), "a")
@@ -78,6 +123,19 @@ def test_4_missing_results_and_judgments_are_counted_and_never_crash() -> None:
     } == evaluation.per_query
     assert evaluation.empty == ("empty",)
     assert evaluation.without_relevant == ("no labels",)
+
+
+@pytest.mark.parametrize("conventions", list(CONVENTIONS))
+def test_4_no_conventions_crash_on_what_is_missing(conventions: str) -> None:
+    qrels = NuggetQrels(
+        {"empty": ("n1",), "no labels": ("n2",), "absent": ("n3",)}, {"n1": {"a": 1}}
+    )
+    of = run({"empty": {}, "no labels": in_order("a"), "unknown": in_order("a")})
+
+    evaluation = evaluate(qrels, of, (*ALL, "nDCG@5", "AP"), conventions=conventions, bounds=True)
+
+    assert set(evaluation.means.values()) == {0.0}
+    assert evaluation.without_relevant == ("no labels", "absent")
 
 
 def test_5_the_denominator_of_coverage_is_a_choice() -> None:
@@ -111,6 +169,17 @@ def test_9_holes_are_those_of_the_query_divided_by_what_was_found_with_a_mean() 
 
     assert holes.unjudged == {"1": 1.0, "2": 0.0}
     assert holes.mean_unjudged == 0.5
+
+
+def test_9_a_chunk_judged_for_another_query_is_no_hole_bound_of_this_one() -> None:
+    qrels = NuggetQrels({"1": ("n",), "2": ("m",)}, {"n": {"a": 1}, "m": {"b": 1}})
+
+    (bounds,) = evaluate(
+        qrels, run({"1": in_order("b"), "2": in_order("b")}), ("P@1",), bounds=True
+    ).bounds
+
+    assert bounds.highest == {"1": 1.0, "2": 1.0}
+    assert bounds.lowest == {"1": 0.0, "2": 1.0}
 
 
 def test_10_values_come_by_query_in_the_order_of_the_collection_and_are_not_rounded() -> None:

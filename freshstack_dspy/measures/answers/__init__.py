@@ -1,1 +1,90 @@
-"""Measures of answers: what they tell, what they cite, and what they say of the retriever."""
+"""Measures of answers: what they hold, what their citations support, what their retriever found."""
+
+from freshstack_dspy.measures.answers.citation_support import (
+    CITATION_MEASURES,
+    Citation,
+    CitationMeasure,
+    CitationsCounted,
+    CitedAnswer,
+    Outside,
+    Support,
+    citation_support,
+    score_citations,
+)
+from freshstack_dspy.measures.answers.found_and_agrees import FoundAndAgrees, found_and_agrees
+from freshstack_dspy.measures.answers.gold_agreement import (
+    AGREEMENT,
+    ComparedAnswer,
+    Undecided,
+    agrees_with_any,
+    score_agreement,
+)
+from freshstack_dspy.measures.answers.nugget_quality import (
+    NUGGET_QUALITIES,
+    NuggetVerdict,
+    ReadNuggets,
+    nugget_completeness,
+    nugget_groundedness,
+    nugget_precision,
+    pooled_nugget_quality,
+    score_nuggets,
+)
+from freshstack_dspy.measures.answers.nugget_recall import (
+    NUGGET_RECALLS,
+    AnswerAssignments,
+    MissingAssignment,
+    NuggetAssignment,
+    NuggetRecall,
+    nugget_recall,
+    score_assignments,
+)
+from freshstack_dspy.measures.answers.scores import (
+    Absent,
+    AnswerScore,
+    Empty,
+    QueryScore,
+    RunScore,
+    Sampling,
+    Scores,
+)
+
+__all__ = [
+    "AGREEMENT",
+    "CITATION_MEASURES",
+    "NUGGET_QUALITIES",
+    "NUGGET_RECALLS",
+    "Absent",
+    "AnswerAssignments",
+    "AnswerScore",
+    "Citation",
+    "CitationMeasure",
+    "CitationsCounted",
+    "CitedAnswer",
+    "ComparedAnswer",
+    "Empty",
+    "FoundAndAgrees",
+    "MissingAssignment",
+    "NuggetAssignment",
+    "NuggetRecall",
+    "NuggetVerdict",
+    "Outside",
+    "QueryScore",
+    "ReadNuggets",
+    "RunScore",
+    "Sampling",
+    "Scores",
+    "Support",
+    "Undecided",
+    "agrees_with_any",
+    "citation_support",
+    "found_and_agrees",
+    "nugget_completeness",
+    "nugget_groundedness",
+    "nugget_precision",
+    "nugget_recall",
+    "pooled_nugget_quality",
+    "score_agreement",
+    "score_assignments",
+    "score_citations",
+    "score_nuggets",
+]

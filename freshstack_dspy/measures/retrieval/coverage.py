@@ -1,6 +1,7 @@
 """Coverage: the share of a query's nuggets that a ranking tells."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 from freshstack_dspy.measures.judged import Judged
@@ -16,8 +17,8 @@ def coverage(
 ) -> float | None:
     """Compute Coverage@k: the share of nuggets that a chunk of the top k supports.
 
-    Source: Thakur et al., FreshStack, arXiv 2504.13128, §5 (all nuggets); Ju et al., Controlled
-    Retrieval-augmented Context Evaluation, arXiv 2506.20051, §3 (answerable ones, as Cov).
+    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, equation 1 (all nuggets); Ju
+    et al., CRUX, arXiv 2506.20051, equation 3 (answerable ones, as Cov).
 
     Args:
         ranking: Chunk ids, best first, each once.
@@ -38,5 +39,5 @@ def coverage(
     nuggets = judged.nuggets if of == "all" else len(judged.answerable)
     if not nuggets:
         return None
-    covered = {place for chunk in looked_at for place in judged.supported.get(chunk, ())}
+    covered = set(chain.from_iterable(filter(None, map(judged.supported.get, looked_at))))
     return len(covered) / nuggets

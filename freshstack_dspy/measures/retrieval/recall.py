@@ -9,6 +9,8 @@ from freshstack_dspy.measures.retrieval.cutoff import top
 def recall(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
     """Compute Recall@k: the share of the chunks that support any nugget found in the top k.
 
+    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3; `recall` of trec_eval.
+
     Args:
         ranking: Chunk ids, best first, each once.
         judged: The judgments of the query.
@@ -23,4 +25,4 @@ def recall(ranking: Sequence[str], judged: Judged, k: int | None = None) -> floa
     looked_at = top(ranking, k)
     if not judged.supported:
         return None
-    return sum(chunk in judged.supported for chunk in looked_at) / len(judged.supported)
+    return sum(map(judged.supported.__contains__, looked_at)) / len(judged.supported)

@@ -1,0 +1,234 @@
+"""Groups of queries: means within each, and the macro-average."""
+
+import random
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures import (
+    Evaluation,
+    NuggetQrels,
+    QueryGroups,
+    Run,
+    evaluate,
+    grouped,
+    macro_interval,
+    mean_interval,
+    read_groups,
+)
+from freshstack_dspy.measures.overlapping import overlapping_macro_interval
+from freshstack_dspy.records import ScoredChunk
+
+_LINES = """{"query_id": "1", "group": "x"}
+
+{"query_id": "2", "group": "x", "note": 1}
+{"query_id": "2", "group": " y "}"""
+
+
+def groups(**members: tuple[str, ...]) -> QueryGroups:
+    return QueryGroups(by="topic", rule="by hand", members=members)
+
+
+def evaluation(**values: float | None) -> Evaluation:
+    """One whose only measure has these values; None: the query is skipped."""
+    found = {query: {} if value is None else {"AP": value} for query, value in values.items()}
+    return Evaluation(
+        run="r",
+        measures=("AP",),
+        means={"AP": fmean(value for value in values.values() if value is not None)},
+        per_query=found,
+        absent=("b",),
+        empty=(),
+        without_relevant=("c",),
+        unknown=(),
+        holes=(),
+    )
+
+
+def test_each_group_weighs_the_same_in_the_macro_average() -> None:
+    """Four queries of one topic do not outvote the one of the other."""
+    found = grouped(
+        evaluation(a=1.0, b=1.0, c=1.0, d=1.0, e=0.0),
+        groups(large=("a", "b", "c", "d"), small=("e",)),
+    )
+
+    assert found.macro["AP"].value == 0.5
+    assert [(each.group, each.queries) for each in found.groups] == [("large", 4), ("small", 1)]
+    assert [each.means["AP"].value for each in found.groups] == [1.0, 0.0]
+    assert [(each.absent, each.empty, each.without_relevant) for each in found.groups] == [
+        (1, 0, 1),
+        (0, 0, 0),
+    ]
+    assert found.groups[1].means["AP"].reason is not None, "one query has no interval, and says so"
+    assert found.macro_groups == {"AP": 2}
+
+
+def test_the_intervals_are_those_of_the_groups_queries() -> None:
+    values = {f"q{place}": place / 10 for place in range(10)}
+    odd = tuple(query for query in values if int(query[1:]) % 2)
+    even = tuple(query for query in values if query not in odd)
+    found = grouped(evaluation(**values), groups(even=even, odd=odd), resamples=500)
+
+    assert found.groups[1].means["AP"] == mean_interval(
+        {query: values[query] for query in odd}, resamples=500
+    )
+    topics = {query: "odd" if query in odd else "even" for query in values}
+    assert found.macro["AP"] == macro_interval(values, topics, resamples=500)
+
+
+def test_a_query_in_several_groups_counts_in_each() -> None:
+    found = grouped(evaluation(a=1.0, b=0.0), groups(x=("a", "b"), y=("a",)), resamples=200)
+
+    assert found.several == 1
+    assert found.macro["AP"].value == 0.75
+    assert found.macro["AP"].low is not None
+
+
+def test_what_is_in_no_group_and_what_is_not_evaluated_is_counted() -> None:
+    found = grouped(evaluation(a=1.0, b=0.5), groups(x=("a", "z"), gone=("z",)), resamples=10)
+
+    assert found.ungrouped == ("b",)
+    assert found.without_queries == ("gone",)
+    assert [each.queries for each in found.groups] == [1]
+    assert found.macro["AP"].value == 1.0
+
+
+def test_a_group_none_of_whose_queries_has_a_value_is_shown_without_one() -> None:
+    found = grouped(evaluation(a=1.0, b=None), groups(x=("a",), y=("b",)), resamples=10)
+
+    assert found.groups[1].means["AP"].value is None
+    assert found.macro["AP"].value == 1.0
+    assert found.macro_groups == {"AP": 1}
+
+
+def test_only_the_largest_groups_are_listed_and_all_are_averaged() -> None:
+    members = {"z": ("a", "b"), "y": ("c",), "x": ("d",)}
+    found = grouped(evaluation(a=1.0, b=1.0, c=0.0, d=0.0), groups(**members), top=2, resamples=10)
+
+    assert [each.group for each in found.groups] == ["z", "x"], "ties by name"
+    assert found.unlisted == 1
+    assert found.macro["AP"].value == pytest.approx(1 / 3)
+    with pytest.raises(ValueError, match="top is at least 1"):
+        grouped(evaluation(a=1.0), groups(x=("a",)), top=0)
+
+
+def test_no_group_at_all_has_no_average() -> None:
+    found = grouped(evaluation(a=1.0), groups(gone=("z",)))
+
+    assert found.groups == ()
+    assert found.macro["AP"].value is None
+
+
+def test_unjudged_is_that_of_the_group() -> None:
+    qrels = NuggetQrels({"1": ("1_0",), "2": ("2_0",)}, {"1_0": {"a": 1}, "2_0": {"a": 1}})
+    run = Run("r", {"1": (ScoredChunk("a", 2.0), ScoredChunk("b", 1.0)), "2": ()})
+    found = grouped(
+        evaluate(qrels, run, ["P@2", "AP"]), groups(one=("1",), two=("2",)), resamples=10
+    )
+
+    assert [each.unjudged for each in found.groups] == [{2: 0.5}, {2: None}]
+    assert found.groups[1].empty == 1
+
+
+@settings(max_examples=30)
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), min_size=2),
+    st.dictionaries(
+        st.sampled_from(["x", "y", "z"]), st.sets(st.sampled_from("abcdefgh")), min_size=1
+    ),
+)
+def test_an_overlapping_macro_average_lies_between_its_ends(
+    values: dict[str, float], members: dict[str, set[str]]
+) -> None:
+    listed = {name: tuple(sorted(ids)) for name, ids in members.items()}
+    found = overlapping_macro_interval(values, listed, resamples=50)
+    again = overlapping_macro_interval(dict(reversed(values.items())), listed, resamples=50)
+
+    assert found == again
+    if found.low is not None and found.high is not None:
+        assert 0 <= found.low <= found.high <= 1
+    if found.value is not None:
+        valued = [[values[query] for query in ids if query in values] for ids in listed.values()]
+        assert found.value == pytest.approx(fmean(fmean(each) for each in valued if each))
+
+
+def test_a_lone_group_of_all_is_the_plain_bootstrap() -> None:
+    chance = random.Random("plain")
+    values = {f"q{place:02}": chance.random() for place in range(40)}
+    one = overlapping_macro_interval(values, {"all": tuple(values)})
+    plain = mean_interval(values)
+
+    assert one.value == pytest.approx(plain.value)
+    assert one.low == pytest.approx(plain.low, abs=1e-9)
+    assert one.high == pytest.approx(plain.high, abs=1e-9)
+
+
+@pytest.mark.parametrize(("level", "resamples"), [(0.0, 10), (1.0, 10), (0.9, 0)])
+def test_settings_out_of_range_are_refused(level: float, resamples: int) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        overlapping_macro_interval({"a": 1.0}, {"x": ("a",)}, level, resamples)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.csv", "query_id,group\n1,x\n2,x\n2,y\n"),
+        ("g.csv", "\ufeffgroup,note,query_id\r\nx,,1\r\nx,,2\r\n\r\ny,,2\r\n"),
+        ("g.TSV", "query_id\tgroup\n1\tx\n2\tx\n2\ty\n"),
+        ("g.jsonl", _LINES),
+    ],
+)
+def test_groups_are_read_from_tables_and_lines(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+
+    found = read_groups(tmp_path / name, ["1", "2", "3"])
+
+    assert found.by == name
+    assert found.members == {"x": ("1", "2"), "y": ("2",)}
+    assert found.by_query() == {"1": ("x",), "2": ("x", "y")}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("g.csv", b"query_id,group\n9,x\n", ":2: there is no query '9' in the collection"),
+        ("g.csv", b"query_id,group\n1,x\n1,x\n", ":3: query '1' stands twice in group 'x'"),
+        ("g.csv", b"query_id,topic\n1,x\n", ":1: a table has the header query_id,group"),
+        ("g.csv", b"query_id,group,group\n1,x,y\n", ":1: a table has the header"),
+        ("g.csv", b"query_id,group\n1\n", ":2: 1 cells, where the header has 2"),
+        ("g.csv", b"query_id,group\n1, \n", ":2: group is a text, and not an empty one"),
+        ("g.csv", b"query_id,group\n", "the file names no query"),
+        ("g.csv", b"", "the header query_id,group"),
+        ("g.csv", b'query_id,group\n1,"x', ": unexpected end of data"),
+        ("g.csv", b"query_id,group\n1," + b"x" * 200_000, "field larger than field limit"),
+        ("g.csv", b"\xff\xfe", "not UTF-8"),
+        ("g.txt", b"", "ends with .csv, .tsv or .jsonl, not '.txt'"),
+        ("g.jsonl", b'["1", "x"]\n', ":1: a line is an object as"),
+        ("g.jsonl", b'{"query_id": "1"}\n', ":1: a line is an object as"),
+        ("g.jsonl", b'{"query_id": 1, "group": "x"}\n', ":1: query_id is a text"),
+        ("g.jsonl", b"{\n", ":1: not a line of JSON"),
+        ("g.jsonl", b"[" * 100_000, ":1: not a line of JSON"),
+    ],
+)
+def test_a_file_of_groups_that_cannot_be_understood_is_named(
+    tmp_path: Path, name: str, data: bytes, said: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
+
+    with pytest.raises(CollectionError) as caught:
+        read_groups(tmp_path / name, ["1"])
+
+    assert said in str(caught.value)
+    assert str(tmp_path / name) in str(caught.value)
+
+
+def test_a_file_of_groups_that_is_missing_or_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder.csv").mkdir()
+
+    for name in ("gone.csv", "folder.csv"):
+        with pytest.raises(CollectionError, match="the groups cannot be read"):
+            read_groups(tmp_path / name, ["1"])
