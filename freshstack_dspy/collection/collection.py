@@ -12,6 +12,7 @@ from freshstack_dspy.collection.contents import RECORD_FILES, Contents, RecordFi
 from freshstack_dspy.collection.corpus import CORPUS_FILE, Corpus
 from freshstack_dspy.collection.counts import count
 from freshstack_dspy.collection.jsonl import decode_records
+from freshstack_dspy.collection.lengths import ChunkLengths
 from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, read_manifest
 from freshstack_dspy.collection.references import check_references
 from freshstack_dspy.collection.staging import standing_folder
@@ -172,13 +173,16 @@ class Collection(Contents):
     def qrels(self, slices: Sequence[SliceName] | None = None) -> "NuggetQrels":
         """Give the judgments of these queries as the measures read them.
 
+        The lengths of chunks are read only if a measure asks for one.
+
         Args:
             slices: As in `query_ids`.
 
         Raises:
             CollectionError: A name is not that of a slice.
         """
-        return self.qrels_of(self.manifest.evaluated_slices if slices is None else slices)
+        chosen = self.manifest.evaluated_slices if slices is None else slices
+        return self.qrels_of(chosen, ChunkLengths(self.corpus))
 
 
 def _hash_of(name: str, folder: Path, manifest: Manifest) -> str:

@@ -88,14 +88,29 @@ def asked(asked_at: str | None, cutoff: str | None) -> Asked | None:
     Returns:
         None where one is missing, or is no date.
     """
-    if asked_at is None or cutoff is None:
+    day = day_of(asked_at)
+    if day is None or cutoff is None:
         return None
     try:
-        moment, last = datetime.fromisoformat(asked_at), date.fromisoformat(cutoff)
-        day = (moment.astimezone(UTC) if moment.tzinfo else moment).date()
-    except (ValueError, OverflowError):
+        last = date.fromisoformat(cutoff)
+    except ValueError:
         return None
     return "before_cutoff" if day <= last else "after_cutoff"
+
+
+def day_of(asked_at: str | None) -> date | None:
+    """Give the day of an ISO 8601 date, with or without time and zone; with a zone, that in UTC.
+
+    Returns:
+        None where it is missing, or is no date.
+    """
+    if asked_at is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(asked_at)
+        return (moment.astimezone(UTC) if moment.tzinfo else moment).date()
+    except (ValueError, OverflowError):
+        return None
 
 
 def overlap(question: str, texts: Sequence[str], n: int) -> float | None:

@@ -1,7 +1,7 @@
 """The records of a collection, file by file, each file in its one order."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, get_args
@@ -24,6 +24,7 @@ from freshstack_dspy.records import (
 )
 
 if TYPE_CHECKING:
+    from freshstack_dspy.measures.groups import QueryGroups
     from freshstack_dspy.measures.qrels import NuggetQrels
 
 SLICES: tuple[SliceName, ...] = get_args(SliceName)
@@ -148,11 +149,34 @@ class Contents:
             )
         return tuple(one.query_id for one in scored if (one.closed_book_coverage or 0) >= coverage)
 
-    def qrels_of(self, slices: Sequence[SliceName]) -> "NuggetQrels":
+    def groups(
+        self, by: str, *, at: str | None = None, contaminated_from: float = 0.5
+    ) -> "QueryGroups":
+        """Group the queries, of all slices, as by `tag`; see `query_groups`.
+
+        Args:
+            by: `tag`, `slice`, `date`, `cutoff`, `contamination`, `difficulty` or `origin`.
+            at: With `date` only: the last day of the first group; None: a group for each year.
+            contaminated_from: With `contamination` only: as `coverage` in `contaminated`.
+
+        Raises:
+            CollectionError: The kind is unknown, or nothing of it is known of any query.
+        """
+        from freshstack_dspy.collection.groups import query_groups
+
+        return query_groups(self, by, at=at, contaminated_from=contaminated_from)
+
+    def qrels_of(
+        self, slices: Sequence[SliceName], tokens: Mapping[str, int] | None = None
+    ) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
         Only a judgment that is `ok` is a label; any other is counted as failed. Labels are as the
         judge gave them, with the threshold of support beside them.
+
+        Args:
+            slices: Their names.
+            tokens: Chunk id -> its length in tokens; None: no lengths are known.
 
         Raises:
             CollectionError: A name is not that of a slice.
@@ -177,4 +201,5 @@ class Contents:
             labels=labels,
             failed={nugget_id: frozenset(chunks) for nugget_id, chunks in failed.items()},
             threshold=self.threshold,
+            tokens={} if tokens is None else tokens,
         )

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from freshstack_dspy.sources.regular import check_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 CORPUS_FILE = "corpus.parquet"
 _ROWS = 4096
@@ -133,20 +135,51 @@ class Corpus:
         return self._chunk(_plain(self._checked.slice(row, 1), self._path)[0])
 
     @cached_property
+    def lengths(self) -> dict[str, int]:
+        """The length in tokens of every chunk that has a text, by id, in the order of the file.
+
+        The length of one whose text an imported corpus lacks is not 0 but unknown. The file is read in pieces, and checked as it is for the texts; none of these is kept.
+
+        Raises:
+            CollectionError: The file is missing, damaged or not that of the manifest.
+        """
+        if "_checked" in vars(self):
+            columns = self._checked.select(["chunk_id", "text", "tokens"])
+            return dict(_lengths(_plain(columns, self._path)))
+        digest = hashlib.sha256()
+        lengths: dict[str, int] = {}
+        with self._opened() as file:
+            for batch in file.iter_batches(_ROWS):
+                rows = _plain(batch, self._path)
+                for row in rows:
+                    digest.update(f"{canonical_json(row)}\n".encode())
+                lengths.update(_lengths(rows))
+        self._compare(digest.hexdigest())
+        return lengths
+
+    @cached_property
     def _checked(self) -> "pa.Table":
         table = self._read()
         digest = hashlib.sha256()
         for batch in table.to_batches(_ROWS):
             for row in _plain(batch, self._path):
                 digest.update(f"{canonical_json(row)}\n".encode())
-        if digest.hexdigest() != self._sha256:
+        self._compare(digest.hexdigest())
+        return table
+
+    def _compare(self, sha256: str) -> None:
+        if sha256 != self._sha256:
             raise CollectionError(
                 f"{self._path}: the chunks are not those that the manifest was written for; "
                 "get the collection again or rebuild it"
             )
-        return table
 
     def _read(self, columns: Sequence[str] | None = None) -> "pa.Table":
+        with self._opened() as file:
+            return file.read(columns=columns)
+
+    @contextmanager
+    def _opened(self) -> "Iterator[pq.ParquetFile]":
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -158,7 +191,7 @@ class Corpus:
                         f"{self._path}: the columns are not those of a corpus: "
                         f"{', '.join(file.schema_arrow.names)}"
                     )
-                return file.read(columns=columns)
+                yield file
         except FileNotFoundError:
             raise CollectionError(f"{self._path}: the file is missing") from None
         except (pa.ArrowException, OSError) as error:
@@ -171,6 +204,10 @@ class Corpus:
             return Chunk.model_validate(row)
         except ValidationError as error:
             raise CollectionError(f"{self._path}: not a Chunk: {first_fault(error)}") from None
+
+
+def _lengths(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, int]]:
+    return ((row["chunk_id"], row["tokens"]) for row in rows if row["text"])
 
 
 def _plain(values: "pa.Array | pa.RecordBatch | pa.Table", path: Path) -> list[Any]:

@@ -40,5 +40,3 @@ CRUX_NO_RATING = -1
 
 NUGGETIZER_INPUT, NUGGETIZER_NUGGETS = "input.jsonl", "nuggets.jsonl"
 NUGGETIZER_ASSIGNMENTS = "assignments.jsonl"
-Assignment = Literal["support", "partial_support", "not_support", "failed"]
-"""nuggetizer's words for how far a text supports a nugget; `failed` where nobody knows."""

@@ -5,6 +5,17 @@ Nothing is ever parsed out of an id.
 Records that a language model made carry `call_id`, the key of the reply they came from.
 """
 
+from freshstack_dspy.records.answers import (
+    Agreement,
+    AgreementStatus,
+    Answer,
+    AnsweringFailure,
+    AssignedAnswer,
+    AssignedNugget,
+    Assignment,
+    CitedSentence,
+    OmittedChunk,
+)
 from freshstack_dspy.records.documents import Chunk, LicenceFile, SkipKind, SkippedFile, SourceFile
 from freshstack_dspy.records.judging import (
     SCALES,
@@ -45,10 +56,18 @@ from freshstack_dspy.records.record import Record
 __all__ = [
     "SCALES",
     "TECHNIQUES",
+    "Agreement",
+    "AgreementStatus",
+    "Answer",
+    "AnsweringFailure",
+    "AssignedAnswer",
+    "AssignedNugget",
+    "Assignment",
     "Attribution",
     "Candidate",
     "CandidateOrigin",
     "Chunk",
+    "CitedSentence",
     "Contamination",
     "Expansion",
     "ExpansionKind",
@@ -59,6 +78,7 @@ __all__ = [
     "Judgment",
     "LicenceFile",
     "Nugget",
+    "OmittedChunk",
     "Query",
     "QueryOrigin",
     "QuerySlice",

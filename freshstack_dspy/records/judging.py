@@ -17,6 +17,11 @@ Step = Literal[
     "support",
     "single_support",  # of single chunks, to compare with batches
     "contamination",
+    # Of answering from a run, which a build does not do:
+    "gold_answer",
+    "answer",
+    "assignment",
+    "comparison",
 ]
 ScaleName = Literal["binary", "support", "graded_3", "graded_5"]
 

@@ -22,9 +22,8 @@ from freshstack_dspy.collection.layouts import (
     NUGGETIZER_ASSIGNMENTS,
     NUGGETIZER_INPUT,
     NUGGETIZER_NUGGETS,
-    Assignment,
 )
-from freshstack_dspy.records import Candidate, Nugget, Scale
+from freshstack_dspy.records import Assignment, Candidate, Nugget, Scale
 
 _HOW_TO_LOAD = f"""
 ```sh

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from freshstack_dspy.collection.imports.crux_ratings import rating_files
 from freshstack_dspy.collection.imports.crux_topics import Topics, read_topics
 from freshstack_dspy.collection.imports.documents import read_documents
 from freshstack_dspy.collection.imports.gathered import Gathered
@@ -20,7 +21,6 @@ from freshstack_dspy.records import SCALES, Scale, Status
 from freshstack_dspy.sources.questions.json_objects import json_file
 from freshstack_dspy.sources.questions.lines import decoded
 
-_RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
 _RUN = ("*.run",)
 _CORPUS = (
     "passages/*.jsonl",
@@ -53,9 +53,8 @@ def read_crux(path: Path, *, corpus: Path | None, source: str, threshold: int | 
     given = Gathered.of(path)
     given.scale = _scale(given, threshold)
     topics = read_topics(path, given)
-    file = given.reads(the_part(path, "ratings", _RATINGS))
     seen: dict[tuple[str, str], str] = {}
-    for row in _by_rank(path, file, given) if file.suffix == ".json" else read_rows(file):
+    for row in _rated(path, given):
         topic, passage = row.id(*_IDS), row.id("pid", "docid")
         query_id = given.notes.queries.get(topic, topic)
         chunk_id = given.notes.chunks.get(passage, passage)
@@ -72,6 +71,13 @@ def read_crux(path: Path, *, corpus: Path | None, source: str, threshold: int | 
     if found:
         given.documents = read_documents(given.reads(found), source, given.notes.chunks)
     return given
+
+
+def _rated(path: Path, given: Gathered) -> Iterator[Row]:
+    """Give the ratings of all questions of a topic in one passage, row by row."""
+    for file in rating_files(path):
+        given.reads(file)
+        yield from _by_rank(path, file, given) if file.suffix == ".json" else read_rows(file)
 
 
 def _scale(given: Gathered, threshold: int | None) -> Scale:

@@ -7,10 +7,10 @@ from freshstack_dspy.collection.layouts import (
     NUGGETIZER_ASSIGNMENTS,
     NUGGETIZER_INPUT,
     NUGGETIZER_NUGGETS,
-    Assignment,
 )
 from freshstack_dspy.collection.validation.export_reading import ExportReading
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.records import Assignment
 
 _ASSIGNMENTS = get_args(Assignment)
 _IMPORTANCE = ("vital", "okay", "failed")

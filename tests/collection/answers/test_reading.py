@@ -1,0 +1,251 @@
+import gzip
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection.answers import (
+    read_agreement,
+    read_assignments,
+    read_citations,
+    read_nugget_verdicts,
+)
+from freshstack_dspy.errors import SourceError
+from freshstack_dspy.measures.answers import (
+    AnswerAssignments,
+    CitedAnswer,
+    ComparedAnswer,
+    NuggetAssignment,
+    NuggetVerdict,
+    ReadNuggets,
+)
+
+NUGGET = {"text": "t", "importance": "vital", "assignment": "support"}
+VERDICT = {"nugget_id": "n0", "hallucinated": False, "redundant": True}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., list[Path]]:
+    def written(*rows: Any) -> list[Path]:
+        path = tmp_path / "rows.jsonl"
+        lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return [path]
+
+    return written
+
+
+Write = Callable[..., list[Path]]
+Read = Callable[[Iterable[Path]], Any]
+
+
+def assigned(**more: Any) -> dict[str, Any]:
+    return {"qid": "1", "run_id": "r", "nuggets": [NUGGET], **more}
+
+
+def labelled(*citations: dict[str, Any], **more: Any) -> dict[str, Any]:
+    sentence = {"sentenceID": 0, "text": "s", "citations": [*citations]}
+    return {"topic_id": "1", "run_id": "r", "sentences": [sentence], **more}
+
+
+def compared(**more: Any) -> dict[str, Any]:
+    return {"query_id": "1", "run_id": "r", "agrees": True, "reason": "same", **more}
+
+
+def read_by(**more: Any) -> dict[str, Any]:
+    return {"annotator": "ada", "query_id": "1", "nuggets": [VERDICT], "additional": 0, **more}
+
+
+def test_assignments_are_those_that_nuggetizer_writes(write: Write) -> None:
+    row = assigned(query="why", answer_text="so", response_length=1)
+
+    assert read_assignments(write(row)) == (
+        AnswerAssignments("r", "1", (NuggetAssignment("t", "vital", "support"),)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("nugget", "expected"),
+    [
+        ({"importance": "okay", "assignment": "failed"}, ("t", "okay", "failed")),
+        ({"importance": "failed", "assignment": None}, ("t", None, None)),
+        ({"importance": None}, ("t", None, None)),
+        ({"importance": "vital", "rated": False, "nugget_id": "n1"}, ("n1", None, None)),
+    ],
+)
+def test_what_is_not_known_of_a_nugget_is_not_guessed(
+    write: Write, nugget: dict[str, Any], expected: tuple[str, None, None]
+) -> None:
+    (answer,) = read_assignments(write(assigned(nuggets=[{"text": "t", **nugget}])))
+
+    assert answer.nuggets == (NuggetAssignment(*expected),)
+
+
+def test_labels_of_citations_are_numbers_or_texts(write: Write) -> None:
+    labels = [2, "1", "0", -1, "-1", None]
+    row = labelled(*({"citationID": n, "support": label} for n, label in enumerate(labels)))
+
+    (answer,) = read_citations(write(row))
+
+    assert [each.support for each in answer.sentences[0]] == [2, 1, 0, None, None, None]
+
+
+def test_a_citation_is_outside_if_the_references_do_not_hold_it(write: Write) -> None:
+    cited = [{"reference": reference, "support": 2} for reference in ("a", "b", None, "")]
+
+    (with_list,) = read_citations(write(labelled(*cited, references=["a"])))
+    (without,) = read_citations(write(labelled(*cited, {"support": 2})))
+
+    assert [each.outside for each in with_list.sentences[0]] == [False, True, True, True]
+    assert [each.outside for each in without.sentences[0]] == [False, False, True, True, False]
+
+
+def test_other_names_of_the_keys_are_known(write: Write) -> None:
+    row = {"narrative_id": 14, "runtag": "r", "sentences": [{"citations": None}]}
+
+    assert read_citations(write(row)) == (CitedAnswer("r", "14", ((),)),)
+
+
+def test_verdicts_may_be_one_or_one_for_each_gold_answer(write: Write) -> None:
+    rows = [
+        compared(),
+        compared(query_id="2", agrees=[False, None], gold_answers=["a", "b"], reason=None),
+        compared(query_id="3", agrees=None, status="refused", reason="no"),
+        compared(query_id="4", agrees=False, status="ok"),
+    ]
+
+    assert read_agreement(write(*rows)) == (
+        ComparedAnswer("r", "1", (True,), "same"),
+        ComparedAnswer("r", "2", (False, None)),
+        ComparedAnswer("r", "3", (None,), "no", "refused"),
+        ComparedAnswer("r", "4", (False,), "same"),
+    )
+
+
+def test_nuggets_are_read_with_what_was_not_answered(write: Write) -> None:
+    open_ = {"hallucinated": None, "redundant": False}
+    row = read_by(nuggets=[VERDICT, open_, open_], additional=None)
+
+    assert read_nugget_verdicts(write(row)) == (
+        ReadNuggets(
+            "ada",
+            "1",
+            (
+                NuggetVerdict(hallucinated=False, redundant=True),
+                *[NuggetVerdict(hallucinated=None, redundant=False)] * 2,
+            ),
+            None,
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("read", "row", "said"),
+    [
+        (read_assignments, assigned(qid=None), "'qid'|'query_id'"),
+        (read_assignments, assigned(nuggets="x"), "nuggets is 'x'; allowed: a list"),
+        (read_assignments, assigned(nuggets=[1]), "a list of objects"),
+        (read_assignments, assigned(nuggets=[NUGGET, NUGGET]), "nugget 't' stands twice"),
+        (
+            read_assignments,
+            assigned(nuggets=[{**NUGGET, "assignment": "supported"}]),
+            "assignment is 'supported'; allowed: support, partial_support, not_support, failed",
+        ),
+        (read_assignments, assigned(nuggets=[{**NUGGET, "assignment": 1}]), "assignment is 1"),
+        (read_assignments, assigned(nuggets=[{**NUGGET, "assignment": ["support"]}]), "allowed"),
+        (
+            read_assignments,
+            assigned(nuggets=[{**NUGGET, "importance": "must"}]),
+            "importance is 'must'; allowed: vital, okay or failed",
+        ),
+        (
+            read_assignments,
+            {"qid": "1", "docid": "d", "nuggets": []},
+            "an assignment to a passage, and not to an answer; read it with: freshstack import",
+        ),
+        (read_assignments, '{"qid": "1", "qid": "2"}', "the name 'qid' twice"),
+        (read_citations, labelled({"support": 3}), "support is 3; allowed: 2, 1, 0, or -1"),
+        (read_citations, labelled({"support": True}), "support is True"),
+        (read_citations, labelled({"support": 1.0}), "support is 1.0"),
+        (read_citations, labelled({"support": "FS"}), "support is 'FS'"),
+        (read_citations, labelled({"support": [2]}), "support is"),
+        (
+            read_citations,
+            labelled({"citationID": 0, "support": 1}, {"citationID": 0, "support": 2}),
+            "citationID '0' stands twice",
+        ),
+        (read_citations, labelled(references=[1]), "references is .1.; allowed: a list of texts"),
+        (
+            read_citations,
+            {"topic_id": "1", "run_id": "r", "sentences": [{"sentenceID": 1}] * 2},
+            "sentenceID '1' stands twice",
+        ),
+        (read_agreement, compared(agrees="yes"), "agrees is 'yes'; allowed: true, false, null"),
+        (read_agreement, {"query_id": "1", "run_id": "r"}, "has no 'agrees'"),
+        (read_agreement, compared(agrees=[True, 1]), "allowed: true, false, null"),
+        (read_agreement, compared(agrees=[]), "0 verdicts"),
+        (read_agreement, compared(agrees=[True], gold_answers=["a", "b"]), "1 verdicts for 2 gold"),
+        (read_agreement, compared(status="failed"), "status is 'failed', and yet"),
+        (read_nugget_verdicts, read_by(additional=-1), "additional is -1; allowed: a whole number"),
+        (read_nugget_verdicts, read_by(nuggets=[VERDICT, VERDICT]), "nugget 'n0' stands twice"),
+        (read_nugget_verdicts, read_by(nuggets=[{"hallucinated": 1}]), "hallucinated is 1"),
+        (read_nugget_verdicts, read_by(nuggets=[{"hallucinated": True}]), "has no 'redundant'"),
+        (read_nugget_verdicts, {"annotator": "a", "query_id": "1", "nuggets": []}, "'additional'"),
+        (read_nugget_verdicts, {"query_id": "1", "nuggets": []}, "has no 'annotator'"),
+    ],
+)
+def test_what_is_not_as_it_should_be_is_named_with_its_line(
+    write: Write, read: Read, row: Any, said: str
+) -> None:
+    paths = write("", row)
+
+    with pytest.raises(SourceError, match=said) as refused:
+        read(paths)
+
+    assert f"{paths[0].name}:2: " in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"), [("[1]", "not a JSON object"), ('{"qid": ', "not JSON"), ("NaN", "not JSON")]
+)
+def test_a_line_that_is_no_object_is_refused(write: Write, line: str, said: str) -> None:
+    with pytest.raises(SourceError, match=f"rows.jsonl:2: {said}"):
+        read_assignments(write(assigned(), line))
+
+
+@pytest.mark.parametrize(
+    ("read", "row"),
+    [
+        (read_assignments, assigned()),
+        (read_citations, labelled()),
+        (read_agreement, compared()),
+        (read_nugget_verdicts, read_by()),
+    ],
+)
+def test_a_run_and_query_stand_once_in_all_files(write: Write, read: Read, row: Any) -> None:
+    (path,) = write(row, row)
+
+    with pytest.raises(SourceError, match=f"{path.name}:2: .*stood already at .*{path.name}:1"):
+        read([path])
+
+
+def test_the_same_query_in_two_runs_is_two_answers(write: Write) -> None:
+    """nuggetizer's resume knows an answer by its query, and skips the second run."""
+    assert len(read_assignments(write(assigned(), assigned(run_id="s")))) == 2
+
+
+def test_a_file_is_named_once(write: Write) -> None:
+    (path,) = write(assigned())
+
+    with pytest.raises(SourceError, match="named twice"):
+        read_assignments([path, path.parent / "." / path.name])
+
+
+def test_gzip_and_arrays_are_read_too(tmp_path: Path) -> None:
+    packed, array = tmp_path / "a.jsonl.gz", tmp_path / "b.json"
+    packed.write_bytes(gzip.compress(json.dumps(compared()).encode()))
+    array.write_text(json.dumps([compared(query_id="2")]))
+
+    assert [each.query_id for each in read_agreement([packed, array])] == ["1", "2"]

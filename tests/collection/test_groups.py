@@ -1,0 +1,144 @@
+"""Groups of a collection's queries."""
+
+from dataclasses import replace
+
+import pytest
+
+from freshstack_dspy.collection import Contents
+from freshstack_dspy.collection.groups import GROUP_KINDS, found_shares
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import Candidate, Found, Query, TechniqueRank
+
+from .small import CONTENTS, A, B, D, candidate, judgment, query
+
+
+def of(**changes: object) -> Contents:
+    return replace(CONTENTS, **changes)  # type: ignore[arg-type]
+
+
+def asked(*days: str | None) -> Contents:
+    queries = [
+        query(str(place)).model_copy(update={"asked_at": day})
+        for place, day in enumerate(days, start=1)
+    ]
+    return of(queries=queries)
+
+
+def test_a_query_is_in_the_group_of_each_of_its_tags() -> None:
+    first, *others = CONTENTS.queries
+    tagged = first.model_copy(update={"tags": ("io", "api", "io")})
+    untagged = others[0].model_copy(update={"tags": ()})
+    found = of(queries=(tagged, untagged, *others[1:])).groups("tag")
+
+    assert found.members == {"api": ("12", "5", "6"), "io": ("12",)}
+    assert found.by == "tag"
+
+
+def test_slices_stand_in_their_order_and_without_empty_ones() -> None:
+    assert CONTENTS.groups("slice").members == {
+        "answerable": ("12", "123"),
+        "unanswerable": ("5",),
+        "undetermined": ("6",),
+    }
+
+
+def test_years_are_those_in_utc_and_what_has_no_date_is_in_none() -> None:
+    contents = asked("2025-12-31T23:30:00-02:00", "2025-06-01", None, "yesterday")
+
+    assert contents.groups("date").members == {"2025": ("2",), "2026": ("1",)}
+
+
+def test_a_date_divides_after_its_day() -> None:
+    contents = asked("2024-06-30T23:59:59", "2024-07-01", "2020-01-01", None)
+    found = contents.groups("date", at="2024-06-30")
+
+    assert found.by == "date=2024-06-30"
+    assert found.members == {"up to 2024-06-30": ("1", "3"), "after 2024-06-30": ("2",)}
+
+
+def test_the_models_cut_off_is_that_of_the_build() -> None:
+    assert CONTENTS.groups("cutoff").members == {"up to the cut-off": ("12",)}
+
+
+def test_contamination_divides_by_the_share_that_is_known() -> None:
+    assert CONTENTS.groups("contamination").members == {"known 50% or more": ("12",)}
+    less = CONTENTS.groups("contamination", contaminated_from=0.6)
+    assert less.members == {"known below 60%": ("12",)}
+
+
+def test_origins_are_told_apart() -> None:
+    synthetic = CONTENTS.queries[1].model_copy(update={"origin": "synthetic"})
+    found = of(queries=(CONTENTS.queries[0], synthetic)).groups("origin")
+
+    assert found.members == {"community": ("12",), "synthetic": ("123",)}
+
+
+def ranked(query_id: str, chunk_id: str, rank: int, *, below: bool = False) -> Candidate:
+    """A chunk that the question's list holds at this rank, and the answer's at the first."""
+    by = (TechniqueRank(technique="question", rank=rank),)
+    first = (TechniqueRank(technique="answer", rank=1),)
+    return Candidate(
+        query_id=query_id,
+        chunk_id=chunk_id,
+        pooled_by=first if below else (*by, *first),
+        ranked_below=by if below else (),
+        found_by=(Found(technique="answer", retriever="bm25", rank=1),),
+    )
+
+
+def test_difficulty_is_how_much_the_question_alone_found() -> None:
+    """Query 12 has three supported nuggets; its chunks stand at ranks 20, 21 and nowhere."""
+    pool = (ranked("12", A, 20), ranked("12", B, 21, below=True), candidate("123", A))
+    unranked = ranked("12", D, 1).model_copy(
+        update={"pooled_by": (TechniqueRank(technique="answer", rank=3),)}
+    )
+    judgments = (
+        judgment("12_0", A, 1),
+        judgment("12_1", B, 1),
+        judgment("12_2", D, 1),
+        judgment("12_3", A, 0),
+        judgment("123_0", A, 1),
+        judgment("5_0", A, 0),
+        judgment("5_0", B, None),
+    )
+    contents = of(pool=(*pool, unranked), judgments=judgments)
+
+    assert found_shares(contents) == {"12": pytest.approx(1 / 3), "123": 1.0}
+    assert contents.groups("difficulty").members == {"easy": ("123",), "medium": ("12",)}
+    assert found_shares(contents, depth=19)["12"] == 0
+    assert found_shares(contents, depth=21)["12"] == pytest.approx(2 / 3)
+
+
+def test_labels_below_the_threshold_support_nothing() -> None:
+    graded = of(judgments=(judgment("12_0", A, 1), judgment("12_1", B, 2)), threshold=2)
+
+    assert found_shares(graded) == {"12": 1.0}
+
+
+def without_tags(one: Query) -> Query:
+    return one.model_copy(update={"tags": ()})
+
+
+@pytest.mark.parametrize(
+    ("contents", "kind", "said"),
+    [
+        (CONTENTS, "topic", f"grouped by {', '.join(GROUP_KINDS)}, not by 'topic'"),
+        (of(queries=tuple(map(without_tags, CONTENTS.queries))), "tag", "has a tag"),
+        (asked(None), "date", "has a date"),
+        (of(contamination=()), "cutoff", r"\[contamination\] cutoff"),
+        (of(contamination=()), "contamination", "no closed-book answer"),
+        (of(pool=()), "difficulty", "build it with question among"),
+    ],
+)
+def test_what_is_known_of_no_query_is_an_error(contents: Contents, kind: str, said: str) -> None:
+    with pytest.raises(CollectionError, match=said):
+        contents.groups(kind)
+
+
+def test_a_date_is_one_and_is_for_dates() -> None:
+    with pytest.raises(CollectionError, match="'2024' is not a date; type one as"):
+        CONTENTS.groups("date", at="2024")
+    with pytest.raises(CollectionError, match="not by tag"):
+        CONTENTS.groups("tag", at="2024-01-01")
+    with pytest.raises(CollectionError, match="has a date"):
+        asked(None).groups("date", at="2024-01-01")
