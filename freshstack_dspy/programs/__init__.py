@@ -1,5 +1,7 @@
 """The steps of a recipe as DSPy modules: records in, records out, one file per step."""
 
+from freshstack_dspy.programs.answer_comparer import AnswerComparer
+from freshstack_dspy.programs.answer_generator import AnswerGenerator
 from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
 from freshstack_dspy.programs.importance_rater import ImportanceRater
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
@@ -9,6 +11,8 @@ from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
 from freshstack_dspy.programs.support_judge import SupportJudge
 
 __all__ = [
+    "AnswerComparer",
+    "AnswerGenerator",
     "ClosedBookAnswerer",
     "ImportanceRater",
     "Nuggetizer",

@@ -43,7 +43,7 @@ def provenance(
         model=config.model.name,
         evaluated_slices=evaluated_slices(config.filters),
         scale=config.judge.graded,
-        prompts=dict(_hashed(predictor) for _, predictor in recipe.named_predictors()),
+        prompts=dict(prompt_hash(predictor) for _, predictor in recipe.named_predictors()),
         versions={name: version(name) for name in _PACKAGES},
         ledger=ledger.steps(),
         config=_shareable(config.model_dump()),
@@ -53,7 +53,7 @@ def provenance(
     )
 
 
-def _hashed(predictor: Any) -> tuple[str, str]:
+def prompt_hash(predictor: Any) -> tuple[str, str]:
     """The name of a predictor's signature, and the hash of its prompt."""
     prompt = [instructions(predictor.signature), predictor.demos]
     return predictor.signature.__name__, sha256_of(prompt)

@@ -8,6 +8,8 @@ from typing import Any
 
 from freshstack_dspy.lm.typed import TypedAdapter
 from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
+from freshstack_dspy.signatures.answer_question import AnswerQuestion
+from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
 from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
 from freshstack_dspy.signatures.grade_answerability import GradeAnswerability
@@ -35,6 +37,15 @@ JUDGING: dict[str, Any] = {
 
 EXAMPLES: dict[Any, dict[str, Any]] = {
     AnswerClosedBook: {"question": QUESTION},
+    AnswerQuestion: {"question": QUESTION, "passages": JUDGING["chunks"]},
+    CompareAnswers: {
+        "question": QUESTION,
+        "references": [
+            ReferenceAnswer(number=1, text="Read `width`."),
+            ReferenceAnswer(number=2, text="It is the second column."),
+        ],
+        "answer": "`width` holds it.",
+    },
     DecomposeQuestion: {"question": QUESTION, "limit": 5},
     DecontextualizePassages: {"title": "docs/años.md", "document": "It reads them.", "limit": 3},
     GradeAnswerability: JUDGING,

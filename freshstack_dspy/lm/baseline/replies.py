@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, Field, ValidationError
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.lm.baseline.answers import answer, compare
 from freshstack_dspy.lm.baseline.closed_book import closed_book_answer
 from freshstack_dspy.lm.baseline.importance import importance
 from freshstack_dspy.lm.baseline.nuggets import nuggets
@@ -58,6 +59,20 @@ class _Passages(BaseModel):
     limit: int = Field(ge=1)
 
 
+class _NumberedText(BaseModel):
+    number: int
+    text: str
+
+
+class _ToAnswer(_Question):
+    passages: list[_NumberedText]
+
+
+class _ToCompare(_Question):
+    references: list[_NumberedText] = Field(min_length=1)
+    answer: str
+
+
 class _Document(BaseModel):
     document: str
     title: str
@@ -80,15 +95,15 @@ def reply(task: str, inputs: Json, demos: Sequence[Demo] = ()) -> Json:
         FatalModelError: The task is unknown, or its inputs or a demonstration do not fit it.
         ReplyError: The text to work on is blank, so there is nothing to answer.
     """
-    answer = _TASKS.get(task)
-    if answer is None:
+    do = _TASKS.get(task)
+    if do is None:
         raise FatalModelError(
             f"extractive/baseline cannot do {task!r}; it does {', '.join(sorted(_TASKS))}. "
             "For anything else name a real model in [model] name, as openai/gpt-4o"
         )
-    outputs = answer(task, inputs, demos)
+    outputs = do(task, inputs, demos)
     for field, value in outputs.items():
-        if not value and field != "verdicts":
+        if not value and field not in _MAY_BE_EMPTY:
             raise ReplyError(
                 f"{task}: the baseline has no {field} to give, because the text is blank",
                 status="failed",
@@ -159,6 +174,22 @@ def _decontextualize(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
     return {"passages": passages(given.document, given.title, given.limit)}
 
 
+def _answer(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(_ToAnswer, task, inputs)
+    passages = {passage.number: passage.text for passage in given.passages}
+    found = answer(given.question, passages)
+    return {"answerable": bool(found), "sentences": [extract._asdict() for extract in found]}
+
+
+def _compare(task: str, inputs: Json, demos: Sequence[Demo]) -> Json:
+    given = _read(_ToCompare, task, inputs)
+    references = {reference.number: reference.text for reference in given.references}
+    found = compare(given.question, references, given.answer)
+    return {"reason": found.reason, "agrees": "yes" if found.agrees else "no"}
+
+
+_MAY_BE_EMPTY = frozenset(["verdicts", "answerable", "sentences"])
+"""Outputs that say by it that there is nothing."""
 _SCALES: dict[str, ScaleName] = {
     "GradeAnswerability": "graded_5",
     "GradeSupport": "graded_3",
@@ -166,6 +197,8 @@ _SCALES: dict[str, ScaleName] = {
 }
 _TASKS: dict[str, Callable[[str, Json, Sequence[Demo]], Json]] = {
     "AnswerClosedBook": _answer_closed_book,
+    "AnswerQuestion": _answer,
+    "CompareAnswers": _compare,
     "DecomposeQuestion": _decompose,
     "DecontextualizePassages": _decontextualize,
     "GradeAnswerability": _grade,

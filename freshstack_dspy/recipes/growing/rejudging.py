@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from freshstack_dspy.collection import Collection, Contents, call_ids_of, write_collection
 from freshstack_dspy.collection.difference import Difference, State, difference
@@ -13,13 +13,15 @@ from freshstack_dspy.measures.agreement import (
     ClassAgreement,
     Confusion,
     LabelPair,
+    Weights,
     by_class,
     cohen_kappa,
     confusion,
     exact_match,
+    weighted_kappa,
 )
 from freshstack_dspy.measures.estimate import Estimate
-from freshstack_dspy.records import Chunk, Judgment, Scale
+from freshstack_dspy.records import SCALES, Chunk, Judgment, Scale
 
 if TYPE_CHECKING:  # asking takes DSPy
     from freshstack_dspy.collection import Provenance
@@ -40,6 +42,11 @@ class LabelAgreement(NamedTuple):
     """Whether labels were compared as support or none, for their scales differ."""
     exact: Estimate
     kappa: Estimate
+    """Plain: any difference is as large as any other."""
+    weighted: dict[Weights, Estimate]
+    """Kappa for which a larger difference is a worse one; empty where labels are yes and no."""
+    on_support_kappa: Estimate
+    """Kappa of support or none, each label read by the threshold of its own collection."""
     classes: tuple[ClassAgreement, ...]
     confusion: Confusion
 
@@ -105,17 +112,27 @@ def label_agreement(old: Collection, new: Collection) -> LabelAgreement:
         new: What is compared with it.
     """
     on_support = old.manifest.scale.name != new.manifest.scale.name
-    before = _labels(old, on_support=on_support)
-    now = _labels(new, on_support=on_support)
-    pairs: list[LabelPair] = [(now[pair], before[pair]) for pair in before if pair in now]
+    pairs = _pairs(old, new, on_support=on_support)
+    weights: tuple[Weights, ...] = get_args(Weights)
+    if on_support or SCALES[old.manifest.scale.name].highest == 1:
+        weights = ()
     return LabelAgreement(
         pairs=len(pairs),
         on_support=on_support,
         exact=exact_match(pairs),
         kappa=cohen_kappa(pairs),
+        weighted={each: weighted_kappa(pairs, each) for each in weights},
+        on_support_kappa=cohen_kappa(_pairs(old, new, on_support=True)),
         classes=by_class(pairs),
         confusion=confusion(pairs),
     )
+
+
+def _pairs(old: Collection, new: Collection, *, on_support: bool) -> list[LabelPair]:
+    """The labels of the pairs that have one in both; a missing label is no 0."""
+    before = _labels(old, on_support=on_support)
+    now = _labels(new, on_support=on_support)
+    return [(now[pair], before[pair]) for pair in before if pair in now]
 
 
 def _labels(collection: Collection, *, on_support: bool) -> dict[tuple[str, str], int]:

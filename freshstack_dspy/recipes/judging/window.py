@@ -1,4 +1,4 @@
-"""How much of a judge's prompt is left for chunks in the context window of its model."""
+"""How much of a prompt is left for chunks in the context window of its model."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,14 +34,14 @@ def context_of(model: ModelConfig) -> int | None:
 
 
 class Window:
-    """What fits into one call of a judge."""
+    """What fits into one call of a judge, or of whoever else is shown chunks."""
 
     def __init__(self, model: ModelConfig, predictor: Any) -> None:
         """Take the room that replies leave.
 
         Args:
             model: With its context and its longest reply.
-            predictor: Of the judge.
+            predictor: Who asks, as `TypedPredict`.
 
         Raises:
             ConfigError: The longest reply leaves no room for a prompt.
@@ -60,9 +60,12 @@ class Window:
 
     def room(self, query: Query, nuggets: Sequence[Nugget]) -> int | None:
         """Tokens left for chunks beside a question and nuggets; may be negative; None: any."""
+        return self.room_beside(judge_inputs(query, nuggets, []))
+
+    def room_beside(self, frame: dict[str, Any]) -> int | None:
+        """Tokens left beside the other inputs of a question; may be negative; None: any."""
         if self._most is None:
             return None
-        frame = judge_inputs(query, nuggets, [])
         return self._most - prompt_tokens(self._model, self._predictor, frame)
 
     def size(self, passage: Passage) -> int:

@@ -10,7 +10,8 @@ from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.collection.validation import validate
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.recipes.growing.rejudging import Rejudged, rejudge
+from freshstack_dspy.measures import weighted_kappa
+from freshstack_dspy.recipes.growing.rejudging import Rejudged, label_agreement, rejudge
 from freshstack_dspy.recipes.opening import opened
 from tests.collection.imports.foreign import beir, freshstack, freshstack_row, json_lines
 
@@ -100,3 +101,25 @@ def test_what_stands_is_not_written_over(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match="stands already"):
         again(standing, tmp_path)
+
+
+def test_grades_are_compared_by_their_distance_too(tmp_path: Path) -> None:
+    path = freshstack(tmp_path / "f")
+    texts = [("docs/a b.md_0_5", "Call it twice."), ("docs/c.md_3_9", "Call it, or not.")]
+    json_lines(path / "corpus.jsonl", [{"_id": id_, "text": text} for id_, text in texts])
+    standing = import_collection("freshstack", path, tmp_path / "c")
+    (tmp_path / "graded").mkdir()
+    graded = again(standing, tmp_path / "graded", 'scale = "graded_3"').collection
+
+    yes_and_no = label_agreement(standing, standing)
+    of_grades = label_agreement(graded, graded)
+    of_two_scales = label_agreement(standing, graded)
+
+    assert yes_and_no.weighted == {}
+    assert of_two_scales.weighted == {}
+    assert of_two_scales.on_support_kappa == of_two_scales.kappa
+    labels = [one.label for one in graded.judgments]
+    assert of_grades.weighted == {
+        weights: weighted_kappa([(label or 0, label or 0) for label in labels], weights)
+        for weights in ("linear", "quadratic")
+    }

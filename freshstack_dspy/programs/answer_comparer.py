@@ -1,0 +1,57 @@
+"""Say whether an answer agrees with one of several reference answers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.records import Query
+from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
+
+
+class AnswerComparer(dspy.Module):
+    """From a question, its reference answers and another answer to yes or no.
+
+    LLM-retEval's third step (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §2.2 and Figure 3): all
+    references in one call, and agreeing with any of them is enough.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = TypedPredict(CompareAnswers)
+
+    def forward(self, query: Query, references: Sequence[str], answer: str) -> dspy.Prediction:
+        """Compare.
+
+        Args:
+            query: What was asked; its own answer is not shown.
+            references: At least one text that is not blank.
+            answer: A text that is not blank.
+
+        Returns:
+            A prediction with `agrees`, True or False, `reason` and `call_id`.
+
+        Raises:
+            ReplyError: The model gave no valid answer.
+            ValueError: There is nothing to compare.
+        """
+        if not references or not all(text.strip() for text in (*references, answer)):
+            raise ValueError(
+                "an answer is compared with at least one reference, and none of them is blank"
+            )
+        reply = self.predict(**comparer_inputs(query, references, answer))
+        return dspy.Prediction(
+            agrees=reply.agrees == "yes", reason=reply.reason, call_id=reply.call_id
+        )
+
+
+def comparer_inputs(query: Query, references: Sequence[str], answer: str) -> dict[str, Any]:
+    """The question that a comparer is asked: numbers are those of the places, from 1."""
+    return {
+        "question": query.text,
+        "references": [
+            ReferenceAnswer(number=number, text=text) for number, text in enumerate(references, 1)
+        ],
+        "answer": answer,
+    }

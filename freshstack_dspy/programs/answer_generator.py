@@ -1,0 +1,98 @@
+"""Answer a question from the chunks of a context, with citations."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.programs.passage import whole
+from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query
+from freshstack_dspy.signatures.answer_question import AnswerQuestion, AnswerSentence
+from freshstack_dspy.signatures.judge_support import NumberedChunk
+
+
+class AnswerGenerator(dspy.Module):
+    """From a question and a context to an answer whose sentences cite the context (RAG).
+
+    It is the generator M of LLM-retEval, A = M(q, {r}) for all r of a context (Alinejad, Kumar and
+    Vahdat, arXiv 2406.06458, §2.1), given all of them at once.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = TypedPredict(AnswerQuestion)
+
+    def forward(
+        self,
+        query: Query,
+        chunks: Sequence[Chunk],
+        *,
+        run_id: str = "context",
+        sample: int = 1,
+        temperature: float | None = None,
+    ) -> dspy.Prediction:
+        """Answer.
+
+        Args:
+            query: What is asked; its own answer is not shown.
+            chunks: The context, in the order in which it is shown.
+            run_id: Whose context it is.
+            sample: Of several answers from the same context which; every one is asked anew.
+            temperature: None: that of the model's configuration.
+
+        Returns:
+            A prediction with `answer`, an `Answer` whose references are the chunks. It has no
+            sentences where they do not answer the question; without chunks nothing is asked.
+
+        Raises:
+            ReplyError: The model gave no valid answer.
+        """
+        if not chunks:
+            return dspy.Prediction(answer=_answer(query, chunks, run_id, sample, (), None))
+        # The first sample is the plain request: asking once asks for nothing else.
+        config: dict[str, Any] = {"rollout_id": sample} if sample > 1 else {}
+        if temperature is not None:
+            config["temperature"] = temperature
+        reply = self.predict(**generator_inputs(query, chunks), config=config)
+        return dspy.Prediction(
+            answer=_answer(query, chunks, run_id, sample, reply.sentences, reply.call_id)
+        )
+
+
+def generator_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """The question that a generator is asked: numbers are those of the places, from 1."""
+    return {
+        "question": query.text,
+        "passages": [
+            NumberedChunk(number=number, path=passage.path, text=passage.text)
+            for number, passage in enumerate(map(whole, chunks), 1)
+        ],
+    }
+
+
+def _answer(
+    query: Query,
+    chunks: Sequence[Chunk],
+    run_id: str,
+    sample: int,
+    sentences: Sequence[AnswerSentence],
+    call_id: str | None,
+) -> Answer:
+    return Answer(
+        run_id=run_id,
+        topic_id=query.query_id,
+        topic=query.text,
+        references=tuple(chunk.chunk_id for chunk in chunks),
+        response_length=sum(len(sentence.text.split()) for sentence in sentences),
+        answer=tuple(
+            CitedSentence(
+                text=sentence.text.strip(),
+                citations=tuple(number - 1 for number in sentence.citations),
+            )
+            for sentence in sentences
+        ),
+        sample=sample,
+        status="ok",
+        call_id=call_id,
+    )

@@ -1,0 +1,1 @@
+"""The retriever through the answer: LLM-retEval, and what the answers hold."""

@@ -1,0 +1,35 @@
+"""Cov(y): which of its query's answerable nuggets each answer tells."""
+
+from collections.abc import Iterable
+
+from freshstack_dspy.measures import NuggetQrels, answer_coverage
+from freshstack_dspy.records import AssignedAnswer, Scale
+
+
+def answer_coverages(
+    answers: Iterable[AssignedAnswer], qrels: NuggetQrels, scale: Scale
+) -> dict[str, dict[str, float]]:
+    """Compute the coverage of each answer (CRUX, arXiv 2506.20051, eq. 3).
+
+    Args:
+        answers: Held against nuggets.
+        qrels: The collection's judgments, which say which nuggets are answerable.
+        scale: Of the judge of the answers; it may be another than that of the collection.
+
+    Returns:
+        Run, query id -> coverage; an answer with a nugget that nobody could judge is left out, and
+        so is one to a query without answerable nuggets.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for answer in answers:
+        judged = qrels.judged(answer.qid)
+        ratings = {
+            nugget.nugget_id: judged.rel * (nugget.label >= scale.threshold)
+            for nugget in answer.nuggets
+            if nugget.label is not None
+        }
+        told = answer_coverage(ratings, judged)
+        values = found.setdefault(answer.run_id, {})
+        if told.coverage is not None and not told.unrated:
+            values[answer.qid] = told.coverage
+    return found

@@ -1,0 +1,64 @@
+"""What do several passages answer to a question, and which sentence rests on which of them?"""
+
+from typing import Annotated
+
+import dspy
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+
+from freshstack_dspy.signatures.filled import FilledText
+from freshstack_dspy.signatures.judge_support import NumberedChunk, numbers_of
+
+
+class AnswerSentence(BaseModel):
+    """One sentence of an answer, and what it rests on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: FilledText
+    citations: list[int] = Field(
+        description="the numbers of the passages that the sentence rests on, the one that supports "
+        "it best first; may be empty"
+    )
+
+
+def _cited_from_the_passages(
+    sentences: list[AnswerSentence], info: ValidationInfo
+) -> list[AnswerSentence]:
+    passages = numbers_of(info.context or {}, "passages")
+    faults = []
+    for place, sentence in enumerate(sentences, 1):
+        if passages and (invented := sorted(set(sentence.citations) - passages)):
+            faults.append(f"sentence {place} cites passage {invented}, which does not exist")
+        if len(set(sentence.citations)) != len(sentence.citations):
+            faults.append(f"sentence {place} cites a passage twice")
+    # The field before is missing here where it was itself at fault, and that is said already.
+    if (answerable := info.data.get("answerable")) is not None and answerable != bool(sentences):
+        faults.append(
+            "answerable is true, and there is no sentence"
+            if answerable
+            else "answerable is false, and there are sentences; give none, or set it to true"
+        )
+    if faults:
+        raise ValueError("; ".join(faults))
+    return sentences
+
+
+class AnswerQuestion(dspy.Signature):
+    """Answer a question from passages, and say which passages each sentence rests on.
+
+    Use only what the passages say: what you know beside them does not count. Some passages may
+    have nothing to do with the question; pass over them. Answer what was asked, with the
+    functions, options, values and steps that it takes, in as few sentences as will do; code
+    belongs to the sentence that introduces it. After each sentence give the numbers of the
+    passages that state it. If the passages answer a part of the question, answer that part. If
+    they answer none of it, set `answerable` to false and give no sentence.
+    """
+
+    question: str = dspy.InputField(desc="the question, as Markdown")
+    passages: list[NumberedChunk] = dspy.InputField(
+        desc="the passages, numbered, each with its path"
+    )
+    answerable: bool = dspy.OutputField(desc="whether the passages answer any of the question")
+    sentences: Annotated[list[AnswerSentence], AfterValidator(_cited_from_the_passages)] = (
+        dspy.OutputField(desc="the sentences of the answer, in order; none if not answerable")
+    )
