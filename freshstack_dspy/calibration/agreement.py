@@ -1,6 +1,8 @@
 """The judge of a collection against people (FreshStack §4.2, with the negatives it left out)."""
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, get_args
 
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.collection.human_labels import refuse_labels_above
@@ -8,21 +10,27 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures import (
     Confusion,
     Interval,
+    binarised_kappa,
     bootstrap_interval,
     class_precision,
     class_recall,
     cohen_kappa,
     confusion,
     exact_match,
+    fleiss_kappa,
+    krippendorff_alpha,
     mean_pairwise_kappa,
     shared_labels,
+    weighted_kappa,
 )
-from freshstack_dspy.measures.agreement import LabelPair
+from freshstack_dspy.measures.agreement import LabelPair, Level
 from freshstack_dspy.measures.estimate import Estimate
-from freshstack_dspy.records import HumanLabel, Record
+from freshstack_dspy.records import SCALES, HumanLabel, Record
 
 SUPPORTS, SUPPORTS_NOT = 1, 0
 PairId = tuple[str, str, str]
+ByQuery = Mapping[str, Sequence[LabelPair]]
+Figure = Callable[[Sequence[LabelPair]], Estimate]
 ClassMeasure = Callable[[Sequence[LabelPair], int], Estimate]
 
 
@@ -42,13 +50,42 @@ class JudgeFigures(Record):
     confusion: Confusion
 
 
+class GradedFigures(Record):
+    """Figures of a judge on a graded scale, on the labels as they were given."""
+
+    kappa: Interval
+    """Plain: any difference is as large as any other."""
+    linear_kappa: Interval
+    quadratic_kappa: Interval
+    """Weighted: a difference counts by its size, or by the square of it."""
+    exact_match: Interval
+    support_from: dict[int, Interval]
+    """Kappa of labels read as support and none, for each label that support could begin at."""
+    confusion: Confusion
+
+
+class Annotators(Record):
+    """How well the annotators agree among themselves on the pairs that two or more labelled."""
+
+    pairs: int
+    fleiss_kappa: Estimate
+    alpha: Estimate
+    """Krippendorff's, as Fleiss' kappa of labels read as support and none."""
+    graded_alpha: dict[Level, Estimate]
+    """Krippendorff's of the labels as they were given, by what they are taken for; empty where
+    the scale is yes and no."""
+
+
 class AgreementReport(Record):
     """What `agree` found."""
 
     figures: JudgeFigures
+    graded: GradedFigures | None = None
+    """None where the scale of the collection is yes and no."""
     annotators: tuple[str, ...]
     ceiling: Estimate
     """Mean pairwise kappa of the annotators: what a judge can be expected to reach."""
+    among: Annotators
     failed: int
     """Labels of pairs whose judgment failed; they are in no figure."""
     unjudged: int
@@ -56,6 +93,13 @@ class AgreementReport(Record):
     first_failed: PairId | None = None
     first_unjudged: PairId | None = None
     """The first of them, in the order of the labels: query_id, nugget_id, chunk_id."""
+
+
+class _Compared(NamedTuple):
+    pairs: ByQuery
+    """(judge's label, person's label), as they were given, by query."""
+    failed: list[PairId]
+    unjudged: list[PairId]
 
 
 def agree(
@@ -73,43 +117,23 @@ def agree(
     """
     _check_scale(collection, labels)
     threshold = collection.threshold
-    judged = {
-        (judgment.query_id, judgment.nugget_id, judgment.chunk_id): judgment.label
-        for judgment in collection.judgments
-    }
-    pairs: dict[str, list[LabelPair]] = {}
-    failed: list[PairId] = []
-    unjudged: list[PairId] = []
-    for label in labels:
-        identity = (label.query_id, label.nugget_id, label.chunk_id)
-        verdict = judged.get(identity)
-        if identity not in judged:
-            unjudged.append(identity)
-        elif verdict is None:
-            failed.append(identity)
-        else:
-            pairs.setdefault(label.query_id, []).append(
-                (binary(verdict, threshold), binary(label.label, threshold))
-            )
-    if not pairs:
-        raise CollectionError(
-            f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
-            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs whose judgment "
-            "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
-        )
+    pairs, failed, unjudged = _compared(collection, labels)
+    on_support = {query: [_on_support(pair, threshold) for pair in pairs[query]] for query in pairs}
+    highest = SCALES[collection.manifest.scale.name].highest
+    graded = None
+    if highest > 1:
+        graded = graded_figures(pairs, highest, resamples=resamples, seed=seed)
     return AgreementReport(
-        figures=judge_figures(pairs, resamples=resamples, seed=seed),
+        figures=judge_figures(on_support, resamples=resamples, seed=seed),
+        graded=graded,
         annotators=tuple(sorted({label.annotator for label in labels})),
         ceiling=mean_pairwise_kappa(
             shared_labels(
-                (
-                    (label.query_id, label.nugget_id, label.chunk_id),
-                    label.annotator,
-                    binary(label.label, threshold),
-                )
+                (_pair_id(label), label.annotator, binary(label.label, threshold))
                 for label in labels
             )
         ),
+        among=_among(labels, threshold, graded=highest > 1),
         failed=len(failed),
         unjudged=len(unjudged),
         first_failed=next(iter(failed), None),
@@ -117,29 +141,116 @@ def agree(
     )
 
 
-def judge_figures(
-    pairs: dict[str, list[LabelPair]], *, resamples: int = 1000, seed: int = 0
-) -> JudgeFigures:
+def _compared(collection: Collection, labels: Sequence[HumanLabel]) -> _Compared:
+    """Set the judge's labels beside the people's; what has none is no 0 but named apart."""
+    judged = {
+        (judgment.query_id, judgment.nugget_id, judgment.chunk_id): judgment.label
+        for judgment in collection.judgments
+    }
+    pairs: defaultdict[str, list[LabelPair]] = defaultdict(list)
+    failed: list[PairId] = []
+    unjudged: list[PairId] = []
+    for label in labels:
+        identity = _pair_id(label)
+        verdict = judged.get(identity)
+        if identity not in judged:
+            unjudged.append(identity)
+        elif verdict is None:
+            failed.append(identity)
+        else:
+            pairs[label.query_id].append((verdict, label.label))
+    if not pairs:
+        raise CollectionError(
+            f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
+            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs whose judgment "
+            "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
+        )
+    return _Compared(pairs, failed, unjudged)
+
+
+def judge_figures(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> JudgeFigures:
     """Compute all figures of a judge, from its pairs by query."""
 
-    def interval(statistic: Callable[[Sequence[LabelPair]], float | None]) -> Interval:
-        return bootstrap_interval(pairs, statistic, resamples=resamples, seed=seed)
+    def interval(figure: Figure) -> Interval:
+        return _interval(pairs, figure, resamples, seed)
 
     def by_class(measure: ClassMeasure) -> dict[str, Interval]:
         def of_label(label: int) -> Interval:
-            return interval(lambda items: measure(items, label).value)
+            return interval(lambda items: measure(items, label))
 
         return {"support": of_label(SUPPORTS), "no_support": of_label(SUPPORTS_NOT)}
 
-    everything = [pair for _, group in sorted(pairs.items()) for pair in group]
+    everything = _together(pairs)
     return JudgeFigures(
         pairs=len(everything),
-        kappa=interval(lambda items: cohen_kappa(items).value),
-        exact_match=interval(lambda items: exact_match(items).value),
+        kappa=interval(cohen_kappa),
+        exact_match=interval(exact_match),
         precision=by_class(class_precision),
         recall=by_class(class_recall),
         confusion=confusion(everything),
     )
+
+
+def graded_figures(
+    pairs: ByQuery, highest: int, *, resamples: int = 1000, seed: int = 0
+) -> GradedFigures:
+    """Compute the figures of a judge on a graded scale, from its pairs by query.
+
+    Args:
+        pairs: (judge's label, person's label), as they were given.
+        highest: The highest label of the scale.
+        resamples: Of the bootstrap.
+        seed: Of the bootstrap.
+    """
+
+    def interval(figure: Figure) -> Interval:
+        return _interval(pairs, figure, resamples, seed)
+
+    def support_from(label: int) -> Interval:
+        return interval(lambda items: binarised_kappa(items, label))
+
+    return GradedFigures(
+        kappa=interval(cohen_kappa),
+        linear_kappa=interval(lambda items: weighted_kappa(items, "linear")),
+        quadratic_kappa=interval(lambda items: weighted_kappa(items, "quadratic")),
+        exact_match=interval(exact_match),
+        support_from={label: support_from(label) for label in range(1, highest + 1)},
+        confusion=confusion(_together(pairs)),
+    )
+
+
+def _among(labels: Sequence[HumanLabel], threshold: int, *, graded: bool) -> Annotators:
+    of_pair: defaultdict[PairId, list[int]] = defaultdict(list)
+    for label in labels:
+        of_pair[_pair_id(label)].append(label.label)
+    shared = [of_pair[pair] for pair in sorted(of_pair) if len(of_pair[pair]) > 1]
+    on_support = [[binary(label, threshold) for label in given] for given in shared]
+    levels: tuple[Level, ...] = get_args(Level) if graded else ()
+    return Annotators(
+        pairs=len(shared),
+        fleiss_kappa=fleiss_kappa(on_support),
+        alpha=krippendorff_alpha(on_support),
+        graded_alpha={level: krippendorff_alpha(shared, level) for level in levels},
+    )
+
+
+def _interval(pairs: ByQuery, figure: Figure, resamples: int, seed: int) -> Interval:
+    return bootstrap_interval(
+        pairs, lambda items: figure(items).value, resamples=resamples, seed=seed
+    )
+
+
+def _together(pairs: ByQuery) -> list[LabelPair]:
+    return [pair for _, group in sorted(pairs.items()) for pair in group]
+
+
+def _pair_id(label: HumanLabel) -> PairId:
+    return label.query_id, label.nugget_id, label.chunk_id
+
+
+def _on_support(pair: LabelPair, threshold: int) -> LabelPair:
+    judge, person = pair
+    return binary(judge, threshold), binary(person, threshold)
 
 
 def binary(label: int, threshold: int = SUPPORTS) -> int:
