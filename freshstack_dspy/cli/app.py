@@ -6,19 +6,24 @@ from typing import Annotated
 import typer
 
 from freshstack_dspy.cli import (
+    answer,
     cache,
     collections,
+    compare,
     diagnose,
     documents,
+    evaluate,
     explain,
     exports,
     growing,
     imports,
     index,
     labels,
+    leaderboard,
     plan,
     rejudge,
     requests,
+    score,
     tags,
     validate,
 )
@@ -51,7 +56,9 @@ app.command()(collections.build)
 app.command()(growing.extend)
 app.command()(growing.refresh)
 app.command()(collections.retrieve)
-app.command()(collections.evaluate)
+app.command()(evaluate.evaluate)
+app.command()(compare.compare)
+app.command()(leaderboard.leaderboard)
 app.command()(exports.export)
 app.command("import")(imports.import_)
 app.command()(validate.validate)
@@ -59,12 +66,14 @@ app.command()(exports.push)
 app.command()(diagnose.diagnose)
 app.command()(explain.explain)
 app.command()(rejudge.rejudge)
+app.command()(answer.answer)
 app.command()(labels.agree)
 app.command()(labels.optimize)
 app.command()(documents.synthesize)
 app.command()(documents.decontextualize)
 app.command()(tags.tags)
 app.add_typer(index.app, name="index")
+app.add_typer(score.app, name="score")
 app.add_typer(requests.app, name="requests")
 app.add_typer(cache.app, name="cache")
 

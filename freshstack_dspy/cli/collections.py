@@ -1,4 +1,4 @@
-"""`freshstack build`, `retrieve`, `evaluate`."""
+"""`freshstack build`, `retrieve`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -121,50 +121,3 @@ def retrieve(
     path = out or Path(f"{retriever}.run")
     write_run(run, path)
     typer.echo(f"{path}: {len(run.rankings)} questions by {retriever}")
-
-
-def evaluate(
-    collection: CollectionArgument,
-    runs: Annotated[list[Path], typer.Argument(help="TREC run files.")],
-    measure: Annotated[
-        list[str] | None,
-        typer.Option(help="As alpha_nDCG@10, Coverage@20, Recall@50; may be repeated."),
-    ] = None,
-    exclude_contaminated: Annotated[
-        bool,
-        typer.Option(
-            "--exclude-contaminated",
-            help="Evaluate also without the queries that the model can answer without the corpus.",
-        ),
-    ] = False,
-    contaminated_from: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="The share of its nuggets known from which on a query is one of them.",
-        ),
-    ] = 0.5,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Everything as JSON, with the values by query.")
-    ] = False,
-) -> None:
-    """Evaluate runs on a collection."""
-    from freshstack_dspy.cli.contaminated import excluding_contaminated
-    from freshstack_dspy.cli.tables import evaluation_json, evaluation_table
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.measures import FRESHSTACK_MEASURES, read_run
-    from freshstack_dspy.measures import evaluate as evaluate_run
-
-    loaded = Collection.load(collection)
-    qrels = loaded.qrels()
-    chosen = measure or FRESHSTACK_MEASURES
-    read = [(path.name, read_run(path)) for path in runs]
-    evaluations = [(name, evaluate_run(qrels, run, chosen)) for name, run in read]
-    excluding = None
-    if exclude_contaminated:
-        excluding = excluding_contaminated(loaded, read, chosen, contaminated_from)
-    if as_json:
-        evaluation_json(loaded, evaluations, excluding)
-    else:
-        evaluation_table(loaded, evaluations, excluding)

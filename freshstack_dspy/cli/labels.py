@@ -18,14 +18,15 @@ def agree(
     """Compare a collection's judge with people."""
     from freshstack_dspy.calibration import agree as compare
     from freshstack_dspy.calibration import read_labels
-    from freshstack_dspy.cli.tables import agreement_table
+    from freshstack_dspy.cli.agreement_tables import agreement_table
     from freshstack_dspy.collection import Collection
 
-    report = compare(Collection.load(collection), read_labels(labels))
+    loaded = Collection.load(collection)
+    report = compare(loaded, read_labels(labels))
     if as_json:
         typer.echo(report.model_dump_json(indent=2))
     else:
-        agreement_table(report)
+        agreement_table(report, loaded.threshold)
 
 
 def optimize(
@@ -53,9 +54,9 @@ def optimize(
     """
     from freshstack_dspy.calibration import optimize as compile_program
     from freshstack_dspy.calibration import read_labels
+    from freshstack_dspy.cli.agreement_tables import optimization_table
     from freshstack_dspy.cli.models import opened_model
     from freshstack_dspy.cli.outputs import refuse_inputs
-    from freshstack_dspy.cli.tables import optimization_table
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.programs.saved import save_program
 

@@ -45,3 +45,16 @@ def refuse_inputs(out: Path | None, *inputs: Path | None) -> None:
     for given in inputs:
         if given is not None and out.resolve().is_relative_to(given.resolve()):
             raise ConfigError(f"{out} is read by this command, and would be lost; write elsewhere")
+
+
+def refuse_around(folder: Path, *given: Path | None) -> None:
+    """Refuse to replace a folder that something which this command reads or writes stands in.
+
+    Raises:
+        ConfigError: Something does.
+    """
+    for one in given:
+        if one is not None and one.resolve().is_relative_to(folder.resolve()):
+            raise ConfigError(
+                f"{one} is inside {folder}, which this command replaces as a whole; write elsewhere"
+            )

@@ -54,6 +54,7 @@ def rejudge(
 def _say(rejudged: "Rejudged", before: str, out: Path, changes: Path) -> None:
     from rich.table import Table
 
+    from freshstack_dspy.cli.agreement_tables import figure
     from freshstack_dspy.cli.lines import say
     from freshstack_dspy.cli.tables import show
     from freshstack_dspy.collection.makers import NO_MODEL
@@ -75,8 +76,12 @@ def _say(rejudged: "Rejudged", before: str, out: Path, changes: Path) -> None:
     show(f"{manifest.model} against the labels before, {agreement.pairs:,} pairs", table)
     if agreement.on_support:
         say("the scales differ, so labels are compared as support (1) or none (0)")
-    for name, found in (("same label", agreement.exact), ("kappa", agreement.kappa)):
-        say(f"{name}: {found.reason if found.value is None else f'{found.value:.3f}'}")
+    figures = [("same label", agreement.exact), ("kappa", agreement.kappa)]
+    if agreement.weighted:
+        figures += [(f"kappa, {name} weights", found) for name, found in agreement.weighted.items()]
+        figures.append(("kappa of support or none", agreement.on_support_kappa))
+    for name, found in figures:
+        say(f"{name}: {figure(found)}")
     unlabelled = manifest.counts.unlabelled - rejudged.textless
     if rejudged.textless:
         say(f"{rejudged.textless:,} pairs were not asked about, for their chunk has no text")

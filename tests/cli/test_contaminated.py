@@ -34,7 +34,7 @@ def test_a_run_is_evaluated_with_and_without_them(freshstack: Command, known: Pa
 
     assert (table.code, table.err) == (0, "")
     assert table.out.count("bm25.run") == 2
-    assert "without the 1 of which 50% of the nuggets or more are known: 1 queries" in table.out
+    assert "without the 1 of which 50% of the nuggets or more are known: 1 query" in table.out
     found = json.loads(as_json.out)["without_contaminated"]
     assert (found["coverage"], found["left_out"]) == (0.5, ["10"])
     (clean,) = found["evaluations"]

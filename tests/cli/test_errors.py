@@ -81,7 +81,7 @@ def test_unknown_names_are_refused_with_those_there_are(freshstack: Command, bui
     )
     freshstack("retrieve", built, "--retriever", "bm25")
     assert_one_line(
-        freshstack("evaluate", built, "bm25.run", "--measure", "nDCG"), "no measure 'nDCG'"
+        freshstack("evaluate", built, "bm25.run", "--measure", "nDGC"), "no measure 'nDGC'"
     )
 
 

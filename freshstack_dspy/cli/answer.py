@@ -1,0 +1,78 @@
+"""`freshstack answer`: the retriever through the answer (LLM-retEval)."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from freshstack_dspy.cli.asking import (
+    CacheOption,
+    LogOption,
+    ModeOption,
+    RequestsOption,
+    judging,
+)
+from freshstack_dspy.cli.slices import SlicesOption, slices_of
+
+
+def answer(
+    collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
+    runs: Annotated[list[Path], typer.Argument(help="TREC run files over its queries.")],
+    config: Annotated[
+        Path,
+        typer.Option(
+            help="TOML file; its [model] answers and compares, and its [judge], [budget] and "
+            "[cache] are used."
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the answers, and what was said of them.")],
+    depth: Annotated[
+        int, typer.Option(min=1, help="Chunks that an answer is written from, at most.")
+    ] = 10,
+    gold_answers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=15,
+            help="Answers from the gold chunks, of which one has to agree; several are drawn at "
+            "temperature 0.5.",
+        ),
+    ] = 1,
+    slices: SlicesOption = "evaluated",
+    unknown: Annotated[
+        Literal["refuse", "skip"],
+        typer.Option(help="What becomes of chunks that the corpus lacks."),
+    ] = "refuse",
+    mode: ModeOption = "live",
+    requests: RequestsOption = None,
+    cache: CacheOption = None,
+    log: LogOption = None,
+) -> None:
+    """Answer from each run's top and from the gold chunks; say how often both agree."""
+    from freshstack_dspy.cli.answer_tables import say_answers, say_looked_at
+    from freshstack_dspy.cli.outputs import refuse_around, refuse_collection, refuse_inputs
+    from freshstack_dspy.config import load_judging, with_bundles
+    from freshstack_dspy.recipes.growing.run_holes import look
+
+    settings = with_bundles(load_judging(config), cache or ())
+    read = (config, *runs, *settings.cache.bundles, settings.cache.path)
+    for output in (out, requests, log):
+        refuse_inputs(output, *read)
+        refuse_collection(output, collection)
+    refuse_around(out, collection, requests, log, *read)
+    looked = look(collection, runs, depth=depth, unknown=unknown)
+    chosen = slices_of(slices, looked.collection)
+    say_looked_at(looked)
+    with judging(settings, config, mode, requests, log) as asking:
+        from freshstack_dspy.recipes.answering.answering import answer_from_runs
+        from freshstack_dspy.recipes.answering.writing import (
+            account,
+            refuse_standing,
+            write_answering,
+        )
+
+        refuse_standing(out)
+        found = answer_from_runs(looked, asking, slices=chosen, gold_answers=gold_answers)
+        told = account(looked, asking, found, slices=chosen, gold_answers=gold_answers)
+    write_answering(out, found, told)
+    say_answers(out, found, told, looked, runs)

@@ -1,0 +1,147 @@
+"""`freshstack compare`: whether runs differ, by how much, and on which queries."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from freshstack_dspy.cli.rules import OURS, ConventionsOption, UndefinedOption
+from freshstack_dspy.cli.slices import SlicesOption, slices_of
+
+if TYPE_CHECKING:
+    from freshstack_dspy.cli.compared import Compared
+    from freshstack_dspy.measures import Evaluation, NuggetQrels, Run
+
+FormatOption = Literal["table", "json", "csv", "latex"]
+TestOption = Literal["permutation", "t"]
+CorrectionOption = Literal["holm", "bonferroni", "bh", "none"]
+
+
+def compare(
+    collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
+    runs: Annotated[list[Path], typer.Argument(help="TREC run files, two or more.")],
+    measure: Annotated[
+        list[str] | None,
+        typer.Option("--measure", "-m", help="As alpha_nDCG@10, Coverage@20, AP; may be repeated."),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="The run that all others are held against; by default every two are."),
+    ] = None,
+    test: Annotated[TestOption, typer.Option(help="The paired test.")] = "permutation",
+    correction: Annotated[
+        CorrectionOption,
+        typer.Option(help="Of the p-values, for all runs and measures together."),
+    ] = "holm",
+    level: Annotated[
+        float,
+        typer.Option(help="Of the intervals; a difference is found where p is at most 1 - level."),
+    ] = 0.95,
+    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    queries: Annotated[
+        int, typer.Option(min=0, help="How many queries are listed, of the largest differences.")
+    ] = 0,
+    slices: SlicesOption = "evaluated",
+    conventions: ConventionsOption = OURS,
+    undefined: UndefinedOption = None,
+    exclude_contaminated: Annotated[
+        bool,
+        typer.Option(
+            "--exclude-contaminated",
+            help="Leave out the queries that the model can answer without the corpus.",
+        ),
+    ] = False,
+    contaminated_from: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="The share of its nuggets known from which on a query is one of them.",
+        ),
+    ] = 0.5,
+    form: Annotated[
+        FormatOption, typer.Option("--format", help="How the comparison is printed.")
+    ] = "table",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Everything as JSON, with the differences by query.")
+    ] = False,
+) -> None:
+    """Compare runs on a collection: differences, intervals, tests."""
+    from freshstack_dspy.cli.compared import Compared
+    from freshstack_dspy.cli.evaluated import distinct_names
+    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.measures import FRESHSTACK_MEASURES, ComparisonRules, evaluate, read_run
+    from freshstack_dspy.measures import compare as compare_runs
+
+    names = distinct_names(runs)
+    _check(runs, level)
+    held_against = None if baseline is None else _baseline(baseline, runs, names)
+    rules = ComparisonRules(test=test, correction=correction, level=level, seed=seed)
+    loaded = Collection.load(collection)
+    chosen = slices_of(slices, loaded)
+
+    def measured(qrels: "NuggetQrels", run: "Run") -> "Evaluation":
+        chosen_measures = measure or FRESHSTACK_MEASURES
+        return evaluate(qrels, run, chosen_measures, undefined=undefined, conventions=conventions)
+
+    read = [(name, read_run(path)) for name, path in zip(names, runs, strict=True)]
+    qrels = loaded.qrels(chosen)
+    left_out: tuple[str, ...] = ()
+    if exclude_contaminated:
+        from freshstack_dspy.cli.contaminated import excluding_contaminated
+
+        others = excluding_contaminated(loaded, qrels, read, measured, contaminated_from)
+        left_out = others.left_out
+        evaluations = {run.name: run.evaluation for run in others.runs}
+    else:
+        evaluations = {name: measured(qrels, run) for name, run in read}
+    compared = Compared(
+        loaded,
+        chosen,
+        evaluations,
+        compare_runs(evaluations, baseline=held_against, rules=rules),
+        contaminated_from if exclude_contaminated else None,
+        left_out,
+    )
+    _print(compared, "json" if as_json else form, queries)
+
+
+def _check(runs: Sequence[Path], level: float) -> None:
+    from freshstack_dspy.errors import ConfigError
+
+    if len(runs) < 2:
+        raise ConfigError("a comparison needs two runs; name another run file")
+    if not 0 < level < 1:
+        raise ConfigError(f"--level is between 0 and 1, not {level!r}; type --level 0.95")
+
+
+def _baseline(given: Path, runs: Sequence[Path], names: Sequence[str]) -> str:
+    """Find the run that is the baseline, by its file or its name in the tables.
+
+    Raises:
+        ConfigError: It is none of the runs.
+    """
+    from freshstack_dspy.errors import ConfigError
+
+    for path, name in zip(runs, names, strict=True):
+        if str(given) == name or given.resolve() == path.resolve():
+            return name
+    raise ConfigError(
+        f"--baseline {given} is none of the runs; it is one of {', '.join(map(str, runs))}"
+    )
+
+
+def _print(compared: "Compared", form: FormatOption, queries: int) -> None:
+    from freshstack_dspy.cli.comparison_files import (
+        comparison_csv,
+        comparison_json,
+        comparison_latex,
+    )
+    from freshstack_dspy.cli.comparison_tables import print_comparison
+
+    if form == "table":
+        print_comparison(compared, queries)
+    else:
+        written = {"json": comparison_json, "csv": comparison_csv, "latex": comparison_latex}[form]
+        print(written(compared), end="")

@@ -1,0 +1,27 @@
+"""What `freshstack compare` found: the comparison, and what it was made of."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.measures import Comparison, Evaluation
+    from freshstack_dspy.records import SliceName
+
+
+class Compared(NamedTuple):
+    """A comparison, and what it was made of."""
+
+    collection: "Collection"
+    slices: "tuple[SliceName, ...]"
+    evaluations: "dict[str, Evaluation]"
+    """By the name of the run."""
+    comparison: "Comparison"
+    contaminated_from: float | None = None
+    """The share of known nuggets from which on queries were left out; None: none were."""
+    left_out: tuple[str, ...] = ()
+    """By query_id: those left out as contaminated."""
+
+    @property
+    def queries(self) -> int:
+        """How many queries the runs were evaluated on."""
+        return len(next(iter(self.evaluations.values())).per_query)
