@@ -13,6 +13,7 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.provider.connection import NoReplyError, UnsendableError
 from freshstack_dspy.lm.provider.errors import did_not_answer, explained
+from freshstack_dspy.lm.provider.raw_text import with_raw_text
 from freshstack_dspy.lm.provider.transport import Transport, watched
 from freshstack_dspy.lm.request import BASELINE, base_from_environment
 
@@ -106,7 +107,7 @@ class NetworkProvider:
                 raise explained(error, wire, self._model) from None
         if _is_nothing(response):
             raise did_not_answer("there is no reply in what it sent", self._model)
-        return response
+        return with_raw_text(response)
 
     def close(self) -> None:
         """Close the connections."""
