@@ -52,6 +52,7 @@ def replies_in(config: Path) -> list[Reply]:
         store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_two_rounds_of_batches_build_what_one_live_build_does(
     freshstack: Command, server: BatchServer, tmp_path: Path, provider: Provider

@@ -63,6 +63,7 @@ Steps = list[tuple[dict[str, list[str]], bool | None]]
 STEPS = st.lists(st.tuples(STATES, st.sampled_from([None, True, False])), min_size=1, max_size=3)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=4, phases=[Phase.explicit, Phase.generate])
 @given(STEPS)
 @example([({"a.py": ["", ""]}, None)])  # two new rows of one content

@@ -288,6 +288,7 @@ def test_a_refused_key_stops_the_build(tmp_path: Path) -> None:
     assert not (tmp_path / "collection").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs permissions as POSIX has them")
 def test_a_store_that_may_not_be_written_is_one_line() -> None:
     """In a process of its own, which gives up its rights first: root may write everywhere."""

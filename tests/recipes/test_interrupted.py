@@ -43,6 +43,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_replay_calls_nobody(tmp_path: Path) -> None:
     """In a process of its own, with every lazy import inside: an audit hook cannot be taken off."""
     bundle = tmp_path / "replies.jsonl"

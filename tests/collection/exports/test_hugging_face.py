@@ -47,6 +47,7 @@ def plain(records: Any) -> Any:
     return [json.loads(record.model_dump_json()) for record in records]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["small", "odd"])
 def test_datasets_loads_every_configuration(
     exported: dict[str, tuple[Collection, Any, Path]], name: str
@@ -61,6 +62,7 @@ def test_datasets_loads_every_configuration(
     assert read["rows"]["corpus"] == plain(collection.chunks())
 
 
+@pytest.mark.slow
 def test_qrels_are_grades_and_failures_are_none(
     exported: dict[str, tuple[Collection, Any, Path]],
 ) -> None:
@@ -73,12 +75,14 @@ def test_qrels_are_grades_and_failures_are_none(
     assert labels["123_0", D]["status"] == "refused"
 
 
+@pytest.mark.slow
 def test_synthetic_queries_are_marked(exported: dict[str, tuple[Collection, Any, Path]]) -> None:
     _, read, _ = exported["odd"]
 
     assert {row["origin"] for row in read["rows"]["queries"]} == {"community", "synthetic"}
 
 
+@pytest.mark.slow
 def test_the_card_is_the_collections_own(
     exported: dict[str, tuple[Collection, Any, Path]],
 ) -> None:

@@ -199,6 +199,7 @@ def test_a_byte_order_mark_gzip_and_line_ends_of_windows_are_read(tmp_path: Path
     assert labels_of(path, tmp_path / "c") == {"d1": 1}
 
 
+@pytest.mark.slow
 def test_a_file_that_unpacks_to_far_more_than_text_would_is_refused(tmp_path: Path) -> None:
     path = beir(tmp_path / "b")
     (path / "corpus.jsonl").write_bytes(gzip.compress((b" " * (1 << 20) + b"\n") * 100))
