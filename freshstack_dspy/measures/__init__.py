@@ -49,6 +49,7 @@ from freshstack_dspy.measures.holes import Holes, find_holes
 from freshstack_dspy.measures.judged import Judged, NuggetLabels
 from freshstack_dspy.measures.measure import Measure, parse_measure
 from freshstack_dspy.measures.qrels import NuggetQrels, OfficialDicts
+from freshstack_dspy.measures.qrels_file import read_qrels
 from freshstack_dspy.measures.retrieval import (
     alpha_dcg,
     alpha_ndcg,
@@ -186,6 +187,7 @@ __all__ = [
     "r_precision",
     "ranking_agreement",
     "read_groups",
+    "read_qrels",
     "read_run",
     "recall",
     "reciprocal_rank",

@@ -29,6 +29,8 @@ class Known:
     Attributes:
         parameters: Those it has as well.
         required: What they must be, where that is not as by default.
+        exact: Of a parameter, the values with which it computes the formula; others it takes, and
+            gives something else.
         shallowest: The least cut-off at which it computes the formula.
         deepest: The greatest; None: any; 0: it has the measure without a cut-off only.
         without_cutoff: Whether it has the measure without a cut-off.
@@ -36,13 +38,16 @@ class Known:
 
     parameters: frozenset[str] = frozenset({"rel"})
     required: frozenset[tuple[str, Value]] = frozenset()
+    exact: Mapping[str, frozenset[Value]] = field(default_factory=dict)
     shallowest: int = 1
     deepest: int | None = None
     without_cutoff: bool = False
 
     def has(self, measure: Measure) -> bool:
-        """Whether the program can compute the measure."""
+        """Whether the program can compute the measure, as its formula says."""
         if any(name not in self.parameters for name, _ in measure.parameters):
+            return False
+        if any(value not in self.exact.get(name, {value}) for name, value in measure.parameters):
             return False
         if not self.required.issubset(measure.parameters):
             return False
@@ -129,23 +134,26 @@ class Conventions:
         return mean
 
     def has(self, measure: Measure) -> bool:
-        """Whether the program itself can compute the measure."""
+        """Whether the program itself can compute the measure, as its formula says."""
         if self.known is None:
             return True
         return measure.family in self.known and self.known[measure.family].has(measure)
 
 
 _ALPHA = frozenset({"rel", "alpha"})
+# With any other alpha ndeval rounds as it adds up gains, so that of chunks that gain the same, not
+# the one with the largest id stands first in its ideal ranking, and the rest of it differs.
+_EXACT: dict[str, frozenset[Value]] = {"alpha": frozenset({0.0, 0.25, 0.5, 0.75, 1.0})}
 _PYNDEVAL = {
-    "alpha_nDCG": Known(_ALPHA, deepest=_DEEPEST),
+    "alpha_nDCG": Known(_ALPHA, exact=_EXACT, deepest=_DEEPEST),
     # At 1 ndeval leaves out the division by what is highest possible, of these two.
     "alpha_DCG": Known(_ALPHA, shallowest=2, deepest=_DEEPEST),
     "ERR_IA": Known(_ALPHA, shallowest=2, deepest=_DEEPEST),
-    "nERR_IA": Known(_ALPHA, deepest=_DEEPEST),
+    "nERR_IA": Known(_ALPHA, exact=_EXACT, deepest=_DEEPEST),
     "P_IA": Known(deepest=_DEEPEST),
     "StRecall": Known(deepest=_DEEPEST),
     "NRBP": Known(_ALPHA | {"beta"}, deepest=0, without_cutoff=True),
-    "nNRBP": Known(_ALPHA | {"beta"}, deepest=0, without_cutoff=True),
+    "nNRBP": Known(_ALPHA | {"beta"}, exact=_EXACT, deepest=0, without_cutoff=True),
     "AP_IA": Known(deepest=0, without_cutoff=True),
 }
 _TREC_EVAL = {

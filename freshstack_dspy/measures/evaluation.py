@@ -49,6 +49,8 @@ class Evaluation(Record):
         unknown: Queries of the run that are not in the collection: passed over.
         tied: Queries all of whose chunks, two or more, have one score: their order is that of
             the ids and not of the retriever.
+        partly_tied: Other queries with two chunks of one score among those that a measure looks
+            at, or on both sides of its cut-off: there the scores do not say which is first.
         conventions: The name of the conventions, a key of `CONVENTIONS`.
         beyond: Measures that the program of these conventions does not have: computed with its
             rules, but there is no figure of its own to compare with.
@@ -68,6 +70,7 @@ class Evaluation(Record):
     undefined: Undefined = "zero"
     unknown: tuple[str, ...]
     tied: tuple[str, ...] = ()
+    partly_tied: tuple[str, ...] = ()
     conventions: str = OUR_CONVENTIONS
     beyond: tuple[str, ...] = ()
     holes: tuple[Holes, ...]
@@ -81,7 +84,7 @@ class Evaluation(Record):
 def evaluate(
     qrels: NuggetQrels,
     run: Run,
-    measures: Sequence[str] = FRESHSTACK_MEASURES,
+    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
     *,
     undefined: Undefined | None = None,
     conventions: str | Conventions = OUR_CONVENTIONS,
@@ -94,9 +97,10 @@ def evaluate(
     `conventions` the figures are those that they print.
 
     Args:
-        qrels: The judgments.
-        run: The rankings.
-        measures: Names of measures, as `Coverage@20`; one named twice is measured once.
+        qrels: The judgments: of a collection its `qrels()`, of a file `read_qrels(path)`, of a
+            dictionary `NuggetQrels.from_qrels(…)`.
+        run: The rankings: of a file `read_run(path)`, of a dictionary `Run.from_scores(…)`.
+        measures: Names of measures, as `Coverage@20`, or one; one named twice is measured once.
         undefined: What a query counts for which a measure has no value: `zero`, or it is left out
             of that measure's mean (`skip`); None: as the conventions have it, `zero` in ours.
         conventions: What is done with ties and with what is missing: a key of `CONVENTIONS`.
@@ -105,10 +109,13 @@ def evaluate(
 
     Raises:
         ConfigError: A measure or the conventions are unknown, or no measure is named.
-        CollectionError: The collection has no queries, or the run has queries but none of the
-            collection's; or the conventions go by ranks and one stands twice for a query.
+        CollectionError: The judgments or the run are of another kind; the collection has no
+            queries, or the run has queries but none of the collection's; or the conventions go by
+            ranks and one stands twice for a query.
     """
-    chosen = list(dict.fromkeys(map(parse_measure, measures)))
+    _refuse_other_kinds(qrels, run)
+    names = [measures] if isinstance(measures, str) else measures
+    chosen = list(dict.fromkeys(map(parse_measure, names)))
     if not chosen:
         raise ConfigError(f"name at least one measure, as in {', '.join(FRESHSTACK_MEASURES)}")
     rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
@@ -134,6 +141,7 @@ def evaluate(
         undefined=rules.undefined,
         unknown=tuple(query for query in run.rankings if query not in qrels.nuggets),
         tied=tuple(query for query in qrels.nuggets if _all_tied(run, query)),
+        partly_tied=_partly_tied(qrels, run, chosen, rules.order),
         conventions=rules.name,
         beyond=tuple(measure.name for measure in chosen if not rules.has(measure)),
         holes=tuple(
@@ -192,7 +200,9 @@ class _Evaluator:
         try:
             return measure(ranking, judged)
         except CollectionError as error:
-            raise CollectionError(f"run {self._run.name!r}, query {query!r}: {error}") from None
+            raise CollectionError(
+                f"run {self._run.name!r:.200}, query {query!r:.200}: {error}"
+            ) from None
 
     def bounds(self, per_query: Mapping[str, Mapping[str, float]]) -> Iterator[Bounds]:
         """Give the bounds of each measure over the queries that count in its mean."""
@@ -232,6 +242,34 @@ def _all_tied(run: Run, query: str) -> bool:
     return len(ranking) > 1 and ranking[0].score == ranking[-1].score
 
 
+def _refuse_other_kinds(qrels: object, run: object) -> None:
+    """Say how plain dictionaries and files become judgments and runs."""
+    if not isinstance(qrels, NuggetQrels):
+        raise CollectionError(
+            f"qrels are NuggetQrels, and not {type(qrels).__name__}: type "
+            "NuggetQrels.from_qrels({query: {document: grade}}), "
+            "NuggetQrels.from_diversity_qrels({query: {subtopic: {document: grade}}}), "
+            "read_qrels(path), or collection.qrels()"
+        )
+    if not isinstance(run, Run):
+        raise CollectionError(
+            f"a run is a Run, and not {type(run).__name__}: type "
+            "Run.from_scores({query: {chunk: score}}, name='bm25') or read_run(path)"
+        )
+
+
+def _partly_tied(
+    qrels: NuggetQrels, run: Run, measures: Sequence[Measure], order: Order
+) -> tuple[str, ...]:
+    cutoffs = [measure.k for measure in measures]
+    deepest = None if None in cutoffs else max(k for k in cutoffs if k)
+    return tuple(
+        query
+        for query in qrels.nuggets
+        if order.breaks_ties(run, query, deepest) and not _all_tied(run, query)
+    )
+
+
 def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:
     """Refuse a run that is of another collection, rather than give it zeros."""
     if not qrels.nuggets:
@@ -241,7 +279,7 @@ def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:
         )
     if run.rankings and qrels.nuggets.keys().isdisjoint(run.rankings):
         raise CollectionError(
-            f"none of the {len(run.rankings)} queries of run {run.name!r} is in the collection: "
-            f"the run has {next(iter(run.rankings))!r}, the collection "
-            f"{next(iter(qrels.nuggets))!r}; evaluate it on the collection it was made for"
+            f"none of the {len(run.rankings)} queries of run {run.name!r:.200} is in the collection: "
+            f"the run has {next(iter(run.rankings))!r:.200}, the collection "
+            f"{next(iter(qrels.nuggets))!r:.200}; evaluate it on the collection it was made for"
         )

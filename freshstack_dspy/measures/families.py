@@ -60,7 +60,7 @@ class Family:
     Attributes:
         function: Takes (ranking, judged, k, parameters by name); gives a value or None.
         parameters: By name; besides, every family has `rel` and `judged_only`.
-        aliases: Other names by which it is asked for.
+        aliases: Other names by which it is asked for; capitals do not count.
         cutoff: Whether its name says @k.
         needs_tokens: Whether it needs the lengths of chunks.
     """
@@ -117,10 +117,12 @@ FAMILIES: dict[str, Family] = {
     ),
     "P": Family(precision, aliases=("Precision",)),
     "F1": Family(f1),
-    "RR": Family(reciprocal_rank, aliases=("MRR",), cutoff="optional"),
+    "RR": Family(
+        reciprocal_rank, aliases=("MRR", "recip_rank", "reciprocal_rank"), cutoff="optional"
+    ),
     "AP": Family(average_precision, aliases=("MAP",), cutoff="optional"),
-    "Rprec": Family(r_precision, aliases=("RPrec",), cutoff="none"),
-    "Success": Family(success, aliases=("hit_rate", "HitRate"), cutoff="optional"),
+    "Rprec": Family(r_precision, aliases=("RPrec", "r_precision"), cutoff="none"),
+    "Success": Family(success, aliases=("hit_rate", "HitRate")),
     "StRecall": Family(
         subtopic_recall, aliases=("Cov", "subtopic_recall", "strec"), cutoff="optional"
     ),

@@ -1,11 +1,9 @@
 """Groups of queries: the means of an evaluation within each, and their macro-average."""
 
-from collections import Counter
 from collections.abc import Iterable
 from statistics import fmean
 
 from freshstack_dspy.measures.evaluation import Evaluation
-from freshstack_dspy.measures.overlapping import overlapping_macro_interval
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_interval
 from freshstack_dspy.records import Record
 
@@ -97,9 +95,8 @@ def grouped(
     """Give the means of an evaluation by group, and their macro-average, all with intervals.
 
     The macro-average is the mean of the groups' means (macro-averaging: Sebastiani, Machine
-    Learning in Automated Text Categorization, 2002, section 7.1). Its interval takes the groups
-    as given and their queries as a sample: drawn within each group, or, where groups share
-    queries, as in `overlapping_macro_interval`.
+    Learning in Automated Text Categorization, 2002, section 7.1). For its interval whole queries
+    are drawn, see `macro_interval`.
 
     Args:
         evaluation: Of one run.
@@ -120,7 +117,7 @@ def grouped(
     }
     there = {name: ids for name, ids in members.items() if ids}
     largest = sorted(there, key=lambda name: (-len(there[name]), name))[:top]
-    counts = Counter(query for ids in there.values() for query in ids)
+    topics = QueryGroups(by=groups.by, rule=groups.rule, members=there).by_query()
     settings = (level, resamples, seed)
     return GroupedEvaluation(
         run=evaluation.run,
@@ -132,15 +129,15 @@ def grouped(
             if name in set(largest)
         ),
         unlisted=len(there) - len(largest),
-        macro={name: _macro(evaluation, name, there, settings) for name in evaluation.measures},
+        macro={name: _macro(evaluation, name, topics, settings) for name in evaluation.measures},
         macro_groups={
             name: sum(
                 any(name in evaluation.per_query[query] for query in ids) for ids in there.values()
             )
             for name in evaluation.measures
         },
-        several=sum(number > 1 for number in counts.values()),
-        ungrouped=tuple(query for query in evaluation.per_query if query not in counts),
+        several=sum(len(of) > 1 for of in topics.values()),
+        ungrouped=tuple(query for query in evaluation.per_query if query not in topics),
         without_queries=tuple(name for name, ids in members.items() if not ids),
     )
 
@@ -177,14 +174,9 @@ def _means(
 def _macro(
     evaluation: Evaluation,
     measure: str,
-    members: dict[str, tuple[str, ...]],
+    topics: dict[str, tuple[str, ...]],
     settings: tuple[float, int, int],
 ) -> Interval:
-    group_of: dict[str, str] = {}
-    for name, ids in members.items():
-        if not group_of.keys().isdisjoint(ids):
-            return overlapping_macro_interval(evaluation.values(measure), members, *settings)
-        group_of.update(dict.fromkeys(ids, name))
     values = evaluation.values(measure)
-    within = {query: value for query, value in values.items() if query in group_of}
-    return macro_interval(within, group_of, *settings)
+    within = {query: value for query, value in values.items() if query in topics}
+    return macro_interval(within, topics, *settings)

@@ -7,13 +7,34 @@ from functools import cached_property
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.families import EVERY, FAMILIES, Family, Parameter, Value
 from freshstack_dspy.measures.judged import Judged
-from freshstack_dspy.measures.notation import Written, nearest, take_apart
+from freshstack_dspy.measures.notation import (
+    Written,
+    nearest,
+    nearest_family,
+    take_apart,
+    without_cutoff,
+)
 
 _BY_ANY_NAME = {
-    name: canonical
+    name.casefold(): canonical
     for canonical, family in FAMILIES.items()
     for name in (canonical, *family.aliases)
 }
+
+_USUAL = 10
+"""The cut-off of an example."""
+_ELSEWHERE = {
+    "hits": "Success@10",
+    "acc": "Success@10",
+    "accuracy": "Success@10",
+    "dcg": "nDCG",
+    "map_cut": "AP@10",
+    "ndcg_burges": "nDCG(dcg='exp-log2')",
+    "ndcg_cut": "nDCG@10",
+    "rbp": "NRBP(alpha=0,beta=0.8)",
+    "set_recall": "Recall",
+}
+"""Names in other programs that do not mean quite the same, or need a cut-off there, and ours."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +99,23 @@ class Measure:
 def parse_measure(name: str) -> Measure:
     """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 
-    A family may be called by any of its names, and `-` in it is `_`: `alpha-nDCG@10`, as the
-    official `freshstack` package writes it, is `alpha_nDCG@10`. As in ir_measures, the cut-off may
+    A family may be called by any of its names, whatever the capitals, and `-` in it is `_`:
+    `alpha-nDCG@10`, as the official `freshstack` package writes it, is `alpha_nDCG@10`. trec_eval's
+    own names are understood, as `map`, `ndcg_cut_10` and `P_5`. As in ir_measures, the cut-off may
     also stand among the parameters, as `cutoff=10`.
 
     Raises:
         ConfigError: There is no such measure or parameter, or its value is not allowed; the
             message says what there is and what was probably meant.
     """
+    if not isinstance(name, str):
+        raise ConfigError(
+            f"a measure is named by a text, as 'nDCG@10', not {name!r:.200}; type str(measure)"
+        )
     written = take_apart(name)
-    if written.family not in _BY_ANY_NAME:
-        raise ConfigError(f"there is no measure {name!r}; {_meant(name, written)}")
-    canonical = _BY_ANY_NAME[written.family]
+    canonical = _BY_ANY_NAME.get(written.family.casefold())
+    if canonical is None:
+        raise ConfigError(f"there is no measure {name!r}; {_meant(written)}")
     family = FAMILIES[canonical]
     _check_cutoff(name, canonical, family, written.k)
     allowed = {**family.parameters, **EVERY}
@@ -107,7 +133,7 @@ def parse_measure(name: str) -> Measure:
 
 def _check_cutoff(name: str, canonical: str, family: Family, k: int | None) -> None:
     if k is None and family.cutoff == "required":
-        raise ConfigError(f"measure {name!r} needs a cut-off; type {canonical}@10")
+        raise ConfigError(f"measure {name!r} needs a cut-off; type {canonical}@{_USUAL}")
     if k is not None and family.cutoff == "none":
         raise ConfigError(f"measure {name!r} takes no cut-off; type {canonical}")
 
@@ -127,14 +153,28 @@ def _checked(
     return allowed[word].kept(value)
 
 
-def _meant(name: str, written: Written) -> str:
-    """Say which measure was probably meant, if any, and list those there are."""
-    listed = ", ".join(_shown(each, family) for each, family in FAMILIES.items())
-    meant = nearest(written.family, _BY_ANY_NAME)
+def _meant(written: Written) -> str:
+    """Say which measure was probably meant, or list those there are."""
+    word, cut = (written.family, written.k) if written.k else without_cutoff(written.family)
+    meant = _family_meant(word)
+    if meant is None and word != written.family:
+        meant, cut = _family_meant(written.family), None
     if meant is None:
+        listed = ", ".join(_shown(each, family) for each, family in FAMILIES.items())
         return f"the measures are {listed}"
-    rest = name.strip()[len(written.family) :]
-    return f"did you mean {_BY_ANY_NAME[meant]}{rest}? The measures are {listed}"
+    usual = take_apart(meant)
+    canonical = _BY_ANY_NAME[usual.family.casefold()]
+    cutoff = FAMILIES[canonical].cutoff
+    k = cut or usual.k or (_USUAL if cutoff == "required" else None)
+    given = ",".join(
+        f"{word}={value!r}" for word, value in {**usual.given, **written.given}.items()
+    )
+    at = "" if k is None or cutoff == "none" else f"@{k}"
+    return f"did you mean {canonical}{f'({given})' if given else ''}{at}?"
+
+
+def _family_meant(word: str) -> str | None:
+    return _ELSEWHERE.get(word.casefold()) or nearest_family(word, _BY_ANY_NAME)
 
 
 def _shown(name: str, family: Family) -> str:

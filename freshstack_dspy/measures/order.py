@@ -1,13 +1,15 @@
 """The order of a ranking by the rule of a program: what decides, and how ties are broken."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Literal
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import Run
 
+_SCORE = attrgetter("score")
 Ties = Literal["ascending", "descending", "listed"]
 """Which of two chunks with one score comes first: the smaller id, the larger id, or the one that
 was listed first. Ids are compared by code point, which is the order of their UTF-8 bytes too, so
@@ -47,6 +49,23 @@ class Order:
         if self == OURS:
             return [chunk_id for chunk_id, _ in run.rankings.get(query_id, ())[:depth]]
         return self._chunks(run, query_id)[:depth]
+
+    def breaks_ties(self, run: Run, query_id: str, depth: int | None = None) -> bool:
+        """Tell whether two of the first chunks have one score, so that it did not order them.
+
+        Args:
+            run: The rankings.
+            query_id: The query.
+            depth: How many chunks are looked at, and the one after them, which the cut-off parts
+                from the last; None: all.
+        """
+        if self.by == "rank":
+            return False
+        ranking = run.rankings.get(query_id, ())[: None if depth is None else depth + 1]
+        scores: Iterable[float] = map(_SCORE, ranking)
+        if self.single:
+            scores = array("f", scores)
+        return len(set(scores)) < len(ranking)
 
     def _chunks(self, run: Run, query_id: str) -> Sequence[str]:
         listed = run.listed.get(query_id)

@@ -2,10 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from operator import index
+from typing import NamedTuple, Self, SupportsIndex
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.dictionaries import checked_keys
 from freshstack_dspy.measures.judged import Judged, NuggetLabels
+
+_QRELS = "{query: {document: grade}}; with subtopics, use NuggetQrels.from_diversity_qrels"
+_DIVERSITY = "{query: {subtopic: {document: grade}}}; without subtopics, use NuggetQrels.from_qrels"
 
 
 class OfficialDicts(NamedTuple):
@@ -43,6 +48,7 @@ class NuggetQrels:
     tokens: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _refuse_plain(self.nuggets)
         if self.threshold < 1:
             raise CollectionError(f"the threshold of support is at least 1, not {self.threshold!r}")
         nuggets = {query: tuple(ids) for query, ids in self.nuggets.items()}
@@ -59,6 +65,51 @@ class NuggetQrels:
         object.__setattr__(self, "nuggets", nuggets)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "failed", failed)
+
+    @classmethod
+    def from_qrels(cls, qrels: Mapping[str, Mapping[str, int]], *, threshold: int = 1) -> Self:
+        """Make judgments of plain qrels, as BEIR and pytrec_eval hold them.
+
+        Each query has one nugget, which is called as the query is: what it asks for.
+
+        Args:
+            qrels: Query id -> document id -> grade, a whole number. A query without documents
+                stays one, and counts as 0.
+            threshold: The lowest grade that says that the document is relevant.
+
+        Raises:
+            CollectionError: They are not such qrels.
+        """
+        return cls(
+            {query: (query,) for query in checked_keys("qrels", qrels, _QRELS)},
+            {query: _grades(f"query {query!r}", grades) for query, grades in qrels.items()},
+            threshold=threshold,
+        )
+
+    @classmethod
+    def from_diversity_qrels(
+        cls, qrels: Mapping[str, Mapping[str, Mapping[str, int]]], *, threshold: int = 1
+    ) -> Self:
+        """Make judgments of diversity qrels, whose queries have subtopics, as those of ndeval.
+
+        A subtopic is a nugget, which is called by its query and its own id, with a space between.
+
+        Args:
+            qrels: Query id -> subtopic id -> document id -> grade, a whole number.
+            threshold: The lowest grade that says that the document is about the subtopic.
+
+        Raises:
+            CollectionError: They are not such qrels, or a query has no subtopics.
+        """
+        nuggets: dict[str, tuple[str, ...]] = {}
+        labels: dict[str, dict[str, int]] = {}
+        for query in checked_keys("qrels", qrels, _DIVERSITY):
+            subtopics = checked_keys(f"query {query!r}", qrels[query], _DIVERSITY)
+            nuggets[query] = tuple(f"{query} {subtopic}" for subtopic in subtopics)
+            for subtopic, nugget in zip(subtopics, nuggets[query], strict=True):
+                where = f"query {query!r}, subtopic {subtopic!r}"
+                labels[nugget] = _grades(where, qrels[query][subtopic], _DIVERSITY)
+        return cls(nuggets, labels, threshold=threshold)
 
     def labels_of(self, query_id: str) -> NuggetLabels:
         """Give the labels of one query, by nugget id and in the order of its nuggets."""
@@ -103,6 +154,24 @@ class NuggetQrels:
         )
 
 
+def _grades(where: str, given: object, form: str = _QRELS) -> dict[str, int]:
+    """Check the grades of documents: whole numbers, also of numpy, or as 1.0."""
+    grades = checked_keys(where, given, form)
+    return {document: _grade(where, document, grade, form) for document, grade in grades.items()}
+
+
+def _grade(where: str, document: str, grade: object, form: str) -> int:
+    # A protocol is asked slowly, and of a million grades nearly all are plain.
+    if isinstance(grade, int) or isinstance(grade, SupportsIndex):  # noqa: SIM101
+        return index(grade)
+    if isinstance(grade, float) and grade.is_integer():
+        return int(grade)
+    raise CollectionError(
+        f"{where}, document {document!r}: the grade is {grade!r:.200}, and not a whole number; "
+        f"qrels are {form}"
+    )
+
+
 def _each_once(nuggets: Mapping[str, tuple[str, ...]]) -> list[str]:
     """List all nugget ids in order, each of which must belong to one query, once."""
     owners: dict[str, str] = {}
@@ -117,6 +186,19 @@ def _each_once(nuggets: Mapping[str, tuple[str, ...]]) -> list[str]:
                 )
             owners[nugget] = query
     return list(owners)
+
+
+def _refuse_plain(nuggets: object) -> None:
+    """Refuse qrels where the nuggets of each query belong."""
+    plain = not isinstance(nuggets, Mapping) or any(
+        isinstance(ids, Mapping | str) for ids in nuggets.values()
+    )
+    if plain:
+        raise CollectionError(
+            "the nuggets of NuggetQrels are {query: (nugget, ...)}; of qrels {query: {document: "
+            "grade}} NuggetQrels.from_qrels makes one, of {query: {subtopic: {document: grade}}} "
+            "NuggetQrels.from_diversity_qrels"
+        )
 
 
 def _refuse_strangers(what: str, given: Iterable[str], every: list[str]) -> None:

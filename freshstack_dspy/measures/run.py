@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import Self, SupportsFloat
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.dictionaries import checked_keys
 from freshstack_dspy.records import ScoredChunk, ranked
 
 _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
+_SCORES = "{query: {chunk: score}}"
 _BYTE_ORDER_MARK = "\ufeff"
 _RANK = re.compile("[+-]?[0-9]{1,18}")
 """Within the integers of C."""
@@ -51,6 +53,7 @@ class Run:
     by_rank: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        _refuse_plain(self.name, self.rankings)
         rankings = {query: _in_order(query, ranking) for query, ranking in self.rankings.items()}
         for remembered in (self.listed, self.by_rank):
             _refuse_other_chunks(remembered, rankings)
@@ -60,6 +63,32 @@ class Run:
                 listed[query] = tuple(chunk_id for chunk_id, _ in ranking)
         object.__setattr__(self, "rankings", rankings)
         object.__setattr__(self, "listed", listed)
+
+    @classmethod
+    def from_scores(cls, scores: Mapping[str, Mapping[str, float]], *, name: str = "run") -> Self:
+        """Make a run of scores, as BEIR, pytrec_eval and ranx hold them.
+
+        Args:
+            scores: Query id -> chunk id -> score; the higher the better. A query without chunks
+                stays one, with an empty ranking.
+            name: What the retriever is called.
+
+        Raises:
+            CollectionError: They are not such scores, or one is not a finite number.
+        """
+        rankings = {}
+        for query in checked_keys("scores", scores, _SCORES):
+            found = checked_keys(f"query {query!r}", scores[query], _SCORES)
+            for chunk_id, score in found.items():
+                if not isinstance(score, float) and not isinstance(score, SupportsFloat):
+                    raise CollectionError(
+                        f"query {query!r}: the score of chunk {chunk_id!r} is {score!r:.200}, and "
+                        f"not a number; scores are {_SCORES}"
+                    )
+            rankings[query] = tuple(
+                ScoredChunk(chunk_id, float(score)) for chunk_id, score in found.items()
+            )
+        return cls(name, rankings)
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
@@ -144,7 +173,11 @@ class _Lines:
         """Take a line apart and note its score and its rank."""
         if raw.startswith(_GZIP):
             raise ValueError("the file is compressed; unpack it with gunzip")
-        text = raw.decode("utf-8").removeprefix(_BYTE_ORDER_MARK).strip()
+        try:
+            text = raw.decode("utf-8").removeprefix(_BYTE_ORDER_MARK).strip()
+        except UnicodeDecodeError as error:
+            where = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
+            raise ValueError(f"not UTF-8: {where}; save the file as UTF-8") from None
         if not text:
             return
         head = text.split(None, 2)
@@ -204,6 +237,23 @@ def _number(score: str) -> float:
             f"score {score[:50]!r} is not a finite number; {_LINE}, the name in one word"
         )
     return number
+
+
+def _refuse_plain(name: object, rankings: object) -> None:
+    """Refuse scores where rankings belong."""
+    plain = not isinstance(rankings, Mapping) or any(map(_is_plain, rankings.values()))
+    if plain or not isinstance(name, str):
+        raise CollectionError(
+            "a run is Run(name, {query: (ScoredChunk(chunk_id, score), ...)}); of scores {query: "
+            "{chunk: score}} Run.from_scores makes one, and read_run reads a TREC file"
+        )
+
+
+def _is_plain(ranking: object) -> bool:
+    """Tell whether it is a dictionary, or ids without scores."""
+    if isinstance(ranking, list | tuple):
+        return bool(ranking) and isinstance(ranking[0], str)
+    return isinstance(ranking, Mapping | str)
 
 
 def _in_order(query_id: str, ranking: tuple[ScoredChunk, ...]) -> tuple[ScoredChunk, ...]:

@@ -93,6 +93,36 @@ def test_holes_that_a_measure_leaves_out_are_in_the_ranking_once_they_are_judged
     assert bounds.all_relevant == {"q": 1.0}
 
 
+def test_of_a_measure_that_leaves_holes_out_no_bounds_are_given() -> None:
+    """Judged in any way the hole comes first, so the value as it is, 1, would lie beyond."""
+    qrels = NuggetQrels({"q": ("n",)}, {"n": {"a": 1}})
+    for name in ("RR(judged_only=True)@1", "nDCG(judged_only=True)@1"):
+        (bounds,) = evaluate(qrels, run({"q": in_order("hole", "a")}), [name], bounds=True).bounds
+
+        assert bounds.none_relevant == {"q": 0.0}
+        assert (bounds.lowest, bounds.highest) == (None, None)
+        assert (bounds.mean_lowest, bounds.mean_highest) == (None, None)
+
+
+def test_a_hole_that_supports_some_nuggets_can_take_a_measure_beyond() -> None:
+    """As the documents say; none that only rises is taken beyond."""
+    labels = {"n": {"a": 1, "hole": 0}, "m": {"a": 0, "hole": 1}}
+    unjudged = {nugget: {"a": of["a"]} for nugget, of in labels.items()}
+    qrels = NuggetQrels({"q": ("n", "m")}, unjudged)
+    ranking = {"q": ["a", "hole"]}
+    nrbp, cover = (parse_measure(name) for name in ("NRBP", "Coverage@5"))
+    of_nrbp, of_cover = (find_bounds(qrels, each, ranking) for each in (nrbp, cover))
+    assert of_nrbp.lowest is not None
+    assert of_cover.lowest is not None
+    assert of_cover.highest is not None
+    value, told = (each(ranking["q"], Judged(labels)) for each in (nrbp, cover))
+    assert value is not None
+    assert told is not None
+
+    assert value < of_nrbp.lowest["q"] - 0.09
+    assert of_cover.lowest["q"] <= told <= of_cover.highest["q"]
+
+
 def test_a_query_without_a_relevant_chunk_has_a_value_if_a_hole_is_relevant() -> None:
     qrels = NuggetQrels({"q": ("n",)}, {"n": {"a": 0}})
 

@@ -192,7 +192,7 @@ def test_a_measure_that_the_program_has_not_is_computed_and_named() -> None:
     of = evaluate(QRELS, TIED, names, conventions="pyndeval")
     official = evaluate(QRELS, TIED, names, conventions="freshstack")
 
-    assert of.beyond == ("alpha_nDCG@21", "Coverage@5", "ERR_IA@1")
+    assert of.beyond == ("alpha_nDCG@21", "alpha_nDCG(alpha=0.9)@5", "Coverage@5", "ERR_IA@1")
     assert official.beyond == ("alpha_nDCG@21", "alpha_nDCG(alpha=0.9)@5", "ERR_IA@1")
     assert set(of.means) == set(names)
     assert evaluate(QRELS, TIED, names).beyond == ()

@@ -128,5 +128,5 @@ def test_queries_without_a_value_are_named_by_measure() -> None:
 def test_a_length_that_is_not_known_is_named_with_run_and_query() -> None:
     qrels = NuggetQrels({"q": ("n",)}, {"n": {"a": 1}})
 
-    with pytest.raises(CollectionError, match="^run 'run', query 'q': the length of chunk 'a'"):
+    with pytest.raises(CollectionError, match=r"^run 'run', query 'q': the length of chunk 'a'"):
         evaluate(qrels, run({"q": {"a": 1.0}}), ["Density@5"])

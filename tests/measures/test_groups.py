@@ -1,12 +1,9 @@
 """Groups of queries: means within each, and the macro-average."""
 
-import random
 from pathlib import Path
 from statistics import fmean
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures import (
@@ -20,7 +17,6 @@ from freshstack_dspy.measures import (
     mean_interval,
     read_groups,
 )
-from freshstack_dspy.measures.overlapping import overlapping_macro_interval
 from freshstack_dspy.records import ScoredChunk
 
 _LINES = """{"query_id": "1", "group": "x"}
@@ -85,7 +81,9 @@ def test_a_query_in_several_groups_counts_in_each() -> None:
 
     assert found.several == 1
     assert found.macro["AP"].value == 0.75
-    assert found.macro["AP"].low is not None
+    assert found.macro["AP"] == macro_interval(
+        {"a": 1.0, "b": 0.0}, {"a": ("x", "y"), "b": "x"}, resamples=200
+    )
 
 
 def test_what_is_in_no_group_and_what_is_not_evaluated_is_counted() -> None:
@@ -134,45 +132,6 @@ def test_unjudged_is_that_of_the_group() -> None:
     assert found.groups[1].empty == 1
 
 
-@settings(max_examples=30)
-@given(
-    st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1), min_size=2),
-    st.dictionaries(
-        st.sampled_from(["x", "y", "z"]), st.sets(st.sampled_from("abcdefgh")), min_size=1
-    ),
-)
-def test_an_overlapping_macro_average_lies_between_its_ends(
-    values: dict[str, float], members: dict[str, set[str]]
-) -> None:
-    listed = {name: tuple(sorted(ids)) for name, ids in members.items()}
-    found = overlapping_macro_interval(values, listed, resamples=50)
-    again = overlapping_macro_interval(dict(reversed(values.items())), listed, resamples=50)
-
-    assert found == again
-    if found.low is not None and found.high is not None:
-        assert 0 <= found.low <= found.high <= 1
-    if found.value is not None:
-        valued = [[values[query] for query in ids if query in values] for ids in listed.values()]
-        assert found.value == pytest.approx(fmean(fmean(each) for each in valued if each))
-
-
-def test_a_lone_group_of_all_is_the_plain_bootstrap() -> None:
-    chance = random.Random("plain")
-    values = {f"q{place:02}": chance.random() for place in range(40)}
-    one = overlapping_macro_interval(values, {"all": tuple(values)})
-    plain = mean_interval(values)
-
-    assert one.value == pytest.approx(plain.value)
-    assert one.low == pytest.approx(plain.low, abs=1e-9)
-    assert one.high == pytest.approx(plain.high, abs=1e-9)
-
-
-@pytest.mark.parametrize(("level", "resamples"), [(0.0, 10), (1.0, 10), (0.9, 0)])
-def test_settings_out_of_range_are_refused(level: float, resamples: int) -> None:
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        overlapping_macro_interval({"a": 1.0}, {"x": ("a",)}, level, resamples)
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -187,7 +146,7 @@ def test_groups_are_read_from_tables_and_lines(tmp_path: Path, name: str, text: 
 
     found = read_groups(tmp_path / name, ["1", "2", "3"])
 
-    assert found.by == name
+    assert found.by == "g"
     assert found.members == {"x": ("1", "2"), "y": ("2",)}
     assert found.by_query() == {"1": ("x",), "2": ("x", "y")}
 
@@ -197,7 +156,8 @@ def test_groups_are_read_from_tables_and_lines(tmp_path: Path, name: str, text: 
     [
         ("g.csv", b"query_id,group\n9,x\n", ":2: there is no query '9' in the collection"),
         ("g.csv", b"query_id,group\n1,x\n1,x\n", ":3: query '1' stands twice in group 'x'"),
-        ("g.csv", b"query_id,topic\n1,x\n", ":1: a table has the header query_id,group"),
+        ("g.csv", b"query_id,topic,area\n1,x,y\n", ":1: a table has the header query_id,group"),
+        ("g.csv", b"query_id,\n1,x\n", ":1: a table has the header query_id,group"),
         ("g.csv", b"query_id,group,group\n1,x,y\n", ":1: a table has the header"),
         ("g.csv", b"query_id,group\n1\n", ":2: 1 cells, where the header has 2"),
         ("g.csv", b"query_id,group\n1, \n", ":2: group is a text, and not an empty one"),
@@ -211,6 +171,16 @@ def test_groups_are_read_from_tables_and_lines(tmp_path: Path, name: str, text: 
         ("g.jsonl", b'{"query_id": "1"}\n', ":1: a line is an object as"),
         ("g.jsonl", b'{"query_id": 1, "group": "x"}\n', ":1: query_id is a text"),
         ("g.jsonl", b"{\n", ":1: not a line of JSON"),
+        (
+            "g.jsonl",
+            b'{"query_id": "1", "group": "x", "group": "y"}\n',
+            ":1: the object has the name 'group' twice; keep one",
+        ),
+        (
+            "g.jsonl",
+            b'{"query_id": "1", "topic": "x"}\n{"query_id": "1", "area": "y"}\n',
+            ":2: the group is called 'area', and 'topic' above; give it one name",
+        ),
         ("g.jsonl", b"[" * 100_000, ":1: not a line of JSON"),
     ],
 )
@@ -232,3 +202,28 @@ def test_a_file_of_groups_that_is_missing_or_a_folder_is_named(tmp_path: Path) -
     for name in ("gone.csv", "folder.csv"):
         with pytest.raises(CollectionError, match="the groups cannot be read"):
             read_groups(tmp_path / name, ["1"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.csv", "query_id,topic\n1,x\n"),
+        ("g.tsv", "topic\tquery_id\nx\t1\n"),
+        ("g.jsonl", '{"query_id": "1", "topic": "x"}\n'),
+    ],
+)
+def test_a_grouping_is_called_as_its_column(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+
+    assert read_groups(tmp_path / name, ["1"]).by == "topic"
+
+
+@pytest.mark.parametrize(
+    "line", [f"{'q' * 10**5},x", f"1,{'x' * 10**5}\n1,{'x' * 10**5}"], ids=["query", "group"]
+)
+def test_what_is_said_of_a_file_of_groups_is_short(tmp_path: Path, line: str) -> None:
+    (tmp_path / "g.csv").write_text(f"query_id,group\n{line}\n")
+
+    with pytest.raises(CollectionError) as caught:
+        read_groups(tmp_path / "g.csv", ["1"])
+    assert len(str(caught.value)) < 600

@@ -138,31 +138,95 @@ def test_other_ways_to_write_it_give_one_measure(written: str, name: str) -> Non
 def test_no_name_belongs_to_two_families() -> None:
     every = [name for family in FAMILIES for name in (family, *FAMILIES[family].aliases)]
 
+    families = {name: family for family in FAMILIES for name in (family, *FAMILIES[family].aliases)}
     assert len(every) == len(set(every))
+    for name, family in families.items():
+        assert {families[other] for other in every if other.lower() == name.lower()} == {family}
     assert not any("-" in name for name in every)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("ndcg@10", "nDCG@10"),  # as ranx and BEIR write them
+        ("mrr@10", "RR@10"),
+        ("map@100", "AP@100"),
+        ("precision@5", "P@5"),
+        ("recall@5", "Recall@5"),
+        ("hit_rate@10", "Success@10"),
+        ("r_precision", "Rprec"),
+        ("f1@5", "F1@5"),
+        ("ALPHA_NDCG(alpha=0.9)@10", "alpha_nDCG(alpha=0.9)@10"),
+        ("err-ia@5", "ERR_IA@5"),
+        ("map", "AP"),  # as trec_eval writes them
+        ("map_cut_10", "AP@10"),
+        ("map_cut.10", "AP@10"),
+        ("ndcg", "nDCG"),
+        ("ndcg_cut_10", "nDCG@10"),
+        ("ndcg_cut.10", "nDCG@10"),
+        ("ndcg_cut@10", "nDCG@10"),
+        ("recall_100", "Recall@100"),
+        ("P_5", "P@5"),
+        ("P.5", "P@5"),
+        ("success_1", "Success@1"),
+        ("recip_rank", "RR"),
+        ("Rprec", "Rprec"),
+    ],
+)
+def test_names_of_other_programs_for_the_same_measure_are_understood(
+    written: str, name: str
+) -> None:
+    assert parse_measure(written).name == name
 
 
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("ndcg@10", "nDCG@10"),
-        ("recall@5", "Recall@5"),
         ("nGCD@10", "nDCG@10"),
+        ("ndgc", "nDCG"),
+        ("ndcg_10", "nDCG@10"),
+        ("ndcg10", "nDCG@10"),
+        ("recall-at-5", "Recall@5"),
+        ("f1_10", "F1@10"),
+        ("F_1@5", "F1@5"),
         ("coverag(of='answerable')@20", "Coverage(of='answerable')@20"),
-        ("alpha_ndcg(alpha=0.9)@10", "alpha_nDCG(alpha=0.9)@10"),
-        ("map", "AP"),
-        ("hits@1", "Success@1"),
-        ("err-ia@5", "ERR_IA@5"),
+        ("Prec@5", "P@5"),
+        ("prec", "P@10"),
+        ("Rprc@5", "Rprec"),
+        ("hits@1", "Success@1"),  # in ranx, how many were found
+        ("accuracy@1", "Success@1"),
+        ("ndcg_cut", "nDCG@10"),
+        ("map_cut", "AP@10"),
+        ("set_recall", "Recall"),
+        ("dcg@10", "nDCG@10"),
+        ("ndcg_burges@10", "nDCG(dcg='exp-log2')@10"),
+        ("rbp", "NRBP(alpha=0,beta=0.8)"),
     ],
 )
-def test_a_typo_is_told_what_was_probably_meant(written: str, meant: str) -> None:
+def test_a_typo_is_told_what_was_probably_meant_with_its_cut_off(written: str, meant: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_measure(written)
 
-    assert f"there is no measure {written!r}; did you mean {meant}? The measures" in str(
-        raised.value
-    )
+    assert str(raised.value) == f"there is no measure {written!r}; did you mean {meant}?"
     assert parse_measure(meant)
+
+
+@pytest.mark.parametrize("name", ["bpref", "infAP", "gm_map", "set_P", "num_rel_ret", "P_5,10"])
+def test_what_is_another_measure_elsewhere_is_not_taken_for_one_of_ours(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}'; the measures are "):
+        parse_measure(name)
+
+
+@pytest.mark.parametrize("name", ["Success", "hit_rate", "success"])
+def test_success_needs_a_cut_off_as_in_trec_eval(name: str) -> None:
+    """Of whole rankings it is 1 for nearly every query."""
+    with pytest.raises(ConfigError, match=f"{name!r} needs a cut-off; type Success@10"):
+        parse_measure(name)
+
+
+def test_what_is_no_text_is_no_name() -> None:
+    with pytest.raises(ConfigError, match=r"named by a text, as 'nDCG@10', not AP; type str"):
+        parse_measure(ir_measures.AP)
 
 
 def test_what_is_like_no_name_gets_the_list() -> None:
@@ -176,6 +240,8 @@ def test_what_is_like_no_name_gets_the_list() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
+        ("P_0", "not '0'"),
+        ("recall_05", "not '05'"),
         ("P", r"'P' needs a cut-off; type P@10"),
         ("ERR_IA(alpha=0.9)", "needs a cut-off; type ERR_IA@10"),
         ("Rprec@10", "'Rprec@10' takes no cut-off; type Rprec"),

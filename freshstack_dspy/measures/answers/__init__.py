@@ -11,7 +11,11 @@ from freshstack_dspy.measures.answers.citation_support import (
     citation_support,
     score_citations,
 )
-from freshstack_dspy.measures.answers.found_and_agrees import FoundAndAgrees, found_and_agrees
+from freshstack_dspy.measures.answers.found_and_agrees import (
+    FoundAndAgrees,
+    found_and_agrees,
+    verdicts_of,
+)
 from freshstack_dspy.measures.answers.gold_agreement import (
     AGREEMENT,
     ComparedAnswer,
@@ -35,10 +39,12 @@ from freshstack_dspy.measures.answers.nugget_recall import (
     MissingAssignment,
     NuggetAssignment,
     NuggetRecall,
+    NuggetsCounted,
     nugget_recall,
     score_assignments,
 )
 from freshstack_dspy.measures.answers.scores import (
+    NOT_RETRIEVED,
     Absent,
     AnswerScore,
     Empty,
@@ -51,6 +57,7 @@ from freshstack_dspy.measures.answers.scores import (
 __all__ = [
     "AGREEMENT",
     "CITATION_MEASURES",
+    "NOT_RETRIEVED",
     "NUGGET_QUALITIES",
     "NUGGET_RECALLS",
     "Absent",
@@ -67,6 +74,7 @@ __all__ = [
     "NuggetAssignment",
     "NuggetRecall",
     "NuggetVerdict",
+    "NuggetsCounted",
     "Outside",
     "QueryScore",
     "ReadNuggets",
@@ -87,4 +95,5 @@ __all__ = [
     "score_assignments",
     "score_citations",
     "score_nuggets",
+    "verdicts_of",
 ]

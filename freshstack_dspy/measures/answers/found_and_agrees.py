@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from freshstack_dspy.measures.answers.scores import Scores
 from freshstack_dspy.measures.estimate import Estimate
 from freshstack_dspy.measures.statistics import kendall_tau, spearman_rho
 from freshstack_dspy.records import Record
@@ -101,13 +102,32 @@ def found_and_agrees(
         missed_disagree=cells[False, False],
         unannotated_share=_share(cells[False, True], differ),
         distracted_share=_share(cells[True, False], differ),
-        phi=_correlation(found, agrees, f"being found by {measure}"),
+        phi=_correlation(found, agrees, f"{measure}, above or below,"),
         point_biserial=_correlation([*given.values()], agrees, measure),
         tau_b=fault or kendall_tau(given, said),
         spearman=fault or spearman_rho(given, said),
         without_value=tuple(sorted(decided.keys() - values.keys())),
         without_verdict=tuple(sorted(values.keys() - decided.keys())),
     )
+
+
+def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
+    """Give whether each answer of a run agrees, by query id, for `found_and_agrees`.
+
+    Args:
+        scores: Of the agreement. Where an absent query counts 0, its answer does not agree.
+        run: Its name.
+    """
+    verdicts: dict[str, bool | None] = {
+        answer.query_id: None if answer.counts["undecided"] else bool(answer.counts["agree"])
+        for answer in scores.answers
+        if answer.run == run
+    }
+    if scores.choices["absent"] == "zero":
+        for each in scores.runs:
+            if each.run == run:
+                verdicts |= dict.fromkeys(each.absent, False)
+    return verdicts
 
 
 def _share(part: int, whole: int) -> Estimate:

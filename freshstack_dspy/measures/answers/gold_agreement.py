@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from freshstack_dspy.measures.answers.scores import (
+    NOT_RETRIEVED,
     Absent,
     AnswerScore,
     Sampling,
@@ -27,7 +28,8 @@ class ComparedAnswer(NamedTuple):
         agrees: One verdict on all gold answers together, or one on each; None where the
             comparison failed or did not decide.
         reason: Of the verdict; where there is none, why.
-        status: Where there is no verdict, the kind of the reason, as `no_gold_context`.
+        status: Where there is no verdict, the kind of the reason, as `no_gold_context`. One that is
+            `not_retrieved` is no answer: its query is absent.
     """
 
     run: str
@@ -65,15 +67,22 @@ def score_agreement(
     Args:
         answers: One for each run and query.
         undecided: What an answer counts that has no verdict.
-        absent: What a query counts that other runs have and this one has not.
+        absent: What a query counts that other runs answer and this one does not, or for which it
+            retrieved nothing.
         sampling: Of the intervals.
 
     Raises:
         CollectionError: There is no answer, or a run answers a query twice.
     """
-    scored = (_score(answer, undecided) for answer in answers)
-    choices = {"undecided": undecided}
-    return summarise((AGREEMENT,), scored, choices=choices, absent=absent, sampling=sampling)
+    given = tuple(answers)
+    return summarise(
+        (AGREEMENT,),
+        (_score(answer, undecided) for answer in given if answer.status != NOT_RETRIEVED),
+        choices={"undecided": undecided},
+        absent=absent,
+        not_retrieved=((one.run, one.query_id) for one in given if one.status == NOT_RETRIEVED),
+        sampling=sampling,
+    )
 
 
 def _score(answer: ComparedAnswer, undecided: Undecided) -> AnswerScore:

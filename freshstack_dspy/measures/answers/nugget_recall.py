@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.answers.scores import (
+    NOT_RETRIEVED,
     Absent,
     AnswerScore,
     Empty,
@@ -20,6 +21,8 @@ from freshstack_dspy.records import Assignment, Importance
 MissingAssignment = Literal["leave_out", "zero", "no_value"]
 """What a nugget counts whose assignment failed or is not there: it leaves numerator and
 denominator, it is not supported, or the answer has no value."""
+NuggetsCounted = Literal["query", "answer"]
+"""Which nuggets an answer has: all that some answer to its query has, or its own."""
 Over = Literal["vital", "all", "weighted"]
 """Over which nuggets: the vital ones, all alike, or vital ones 1 and okay ones a half."""
 
@@ -46,6 +49,8 @@ class AnswerAssignments(NamedTuple):
     run: str
     query_id: str
     nuggets: tuple[NuggetAssignment, ...]
+    status: str | None = None
+    """`not_retrieved` where there was nothing to answer from: the query is then absent."""
 
 
 class NuggetRecall(NamedTuple):
@@ -131,34 +136,45 @@ def score_assignments(
     missing: MissingAssignment = "leave_out",
     empty: Empty = "skip",
     absent: Absent = "skip",
+    counted: NuggetsCounted = "query",
     sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
 ) -> Scores:
     """Score answers by all six measures.
 
-    With `missing="zero", empty="zero"` every answer has what nuggetizer 0.0.6 gives it:
-    strict_vital_score, vital_score, strict_all_score and all_score are V_strict, V, A_strict, A.
-    Its last line mixes all runs of a file in one mean; here each run has its own.
+    With `missing="zero", empty="zero", counted="answer"` every answer has what nuggetizer 0.0.6
+    gives it: strict_vital_score, vital_score, strict_all_score and all_score are V_strict, V,
+    A_strict, A. Its last line mixes all runs of a file in one mean; here each run has its own.
 
     A nugget that other answers to the same query were assigned, and this one was not, is missing
-    in this one: a list that came back too short does not score higher for it.
+    in this one: a list that came back too short does not score higher for it. nuggetizer looks at
+    the answer's own list only.
 
     Args:
         answers: One for each run and query.
         missing: As for `nugget_recall`.
         empty: As for `nugget_recall`.
-        absent: What a query counts that other runs have and this one has not.
+        absent: What a query counts that other runs answer and this one does not, or for which it
+            retrieved nothing.
+        counted: Whether the nuggets of an answer are all that an answer to its query has, or its
+            own.
         sampling: Of the intervals.
 
     Raises:
         CollectionError: There is no answer, a run answers a query twice, an answer has a nugget
-            twice, or a nugget has two importances.
+            twice, or a nugget of a query has two importances.
     """
-    given = tuple(answers)
-    known = _nuggets_by_query(given)
-    choices = {"missing": missing, "empty": empty}
-    scored = (_score(each, known[each.query_id], missing, empty) for each in given)
+    every = tuple(answers)
+    given = [each for each in every if each.status != NOT_RETRIEVED]
+    known = _nuggets_by_query(given) if counted == "query" else {}
+    for each in given:
+        _refuse_twice(each)
     return summarise(
-        tuple(NUGGET_RECALLS), scored, choices=choices, absent=absent, sampling=sampling
+        tuple(NUGGET_RECALLS),
+        (_score(each, known.get(each.query_id, {}), missing, empty) for each in given),
+        choices={"missing": missing, "empty": empty, "nuggets": counted},
+        absent=absent,
+        not_retrieved=((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
+        sampling=sampling,
     )
 
 
@@ -206,19 +222,25 @@ def _nuggets_by_query(
     known: dict[str, dict[str, Importance | None]] = {}
     for answer in answers:
         of_query = known.setdefault(answer.query_id, {})
-        own = set()
         for nugget, importance, _ in answer.nuggets:
-            where = f"run {answer.run!r}, query {answer.query_id!r}"
-            if nugget in own:
-                raise CollectionError(f"{where}: nugget {nugget!r} stands twice; keep one")
-            own.add(nugget)
             if of_query.setdefault(nugget, importance) != importance:
                 raise CollectionError(
-                    f"{where}: nugget {nugget!r} is {importance or 'not rated'}, and "
+                    f"run {answer.run!r}, query {answer.query_id!r}: nugget {nugget!r} is {importance or 'not rated'}, and "
                     f"{of_query[nugget] or 'not rated'} in another answer to the query; score "
                     "answers that were assigned the same nuggets"
                 )
     return known
+
+
+def _refuse_twice(answer: AnswerAssignments) -> None:
+    own = set()
+    for nugget, _, _ in answer.nuggets:
+        if nugget in own:
+            raise CollectionError(
+                f"run {answer.run!r}, query {answer.query_id!r}: nugget {nugget!r} stands twice; "
+                "keep one"
+            )
+        own.add(nugget)
 
 
 def _weight(nugget: NuggetAssignment, over: Over) -> float:

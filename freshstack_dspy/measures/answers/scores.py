@@ -12,7 +12,10 @@ from freshstack_dspy.records import Record
 Empty = Literal["skip", "zero"]
 """What an answer counts in a measure that it has nothing for: it is left out, or 0."""
 Absent = Literal["skip", "zero"]
-"""What a query counts that other runs have and this one has not: it is left out, or 0."""
+"""What a query counts that other runs answer and this one does not, or for which it retrieved
+nothing to answer from: it is left out, or 0."""
+NOT_RETRIEVED = "not_retrieved"
+"""The status of such an answer: nobody was asked for one."""
 
 
 class Sampling(NamedTuple):
@@ -50,7 +53,8 @@ class RunScore(Record):
         means: By measure, the mean over its queries, each the same weight, with its interval.
         counts: The sums of what was counted in its answers.
         without: By measure, the queries whose answer has no value.
-        absent: The queries that other runs have and this one has not, ascending.
+        absent: The queries that other runs answer and this one does not, and those for which it
+            retrieved nothing, ascending.
     """
 
     run: str
@@ -120,6 +124,7 @@ def summarise(
     *,
     choices: Mapping[str, str],
     absent: Absent = "skip",
+    not_retrieved: Iterable[tuple[str, str]] = (),
     sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
 ) -> Scores:
     """Take the means of each run, with bootstrap intervals over queries, and of each query.
@@ -128,7 +133,8 @@ def summarise(
         measures: Their names, in order.
         answers: One for each run and query.
         choices: What was chosen, to be kept beside the figures.
-        absent: What a query counts that other runs have and this one has not.
+        absent: What a query counts that a run does not answer.
+        not_retrieved: Runs and queries for which there was nothing to answer from.
         sampling: Of the intervals.
 
     Raises:
@@ -144,7 +150,15 @@ def summarise(
         own[answer.query_id] = answer
     if not by_run:
         raise CollectionError("there are no answers to score")
-    queries = sorted({query for own in by_run.values() for query in own})
+    nothing: dict[str, set[str]] = {}
+    for run, query in not_retrieved:
+        if query in by_run.setdefault(run, {}):
+            raise CollectionError(
+                f"run {run!r} has an answer to query {query!r} and retrieved nothing for it; keep one"
+            )
+        nothing.setdefault(run, set()).add(query)
+    named = [*by_run.values(), *nothing.values()]
+    queries = sorted({query for own in named for query in own})
     ordered = tuple(by_run[run][query] for run in sorted(by_run) for query in sorted(by_run[run]))
     return Scores(
         measures=tuple(measures),

@@ -5,11 +5,8 @@ from freshstack_dspy.measures.statistics.comparison import Comparison, compare
 from freshstack_dspy.measures.statistics.comparison_rules import ComparisonRules
 from freshstack_dspy.measures.statistics.correction import CorrectionName, adjust
 from freshstack_dspy.measures.statistics.difference import RunDifference
-from freshstack_dspy.measures.statistics.means import (
-    macro_interval,
-    mean_interval,
-    mean_intervals,
-)
+from freshstack_dspy.measures.statistics.macro import macro_interval
+from freshstack_dspy.measures.statistics.means import mean_interval, mean_intervals
 from freshstack_dspy.measures.statistics.permutation import permutation_test
 from freshstack_dspy.measures.statistics.power import detectable_difference, queries_needed
 from freshstack_dspy.measures.statistics.rank_correlation import (

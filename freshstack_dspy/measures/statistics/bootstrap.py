@@ -1,11 +1,16 @@
 """How sure a figure is: bootstrap intervals over whole queries."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from freshstack_dspy.records import Record
 
 T = TypeVar("T")
+
+_SAME = 1e-12
+"""Figures that are this close, relatively, differ only as rounding does."""
+_WITHOUT_WIDTH = "all resamples give the same figure: they cannot tell how sure it is"
 
 
 class Interval(Record):
@@ -59,8 +64,8 @@ def bootstrap_interval(
 
     Returns:
         The interval. It has no ends, and says why, where there are fewer than two groups, where
-        the figure is undefined, or where so many resamples are undefined (more than one tail
-        holds) that an end could lie anywhere.
+        the figure is undefined, where so many resamples are undefined (more than one tail holds)
+        that an end could lie anywhere, or where the resamples do not vary.
 
     Raises:
         ValueError: level or resamples is out of range.
@@ -86,7 +91,7 @@ def bootstrap_interval(
     elif undefined > tail * len(draws):
         reason = f"the figure is undefined on {undefined} of {len(draws)} resamples"
     else:
-        low, high = _quantile(defined, tail), _quantile(defined, 1 - tail)
+        low, high, reason = percentile_ends(defined, level)
     return Interval(
         value=value,
         low=low,
@@ -97,6 +102,30 @@ def bootstrap_interval(
         undefined=undefined,
         reason=reason,
     )
+
+
+def percentile_ends(
+    draws: Sequence[float], level: float
+) -> tuple[float | None, float | None, str | None]:
+    """Give the ends of the percentile interval, or why there are none.
+
+    Where all resamples give one figure, as of a share that is 1 in all queries, an interval
+    without width would say that the figure is certain, which so many queries cannot say.
+
+    Args:
+        draws: The figure of each resample.
+        level: How much of them the interval spans, between 0 and 1.
+
+    Returns:
+        The lower end, the upper end, and None; or None, None, and the reason.
+    """
+    import numpy as np
+
+    tail = (1 - level) / 2
+    if math.isclose(np.min(draws), np.max(draws), rel_tol=_SAME):
+        return None, None, _WITHOUT_WIDTH
+    low, high = np.quantile(draws, (tail, 1 - tail)).tolist()
+    return low, high, None
 
 
 def _draw(
@@ -113,9 +142,3 @@ def _draw(
         drawn = generator.integers(len(clusters), size=len(clusters)).tolist()
         draws.append(statistic([item for index in drawn for item in clusters[index]]))
     return draws
-
-
-def _quantile(values: Sequence[float], share: float) -> float:
-    import numpy as np
-
-    return float(np.quantile(values, share))

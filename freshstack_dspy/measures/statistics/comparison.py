@@ -6,16 +6,17 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from freshstack_dspy.measures.statistics.comparison_rules import ComparisonRules
-from freshstack_dspy.measures.statistics.correction import (
-    CorrectionName,
-    adjust,
-    strictest_level,
-)
+from freshstack_dspy.measures.statistics.correction import CorrectionName
 from freshstack_dspy.measures.statistics.difference import RunDifference, Verdict
 from freshstack_dspy.measures.statistics.means import intervals
+from freshstack_dspy.measures.statistics.multiple_tests import MultipleTests
 from freshstack_dspy.measures.statistics.pairs import Pairs, pair
 from freshstack_dspy.measures.statistics.permutation import permutation_test
-from freshstack_dspy.measures.statistics.power import detectable_difference, queries_needed
+from freshstack_dspy.measures.statistics.power import (
+    FEWEST,
+    detectable_difference,
+    queries_needed,
+)
 from freshstack_dspy.measures.statistics.ranking_agreement import (
     MeasureAgreement,
     measure_agreements,
@@ -41,7 +42,8 @@ class Comparison(Record):
         level: Of the intervals; each holds for itself, not for all of them together.
         seed: Of the random numbers.
         tests: How many p-values were adjusted.
-        means: By run and measure.
+        means: By run and measure, each over all queries of the run that have a value: where a
+            difference left queries out, it is not the difference of these.
         differences: By measure, then in the order of the runs.
         agreements: For every two measures, how alike they order the runs; none below 3 runs.
     """
@@ -75,10 +77,11 @@ def compare(
     baseline: str | None = None,
     rules: ComparisonRules | None = None,
 ) -> Comparison:
-    """Compare runs on the queries that all of them were evaluated on.
+    """Compare runs, every two on the queries that have a value in both.
 
     Every run is held against those before it, or all others against the baseline, in every
-    measure. All these tests are one family: the p-values of all runs and measures are adjusted
+    measure. What a query counts that has no value in one of them, or was skipped, is the choice
+    of the evaluation; left-out queries are counted, pair by pair. All these tests are one family: the p-values of all runs and measures are adjusted
     together, for whoever looks at all of them and picks one is likely to pick chance.
 
     Args:
@@ -96,9 +99,7 @@ def compare(
     every = [each.pairs.differences for each in held]
     means = intervals(every, rules.level, rules.resamples, rules.seed)
     found = [_tested(differences, rules) for differences in every]
-    p_values = [each.p_value for each in found if each.p_value is not None]
-    adjusted = iter(adjust(p_values, rules.correction))
-    strictest = strictest_level(rules.alpha, len(p_values), rules.correction)
+    family = MultipleTests(found, rules)
     return Comparison(
         runs=tuple(evaluations),
         measures=next(iter(evaluations.values())).measures,
@@ -107,17 +108,11 @@ def compare(
         correction=rules.correction,
         level=rules.level,
         seed=rules.seed,
-        tests=len(p_values),
+        tests=family.tests,
         means={run: dict(evaluation.means) for run, evaluation in evaluations.items()},
         differences=tuple(
-            _difference(
-                each,
-                mean,
-                significance,
-                None if significance.p_value is None else next(adjusted),
-                (rules.alpha, strictest),
-            )
-            for each, mean, significance in zip(held, means, found, strict=True)
+            _difference(each, mean, significance, family, place)
+            for place, (each, mean, significance) in enumerate(zip(held, means, found, strict=True))
         ),
         agreements=measure_agreements(evaluations) if len(evaluations) > 2 else (),
     )
@@ -160,20 +155,18 @@ def _tested(differences: tuple[float, ...], rules: ComparisonRules) -> Significa
 
 
 def _difference(
-    held: _Held,
-    mean: "Interval",
-    significance: Significance,
-    adjusted_p: float | None,
-    levels: tuple[float, float],
+    held: _Held, mean: "Interval", significance: Significance, family: MultipleTests, place: int
 ) -> RunDifference:
-    """Put together what is known of two runs; levels: of all tests, and of the strictest."""
+    """Put together what is known of two runs, whose test has this place in the family."""
     differences = held.pairs.differences
-    alpha, strictest = levels
+    adjusted_p = family.adjusted(place)
     spread = deviation(differences) if len(differences) > 1 else 0.0
     detectable = needed = None
-    if spread and (detectable := detectable_difference(spread, len(differences), alpha=strictest)):
-        needed = queries_needed(spread, fmean(differences), alpha=strictest)
-    verdict = _verdict(mean.value, adjusted_p, alpha)
+    if spread and len(differences) >= FEWEST:
+        needed = queries_needed(spread, fmean(differences), alpha=family.strictest)
+        if family.passes_strictest(place):
+            detectable = detectable_difference(spread, len(differences), alpha=family.strictest)
+    verdict = _verdict(mean.value, adjusted_p, family.alpha)
     return RunDifference(
         measure=held.measure,
         run=held.run,
@@ -190,7 +183,11 @@ def _difference(
         detectable=detectable,
         queries_needed=needed,
         verdict=verdict,
-        conclusion=_conclusion(held, verdict, significance, alpha, detectable),
+        conclusion=(
+            _not_found(held, significance, family, place, detectable)
+            if verdict == "not found"
+            else _conclusion(held, verdict, significance)
+        ),
         per_query=dict(zip(held.pairs.queries, differences, strict=True)),
     )
 
@@ -203,29 +200,34 @@ def _verdict(mean: float | None, adjusted_p: float | None, alpha: float) -> Verd
     return "higher" if mean > 0 else "lower"
 
 
-def _conclusion(
-    held: _Held,
-    verdict: Verdict,
-    significance: Significance,
-    alpha: float,
-    detectable: float | None,
-) -> str:
-    """Say what was found, and of what was not found never that it is not there."""
-    number = len(held.pairs.queries)
+def _conclusion(held: _Held, verdict: Verdict, significance: Significance) -> str:
     if verdict == "untested":
         return f"no test could be made: {significance.reason}"
-    if verdict != "not found":
-        return (
-            f"a difference was found: {held.run} is {verdict} than {held.against} on average "
-            "over queries like these"
-        )
+    return (
+        f"a difference was found: {held.run} is {verdict} than {held.against} on average "
+        "over queries like these"
+    )
+
+
+def _not_found(
+    held: _Held,
+    significance: Significance,
+    family: MultipleTests,
+    place: int,
+    detectable: float | None,
+) -> str:
+    """Say of a difference that was not found why, and never that it is not there."""
+    number = len(held.pairs.queries)
     if not any(held.pairs.differences):
         return f"no difference was found: the two have the same value on all {number} queries"
-    if significance.smallest is not None and significance.smallest > alpha:
-        return (
-            "no difference was found, and none could be: the values differ on so few queries "
-            f"that p is at least {significance.smallest:.3g}"
-        )
+    if not family.passes_strictest(place):
+        by_queries = significance.by == "enumeration"
+        few = "the values differ on so few queries" if by_queries else "so few signs are sampled"
+        at_least = f"{few} that p is at least {significance.smallest:.3g}"
+        if family.could_be_found(place):
+            return f"no difference was found, which says little: {at_least}"
+        enough = f", too much for {family.tests} tests" if family.tests > 1 else ""
+        return f"no difference was found, and none could be: {at_least}{enough}"
     if detectable is None:
         return f"no difference was found, which says little with {number} queries"
     return (

@@ -59,12 +59,13 @@ def adjust(p_values: Sequence[float], correction: CorrectionName = "holm") -> li
 def strictest_level(level: float, tests: int, correction: CorrectionName) -> float:
     """Give the level that the smallest p-value of a family is held against.
 
-    Holm and Bonferroni divide it by the number of tests; Benjamini and Hochberg's depends on all
-    p-values, and is at most the level itself.
+    Holm, Bonferroni, and Benjamini and Hochberg all divide it by the number of tests. The other
+    p-values are held against more by Holm once smaller ones were found, and by Benjamini and
+    Hochberg; a test that must be found whatever the others show has to pass this one.
 
     Args:
         level: Of the family, as .05.
         tests: How many p-values there are.
         correction: Its name.
     """
-    return level / max(1, tests) if correction in {"holm", "bonferroni"} else level
+    return level if correction == "none" else level / max(1, tests)

@@ -29,9 +29,11 @@ class RunDifference(Record):
         adjusted_p: The p-value adjusted for all tests of the comparison.
         detectable: The smallest true difference that so many queries would mostly (at power .8)
             show at the level that the family's smallest p-value is held against; None below 10
-            queries or where all differences are the same.
+            queries, where all differences are the same, or where the test cannot come to that
+            level: its smallest p-value, `significance.smallest`, is above it.
         queries_needed: How many queries would mostly show a true difference as large as the mean
-            observed one; None as for `detectable`, or where it is 0.
+            observed one; None below 10 queries, where all differences are the same, or where
+            that mean is 0.
         verdict: Whether the run was found to be higher or lower.
         conclusion: The same in words.
         per_query: By query id, the run's value minus the other's.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from freshstack_dspy.measures.statistics.bootstrap import Interval
+from freshstack_dspy.measures.statistics.bootstrap import Interval, percentile_ends
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.evaluation import Evaluation
@@ -34,7 +34,8 @@ def mean_interval(
         seed: Of the random numbers.
 
     Returns:
-        The interval; without ends, and with the reason, where there are fewer than two values.
+        The interval; without ends, and with the reason, where there are fewer than two values or
+        all are the same.
 
     Raises:
         ValueError: level or resamples is out of range, or a value is not a finite number.
@@ -61,53 +62,6 @@ def mean_intervals(
     columns = [in_order(evaluation.values(measure)) for measure in evaluation.measures]
     found = intervals(columns, level, resamples, seed)
     return dict(zip(evaluation.measures, found, strict=True))
-
-
-def macro_interval(
-    values: Mapping[str, float],
-    topics: Mapping[str, str],
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> Interval:
-    """Compute the interval of a macro-average: the mean of the means of the topics.
-
-    Stratified: each resample draws within every topic as many queries as it has, so the topics
-    are taken as given and only their queries as a sample. A topic of one query adds no width.
-
-    Source: Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.2.
-
-    Args:
-        values: By query id.
-        topics: The topic of each query, by query id; those of other queries are passed over.
-        level: As for `mean_interval`.
-        resamples: As for `mean_interval`.
-        seed: As for `mean_interval`.
-
-    Returns:
-        The interval; without ends, and with the reason, where no topic has two queries.
-
-    Raises:
-        ValueError: As for `mean_interval`, or a query has no topic.
-    """
-    check(level, resamples)
-    strata: dict[str, dict[str, float]] = {}
-    for query, value in values.items():
-        if query not in topics:
-            raise ValueError(f"query {query!r} has no topic; leave it out or name its topic")
-        strata.setdefault(topics[query], {})[query] = value
-    ordered = [in_order(strata[topic]) for topic in sorted(strata)]
-    mean = fmean(map(fmean, ordered)) if ordered else None
-    if all(len(stratum) < 2 for stratum in ordered):
-        reason = "an interval within topics needs a topic with two queries"
-        return _without_ends(mean, level, len(values), reason)
-    import numpy as np
-
-    generator = np.random.default_rng(seed)
-    drawn = np.zeros(resamples)
-    for stratum in ordered:
-        drawn += _resampled([stratum], resamples, generator)[0]
-    return _interval(mean, drawn / len(ordered), level, len(values))
 
 
 def in_order(values: Values) -> list[float]:
@@ -149,8 +103,6 @@ def intervals(
     Raises:
         ValueError: level or resamples is out of range.
     """
-    import numpy as np
-
     check(level, resamples)
     found: dict[int, Interval] = {}
     together: dict[int, list[int]] = {}
@@ -161,22 +113,22 @@ def intervals(
             reason = f"an interval over queries needs two with a value, not {length}"
             for place in places:
                 mean = columns[place][0] if length else None
-                found[place] = _without_ends(mean, level, length, reason)
+                found[place] = without_ends(mean, level, length, reason)
             continue
-        generator = np.random.default_rng(seed)
-        drawn = _resampled([columns[place] for place in places], resamples, generator)
+        drawn = resampled([columns[place] for place in places], resamples, seed)
         for place, means in zip(places, drawn, strict=True):
-            found[place] = _interval(fmean(columns[place]), means, level, length)
+            found[place] = interval_of(fmean(columns[place]), means, level, length)
     return [found[place] for place in range(len(columns))]
 
 
-def _resampled(columns: Sequence[Sequence[float]], resamples: int, generator: Any) -> Any:
+def resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) -> Any:
     """Draw queries with replacement and give the means of each column, columns x resamples.
 
     Within a row the order of the sum does not depend on how many rows are drawn at a time.
     """
     import numpy as np
 
+    generator = np.random.default_rng(seed)
     arrays = [np.asarray(column, dtype=np.float64) for column in columns]
     queries = len(arrays[0])
     means = np.empty((len(arrays), resamples))
@@ -193,11 +145,9 @@ def _blocks(resamples: int, queries: int) -> Iterator[tuple[int, int]]:
         yield start, min(resamples, start + size)
 
 
-def _interval(mean: float | None, drawn: Any, level: float, queries: int) -> Interval:
-    import numpy as np
-
-    tail = (1 - level) / 2
-    low, high = np.quantile(drawn, (tail, 1 - tail)).tolist()
+def interval_of(mean: float | None, drawn: Any, level: float, queries: int) -> Interval:
+    """Give the interval of a mean over so many queries by what its resamples gave."""
+    low, high, reason = percentile_ends(drawn, level)
     return Interval(
         value=mean,
         low=low,
@@ -206,11 +156,12 @@ def _interval(mean: float | None, drawn: Any, level: float, queries: int) -> Int
         groups=queries,
         resamples=len(drawn),
         undefined=0,
-        reason=None,
+        reason=reason,
     )
 
 
-def _without_ends(mean: float | None, level: float, queries: int, reason: str) -> Interval:
+def without_ends(mean: float | None, level: float, queries: int, reason: str) -> Interval:
+    """Give the interval of a mean for which nothing could be drawn."""
     return Interval(
         value=mean,
         low=None,

@@ -73,7 +73,7 @@ def test_where_one_side_says_the_same_of_all_there_is_no_correlation() -> None:
     nothing = found_and_agrees({}, {}, measure="m")
 
     assert one_answer.phi.reason == "of 2 answers all agree"
-    assert one_value.phi.reason == "being found by m is the same for all 2 queries"
+    assert one_value.phi.reason == "m, above or below, is the same for all 2 queries"
     assert one_value.tau_b.reason == "m is the same for all 2 queries"
     assert nothing.point_biserial.reason == "of 0 answers none agrees"
     assert nothing.distracted_share.reason == "the measure and the answers never differ"

@@ -115,7 +115,79 @@ def test_what_can_be_detected_depends_on_how_many_comparisons_are_made() -> None
     assert two.differences[0].detectable is not None
     assert three.differences[0].detectable is not None
     assert two.differences[0].detectable < three.differences[0].detectable
-    assert bh.differences[0].detectable == two.differences[0].detectable
+    assert bh.differences[0].detectable == three.differences[0].detectable
+
+
+def steps(number: int, queries: int) -> dict[str, Evaluation]:
+    """Make a baseline and runs that are each higher on every query, by much, in three measures."""
+    chance = random.Random("steps")
+    return {
+        f"run{run}": evaluation(
+            f"run{run}",
+            {
+                f"q{query:02}": {f"M@{k}": run and 0.5 + chance.random() / 10 for k in (1, 2, 3)}
+                for query in range(queries)
+            },
+        )
+        for run in range(number + 1)
+    }
+
+
+@pytest.mark.parametrize("correction", ["holm", "bonferroni"])
+def test_nothing_is_promised_that_the_test_can_not_find(correction: Any) -> None:
+    """Ten queries give no p below 1/512, and 30 tests hold the smallest against .05 / 30."""
+    rules = ComparisonRules(correction=correction, resamples=9)
+    found = compare(steps(10, 10), baseline="run0", rules=rules)
+
+    assert found.tests == 30
+    for each in found.differences:
+        assert (each.significance.p_value, each.verdict) == (1 / 512, "not found")
+        assert (each.detectable, each.queries_needed) == (None, 11)
+        assert each.conclusion == (
+            "no difference was found, and none could be: the values differ on so few queries "
+            "that p is at least 0.00195, too much for 30 tests"
+        )
+    more = compare(steps(10, 11), baseline="run0", rules=rules)
+    assert {each.verdict for each in more.differences} == {"higher"}
+
+
+def test_what_others_showed_can_let_a_test_find_more() -> None:
+    """Benjamini and Hochberg hold the largest of 30 p-values against the whole level."""
+    rules = ComparisonRules(correction="bh", resamples=9)
+    found = compare(steps(10, 10), baseline="run0", rules=rules)
+
+    assert {each.verdict for each in found.differences} == {"higher"}
+    assert {each.detectable for each in found.differences} == {None}
+
+
+def test_a_test_that_can_find_something_only_after_others_says_so() -> None:
+    """Of two tests by Holm, the first is found, so that the other may have p up to .05."""
+    few = [0.1, 0.2, 0.3, 0.4, 0.5, -0.6] + [0.0] * 6
+    many = [0.5 + place / 100 for place in range(12)]
+    comparison = compare(
+        runs([0.0] * 12, few, many), baseline="A", rules=ComparisonRules(resamples=9)
+    )
+    (second, first) = comparison.differences
+
+    assert (first.verdict, second.verdict) == ("higher", "not found")
+    assert second.detectable is None
+    assert second.conclusion == (
+        "no difference was found, which says little: the values differ on so few queries that "
+        "p is at least 0.0312"
+    )
+
+
+def test_too_few_permutations_are_named() -> None:
+    chance = random.Random("signs")
+    columns = [[chance.random() for _ in range(25)] for _ in range(2)]
+    rules = ComparisonRules(resamples=9, permutations=10)
+    (difference,) = compare(runs(*columns), rules=rules).differences
+
+    assert difference.detectable is None
+    assert difference.conclusion == (
+        "no difference was found, and none could be: so few signs are sampled that p is at "
+        "least 0.0909"
+    )
 
 
 def test_only_queries_with_a_value_in_both_are_compared() -> None:
@@ -205,7 +277,10 @@ def test_swapping_two_runs_changes_signs_only(values: tuple[list[float], list[fl
     assert 0 < (forward.adjusted_p or 0) <= 1
     assert (forward.wins, forward.losses) == (back.losses, back.wins)
     assert forward.interval.value == pytest.approx(-(back.interval.value or 0))
-    assert forward.interval.low == pytest.approx(-(back.interval.high or 0), abs=1e-9)
+    if forward.interval.low is None:
+        assert back.interval.high is None
+    else:
+        assert forward.interval.low == pytest.approx(-(back.interval.high or 0), abs=1e-9)
     assert forward.detectable == pytest.approx(back.detectable)
     assert {forward.verdict, back.verdict} in ({"not found"}, {"higher", "lower"})
 

@@ -91,5 +91,6 @@ def test_what_is_no_p_value_is_refused(p: float) -> None:
 def test_the_smallest_p_value_is_held_against_the_level_divided() -> None:
     assert strictest_level(0.05, 5, "holm") == 0.01
     assert strictest_level(0.05, 5, "bonferroni") == 0.01
-    assert strictest_level(0.05, 5, "bh") == 0.05
+    assert strictest_level(0.05, 5, "bh") == 0.01
+    assert strictest_level(0.05, 5, "none") == 0.05
     assert strictest_level(0.05, 0, "holm") == 0.05
