@@ -8,13 +8,19 @@ import dspy
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Query
 from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
+from freshstack_dspy.signatures.filled import has_visible
 
 
 class AnswerComparer(dspy.Module):
     """From a question, its reference answers and another answer to yes or no.
 
-    LLM-retEval's third step (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §2.2 and Figure 3): all
-    references in one call, and agreeing with any of them is enough.
+    LLM-retEval's third step (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §2.2): all references in
+    one call, and agreeing with any of them is enough.
+
+    The question is not that of the paper's Appendix A (Figure 3), which asks whether all
+    information of a reference is in the prediction; it was written for answers of five tokens.
+    Answers here are several sentences, so ours asks whether what answers the question is the same:
+    what a reference says beside it may be missing. It also asks for a reason.
     """
 
     def __init__(self) -> None:
@@ -36,7 +42,7 @@ class AnswerComparer(dspy.Module):
             ReplyError: The model gave no valid answer.
             ValueError: There is nothing to compare.
         """
-        if not references or not all(text.strip() for text in (*references, answer)):
+        if not references or not all(has_visible(text) for text in (*references, answer)):
             raise ValueError(
                 "an answer is compared with at least one reference, and none of them is blank"
             )

@@ -43,7 +43,8 @@ class AnswerGenerator(dspy.Module):
 
         Returns:
             A prediction with `answer`, an `Answer` whose references are the chunks. It has no
-            sentences where they do not answer the question; without chunks nothing is asked.
+            sentences where they do not answer the question. Without chunks nothing is asked, and
+            its status is `not_retrieved`.
 
         Raises:
             ReplyError: The model gave no valid answer.
@@ -93,6 +94,6 @@ def _answer(
             for sentence in sentences
         ),
         sample=sample,
-        status="ok",
+        status="ok" if chunks else "not_retrieved",
         call_id=call_id,
     )

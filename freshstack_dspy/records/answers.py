@@ -15,7 +15,11 @@ from freshstack_dspy.records.record import Record, Whole
 
 Assignment = Literal["support", "partial_support", "not_support", "failed"]
 """nuggetizer's words for how far a text supports a nugget; `failed` where nobody knows."""
-AgreementStatus = Literal["ok", "no_gold_context", "no_gold_answer"] | FailureStatus
+AnswerStatus = Status | Literal["not_retrieved"]
+"""`not_retrieved`: the context is empty, so that nobody was asked."""
+AgreementStatus = (
+    Literal["ok", "not_retrieved", "no_gold_context", "no_gold_answer"] | FailureStatus
+)
 Place = Annotated[Whole, Field(ge=0)]
 
 
@@ -55,7 +59,7 @@ class Answer(Record):
     sample: Whole = Field(default=1, ge=1)
     """Of several answers from the same context which."""
     omitted: tuple[OmittedChunk, ...] = ()
-    status: Status
+    status: AnswerStatus
     call_id: str | None
 
     @property
@@ -87,8 +91,9 @@ class Agreement(Record):
     agrees: bool | None
     """None unless the status is `ok`."""
     status: AgreementStatus
-    """`no_gold_context`: no chunk supports a nugget of the query; `no_gold_answer`: the generator
-    found no answer in the gold context, so that there is nothing to agree with."""
+    """`not_retrieved`: the run has nothing for the query; `no_gold_context`: no chunk supports a
+    nugget of it; `no_gold_answer`: the generator found no answer in the gold context, so that there
+    is nothing to agree with."""
     reason: str
     call_id: str | None
     """The reply that compared; None where it was plain without asking."""
@@ -128,6 +133,8 @@ class AssignedAnswer(Record):
     response_length: Whole = Field(ge=0)
     run_id: str
     nuggets: tuple[AssignedNugget, ...]
+    status: AnswerStatus
+    """Of the answer."""
 
 
 class AnsweringFailure(Failure):

@@ -1,12 +1,27 @@
 """A text with something in it."""
 
+import unicodedata
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+"""Letters and a Braille pattern by their category, and yet nothing is drawn for them."""
+
+
+def has_visible(text: str) -> bool:
+    """Tell whether a text has a letter, number, mark of punctuation or symbol in it.
+
+    Separators, control and format characters (as the zero-width space), and combining marks
+    without a letter are nothing that could be read; nor are characters of private use.
+    """
+    return any(
+        unicodedata.category(letter)[0] in "LNPS" and letter not in _FILLERS for letter in text
+    )
+
 
 def _not_blank(text: str) -> str:
-    if not text.strip():
+    if not has_visible(text):
         raise ValueError("the text is blank")
     return text
 

@@ -69,7 +69,7 @@ def test_from_no_chunk_nothing_is_answered_and_nobody_asked(answering: Answering
 
     answer = AnswerGenerator()(QUERY, []).answer
 
-    assert (answer.status, answer.is_answered, answer.call_id) == ("ok", False, None)
+    assert (answer.status, answer.is_answered, answer.call_id) == ("not_retrieved", False, None)
     assert model.inputs == []
 
 

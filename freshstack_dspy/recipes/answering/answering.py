@@ -4,7 +4,7 @@ LLM-retEval (Alinejad, Kumar and Vahdat, arXiv 2406.06458): a retriever is right
 the answer from what it found agrees with the answer from what it should have found.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.collection.nugget_order import nuggets_by_query
@@ -85,7 +85,8 @@ def answer_from_runs(
         BudgetError: The budget is used up; what was answered is recorded.
         DeferredError: In mode `defer`, requests were written down.
         ConfigError: The number of gold answers is not allowed, or replies leave no room.
-        CollectionError: There is no query, no chunk with a text, or a run has the name `gold`.
+        CollectionError: There is no query, no chunk with a text, a run has the name `gold`, or a
+            run has nothing of the corpus for any of the queries.
         FatalModelError: Not one answer came.
     """
     if not 1 <= gold_answers <= MOST_GOLD_ANSWERS:
@@ -133,6 +134,7 @@ def _contexts(looked: Look, slices: Sequence[SliceName] | None, model: ModelConf
             f"{collection.name}: no query with nuggets is in these slices; take others in with "
             "--slices all"
         )
+    _refuse_nothing_retrieved(looked, tops, gold)
     by_id = {one.query_id: one for one in collection.queries}
     queries = {query_id: by_id[query_id] for query_id in gold}
     packing = Packing(collection, _wanted(tops, gold), model)
@@ -177,6 +179,19 @@ def _tops(looked: Look) -> dict[str, dict[str, list[str]]]:
     }
 
 
+def _refuse_nothing_retrieved(
+    looked: Look, tops: Mapping[str, Mapping[str, Sequence[str]]], queries: Collection[str]
+) -> None:
+    """Refuse a run from which nobody would be asked anything."""
+    for run_id, top in tops.items():
+        if not any(top.get(query_id) for query_id in queries):
+            raise CollectionError(
+                f"run {run_id!r}: its top {looked.depth} holds no chunk of "
+                f"{looked.collection.name} for any of the {len(queries)} queries to answer; "
+                "retrieve from the corpus of this collection, or name other --slices"
+            )
+
+
 def _wanted(
     tops: Mapping[str, Mapping[str, Sequence[str]]], gold: Mapping[str, Sequence[str]]
 ) -> set[str]:
@@ -216,9 +231,10 @@ def _recorded(context: Context, found: Answer | AnsweringFailure) -> Answer:
 
 def _refuse_only_failures(found: Sequence[Answer | AnsweringFailure]) -> None:
     failures = _failures(found)
-    if failures and len(failures) == len(found):
+    asked = [one for one in found if not isinstance(one, Answer) or one.status != "not_retrieved"]
+    if failures and len(failures) == len(asked):
         raise FatalModelError(
-            f"none of the {len(found)} answers came, so nothing was written; the first: "
+            f"none of the {len(asked)} answers came, so nothing was written; the first: "
             f"{failures[0].message}"
         )
 

@@ -21,6 +21,12 @@ from freshstack_dspy.records import (
     Scale,
 )
 
+_UNFIT = (
+    "the question with its nuggets leaves no room for an answer in the model's window: take a model "
+    "with a larger one, say with [model] context what really fits, or lower [model] max_tokens"
+)
+"""Answers are judged in one call whatever `[judge] shape` is, so that no shape would help."""
+
 
 class Assigned(NamedTuple):
     """What came of it: one for each answer, in their order, and what failed."""
@@ -40,8 +46,8 @@ def assign(
 
     An answer is judged as if it were a chunk: one call with all nuggets, once, whatever shape and
     votes `[judge]` says; one that does not fit into the model's window takes several. An answer
-    that says that there is none supports nothing, and nobody is asked. Of one that failed every
-    nugget is `failed`.
+    that says that there is none supports nothing, and nobody is asked. Of one that failed, or that
+    there is not because its run retrieved nothing, every nugget is `failed`.
 
     Args:
         config: With the judge.
@@ -64,7 +70,8 @@ def assign(
     calls = judge_calls(
         config.model_copy(update={"judge": once}), recipe.support_judge, pairs, step="assignment"
     )
-    batches = steps.each("assignment", recipe.judged, calls)
+    fitting = [call._replace(unfit=call.unfit and _UNFIT) for call in calls]
+    batches = steps.each("assignment", recipe.judged, fitting)
     said = {(one.chunk_id, one.nugget_id): one for one in merged(batches, 1)}
     scale = config.judge.graded
     return Assigned(
@@ -103,6 +110,7 @@ def _assigned(
             _nugget(nugget, answer, said.get((answer.run_id, nugget.nugget_id)), scale)
             for nugget in nuggets
         ),
+        status=answer.status,
     )
 
 
@@ -114,6 +122,8 @@ def _nugget(
         label, reason, call_id = judged.label, judged.reason, judged.call_id
     elif answer.status == "ok":
         label, reason, call_id = 0, "there is no answer", None
+    elif answer.status == "not_retrieved":
+        label, reason, call_id = None, "nothing was retrieved to answer from", None
     else:
         label, reason, call_id = None, "the answer failed", None
     return AssignedNugget(

@@ -84,13 +84,15 @@ def _undecidable(asked: ToCompare) -> tuple[AgreementStatus, str] | None:
     """Why an answer cannot be compared, whatever a comparer would say."""
     if not asked.gold:
         return "no_gold_context", "no chunk supports a nugget of the query"
-    if asked.answer.status != "ok":
+    if asked.answer.status not in ("ok", "not_retrieved"):
         return failed_status(asked.answer), "the answer from the retrieved context failed"
-    if asked.references:
-        return None
-    if asked.failed is not None:
-        return failed_status(asked.failed), "the answer from the gold context failed"
-    return "no_gold_answer", "the generator found no answer in the gold context"
+    if not asked.references:
+        if asked.failed is not None:
+            return failed_status(asked.failed), "the answer from the gold context failed"
+        return "no_gold_answer", "the generator found no answer in the gold context"
+    if asked.answer.status == "not_retrieved":
+        return "not_retrieved", "the run has nothing for the query, and nobody was asked"
+    return None
 
 
 def agreement(

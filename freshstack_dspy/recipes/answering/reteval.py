@@ -34,9 +34,13 @@ class LLMRetEval(dspy.Module):
     ) -> dspy.Prediction:
         """Run every step for one query.
 
+        All chunks are shown as they are: nothing is left out to fit the model's window, as
+        `answer_from_runs` does with `Packing`; a prompt that is too long is refused by the model.
+
         Args:
             query: What is asked.
-            retrieved: What a retriever found for it, the best first.
+            retrieved: What a retriever found for it, the best first; where it is empty nobody is
+                asked, and the status of the agreement is `not_retrieved`.
             gold: What an ideal retriever would have found.
             run_id: What the retriever is called.
 

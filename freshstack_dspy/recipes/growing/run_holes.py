@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, get_args
 from freshstack_dspy.collection import Collection
 from freshstack_dspy.collection.nugget_order import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import read_run
+from freshstack_dspy.measures import Run, read_run
 from freshstack_dspy.records import RunRank
 
 Unknown = Literal["refuse", "skip"]
@@ -41,6 +41,8 @@ class LookedAt(NamedTuple):
     """Queries of the collection with nuggets for which the run holds nothing; by id."""
     unknown: tuple[UnknownChunk, ...]
     """By query id, then rank."""
+    run: Run
+    """As it was read."""
 
 
 class Look(NamedTuple):
@@ -142,6 +144,7 @@ def _looked_at(collection: Collection, path: Path, depth: int, with_nuggets: set
         foreign=tuple(sorted(run.rankings.keys() - with_nuggets)),
         absent=tuple(sorted(with_nuggets - run.rankings.keys())),
         unknown=tuple(unknown),
+        run=run,
     )
 
 

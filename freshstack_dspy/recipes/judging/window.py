@@ -48,7 +48,7 @@ class Window:
         """
         self._model = model
         self._predictor = predictor
-        self._sizes: dict[tuple[str, int, int], int] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
         context = context_of(model)
         self._most = None if context is None else int((context - model.max_tokens) / MARGIN)
         if self._most is not None and self._most < LEAST_ROOM:
@@ -69,8 +69,8 @@ class Window:
         return self._most - prompt_tokens(self._model, self._predictor, frame)
 
     def size(self, passage: Passage) -> int:
-        """Tokens of a passage in the prompt; each is counted once."""
-        key = (passage.chunk.chunk_id, passage.part, passage.parts)
+        """Tokens of a passage in the prompt; equal ones are counted once."""
+        key = (passage.path, passage.text)  # not the id: answers of a run share one
         if key not in self._sizes:
             self._sizes[key] = passage_tokens(passage.path, passage.text)
         return self._sizes[key]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.answers import read_agreement, read_assignments
+from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import (
     BudgetError,
     CollectionError,
@@ -19,9 +20,11 @@ from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.measures.answers import score_agreement, score_assignments
 from freshstack_dspy.recipes.answering import writing
-from freshstack_dspy.recipes.answering.answering import Answering
+from freshstack_dspy.recipes.answering.answering import Answering, answer_from_runs
+from freshstack_dspy.recipes.answering.figures import figures
 from freshstack_dspy.recipes.growing.run_holes import look
 from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.records import Scale
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import Said, inputs_of, judge, when
 
@@ -58,7 +61,7 @@ def test_a_run_is_right_where_its_answer_agrees_with_the_gold_one(
     found = answering(collection, files, model, tmp_path)
 
     assert agreed(found) == {
-        ("bad", "10"): (False, "ok"),
+        ("bad", "10"): (None, "not_retrieved"),
         ("bad", "2"): (False, "ok"),
         ("good", "10"): (True, "ok"),
         ("good", "2"): (True, "ok"),
@@ -99,7 +102,7 @@ def test_answers_are_held_against_the_nuggets(
         for one in (*found.assignments, *found.gold_assignments)
     }
     assert held == {
-        ("bad", "10"): ["not_support"] * 2,
+        ("bad", "10"): ["failed"] * 2,
         ("bad", "2"): ["not_support"] * 2,
         ("good", "10"): ["support", "not_support"],
         ("good", "2"): ["support"] * 2,
@@ -354,6 +357,133 @@ def test_score_reads_what_is_written(collection: Path, files: list[Path], tmp_pa
     }
 
 
+def test_what_a_run_has_nothing_for_is_no_answer(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """Nobody asked the generator: it cannot have disagreed, or held nothing."""
+    model = provider()
+    found = answering(collection, files, model, tmp_path)
+    looked = look(collection, files, depth=10)
+
+    (one,) = (one for one in found.answers if (one.run_id, one.topic_id) == ("bad", "10"))
+    assert (one.status, one.call_id, one.answer) == ("not_retrieved", None, ())
+    values: dict[str, Any] = {}
+    for absent in ("skip", "zero"):
+        of = figures(found, looked, slices=ALL, scale=Scale(), absent=absent)
+        bad = next(run for run in of.agreement.runs if run.run == "bad")
+        held = next(run for run in of.held.runs if run.run == "bad")
+        (relation,) = of.relations["bad"]
+        assert (bad.answers, bad.absent, held.absent) == (1, ("10",), ("10",))
+        assert (bad.counts["disagree"], held.counts["failed"]) == (1, 0)
+        values[absent] = (len(of.agreement.values("bad", "agreement")), relation.queries)
+        assert of.coverage["bad"].answers == (1 if absent == "skip" else 2)
+        assert bad.means["agreement"].value == held.means["A_strict"].value == 0
+    assert values == {"skip": (1, 1), "zero": (1, 2)}
+    assert of.held.choices["absent"] == "zero"
+
+
+def test_where_all_that_was_asked_failed_nothing_is_made(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """What was not asked is no answer that came."""
+    model = provider(AnswerQuestion=lambda _: Said("No.", "content_filter"))
+
+    with pytest.raises(FatalModelError, match="none of the 3 answers came"):
+        answering(collection, files[1:], model, tmp_path)
+
+
+def test_a_run_that_has_nothing_at_all_is_refused(collection: Path, tmp_path: Path) -> None:
+    (tmp_path / "odd.run").write_text("2 Q0 gone 1 1.0 odd\n")
+    looked = look(collection, [tmp_path / "odd.run"], unknown="skip")
+    (tmp_path / "answer.toml").write_text('[model]\nname = "openai/scripted"\n')
+    model = provider()
+
+    with (
+        opened(
+            load_judging(tmp_path / "answer.toml"), "live", provider=model, searching=False
+        ) as asking,
+        pytest.raises(CollectionError, match="run 'odd': its top 20 holds no chunk of"),
+    ):
+        answer_from_runs(looked, asking)
+    assert not model.asked
+
+
+def test_each_answer_of_a_run_is_measured_by_itself(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """A long answer after a short one is split for the judge's window; both share a run."""
+
+    def long(inputs: Any) -> Any:
+        text = "\n".join(f"line {place} of a long answer" for place in range(180))
+        numbers = [one["number"] for one in inputs["passages"]]
+        return {"answerable": True, "sentences": [{"text": text, "citations": numbers[:1]}]}
+
+    model = provider(AnswerQuestion=when("pip", long, answer))
+    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 2100\nmax_tokens = 300\n'
+    found = answering(collection, files[:1], model, tmp_path, text=text)
+
+    parts = [one for asked in model.asked if "chunks" in asked for one in asked["chunks"]]
+    assert max(len(one["text"].splitlines()) for one in parts) < 180
+    assert not [one for one in found.failures if one.step == "assignment"]
+
+
+def test_an_answer_too_long_for_the_judge_has_a_hint_that_helps(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """Answers are judged in one call, so that another shape would change nothing."""
+    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 1024\nmax_tokens = 16\n'
+
+    found = answering(collection, files[:1], provider(), tmp_path, text=text)
+
+    said = [one.message for one in found.failures if one.step == "assignment"]
+    assert said
+    assert all("[model] context" in each and "shape" not in each for each in said)
+
+
+def test_answers_of_other_inputs_are_replaced_only_if_told(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    found = answering(collection, files, provider(), tmp_path)
+    out, config = tmp_path / "out", tmp_path / "answer.toml"
+    write_to(out, found, config, collection, files)
+    before = files_of(out)
+
+    write_to(out, found, config, collection, files)
+    assert files_of(out) == before
+    with pytest.raises(ConfigError, match=r"answers of other inputs.*depth 10.*depth 3.*--replace"):
+        write_to(out, found, config, collection, files, depth=3)
+    with pytest.raises(ConfigError, match="answers of other inputs"):
+        write_to(out, found, config, collection, files[:1])
+    assert files_of(out) == before
+    write_to(out, found, config, collection, files, depth=3, replace=True)
+    told = json.loads((out / writing.ANSWERING).read_text())
+    assert (told["depth"], told["unknown"], told["structured"], told["reasks"]) == (
+        3, "refuse", "json_schema", 2,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("kind", ["folder", "link", "text"])
+def test_only_regular_files_that_tell_of_answers_are_replaced(
+    collection: Path, files: list[Path], tmp_path: Path, kind: str, replace: bool
+) -> None:
+    found = answering(collection, files, provider(), tmp_path)
+    out = tmp_path / "out"
+    out.mkdir()
+    standing = out / writing.ANSWERING
+    if kind == "folder":
+        standing.mkdir()
+        (standing / "thesis.tex").write_text("years of work")
+    elif kind == "link":
+        standing.symlink_to(tmp_path / "answer.toml")
+    else:
+        standing.write_text('{"thesis": "years of work"}')
+
+    with pytest.raises(ConfigError, match="would be lost"):
+        write_to(out, found, tmp_path / "answer.toml", collection, files, replace=replace)
+    assert standing.exists()
+
+
 def read_back(found: Answering, folder: Path, *, assignments: bool = False) -> Any:
     from freshstack_dspy.collection.jsonl import encode_records
 
@@ -363,14 +493,20 @@ def read_back(found: Answering, folder: Path, *, assignments: bool = False) -> A
 
 
 def write_to(
-    folder: Path, found: Answering, config: Path, collection: Path, files: list[Path]
+    folder: Path,
+    found: Answering,
+    config: Path,
+    collection: Path,
+    files: list[Path],
+    *,
+    depth: int = 10,
+    replace: bool = False,
 ) -> None:
-    from freshstack_dspy.config import load_judging
-
-    looked = look(collection, files, depth=10)
+    looked = look(collection, files, depth=depth)
     with opened(load_judging(config), "replay", provider=provider(), searching=False) as asking:
-        told = writing.account(looked, asking, found, slices=ALL, gold_answers=1)
-    writing.write_answering(folder, found, told)
+        inputs = writing.answering_inputs(looked, asking.config, slices=ALL)
+        told = writing.account(inputs, looked, asking, found)
+    writing.write_answering(folder, found, told, replace=replace)
 
 
 def task(request: Any) -> str:

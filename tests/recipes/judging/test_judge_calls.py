@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.programs.support_judge import judge_inputs
 from freshstack_dspy.recipes.judging.comparing import single_calls
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
@@ -236,3 +237,12 @@ def test_of_a_question_that_does_not_fit_no_chunk_is_drawn() -> None:
     single = single_calls(config, judge, [small, large], calls)
 
     assert [call.query.query_id for call in single] == ["small"] * 4
+
+
+def test_chunks_of_one_id_are_each_measured() -> None:
+    """Answers of a run are judged as chunks that all have the run's name."""
+    window = Window(ModelConfig(context=4096, max_tokens=64), SupportJudge().predict)
+
+    short, long = (window.size(whole(chunk(0, "word " * times))) for times in (1, 500))
+
+    assert long > short + 400
