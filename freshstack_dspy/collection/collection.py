@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -64,7 +65,7 @@ class Collection(Contents):
             CollectionError: In one line, where a file is missing, of another schema version,
                 damaged or not that of the manifest, or where an id leads nowhere.
         """
-        folder = standing_folder(Path(path).resolve())
+        folder = standing_folder(Path(os.path.realpath(path)))
         manifest = read_manifest(folder)
         corpus = Corpus(folder / CORPUS_FILE, _hash_of(CORPUS_FILE, folder, manifest))
         records: dict[str, Any] = {

@@ -7,9 +7,12 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index import Embedder, HybridIndex, IndexSettings, Reranker
+from freshstack_dspy.index.building import index_folder, silence
 from freshstack_dspy.index.fusion import PAPER_FUSION
+from freshstack_dspy.index.lexical_folder import search_lexically
+from freshstack_dspy.index.searching import BM25
 from freshstack_dspy.measures import Run
-from freshstack_dspy.records import Chunk, SliceName
+from freshstack_dspy.records import Chunk, Query, ScoredChunk, SliceName
 
 
 def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
@@ -33,7 +36,8 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
             `hybrid+rerank`.
         depth: How many chunks for each question.
         index_path: Where indexes are kept. That of the collection's build is opened if it holds
-            the same chunks; else one is built beside it, and opened from then on.
+            the same chunks; else one is built beside it, and opened from then on. For `bm25` that
+            is one of the terms alone, which takes a part of the time.
         slices: As in `Collection.query_ids`.
         fusion: How `hybrid` fuses.
         embedders: Models that give the chunks vectors, beside `lsa`.
@@ -60,25 +64,39 @@ def retrieve(  # noqa: PLR0913 - by keyword, and most are left out
             "nothing to search; import it with its corpus: freshstack import … --corpus PATH"
         )
     settings = _settings(collection)
-    name = collection.name
+    queries = [query for query in collection.queries if query.query_id in wanted]
+    texts = [query.text for query in queries]
+    name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
+    needed = () if retriever == BM25 else embedders
+
+    def holds(name: str) -> bool:
+        return _holds(index_path, name, chunks, settings, needed)
+
+    if retriever == BM25 and not holds(name) and not holds(own):
+        # Fitting lsa takes most of the time, and nobody has asked for it yet.
+        folder = index_folder(index_path, f"{own}-{BM25}")
+        rankings = search_lexically(folder, chunks, texts, depth, progress or silence)
+        return _run(BM25, queries, rankings)
     # The index of the collection's build may have moved on: it is used, and never changed here.
-    if not _holds(index_path, name, chunks, settings, embedders):
-        name = f"{name}-{collection.manifest.content_hash[:12]}"
+    if not holds(name):
+        name = own
     index = HybridIndex.build_or_open(
         index_path,
         name,
         chunks,
-        embedders=embedders,
+        embedders=needed,
         reranker=reranker,
         rerank_depth=rerank_depth,
         settings=settings,
         progress=progress,
     )
-    queries = [query for query in collection.queries if query.query_id in wanted]
-    texts = [query.text for query in queries]
     rankings = index.search(retriever, texts, depth, fusion=fusion)
+    return _run(_run_name(retriever, fusion), queries, rankings)
+
+
+def _run(name: str, queries: Sequence[Query], rankings: Sequence[Sequence[ScoredChunk]]) -> Run:
     return Run(
-        name=_run_name(retriever, fusion),
+        name=name,
         rankings={
             query.query_id: tuple(ranking) for query, ranking in zip(queries, rankings, strict=True)
         },

@@ -1,6 +1,7 @@
 """Writing a collection: whole or not at all, and the same content always to the same bytes."""
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def write_collection(
         CollectionError: The folder holds something else, an id stands twice or leads nowhere, or
             the folder cannot be written. What stood there still stands.
     """
-    path = Path(path).resolve()
+    path = Path(os.path.realpath(path))
     refuse_foreign(path)
     ordered = sorted_chunks(chunks)
     records = {file.name: getattr(contents, file.name) for file in RECORD_FILES}

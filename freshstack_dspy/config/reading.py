@@ -88,11 +88,17 @@ def _values_of(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: a number in it is too long") from None
 
 
 def _validated(values: object, section: type[S], path: Path) -> S:
-    # As JSON, so that dates are text and nothing else is silently made into another type.
-    text = json.dumps(values, default=lambda moment: moment.isoformat())
+    try:
+        # As JSON, so that dates are text and nothing else is silently made into another type.
+        text = json.dumps(values, default=lambda moment: moment.isoformat())
+    except (ValueError, RecursionError):
+        # Hexadecimal numbers of any length are read, and decimal ones of 4,300 digits written.
+        raise ConfigError(f"{path}: a number in it is too long, or its tables too deep") from None
     try:
         return section.model_validate_json(text, strict=True)
     except ValidationError as error:

@@ -115,11 +115,7 @@ class Writing:
             counts = known.merged(counts, draft.sources)
         if self._wanted.lsa is None:
             counts = counts.used()
-        if not counts.counts.nnz:
-            raise IndexingError(
-                f"none of the {len(draft.ids)} chunks holds a word to find it by; the first is "
-                f"{draft.ids[0]!r}"
-            )
+        check_terms(counts, draft.ids)
         self._wanted.report("terms", 1)
         return counts
 
@@ -258,3 +254,15 @@ class Writing:
             draft.files,
         ).save(part)
         write_stamp(part, manifest.stamp)
+
+
+def check_terms(counts: TermCounts, ids: Sequence[str]) -> None:
+    """Refuse chunks none of which can be found.
+
+    Raises:
+        IndexingError: No term stands in any of them.
+    """
+    if not counts.counts.nnz:
+        raise IndexingError(
+            f"none of the {len(ids)} chunks holds a word to find it by; the first is {ids[0]!r}"
+        )

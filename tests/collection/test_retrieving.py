@@ -176,6 +176,7 @@ def test_the_index_of_a_build_that_has_moved_on_is_not_touched(tmp_path: Path) -
     HybridIndex.build(tmp_path / "i", collection.name, list(collection.chunks())[:1])
 
     run = retrieve(collection, "bm25", index_path=tmp_path / "i")
+    retrieve(collection, "lsa", index_path=tmp_path / "i")
 
     assert len(HybridIndex.open(tmp_path / "i", name=collection.name)) == 1
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
@@ -203,3 +204,38 @@ def test_a_run_is_called_after_how_it_was_fused(tmp_path: Path, retriever: str, 
     )
 
     assert run.name == name
+
+
+def test_bm25_alone_fits_no_lsa_and_ranks_as_the_whole_index(
+    collection: Collection, tmp_path: Path
+) -> None:
+    stages: list[str] = []
+    embedders = [LengthEmbedder()]
+
+    alone = retrieve(
+        collection,
+        "bm25",
+        index_path=tmp_path,
+        embedders=embedders,
+        progress=lambda stage, _: stages.append(stage),
+    )
+    (folder,) = tmp_path.iterdir()
+    retrieve(collection, "hybrid", index_path=tmp_path)
+    (folder / "bm25-1/stamp").unlink()
+    whole = retrieve(collection, "bm25", index_path=tmp_path)
+
+    assert set(stages) == {"terms", "bm25"}
+    assert folder.name == f"small-{collection.manifest.content_hash[:12]}-bm25"
+    assert whole == alone
+    assert not (folder / "bm25-1/stamp").exists()  # the whole index was searched
+    assert len(HybridIndex.open(tmp_path).retrievers) == 3
+
+
+def test_the_terms_are_counted_once(collection: Collection, tmp_path: Path) -> None:
+    stages: list[str] = []
+    first = retrieve(collection, "bm25", index_path=tmp_path)
+    again = retrieve(
+        collection, "bm25", index_path=tmp_path, progress=lambda stage, _: stages.append(stage)
+    )
+
+    assert (again, stages) == (first, [])

@@ -285,6 +285,13 @@ def test_what_is_no_toml_is_one_line(tmp_path: Path, data: bytes) -> None:
     assert refused(path).startswith("not valid TOML: ")
 
 
+@pytest.mark.parametrize("number", ["9" * 5_000, f"0x{'f' * 5_000}"])
+def test_a_number_that_python_does_not_write_is_one_line(folder: Path, number: str) -> None:
+    path = written(folder, f"{LEAST}[pool]\ndepth = {number}\n")
+
+    assert refused(path).startswith("a number in it is too long")
+
+
 def test_what_is_no_utf8_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "build.toml"
     path.write_bytes(b'name = "\xff"')

@@ -10,7 +10,11 @@ from typing import get_args
 from freshstack_dspy.collection.answers.keys import Keys, rows_of
 from freshstack_dspy.collection.imports.rows import Row, shown
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.measures.answers import AnswerAssignments, NuggetAssignment
+from freshstack_dspy.measures.answers import (
+    NOT_RETRIEVED,
+    AnswerAssignments,
+    NuggetAssignment,
+)
 from freshstack_dspy.records import Assignment, Importance
 
 _IMPORTANCE: tuple[Importance, ...] = get_args(Importance)
@@ -18,15 +22,20 @@ _ASSIGNMENTS: tuple[Assignment, ...] = get_args(Assignment)
 _FAILED = "failed"
 
 
-def read_assignments(paths: Iterable[Path]) -> tuple[AnswerAssignments, ...]:
+def read_assignments(
+    paths: Iterable[Path], *, rated_only: bool = True
+) -> tuple[AnswerAssignments, ...]:
     """Read which nuggets of its query each answer supports.
 
     A row: `{"qid", "run_id", "nuggets": [{"text", "importance", "assignment"}, …]}`. A nugget is
     known by its `nugget_id` or, without one, its text. An assignment that is null or not there is
     missing. An importance that is null, `failed`, or has `"rated": false` beside it, is unknown.
+    Where `status` is `not_retrieved`, there was nothing to answer from, and nothing was assigned.
 
     Args:
         paths: JSON Lines (also gzip), JSON or Parquet.
+        rated_only: Whether `rated` is looked at. nuggetizer does not know it: a nugget that was not
+            rated is written as `vital` for it, and so it counts it.
 
     Raises:
         SourceError: With file and line, where something is missing or is not what it should be,
@@ -41,22 +50,25 @@ def read_assignments(paths: Iterable[Path]) -> tuple[AnswerAssignments, ...]:
                 "freshstack import nuggetizer"
             )
         run, query = keys.take(row)
-        answers.append(AnswerAssignments(run, query, tuple(_nuggets(row))))
+        nuggets = tuple(_nuggets(row, rated_only=rated_only))
+        answered = row.values.get("status") != NOT_RETRIEVED
+        answers.append(AnswerAssignments(run, query, nuggets, None if answered else NOT_RETRIEVED))
     return tuple(answers)
 
 
-def _nuggets(row: Row) -> Iterable[NuggetAssignment]:
+def _nuggets(row: Row, *, rated_only: bool) -> Iterable[NuggetAssignment]:
     known: set[str] = set()
     for each in row.inners("nuggets"):
         nugget = each.optional("nugget_id") or each.text("text")
         if nugget in known:
             raise SourceError(f"{row.place}: nugget {shown(nugget)} stands twice; keep one")
         known.add(nugget)
-        yield NuggetAssignment(nugget, _importance(each), _assignment(each))
+        yield NuggetAssignment(nugget, _importance(each, rated_only), _assignment(each))
 
 
-def _importance(row: Row) -> Importance | None:
-    value = row.optional("importance") if row.values.get("rated", True) else None
+def _importance(row: Row, rated_only: bool) -> Importance | None:
+    unrated = rated_only and not row.values.get("rated", True)
+    value = None if unrated else row.optional("importance")
     if value is None or value == _FAILED:
         return None
     if value not in _IMPORTANCE:

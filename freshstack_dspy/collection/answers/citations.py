@@ -43,6 +43,13 @@ def read_citations(paths: Iterable[Path]) -> tuple[CitedAnswer, ...]:
     keys = Keys()
     answers = []
     for row in rows_of(paths):
+        if row.has("answer") and not row.has("sentences"):
+            raise SourceError(
+                f"{row.place}: an answer with its citations, and no label of any; label them first "
+                "(no command does), and give a file of run_id, topic_id, references and sentences: "
+                '[{"sentenceID", "citations": [{"citationID", "reference", "support": 2, 1, 0 or '
+                "-1}]}]"
+            )
         run, query = keys.take(row)
         references = frozenset(row.texts("references"))
         known = references if row.values.get("references") is not None else None

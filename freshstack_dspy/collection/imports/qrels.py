@@ -1,7 +1,5 @@
 """Qrels of others: BEIR's tables of three columns, TREC's lines of four, and rows of data sets."""
 
-import csv
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -9,19 +7,9 @@ from typing import NamedTuple
 from freshstack_dspy.collection.imports.lines import begins_with, read_lines
 from freshstack_dspy.collection.imports.rows import Row, read_rows
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.sources.questions.lines import decoded
+from freshstack_dspy.measures.qrels_lines import QrelsLineError, qrels_lines
 
-_NUMBER = re.compile(r"[+-]?\d{1,9}(?:\.0+)?")
-_TREC = re.compile(
-    r"(?P<query>\S+)[ \t]+(?P<iteration>\S+)[ \t]+(?P<doc>\S.*?)[ \t]+(?P<grade>\S+)"
-)
 _COLUMNS = ("query-id", "corpus-id", "score")
-_HEADERS = (
-    frozenset(("query-id", "queryid", "qid", "query", "topic", "topic-id")),
-    frozenset(("corpus-id", "corpusid", "doc-id", "docid", "document-id", "passage-id", "pid")),
-    frozenset(("score", "relevance", "rel", "label", "grade")),
-)
-"""What the three columns are called in a table's first line, in small letters and with hyphens."""
 _LARGEST_GRADE = 10**9
 _ADHOC = frozenset(("0", "Q0", "q0"))
 _PARQUET = b"PAR1"
@@ -66,15 +54,7 @@ def _read(path: Path) -> Iterator[Qrel]:
     first = next((line for _, line in read_lines(path) if line.strip()), b"")
     if first.lstrip().startswith(b"{"):
         return map(_of_row, read_rows(path, _COLUMNS))
-    return _table(path) if _fields_of(first) == len(_COLUMNS) else _trec(path)
-
-
-def _fields_of(line: bytes) -> int:
-    """Count the fields of a table's line; one that is damaged is counted by its tabs."""
-    try:
-        return len(next(csv.reader([line.decode("utf-8", "replace")], delimiter="\t"), []))
-    except csv.Error:
-        return line.count(b"\t") + 1
+    return _of_lines(path)
 
 
 def _of_row(row: Row) -> Qrel:
@@ -89,57 +69,16 @@ def _of_row(row: Row) -> Qrel:
     return Qrel(row.id("query-id"), row.id("corpus-id"), int(score), row.place)
 
 
-def _table(path: Path) -> Iterator[Qrel]:
-    # As BEIR's own loader reads it: a field with a tab or a quotation mark in it is quoted.
-    lines = (f"{decoded(line, f'{path}:{number}')}\n" for number, line in read_lines(path))
-    reader = csv.reader(lines, delimiter="\t", strict=True)
-    began, first = 1, True
+def _of_lines(path: Path) -> Iterator[Qrel]:
     try:
-        for fields in reader:
-            place = f"{path}:{began}"
-            began = reader.line_num + 1
-            if not fields:
-                continue
-            header, first = first and _is_header(fields), False
-            if header:
-                continue
-            if len(fields) != len(_COLUMNS) or not fields[0] or not fields[1]:
+        for line in qrels_lines(read_lines(path)):
+            place = f"{path}:{line.number}"
+            if line.second is not None and line.second not in _ADHOC:
                 raise SourceError(
-                    f"{place}: {len(fields)} fields; a line is: query-id, corpus-id and score, "
-                    "with tabs between"
+                    f"{place}: {line.second!r} in the second column, where qrels of whole queries "
+                    "have 0; those of subtopics cannot be imported, for nobody knows the texts of "
+                    "the subtopics"
                 )
-            yield Qrel(fields[0], fields[1], _grade(fields[2], place), place)
-    except csv.Error as error:
-        raise SourceError(f"{path}:{began}: not a table with tabs: {error}") from None
-
-
-def _is_header(fields: list[str]) -> bool:
-    """Tell whether these are names of columns; a grade that is no number does not make them so."""
-    names = [field.strip().lower().replace("_", "-") for field in fields]
-    return len(names) == len(_HEADERS) and all(
-        name in known for name, known in zip(names, _HEADERS, strict=True)
-    )
-
-
-def _trec(path: Path) -> Iterator[Qrel]:
-    for number, line in read_lines(path):
-        place = f"{path}:{number}"
-        text = decoded(line, place).strip(" \t")
-        if not text:
-            continue
-        found = _TREC.fullmatch(text)
-        if found is None:
-            raise SourceError(f"{place}: not a line of qrels; a line is: query 0 document grade")
-        if found["iteration"] not in _ADHOC:
-            raise SourceError(
-                f"{place}: {found['iteration']!r} in the second column, where qrels of whole "
-                "queries have 0; those of subtopics cannot be imported, for nobody knows the "
-                "texts of the subtopics"
-            )
-        yield Qrel(found["query"], found["doc"], _grade(found["grade"], place), place)
-
-
-def _grade(text: str, place: str) -> int:
-    if not _NUMBER.fullmatch(text):
-        raise SourceError(f"{place}: the grade is {text[:40]!r}; allowed: a whole number")
-    return int(text.split(".", maxsplit=1)[0])
+            yield Qrel(line.query_id, line.document_id, line.grade, place)
+    except QrelsLineError as fault:
+        raise SourceError(f"{path}:{fault.number}: {fault}") from None

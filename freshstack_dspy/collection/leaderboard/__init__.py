@@ -8,7 +8,7 @@ from freshstack_dspy.collection.leaderboard.board import (
     TopicCollection,
     read_board,
 )
-from freshstack_dspy.collection.leaderboard.checking import differences
+from freshstack_dspy.collection.leaderboard.checking import computing_command, differences
 from freshstack_dspy.collection.leaderboard.computing import compute
 from freshstack_dspy.collection.leaderboard.freshstack_format import (
     OFFICIAL_KEYS,
@@ -40,6 +40,7 @@ __all__ = [
     "TopicData",
     "TopicResult",
     "compute",
+    "computing_command",
     "differences",
     "encode_results",
     "leaderboard_data",

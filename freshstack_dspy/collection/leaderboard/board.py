@@ -3,14 +3,15 @@
 import json
 import re
 import tomllib
+import unicodedata
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from freshstack_dspy import faults
-from freshstack_dspy.collection.jsonl import first_fault
+from freshstack_dspy.collection.leaderboard.board_faults import board_fault
 from freshstack_dspy.collection.leaderboard.places import inside, read_bytes
+from freshstack_dspy.collection.leaderboard.quoting import quoted
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures import FRESHSTACK_MEASURES, parse_measure
 from freshstack_dspy.records import Record
@@ -21,7 +22,7 @@ AVERAGE = "average"
 
 NO_SIZE = "-"
 
-_TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _LINK = re.compile(r"(https?://[^\s\"'<>\\]+)?")
 
 
@@ -41,12 +42,14 @@ def _date(text: str) -> str:
 
 
 def _web(text: str) -> str:
-    if not _LINK.fullmatch(text):
+    # No white space is not enough: control characters move the cursor and are none.
+    if not _LINK.fullmatch(text) or not text.isprintable():
         raise ValueError("an http or https address, or empty")
     return text
 
 
 Line = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+InnerPath = Annotated[str, Field(min_length=1, max_length=500)]
 
 
 class EntryInfo(Record):
@@ -65,7 +68,7 @@ class EntryInfo(Record):
 class Entry(EntryInfo):
     """A system, and its stored runs."""
 
-    runs: dict[str, str] = Field(min_length=1)
+    runs: dict[str, InnerPath] = Field(min_length=1)
     """The TREC run file by topic; paths are relative to the leaderboard."""
 
     @property
@@ -77,7 +80,7 @@ class Entry(EntryInfo):
 class TopicCollection(Record):
     """The collection of one topic."""
 
-    path: str | None = Field(default=None, min_length=1)
+    path: InnerPath | None = None
     """Its folder, relative to the leaderboard. None: whoever computes says where it is."""
     content_hash: str = Field(pattern=r"^[0-9a-f]{64}$")
 
@@ -86,7 +89,9 @@ class Board(Record):
     """A leaderboard: entries with their runs, measured on the collections of its topics."""
 
     name: Line
-    measures: tuple[str, ...] = Field(default=FRESHSTACK_MEASURES, min_length=1)
+    measures: tuple[Annotated[str, Field(max_length=200)], ...] = Field(
+        default=FRESHSTACK_MEASURES, min_length=1
+    )
     """Those by which the table is ordered come first."""
     collections: dict[str, TopicCollection] = Field(min_length=1)
     """By topic."""
@@ -97,17 +102,19 @@ class Board(Record):
         for topic in self.collections:
             if not _TOPIC.fullmatch(topic) or topic == AVERAGE:
                 raise ValueError(
-                    f"a topic is letters, digits, dots, dashes and underscores, and not "
-                    f"{AVERAGE!r}; found {topic!r}"
+                    f"a topic is 1 to 100 letters, digits, dots, dashes and underscores, and not "
+                    f"{AVERAGE!r}; found {quoted(topic)}"
                 )
         seen: dict[str, str] = {}
         for entry in self.entries:
-            if (same := seen.setdefault(entry.name.casefold(), entry.name)) is not entry.name:
-                raise ValueError(f"two entries are called {entry.name!r} and {same!r}; rename one")
+            if (same := seen.setdefault(_alike(entry.name), entry.name)) is not entry.name:
+                raise ValueError(
+                    f"two entries are called {quoted(entry.name)} and {quoted(same)}; rename one"
+                )
             if strangers := sorted(entry.runs.keys() - self.collections.keys()):
                 raise ValueError(
-                    f"entry {entry.name!r} has a run for {strangers[0]!r}, which is no topic; "
-                    f"topics are {', '.join(sorted(self.collections))}"
+                    f"entry {quoted(entry.name)} has a run for {quoted(strangers[0])}, which is "
+                    f"no topic; topics are {', '.join(sorted(self.collections))}"
                 )
         return self
 
@@ -127,17 +134,11 @@ def read_board(folder: Path) -> Board:
         raise ConfigError(f"{folder}: no such folder")
     if not path.exists():
         raise ConfigError(f"{path}: no such file; docs/leaderboard.md shows what is in it")
+    text = _as_json(folder)
     try:
-        values = tomllib.loads(read_bytes(inside(folder, BOARD_FILE)).decode("utf-8-sig"))
-        # As JSON, so that dates are text and nothing else is silently made into another type.
-        text = json.dumps(values, default=lambda moment: moment.isoformat())
         board = Board.model_validate_json(text, strict=True)
-    except CollectionError as error:
-        raise ConfigError(str(error)) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except ValidationError as error:
-        raise ConfigError(f"{path}: {_said(error)}") from None
+        raise ConfigError(f"{path}: {board_fault(error, json.loads(text))}") from None
     try:
         names = tuple(dict.fromkeys(parse_measure(name).name for name in board.measures))
     except ConfigError as error:
@@ -145,8 +146,24 @@ def read_board(folder: Path) -> Board:
     return board.model_copy(update={"measures": names})
 
 
-def _said(error: ValidationError) -> str:
-    """Say the first fault, with what was found unless that is a whole table."""
-    fault = error.errors(include_url=False)[0]
-    whole = not fault["loc"] or fault["type"] in ("missing", "extra_forbidden")
-    return faults.first_fault(error) if whole else first_fault(error)
+def _as_json(folder: Path) -> str:
+    """Read the description as JSON: dates are text, nothing else is made into another type."""
+    path = folder / BOARD_FILE
+    try:
+        values = tomllib.loads(read_bytes(inside(folder, BOARD_FILE)).decode("utf-8-sig"))
+    except CollectionError as error:
+        raise ConfigError(str(error)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: a number in it is too long") from None
+    try:
+        return json.dumps(values, default=lambda moment: moment.isoformat())
+    except (ValueError, RecursionError):
+        # Hexadecimal numbers of any length are read, and decimal ones of 4,300 digits written.
+        raise ConfigError(f"{path}: a number in it is too long, or its tables too deep") from None
+
+
+def _alike(name: str) -> str:
+    """What names have in common that people cannot tell apart."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

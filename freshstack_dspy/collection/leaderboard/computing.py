@@ -1,16 +1,23 @@
 """Every figure of a leaderboard, computed from its stored run files."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.leaderboard.board import Board, Entry
-from freshstack_dspy.collection.leaderboard.places import inside, read_bytes, refuse_links_out
+from freshstack_dspy.collection.leaderboard.board import BOARD_FILE, Board, Entry
+from freshstack_dspy.collection.leaderboard.places import (
+    inside,
+    read_bytes,
+    refuse_links_out,
+    run_path,
+)
+from freshstack_dspy.collection.leaderboard.quoting import cut, quoted
 from freshstack_dspy.collection.leaderboard.results import (
     LEVEL,
     RESAMPLES,
+    RESULTS_FILE,
     SEED,
     EntryResult,
     Figure,
@@ -36,21 +43,37 @@ _DEPTH_WITHOUT_CUTOFF = 10
 """At which unjudged@k is given where no measure has a cut-off."""
 
 
-def compute(folder: Path, board: Board, elsewhere: Mapping[str, Path] | None = None) -> Results:
+def compute(
+    folder: Path,
+    board: Board,
+    elsewhere: Mapping[str, Path] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Results:
     """Compute every figure of a leaderboard from its stored run files.
 
     Args:
         folder: Of the leaderboard. Paths in its description stay inside.
         board: Its description.
         elsewhere: Folders of collections by topic, where they are not in the leaderboard.
+        progress: Told how many runs are measured, and of how many; first of 0.
 
     Raises:
         ConfigError: A topic in `elsewhere` is none of the leaderboard's.
         CollectionError: A collection is not the one that is named, a file is missing or damaged, a
-            path leads out of the folder, or a run is of another collection.
+            path leads out of the folder, a run is one of the leaderboard's own files, or it is of
+            another collection.
     """
+    _check_runs(folder, board)
     collections = _collections(folder, board, elsewhere or {})
     qrels = {topic: collection.qrels() for topic, collection in collections.items()}
+    entries = []
+    done, total = 0, sum(len(entry.runs) for entry in board.entries)
+    report = progress or (lambda _done, _total: None)
+    report(done, total)
+    for entry in sorted(board.entries, key=lambda entry: entry.name):
+        entries.append(_entry(folder, board, entry, qrels))
+        done += len(entry.runs)
+        report(done, total)
     return Results(
         name=board.name,
         measures=board.measures,
@@ -65,11 +88,22 @@ def compute(folder: Path, board: Board, elsewhere: Mapping[str, Path] | None = N
             )
             for topic, collection in collections.items()
         },
-        entries=tuple(
-            _entry(folder, board, entry, qrels)
-            for entry in sorted(board.entries, key=lambda entry: entry.name)
-        ),
+        entries=tuple(entries),
     )
+
+
+def _check_runs(folder: Path, board: Board) -> None:
+    """Refuse a run that the results would be written over, before anything is computed."""
+    for entry in board.entries:
+        for topic, path in sorted(entry.runs.items()):
+            try:
+                run_path(folder, path, (RESULTS_FILE, BOARD_FILE))
+            except CollectionError as error:
+                raise _of_run(entry, topic, error) from None
+
+
+def _of_run(entry: Entry, topic: str, error: CollectionError) -> CollectionError:
+    return CollectionError(f"entry {quoted(entry.name)}, topic {topic!r}: {error}")
 
 
 def _collections(
@@ -77,7 +111,9 @@ def _collections(
 ) -> dict[str, Collection]:
     if strangers := sorted(elsewhere.keys() - board.collections.keys()):
         topics = ", ".join(sorted(board.collections))
-        raise ConfigError(f"{strangers[0]!r} is no topic of {board.name!r}; topics are {topics}")
+        raise ConfigError(
+            f"{quoted(strangers[0])} is no topic of {quoted(board.name)}; topics are {topics}"
+        )
     found: dict[str, Collection] = {}
     faults = []
     for topic, named in sorted(board.collections.items()):
@@ -91,7 +127,7 @@ def _collections(
         collection = found[topic] = Collection.load(path)
         if collection.manifest.content_hash != named.content_hash:
             faults.append(
-                f"{topic} is content {named.content_hash} here, and {path} is "
+                f"{topic} is content {named.content_hash} here, and {cut(str(path))} is "
                 f"{collection.manifest.content_hash}"
             )
     if faults:
@@ -129,7 +165,7 @@ def _measure(
         run = read_run(path)
         evaluation = evaluate(qrels, run, board.measures, undefined="zero")
     except CollectionError as error:
-        raise CollectionError(f"entry {entry.name!r}, topic {topic!r}: {error}") from None
+        raise _of_run(entry, topic, error) from None
     cutoffs = {parse_measure(name).k for name in board.measures}
     depths = sorted(k for k in cutoffs if k is not None) or [_DEPTH_WITHOUT_CUTOFF]
     intervals = mean_intervals(evaluation, LEVEL, RESAMPLES, SEED)

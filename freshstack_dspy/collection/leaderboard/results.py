@@ -1,7 +1,7 @@
 """The results of a leaderboard, `leaderboard.json`: every figure, and what it was made from."""
 
 import json
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -17,8 +17,8 @@ CONVENTIONS = {
     "average": "mean of the unrounded means of all topics; none where a topic is missing",
     "empty ranking": "0",
     "interval": (
-        f"percentile bootstrap over queries, within topics for the average; level {LEVEL}, "
-        f"{RESAMPLES} resamples, seed {SEED}"
+        "percentile bootstrap over queries, rescaled for the average so that each topic weighs the "
+        f"same; level {LEVEL}, {RESAMPLES} resamples, seed {SEED}"
     ),
     "measure without a value for a query": "0",
     "query absent from the run": "0",
@@ -113,5 +113,9 @@ class Results(Record):
 
 def encode_results(results: Results) -> str:
     """Write results as indented JSON with sorted keys: the same results are the same bytes."""
-    values = results.model_dump(mode="json")
+    return encode_values(results.model_dump(mode="json"))
+
+
+def encode_values(values: dict[str, Any]) -> str:
+    """Write what is in a results file as `encode_results` does."""
     return json.dumps(values, ensure_ascii=False, indent=1, sort_keys=True, allow_nan=False) + "\n"

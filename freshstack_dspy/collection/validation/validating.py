@@ -1,5 +1,6 @@
 """Validating a collection or an export of one: everything that is wrong with it, not the first."""
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -68,7 +69,7 @@ def validate(path: Path | str, format: ValidatedFormat | None = None) -> Report:
     Raises:
         CollectionError: There is no such folder, or nobody can tell what it is.
     """
-    folder = standing_folder(Path(path).resolve())
+    folder = standing_folder(Path(os.path.realpath(path)))
     if not folder.is_dir():
         if folder.exists():
             raise CollectionError(f"{path}: a file, and a folder is wanted")

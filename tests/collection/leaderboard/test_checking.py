@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.leaderboard import compute, differences, read_board, write_results
+from freshstack_dspy.collection.leaderboard.results import encode_values
 from freshstack_dspy.errors import CollectionError
 
 from .boards import write_lists, write_small_board
@@ -28,7 +29,7 @@ def rewrite(folder: Path, change: Callable[[Any], object]) -> None:
     path = folder / "leaderboard.json"
     values = json.loads(path.read_text())
     change(values)
-    path.write_text(json.dumps(values))
+    path.write_text(encode_values(values))
 
 
 def test_what_was_just_written_has_no_differences(folder: Path) -> None:
@@ -91,7 +92,10 @@ def test_the_last_bits_of_a_figure_are_no_difference(folder: Path) -> None:
         (None, r"leaderboard\.json: no such file; write it with: freshstack leaderboard"),
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
-        ('{"measures_version": NaN}', "not valid JSON"),
+        ('{"measures_version": NaN}', "not valid JSON: NaN is no number of JSON"),
+        ('{"measures_version": 1, "measures_version": 2}', "'measures_version' stands twice"),
+        ('{"entries": [{"a": {"value": 0.999, "value": 0.83}}]}', "the key 'value' stands twice"),
+        (f'{{"measures_version": {"9" * 5_000}}}', "not valid JSON"),
         ("[]", "not the results of a leaderboard"),
     ],
 )
@@ -113,3 +117,57 @@ def test_stored_entries_of_any_shape_are_differences(folder: Path, entries: obje
     rewrite(folder, lambda it: it.update(entries=entries))
 
     assert found(folder)
+
+
+def minified(values: Any) -> str:
+    return json.dumps(values)
+
+
+def reordered(values: Any) -> str:
+    return encode_values(values | {"entries": values["entries"][::-1]})
+
+
+def unsorted(values: Any) -> str:
+    return json.dumps(dict(reversed(values.items())), indent=1) + "\n"
+
+
+def with_a_zero_more(values: Any) -> str:
+    return encode_values(values).replace("0.375\n", "0.3750\n", 1)
+
+
+@pytest.mark.parametrize("written", [minified, reordered, unsorted, with_a_zero_more])
+def test_the_same_figures_written_otherwise_are_a_difference(
+    folder: Path, written: Callable[[Any], str]
+) -> None:
+    path = folder / "leaderboard.json"
+    before = path.read_text()
+    path.write_text(written(json.loads(before)))
+
+    assert path.read_text() != before
+    assert found(folder) == [
+        "leaderboard.json: the figures are the same, the file was written otherwise"
+    ]
+
+
+def test_a_stored_name_or_key_of_any_length_is_cut(folder: Path) -> None:
+    def longer(values: Any) -> None:
+        values["entries"][0]["info"]["name"] = "n" * 5_000
+        values["k" * 5_000] = "v" * 5_000
+        values["name"] = "v" * 5_000
+
+    rewrite(folder, longer)
+
+    lines = found(folder)
+    assert any("nnn…: stored, and nothing now" in line for line in lines)
+    assert max(map(len, lines)) < 300
+
+
+def test_the_command_that_writes_the_results_is_whole(folder: Path, tmp_path: Path) -> None:
+    results = compute(folder, read_board(folder))
+    (folder / "leaderboard.json").unlink()
+
+    with pytest.raises(CollectionError) as raised:
+        differences(folder, results, {"two": tmp_path / "far away"})
+    assert str(raised.value).endswith(
+        f"write it with: freshstack leaderboard {folder} --collection 'two={tmp_path}/far away'"
+    )

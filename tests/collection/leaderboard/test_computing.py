@@ -195,3 +195,58 @@ def test_a_link_in_the_place_of_the_results_is_replaced(folder: Path, tmp_path: 
 
     assert (tmp_path / "precious").read_text() == "mine"
     assert not (folder / "leaderboard.json").is_symlink()
+
+
+def by_its_name(folder: Path, name: str) -> str:
+    return name
+
+
+def by_a_detour(folder: Path, name: str) -> str:
+    return f"runs/../{name}"
+
+
+def by_a_link(folder: Path, name: str) -> str:
+    (folder / "runs/x.run").symlink_to(folder / name)
+    return "runs/x.run"
+
+
+def by_a_hard_link(folder: Path, name: str) -> str:
+    (folder / "runs/x.run").hardlink_to(folder / name)
+    return "runs/x.run"
+
+
+@pytest.mark.parametrize("name", ["leaderboard.json", "leaderboard.toml"])
+@pytest.mark.parametrize("way", [by_its_name, by_a_detour, by_a_link, by_a_hard_link])
+def test_a_run_is_none_of_the_leaderboards_own_files(
+    folder: Path, name: str, way: Callable[[Path, str], str]
+) -> None:
+    (folder / "leaderboard.json").write_text((folder / "runs/eve.run").read_text())
+    edit(folder / "leaderboard.toml", "runs/eve.run", way(folder, name))
+
+    with pytest.raises(
+        CollectionError, match=f"entry 'eve', topic 'one': .* is {name}, which the leaderboard"
+    ):
+        computed(folder)
+
+
+def test_no_run_is_the_file_that_the_results_are_to_be(folder: Path) -> None:
+    edit(folder / "leaderboard.toml", "runs/eve.run", "leaderboard.json")
+
+    with pytest.raises(CollectionError, match="give the run another name"):
+        computed(folder)
+
+
+def test_progress_is_told_by_runs(folder: Path) -> None:
+    told: list[tuple[int, int]] = []
+
+    compute(folder, read_board(folder), progress=lambda done, total: told.append((done, total)))
+
+    assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
+
+
+def test_a_long_path_is_cut_in_the_message(folder: Path) -> None:
+    edit(folder / "leaderboard.toml", "runs/eve.run", f"../{'r' * 400}")
+
+    with pytest.raises(CollectionError, match="leads out of the leaderboard") as raised:
+        computed(folder)
+    assert len(str(raised.value)) < 400 + len(str(folder))
