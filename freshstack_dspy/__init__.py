@@ -21,8 +21,18 @@ if TYPE_CHECKING:
     from freshstack_dspy.index import HybridIndex
     from freshstack_dspy.lm.connect import connect
     from freshstack_dspy.lm.replies.store import ReplyStore
-    from freshstack_dspy.measures import Run, evaluate, read_run, write_run
+    from freshstack_dspy.measures import (
+        NuggetQrels,
+        Run,
+        compare,
+        evaluate,
+        read_qrels,
+        read_run,
+        write_run,
+    )
     from freshstack_dspy.programs import (
+        AnswerComparer,
+        AnswerGenerator,
         ClosedBookAnswerer,
         Nuggetizer,
         PassageDecontextualizer,
@@ -43,8 +53,18 @@ _HOMES = {
     "index": ("HybridIndex",),
     "lm.connect": ("connect",),
     "lm.replies.store": ("ReplyStore",),
-    "measures": ("Run", "evaluate", "read_run", "write_run"),
+    "measures": (
+        "NuggetQrels",
+        "Run",
+        "compare",
+        "evaluate",
+        "read_qrels",
+        "read_run",
+        "write_run",
+    ),
     "programs": (
+        "AnswerComparer",
+        "AnswerGenerator",
         "ClosedBookAnswerer",
         "Nuggetizer",
         "PassageDecontextualizer",
@@ -59,6 +79,8 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AnswerComparer",
+    "AnswerGenerator",
     "BuildConfig",
     "Chunk",
     "ClosedBookAnswerer",
@@ -70,6 +92,7 @@ __all__ = [
     "Judgment",
     "ModelConfig",
     "Nugget",
+    "NuggetQrels",
     "Nuggetizer",
     "PassageDecontextualizer",
     "Query",
@@ -80,12 +103,14 @@ __all__ = [
     "SupportJudge",
     "agree",
     "build",
+    "compare",
     "connect",
     "evaluate",
     "export_collection",
     "load_config",
     "optimize",
     "read_labels",
+    "read_qrels",
     "read_run",
     "retrieve",
     "write_run",

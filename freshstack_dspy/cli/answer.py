@@ -39,10 +39,20 @@ def answer(
         ),
     ] = 1,
     slices: SlicesOption = "evaluated",
+    absent: Annotated[
+        Literal["skip", "zero"],
+        typer.Option(
+            help="What a query counts for which a run holds nothing of the corpus. skip: it is "
+            "left out, and counted. zero: no agreement, and no nugget. What is written is the same."
+        ),
+    ] = "skip",
     unknown: Annotated[
         Literal["refuse", "skip"],
         typer.Option(help="What becomes of chunks that the corpus lacks."),
     ] = "refuse",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace the answers of other inputs in --out.")
+    ] = False,
     mode: ModeOption = "live",
     requests: RequestsOption = None,
     cache: CacheOption = None,
@@ -65,14 +75,20 @@ def answer(
     say_looked_at(looked)
     with judging(settings, config, mode, requests, log) as asking:
         from freshstack_dspy.recipes.answering.answering import answer_from_runs
+        from freshstack_dspy.recipes.answering.figures import figures
         from freshstack_dspy.recipes.answering.writing import (
             account,
+            answering_inputs,
             refuse_standing,
             write_answering,
         )
 
-        refuse_standing(out)
+        inputs = answering_inputs(
+            looked, asking.config, slices=chosen, gold_answers=gold_answers, unknown=unknown
+        )
+        refuse_standing(out, inputs, replace=replace)
         found = answer_from_runs(looked, asking, slices=chosen, gold_answers=gold_answers)
-        told = account(looked, asking, found, slices=chosen, gold_answers=gold_answers)
-    write_answering(out, found, told)
-    say_answers(out, found, told, looked, runs)
+        told = account(inputs, looked, asking, found)
+    figures_ = figures(found, looked, slices=chosen, scale=told.scale, absent=absent)
+    write_answering(out, found, told, replace=replace)
+    say_answers(out, found, told, figures_)

@@ -4,22 +4,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
+from freshstack_dspy.cli.fitted_tables import Column, show_fitted
 from freshstack_dspy.cli.lines import counted, say
-from freshstack_dspy.cli.score_relations import compare_rankings, relation_table
-from freshstack_dspy.cli.score_tables import View, cell, print_scores
-from freshstack_dspy.cli.tables import show
+from freshstack_dspy.cli.score_relations import relation_table
+from freshstack_dspy.cli.score_tables import View, cell, ends, print_scores
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures import NuggetQrels
     from freshstack_dspy.recipes.answering.answering import Answering
+    from freshstack_dspy.recipes.answering.figures import Figures
     from freshstack_dspy.recipes.answering.writing import AnsweringAccount
     from freshstack_dspy.recipes.growing.run_holes import Look
 
 _LISTED = 10
-_FAMILIES = ("alpha_nDCG", "Coverage", "Recall")
-"""The ranking measures beside the answers, cut off where the contexts are."""
+_GOLD = "gold"
 
 
 def say_looked_at(looked: "Look") -> None:
@@ -36,23 +33,18 @@ def say_looked_at(looked: "Look") -> None:
 
 
 def say_answers(
-    out: Path,
-    found: "Answering",
-    told: "AnsweringAccount",
-    looked: "Look",
-    runs: Sequence[Path],
+    out: Path, found: "Answering", told: "AnsweringAccount", figures: "Figures"
 ) -> None:
     """Print how far the answers agree, what they hold, and what rankings say beside."""
-    from freshstack_dspy.collection.answers import read_agreement, read_assignments
-    from freshstack_dspy.measures.answers import AGREEMENT, score_agreement, score_assignments
-    from freshstack_dspy.recipes.answering import writing
+    from freshstack_dspy.lm.request import BASELINE
+    from freshstack_dspy.measures.answers import AGREEMENT
 
-    agreed = score_agreement(read_agreement([out / writing.AGREEMENT]))
-    say(
-        f"agreement with the answers from the gold chunks, top {told.depth}, by {told.model} "
-        "(LLM-retEval)"
-    )
-    print_scores(agreed, View([AGREEMENT], ("agree", "disagree", "undecided")))
+    say(f"agreement with the answers from the gold chunks, top {told.depth} (LLM-retEval)")
+    say(f"by {told.model}")
+    if told.model == BASELINE:
+        say(f"a dry run: {BASELINE} picks sentences and compares words, and judges nothing")
+    shown = ("agree", "disagree", "undecided")
+    print_scores(figures.agreement, View([AGREEMENT], shown, counts_are_all=True))
     if told.without_gold:
         say(
             f"{counted(len(told.without_gold), 'query', 'queries')} without gold chunks, in no "
@@ -60,20 +52,15 @@ def say_answers(
         )
     say("")
     say("nuggets that the answers hold; gold: the answers from the gold chunks")
-    files = [out / writing.ASSIGNMENTS, out / writing.GOLD_ASSIGNMENTS]
-    held = score_assignments(read_assignments(files))
-    shown = [
-        name for name in _shown(told) if any(run.means[name].value is not None for run in held.runs)
-    ]
-    print_scores(held, View(shown, ("nuggets", "failed")))
+    held = figures.held
+    measured = {name for answer in held.answers for name in answer.values}
+    measures = [name for name in _shown(told) if name in measured]
+    print_scores(held, View(measures or ["A_strict"], ("nuggets", "failed"), last=_GOLD))
     say("")
-    qrels = looked.collection.qrels(told.slices)
-    _beside(found, told, qrels, runs)
+    _beside(figures)
     say("")
-    if told.slices == looked.collection.manifest.evaluated_slices:
-        recall = [f"Recall@{told.depth}"]
-        relation_table(compare_rankings(agreed, looked.path, list(runs), recall, None))
-    _say_failed(out, found)
+    relation_table(figures.relations)
+    say_failed(out, found)
 
 
 def _shown(told: "AnsweringAccount") -> list[str]:
@@ -82,43 +69,36 @@ def _shown(told: "AnsweringAccount") -> list[str]:
     return [*names, "A"] if told.scale.name != "binary" else names
 
 
-def _beside(
-    found: "Answering", told: "AnsweringAccount", qrels: "NuggetQrels", runs: Sequence[Path]
-) -> None:
+def _beside(figures: "Figures") -> None:
     """Print Cov(y) of the answers beside the measures of the rankings."""
-    from freshstack_dspy.measures import evaluate, read_run
-    from freshstack_dspy.measures.statistics import mean_interval
-    from freshstack_dspy.recipes.answering.coverage import answer_coverages
-
-    measures = [f"{name}@{told.depth}" for name in _FAMILIES]
-    told_of = answer_coverages((*found.assignments, *found.gold_assignments), qrels, told.scale)
-    table = Table()
-    table.add_column("run")
-    for name in ("Cov(y)", "95 % interval", "answers", *measures):
-        table.add_column(name, justify="right")
-    means = {run.name: evaluate(qrels, run, measures).means for run in map(read_run, sorted(runs))}
-    for run_id, values in told_of.items():
-        interval = mean_interval(values)
-        ends = "–" if interval.low is None else f"{interval.low:.3f} – {interval.high:.3f}"
-        rank = means.get(run_id, {})
-        table.add_row(
-            run_id,
-            cell(interval.value),
-            ends,
-            f"{len(values):,}",
-            *(cell(rank.get(name)) for name in measures),
-        )
-    show("answerable nuggets that the answers hold, beside the rankings", table)
+    rows = sorted(figures.coverage.items(), key=lambda each: (each[0] == _GOLD, each[0]))
+    measures = next(iter(figures.rankings.values())).measures
+    means = {run: evaluation.means for run, evaluation in figures.rankings.items()}
+    show_fitted(
+        "answerable nuggets that the answers hold, beside the rankings",
+        [Column("run", [run for run, _ in rows], is_text=True)],
+        [
+            Column("Cov(y)", [cell(each.mean.value) for _, each in rows]),
+            Column("95 % interval", [ends(each.mean) for _, each in rows]),
+            Column("answers", [f"{each.answers:,}" for _, each in rows]),
+        ],
+        [
+            Column(name.replace("_", " "), [cell(means.get(run, {}).get(name)) for run, _ in rows])
+            for name in measures
+        ],
+    )
 
 
-def _say_failed(out: Path, found: "Answering") -> None:
-    omitted = [one for one in found.answers if one.omitted]
+def say_failed(out: Path, found: "Answering") -> None:
+    """Say what was not shown, not answered, or failed."""
+    omitted = [one for one in (*found.answers, *found.gold_answers) if one.omitted]
     if omitted:
         chunks = sum(len(one.omitted) for one in omitted)
+        gold = sum(one.run_id == _GOLD for one in omitted)
         say(
             f"{counted(chunks, 'chunk')} not shown to the generator, of "
-            f"{counted(len(omitted), 'answer')}: no room in the model's window, or no text; see "
-            f"omitted in {out / 'answers.jsonl'}"
+            f"{counted(len(omitted), 'answer')} ({gold:,} of them gold): no room in the model's "
+            f"window, or no text; see omitted in {out / 'answers.jsonl'} and gold_answers.jsonl"
         )
     silent = sum(one.status == "ok" and not one.is_answered for one in found.answers)
     if silent:

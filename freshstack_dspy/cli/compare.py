@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from freshstack_dspy.cli.judgments import JudgmentsArgument, SubtopicsOption
 from freshstack_dspy.cli.rules import OURS, ConventionsOption, UndefinedOption
-from freshstack_dspy.cli.slices import SlicesOption, slices_of
+from freshstack_dspy.cli.slices import SlicesOption
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.compared import Compared
     from freshstack_dspy.measures import Evaluation, NuggetQrels, Run
 
-FormatOption = Literal["table", "json", "csv", "latex"]
+FormatOption = Literal["table", "json", "csv", "latex", "markdown"]
 TestOption = Literal["permutation", "t"]
 CorrectionOption = Literal["holm", "bonferroni", "bh", "none"]
 
 
 def compare(
-    collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
+    collection: JudgmentsArgument,
     runs: Annotated[list[Path], typer.Argument(help="TREC run files, two or more.")],
     measure: Annotated[
         list[str] | None,
@@ -43,6 +44,7 @@ def compare(
         int, typer.Option(min=0, help="How many queries are listed, of the largest differences.")
     ] = 0,
     slices: SlicesOption = "evaluated",
+    subtopics: SubtopicsOption = None,
     conventions: ConventionsOption = OURS,
     undefined: UndefinedOption = None,
     exclude_contaminated: Annotated[
@@ -67,10 +69,10 @@ def compare(
         bool, typer.Option("--json", help="Everything as JSON, with the differences by query.")
     ] = False,
 ) -> None:
-    """Compare runs on a collection: differences, intervals, tests."""
+    """Compare runs on a collection, or on qrels: differences, intervals, tests."""
     from freshstack_dspy.cli.compared import Compared
-    from freshstack_dspy.cli.evaluated import distinct_names
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.evaluated import distinct_names, named_evaluation
+    from freshstack_dspy.cli.judgments import judgments_at
     from freshstack_dspy.measures import FRESHSTACK_MEASURES, ComparisonRules, evaluate, read_run
     from freshstack_dspy.measures import compare as compare_runs
 
@@ -78,27 +80,35 @@ def compare(
     _check(runs, level)
     held_against = None if baseline is None else _baseline(baseline, runs, names)
     rules = ComparisonRules(test=test, correction=correction, level=level, seed=seed)
-    loaded = Collection.load(collection)
-    chosen = slices_of(slices, loaded)
+    judgments = judgments_at(
+        collection,
+        slices,
+        subtopics=subtopics,
+        needing={"--exclude-contaminated": exclude_contaminated},
+    )
 
     def measured(qrels: "NuggetQrels", run: "Run") -> "Evaluation":
         chosen_measures = measure or FRESHSTACK_MEASURES
         return evaluate(qrels, run, chosen_measures, undefined=undefined, conventions=conventions)
 
     read = [(name, read_run(path)) for name, path in zip(names, runs, strict=True)]
-    qrels = loaded.qrels(chosen)
+    qrels = judgments.qrels
     left_out: tuple[str, ...] = ()
-    if exclude_contaminated:
+    if exclude_contaminated and judgments.collection is not None:
         from freshstack_dspy.cli.contaminated import excluding_contaminated
 
-        others = excluding_contaminated(loaded, qrels, read, measured, contaminated_from)
+        others = excluding_contaminated(
+            judgments.collection, qrels, read, measured, contaminated_from
+        )
         left_out = others.left_out
         evaluations = {run.name: run.evaluation for run in others.runs}
     else:
-        evaluations = {name: measured(qrels, run) for name, run in read}
+        evaluations = {
+            name: named_evaluation(name, run, lambda run: measured(qrels, run))
+            for name, run in read
+        }
     compared = Compared(
-        loaded,
-        chosen,
+        judgments,
         evaluations,
         compare_runs(evaluations, baseline=held_against, rules=rules),
         contaminated_from if exclude_contaminated else None,
@@ -122,10 +132,11 @@ def _baseline(given: Path, runs: Sequence[Path], names: Sequence[str]) -> str:
     Raises:
         ConfigError: It is none of the runs.
     """
+    from freshstack_dspy.cli.outputs import resolved
     from freshstack_dspy.errors import ConfigError
 
     for path, name in zip(runs, names, strict=True):
-        if str(given) == name or given.resolve() == path.resolve():
+        if str(given) == name or resolved(given) == resolved(path):
             return name
     raise ConfigError(
         f"--baseline {given} is none of the runs; it is one of {', '.join(map(str, runs))}"
@@ -136,12 +147,16 @@ def _print(compared: "Compared", form: FormatOption, queries: int) -> None:
     from freshstack_dspy.cli.comparison_files import (
         comparison_csv,
         comparison_json,
-        comparison_latex,
+        comparison_table,
     )
     from freshstack_dspy.cli.comparison_tables import print_comparison
+    from freshstack_dspy.cli.table_formats import FORMATS
 
     if form == "table":
         print_comparison(compared, queries)
+    elif form == "json":
+        print(comparison_json(compared), end="")
+    elif form == "csv":
+        print(comparison_csv(compared), end="")
     else:
-        written = {"json": comparison_json, "csv": comparison_csv, "latex": comparison_latex}[form]
-        print(written(compared), end="")
+        print(FORMATS[form](comparison_table(compared)), end="")

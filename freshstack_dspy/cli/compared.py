@@ -3,16 +3,14 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.judgments import Judgments
     from freshstack_dspy.measures import Comparison, Evaluation
-    from freshstack_dspy.records import SliceName
 
 
 class Compared(NamedTuple):
     """A comparison, and what it was made of."""
 
-    collection: "Collection"
-    slices: "tuple[SliceName, ...]"
+    judgments: "Judgments"
     evaluations: "dict[str, Evaluation]"
     """By the name of the run."""
     comparison: "Comparison"

@@ -1,11 +1,13 @@
-"""What `freshstack compare` gives to other programs: JSON, CSV, LaTeX."""
+"""What `freshstack compare` gives to other programs: JSON, CSV, tables."""
 
 import json
 from typing import Any
 
 from freshstack_dspy.cli.compared import Compared
-from freshstack_dspy.cli.table_formats import Cell, PlainTable, as_csv, as_latex
+from freshstack_dspy.cli.lines import counted, percent
+from freshstack_dspy.cli.table_formats import Cell, PlainTable, as_csv
 
+_DIGITS = 3
 _COLUMNS = (
     "measure", "run", "against", "queries", "left_out", "mean_run", "mean_against", "difference",
     "low", "high", "level", "effect_size", "wins", "ties", "losses", "test", "statistic",
@@ -17,9 +19,7 @@ _COLUMNS = (
 def comparison_json(compared: Compared) -> str:
     """Write everything as one JSON object."""
     found: dict[str, Any] = {
-        "collection": compared.collection.name,
-        "content_hash": compared.collection.manifest.content_hash,
-        "slices": compared.slices,
+        **compared.judgments.identity,
         "contaminated_from": compared.contaminated_from,
         "left_out": compared.left_out,
         "queries": compared.queries,
@@ -64,8 +64,8 @@ def comparison_csv(compared: Compared) -> str:
     return as_csv(PlainTable(_COLUMNS, tuple(rows)))
 
 
-def comparison_latex(compared: Compared) -> str:
-    """Write a table of the differences, with their intervals in brackets."""
+def comparison_table(compared: Compared) -> PlainTable:
+    """Make a table of the differences, with their intervals in brackets."""
     comparison = compared.comparison
     header = ("measure", "run", "against", "difference", "p", "adjusted p", "found")
     rows: list[tuple[Cell, ...]] = [
@@ -80,22 +80,28 @@ def comparison_latex(compared: Compared) -> str:
         )
         for each in comparison.differences
     ]
+    adjusted = "not adjusted"
+    if comparison.correction != "none":
+        tests = counted(comparison.tests, "test")
+        adjusted = f"adjusted ({comparison.correction}) over {tests}"
     caption = (
-        f"{compared.collection.name}, {compared.queries} queries; mean differences with "
-        f"{comparison.level:.0%} bootstrap intervals; p of the paired {comparison.test} test, "
-        f"adjusted ({comparison.correction}) over {comparison.tests} tests."
+        f"{compared.judgments.name}, {counted(compared.queries, 'query', 'queries')}; "
+        f"{percent(comparison.level)} bootstrap intervals in brackets; p of the paired "
+        f"{comparison.test} test, {adjusted}."
     )
-    return as_latex(PlainTable(header, tuple(rows), caption=caption))
+    figures = frozenset(range(header.index("difference"), header.index("found")))
+    return PlainTable(header, tuple(rows), caption=caption, digits=_DIGITS, right=figures)
 
 
 def _difference(value: float | None, low: float | None, high: float | None) -> str:
     if value is None:
         return "–"
-    ends = "" if low is None or high is None else f" [{low:+.3f}, {high:+.3f}]"
-    return f"{value:+.3f}{ends}"
+    if low is None or high is None:
+        return f"{value:+.{_DIGITS}f}"
+    return f"{value:+.{_DIGITS}f} [{low:+.{_DIGITS}f}, {high:+.{_DIGITS}f}]"
 
 
 def _p(value: float | None) -> str:
     if value is None:
         return "–"
-    return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+    return "< 0.001" if value < 0.001 else f"{value:.{_DIGITS}f}"

@@ -6,8 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from freshstack_dspy.cli.compared import Compared
-from freshstack_dspy.cli.evaluation_lines import say_conventions, say_missing
-from freshstack_dspy.cli.lines import counted, one_line, say, say_wrapped, width
+from freshstack_dspy.cli.evaluation_lines import FEW_QUERIES, say_conventions, say_missing
+from freshstack_dspy.cli.lines import counted, cut, percent, say, say_wrapped, width
 from freshstack_dspy.cli.means_tables import MeansRow, MeansSection, show_means
 from freshstack_dspy.cli.tables import show
 
@@ -19,8 +19,6 @@ _SCREEN = 80
 _BESIDE = 42
 """What a line of a query's differences takes beside the query."""
 _FEW_RUNS = 10
-_FEW_QUERIES = 30
-"""Of fewer, a bootstrap interval is too narrow (Hesterberg 2015)."""
 _CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
 
 
@@ -67,10 +65,10 @@ def _print_means(compared: Compared, letters: dict[str, str]) -> None:
     left_out = ""
     if compared.contaminated_from is not None:
         left_out = (
-            f", without {len(compared.left_out)} of which {compared.contaminated_from:.0%} of the "
+            f", without {len(compared.left_out)} of which {percent(compared.contaminated_from)} of the "
             "nuggets or more are known"
         )
-    title = f"{compared.collection.name}: {counted(compared.queries, 'query', 'queries')}{left_out}"
+    title = f"{compared.judgments.title(compared.queries)}{left_out}"
     show_means(title, "run", comparison.measures, [MeansSection("", rows)])
     say_conventions(next(iter(compared.evaluations.values())))
     for run, evaluation in compared.evaluations.items():
@@ -99,7 +97,7 @@ def _cells(each: "RunDifference", letters: dict[str, str]) -> tuple[str, ...]:
     run = letters[each.run]
     found = {"higher": f"{run} higher", "lower": f"{run} lower"}.get(each.verdict, each.verdict)
     return (
-        _pair(each, letters),
+        _pair(each, letters).replace(" − ", " − " if len(letters) <= 26 else " −\n"),
         f"{_NOTHING if mean.value is None else f'{mean.value:+.4f}'}\n{ends}",
         f"{_p(each.significance.p_value)}\n{_p(each.adjusted_p)}",
         f"{each.wins}/{each.ties}/{each.losses}\n{effect}",
@@ -127,7 +125,7 @@ def _say_how(comparison: "Comparison") -> None:
     say_wrapped(
         f"p of the paired {comparison.test} test, two-sided, {adjusted}; a difference is found "
         f"where that is {alpha} or less. Not found does not mean equal. Interval: "
-        f"{comparison.level:.0%} bootstrap over queries, each for itself. d: mean difference over "
+        f"{percent(comparison.level)} bootstrap over queries, each for itself. d: mean difference over "
         "its standard deviation."
     )
     errors = [each.significance.standard_error for each in comparison.differences]
@@ -154,7 +152,7 @@ def _say_exceptions(comparison: "Comparison", letters: dict[str, str]) -> None:
     for reason, names in said.items():
         say_wrapped(f"{reason}: {', '.join(names)}")
     fewest = min((each.queries for each in comparison.differences), default=0)
-    if fewest < _FEW_QUERIES:
+    if fewest < FEW_QUERIES:
         say_wrapped(
             f"{counted(fewest, 'query is', 'queries are')} few: the intervals are too narrow; go "
             "by p"
@@ -200,23 +198,19 @@ def _print_queries(
     values, against = (
         compared.evaluations[run].values(each.measure) for run in (each.run, each.against)
     )
-    queries = {query.query_id: query for query in compared.collection.queries}
+    collection = compared.judgments.collection
+    queries = () if collection is None else collection.queries
+    texts = {query.query_id: query.title or query.body for query in queries}
     table = Table()
     for column in ("difference", letters[each.run], letters[each.against]):
         table.add_column(column, justify="right")
     table.add_column("query")
     room = max(_SCREEN, width()) - _BESIDE
     for query in largest:
-        title = queries[query].title or queries[query].body
         table.add_row(
             f"{each.per_query[query]:+.4f}",
             f"{values[query]:.4f}",
             f"{against[query]:.4f}",
-            Text(_cut(f"{query}  {title}", room)),
+            Text(cut(f"{query}  {texts.get(query, '')}".rstrip(), room)),
         )
     show(f"{name}: the largest differences", table)
-
-
-def _cut(text: str, longest: int) -> str:
-    line = one_line(text)
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"

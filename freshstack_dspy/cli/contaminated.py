@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from freshstack_dspy.cli.evaluated import Excluding, evaluated
+from freshstack_dspy.cli.lines import percent
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection import Collection
@@ -36,7 +37,7 @@ def excluding_contaminated(
     clean = qrels.without(left_out)
     if qrels.nuggets and not clean.nuggets:
         raise CollectionError(
-            f"the closed-book answers hold {coverage:.0%} or more of the nuggets of all "
+            f"the closed-book answers hold {percent(coverage)} or more of the nuggets of all "
             f"{len(left_out)} evaluated queries, so none is left; raise --contaminated-from"
         )
 

@@ -6,20 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from freshstack_dspy.cli.judgments import JudgmentsArgument, SubtopicsOption
 from freshstack_dspy.cli.rules import OURS, ConventionsOption, UndefinedOption
-from freshstack_dspy.cli.slices import SlicesOption, slices_of
+from freshstack_dspy.cli.slices import SlicesOption
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.evaluated import Report
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.judgments import Judgments
     from freshstack_dspy.measures import Evaluation, NuggetQrels, QueryGroups, Run
 
-FormatOption = Literal["table", "json", "csv", "latex", "freshstack-entry"]
+FormatOption = Literal["table", "json", "csv", "latex", "markdown", "freshstack-entry"]
 _CONTAMINATED = 0.5
 
 
 def evaluate(
-    collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
+    collection: JudgmentsArgument,
     runs: Annotated[list[Path], typer.Argument(help="TREC run files.")],
     measure: Annotated[
         list[str] | None,
@@ -39,8 +40,16 @@ def evaluate(
             "may be repeated."
         ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many groups are listed, the largest.")] = 20,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many groups are listed, the largest; by default 20, and where there are more "
+            "than ten only those of two queries or more.",
+        ),
+    ] = None,
     slices: SlicesOption = "evaluated",
+    subtopics: SubtopicsOption = None,
     conventions: ConventionsOption = OURS,
     undefined: UndefinedOption = None,
     bounds: Annotated[
@@ -82,21 +91,31 @@ def evaluate(
         bool, typer.Option("--json", help="Everything as JSON, with the values by query.")
     ] = False,
 ) -> None:
-    """Evaluate runs on a collection."""
+    """Evaluate runs on a collection, or on qrels."""
     from freshstack_dspy.cli.evaluated import Report, distinct_names, evaluated
-    from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.evaluation_files import BY_QUERY_STARTS
+    from freshstack_dspy.cli.judgments import judgments_at
+    from freshstack_dspy.cli.outputs import refuse_inputs, refuse_other_file
     from freshstack_dspy.measures import FRESHSTACK_MEASURES, read_run
     from freshstack_dspy.measures import evaluate as evaluate_run
 
     _refuse_together(as_json, form, info=bool(info), others=exclude_contaminated or bounds)
     refuse_inputs(per_query, *runs, *(groups or ()))
-    refuse_collection(per_query, collection)
+    refuse_other_file(per_query, BY_QUERY_STARTS)
     names = distinct_names(runs)
-    loaded = Collection.load(collection)
-    chosen = slices_of(slices, loaded)
-    qrels = loaded.qrels(chosen)
-    groupings = _groupings(loaded, by or (), groups or (), contaminated_from)
+    judgments = judgments_at(
+        collection,
+        slices,
+        subtopics=subtopics,
+        needing={
+            "--by": by,
+            "--exclude-contaminated": exclude_contaminated,
+            "--format freshstack-entry": form == "freshstack-entry",
+        },
+        out=per_query,
+    )
+    qrels = judgments.qrels
+    groupings = _groupings(judgments, by or (), groups or (), contaminated_from)
 
     def measured(qrels: "NuggetQrels", run: "Run") -> "Evaluation":
         return evaluate_run(
@@ -110,11 +129,13 @@ def evaluate(
 
     read = [(name, read_run(path)) for name, path in zip(names, runs, strict=True)]
     found = evaluated(read, lambda run: measured(qrels, run), groupings, top=top)
-    report = Report(loaded, chosen, len(qrels.nuggets), found, groupings)
-    if exclude_contaminated:
+    report = Report(judgments, len(qrels.nuggets), found, groupings)
+    if exclude_contaminated and judgments.collection is not None:
         from freshstack_dspy.cli.contaminated import excluding_contaminated
 
-        others = excluding_contaminated(loaded, qrels, read, measured, contaminated_from)
+        others = excluding_contaminated(
+            judgments.collection, qrels, read, measured, contaminated_from
+        )
         report = report._replace(excluding=others)
     _print(report, "json" if as_json else form, info or ())
     if per_query is not None:
@@ -136,34 +157,42 @@ def _refuse_together(as_json: bool, form: FormatOption, *, info: bool, others: b
 
 
 def _groupings(
-    collection: "Collection", by: Sequence[str], files: Sequence[Path], contaminated_from: float
+    judgments: "Judgments", by: Sequence[str], files: Sequence[Path], contaminated_from: float
 ) -> "tuple[QueryGroups, ...]":
     """Make each grouping once; `date=2024-06-30` names its day."""
+    from freshstack_dspy.cli.evaluated import check_groupings
     from freshstack_dspy.measures import read_groups
 
     found = []
+    collection = judgments.collection
     for name in dict.fromkeys(by):
+        if collection is None:
+            break
         kind, divided, at = name.partition("=")
         found.append(
             collection.groups(kind, at=at if divided else None, contaminated_from=contaminated_from)
         )
-    query_ids = [query.query_id for query in collection.queries]
-    found += [read_groups(path, query_ids) for path in dict.fromkeys(files)]
+    found += [read_groups(path, judgments.query_ids) for path in dict.fromkeys(files)]
+    check_groupings(found)
     return tuple(found)
 
 
 def _print(report: "Report", form: FormatOption, info: Sequence[str]) -> None:
-    from freshstack_dspy.cli.evaluation_files import report_csv, report_json, report_latex
+    from freshstack_dspy.cli.evaluation_files import report_csv, report_json, report_tables
     from freshstack_dspy.cli.evaluation_tables import print_report
     from freshstack_dspy.cli.leaderboard_entries import report_entries
+    from freshstack_dspy.cli.table_formats import FORMATS
 
     if form == "table":
         print_report(report)
     elif form == "freshstack-entry":
         print(report_entries(report, info), end="")
+    elif form == "json":
+        print(report_json(report), end="")
+    elif form == "csv":
+        print(report_csv(report), end="")
     else:
-        written = {"json": report_json, "csv": report_csv, "latex": report_latex}[form]
-        print(written(report), end="")
+        print("\n".join(map(FORMATS[form], report_tables(report))), end="")
 
 
 def _write_per_query(report: "Report", path: Path) -> None:

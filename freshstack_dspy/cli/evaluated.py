@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from freshstack_dspy.cli.lines import counted
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.cli.lines import shown_name
+from freshstack_dspy.cli.outputs import resolved
+from freshstack_dspy.errors import CollectionError, ConfigError
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.judgments import Judgments
     from freshstack_dspy.measures import (
         Evaluation,
         GroupedEvaluation,
@@ -16,9 +17,14 @@ if TYPE_CHECKING:
         QueryGroups,
         Run,
     )
-    from freshstack_dspy.records import SliceName
 
+BY_QUERY = ("file", "run", "query_id", "measure", "value")
+"""The columns of a table of values by query, the groupings' left out."""
 _RESAMPLES = 10_000
+_LISTED = 20
+"""How many groups are listed at most, where nobody says."""
+_SMALL_TABLE = 10
+"""So many groups are listed even where they are of one query."""
 _DRAWN = 10_000_000
 """How many queries are drawn at most for an interval: of many, fewer resamples tell as much."""
 
@@ -48,8 +54,7 @@ class Excluding(NamedTuple):
 class Report(NamedTuple):
     """All that was found."""
 
-    collection: "Collection"
-    slices: "tuple[SliceName, ...]"
+    judgments: "Judgments"
     queries: int
     """How many were evaluated."""
     runs: list[Evaluated]
@@ -58,11 +63,8 @@ class Report(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What was evaluated on: the collection, how many queries, and of which other slices."""
-        said = f"{self.collection.name}: {counted(self.queries, 'query', 'queries')}"
-        if set(self.slices) == set(self.collection.manifest.evaluated_slices):
-            return said
-        return f"{said} ({', '.join(self.slices)})"
+        """What was evaluated on, how many queries, and of which other slices."""
+        return self.judgments.title(self.queries)
 
 
 def evaluated(
@@ -78,13 +80,17 @@ def evaluated(
         runs: By name.
         evaluate: Evaluates one of them.
         groupings: By what the queries are grouped.
-        top: How many groups of each grouping are listed; None: all.
+        top: How many groups of each grouping are listed, the largest; None: 20, and of these
+            only groups of two queries or more where there are more than ten.
+
+    Raises:
+        CollectionError: A run cannot be evaluated; with its name.
     """
-    from freshstack_dspy.measures import grouped, mean_intervals
+    from freshstack_dspy.measures import mean_intervals
 
     found = []
     for name, run in runs:
-        evaluation = evaluate(run)
+        evaluation = named_evaluation(name, run, evaluate)
         resamples = _resamples(len(evaluation.per_query))
         found.append(
             Evaluated(
@@ -97,33 +103,79 @@ def evaluated(
                     else mean.model_copy(update={"value": evaluation.means[measure]})
                     for measure, mean in mean_intervals(evaluation, resamples=resamples).items()
                 },
-                groups=tuple(
-                    grouped(evaluation, groups, top=top, resamples=resamples)
-                    for groups in groupings
-                ),
+                groups=tuple(_grouped(evaluation, each, top, resamples) for each in groupings),
             )
         )
     return found
 
 
-def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Name files so that no two names are the same: the file's own, or with folders before it.
+def named_evaluation(
+    name: str, run: "Run", evaluate: "Callable[[Run], Evaluation]"
+) -> "Evaluation":
+    """Evaluate a run; what is wrong with it is told with its name.
 
     Raises:
-        ConfigError: A file is named twice.
+        CollectionError: It cannot be evaluated.
+    """
+    try:
+        return evaluate(run)
+    except CollectionError as error:
+        raise CollectionError(f"{name}: {error}") from None
+
+
+def _grouped(
+    evaluation: "Evaluation", groups: "QueryGroups", top: int | None, resamples: int
+) -> "GroupedEvaluation":
+    from freshstack_dspy.measures import grouped
+
+    if top is not None:
+        return grouped(evaluation, groups, top=top, resamples=resamples)
+    found = grouped(evaluation, groups, top=_LISTED, resamples=resamples)
+    if len(found.groups) + found.unlisted <= _SMALL_TABLE:
+        return found
+    listed = tuple(group for group in found.groups if group.queries > 1)
+    unlisted = found.unlisted + len(found.groups) - len(listed)
+    return found.model_copy(update={"groups": listed, "unlisted": unlisted})
+
+
+def check_groupings(groupings: "Sequence[QueryGroups]") -> None:
+    """Refuse groupings of one name, and names of other columns of a table by query.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    names = [*BY_QUERY, *(groups.by for groups in groupings)]
+    for name in dict.fromkeys(names):
+        if names.count(name) > 1:
+            raise ConfigError(
+                f"two columns would be called {name!r:.200}; rename the column or the file of a "
+                "grouping"
+            )
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    r"""Name files so that no two names are the same: the file's own, or with folders before it.
+
+    A byte of a name that is no UTF-8 is written as `\xff`.
+
+    Raises:
+        ConfigError: A file is named twice, or two would have one name.
     """
     whole = [path.absolute() for path in paths]
-    found = [path.resolve() for path in paths]
+    found = [resolved(path) for path in paths]
     for place, path in enumerate(found):
         if path in found[:place]:
             raise ConfigError(f"{paths[place]}: the run is named twice; name each run once")
-    names = []
+    names: list[str] = []
     for place, path in enumerate(whole):
         others = [other.parts for other in (*whole[:place], *whole[place + 1 :])]
         length = 1
         while any(other[-length:] == path.parts[-length:] for other in others):
             length += 1
-        names.append(str(Path(*path.parts[-length:])))
+        name = shown_name(path, length)
+        if name in names:
+            raise ConfigError(f"{name}: two runs would have this name; rename a file")
+        names.append(name)
     return names
 
 

@@ -1,14 +1,15 @@
-"""What `freshstack evaluate` gives to other programs: JSON, CSV, LaTeX, values by query."""
+"""What `freshstack evaluate` gives to other programs: JSON, CSV, tables, values by query."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshstack_dspy.cli.evaluated import Evaluated, Report
-from freshstack_dspy.cli.lines import counted
-from freshstack_dspy.cli.table_formats import Cell, PlainTable, as_csv, as_latex
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.cli.evaluated import BY_QUERY, Evaluated, Report
+from freshstack_dspy.cli.group_labels import ALL, MACRO, group_label
+from freshstack_dspy.cli.lines import counted, percent
+from freshstack_dspy.cli.outputs import write_whole
+from freshstack_dspy.cli.table_formats import Cell, PlainTable, as_csv
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures import Bounds, Evaluation, GroupedEvaluation, Interval
@@ -20,12 +21,15 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+BY_QUERY_STARTS = ",".join(BY_QUERY[:3])
+"""How the first line of a file of values by query begins."""
+_DIGITS = 3
+
+
 def report_json(report: Report) -> str:
     """Write everything as one JSON object."""
     found: dict[str, Any] = {
-        "collection": report.collection.name,
-        "content_hash": report.collection.manifest.content_hash,
-        "slices": report.slices,
+        **report.judgments.identity,
         "evaluations": list(map(_dumped, report.runs)),
     }
     if report.excluding is not None:
@@ -102,28 +106,32 @@ def _ends_of(of: "Bounds") -> tuple[Cell, ...]:
     return (of.mean_lowest, of.mean_highest, of.mean_none_relevant, of.mean_all_relevant)
 
 
-def report_latex(report: Report) -> str:
-    """Write a table of the runs, and one for each grouping, with the intervals in brackets."""
+def report_tables(report: Report) -> list[PlainTable]:
+    """Make a table of the runs, and one for each grouping, with the intervals in brackets."""
     measures = report.runs[0].evaluation.measures
-    name = report.title
-    level = f"{next(iter(report.runs[0].means.values())).level:.0%} bootstrap intervals"
-    rows = [(run.name, *_cells(run, measures)) for run in report.runs]
+    level = percent(next(iter(report.runs[0].means.values())).level)
+    intervals = f"{level} bootstrap intervals in brackets"
     header = ("run", *measures, *_unjudged_names(report.runs[0].evaluation))
-    caption = f"{name}; {level}.{_missing(report.runs)}"
-    tables = [PlainTable(header, tuple(rows), caption=caption)]
+    caption = f"{report.title}; {intervals}.{_missing(report.runs)}"
+    tables = [_plain(header, [(run.name, *_cells(run, measures)) for run in report.runs], caption)]
     if report.excluding is not None:
-        rows = [(run.name, *_cells(run, measures)) for run in report.excluding.runs]
         number = report.queries - len(report.excluding.left_out)
-        known = f"{report.excluding.coverage:.0%} of the nuggets"
         caption = (
-            f"{report.collection.name}, the {number} queries of which fewer than {known} are known "
-            f"closed-book; {level}."
+            f"{report.judgments.name}: the {counted(number, 'query', 'queries')} of which fewer "
+            f"than {percent(report.excluding.coverage)} of the nuggets are known; {intervals}."
         )
-        tables.append(PlainTable(header, tuple(rows), caption=caption))
+        rows = [(run.name, *_cells(run, measures)) for run in report.excluding.runs]
+        tables.append(_plain(header, rows, caption))
     for place, groups in enumerate(report.groupings):
-        caption = f"{name}, by {groups.by}: {groups.rule}; {level}."
-        tables.append(_latex_groups(report, place, measures, caption))
-    return "\n".join(map(as_latex, tables))
+        caption = f"{report.title}, by {group_label(groups.by)}; {intervals}."
+        tables.append(_of_groups(report, place, measures, caption))
+    return tables
+
+
+def _plain(header: tuple[str, ...], rows: Sequence[tuple[Cell, ...]], caption: str) -> PlainTable:
+    names = {"run", header[1]} if "queries" in header else {"run"}
+    right = frozenset(range(len(names), len(header)))
+    return PlainTable(header, tuple(rows), caption=caption, digits=_DIGITS, right=right)
 
 
 def _missing(runs: Sequence[Evaluated]) -> str:
@@ -141,20 +149,20 @@ def _missing(runs: Sequence[Evaluated]) -> str:
     return "".join(said)
 
 
-def _latex_groups(
-    report: Report, place: int, measures: tuple[str, ...], caption: str
-) -> PlainTable:
+def _of_groups(report: Report, place: int, measures: tuple[str, ...], caption: str) -> PlainTable:
     rows: list[tuple[Cell, ...]] = []
     for run in report.runs:
         of = run.groups[place]
         for each in of.groups:
             cells = (_cell(each.means[name]) for name in measures)
-            rows.append((run.name, each.group, each.queries, *cells))
-        macro = f"macro-average of {counted(len(of.groups) + of.unlisted, 'group')}"
+            rows.append((run.name, group_label(each.group), each.queries, *cells))
+        macro = f"{MACRO} of {counted(len(of.groups) + of.unlisted, 'group')}"
         grouped = len(run.evaluation.per_query) - len(of.ungrouped)
         rows.append((run.name, macro, grouped, *(_cell(of.macro[name]) for name in measures)))
-    header = ("run", report.groupings[place].by, "queries", *measures)
-    return PlainTable(header, tuple(rows), caption=caption)
+        means = (_cell(run.means[name]) for name in measures)
+        rows.append((run.name, ALL, len(run.evaluation.per_query), *means))
+    header = ("run", group_label(report.groupings[place].by), "queries", *measures)
+    return _plain(header, rows, caption)
 
 
 def _cells(run: Evaluated, measures: tuple[str, ...]) -> tuple[Cell, ...]:
@@ -166,8 +174,8 @@ def _cell(mean: "Interval") -> str:
     if mean.value is None:
         return "–"
     if mean.low is None or mean.high is None:
-        return f"{mean.value:.3f}"
-    return f"{mean.value:.3f} [{mean.low:.3f}, {mean.high:.3f}]"
+        return f"{mean.value:.{_DIGITS}f}"
+    return f"{mean.value:.{_DIGITS}f} [{mean.low:.{_DIGITS}f}, {mean.high:.{_DIGITS}f}]"
 
 
 def _unjudged_names(evaluation: "Evaluation") -> tuple[str, ...]:
@@ -184,16 +192,13 @@ def write_per_query(report: Report, path: Path) -> int:
         ConfigError: The file cannot be written.
     """
     groups_of = [groups.by_query() for groups in report.groupings]
-    header = ("file", "run", "query_id", *(groups.by for groups in report.groupings))
+    header = (*BY_QUERY[:3], *(groups.by for groups in report.groupings), *BY_QUERY[3:])
     rows: list[tuple[Cell, ...]] = []
     for run in report.runs:
         for query_id, values in run.evaluation.per_query.items():
             own = ("; ".join(groups.get(query_id, ())) for groups in groups_of)
             head = (run.name, run.evaluation.run, query_id, *own)
             rows += [(*head, name, values.get(name)) for name in run.evaluation.measures]
-    text = as_csv(PlainTable((*header, "measure", "value"), tuple(rows)))
-    try:
-        path.write_text(text, encoding="utf-8", newline="")
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+    text = as_csv(PlainTable(header, tuple(rows)))
+    write_whole(path, text)
     return len(rows)

@@ -6,8 +6,9 @@ from rich.table import Table
 from rich.text import Text
 
 from freshstack_dspy.cli.evaluated import Evaluated, Report
-from freshstack_dspy.cli.evaluation_lines import say_conventions, say_missing
-from freshstack_dspy.cli.lines import counted, say_wrapped
+from freshstack_dspy.cli.evaluation_lines import FEW_QUERIES, say_conventions, say_missing
+from freshstack_dspy.cli.group_labels import ALL, MACRO, group_label
+from freshstack_dspy.cli.lines import counted, cut, percent, say_wrapped
 from freshstack_dspy.cli.means_tables import MeansRow, MeansSection, folded, show_means
 from freshstack_dspy.cli.tables import show
 
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 _RUN = 16
 """How many characters of a run's name stand in a line of the bounds."""
-_FEW = 10
-"""Of fewer queries than these a bootstrap interval is too narrow."""
+_BY = 24
+"""How much of the name of a grouping is shown."""
 _NAMED = 3
 """How many of several groups are named in a line."""
 
@@ -27,6 +28,9 @@ def print_report(report: Report) -> None:
     measures = report.runs[0].evaluation.measures
     rows = [MeansRow(run.name, "", run.means, _unjudged(run)) for run in report.runs]
     show_means(report.title, "run", measures, [MeansSection("", rows)])
+    if report.queries < FEW_QUERIES:
+        said = counted(report.queries, "query is", "queries are")
+        say_wrapped(f"{said} few: the intervals of fewer than {FEW_QUERIES} are too narrow")
     say_conventions(report.runs[0].evaluation)
     for run in report.runs:
         say_missing(run.name, run.evaluation)
@@ -39,7 +43,7 @@ def print_report(report: Report) -> None:
         left = report.queries - len(others.left_out)
         rows = [MeansRow(run.name, "", run.means, _unjudged(run)) for run in others.runs]
         title = (
-            f"without the {len(others.left_out)} of which {others.coverage:.0%} of the "
+            f"without the {len(others.left_out)} of which {percent(others.coverage)} of the "
             f"nuggets or more are known: {_queries(left)}"
         )
         show_means(title, "run", measures, [MeansSection("", rows)])
@@ -76,22 +80,28 @@ def _print_groups(report: Report, place: int) -> None:
     first = report.runs[0].groups[place]
     measures = report.runs[0].evaluation.measures
     print()
-    say_wrapped(f"by {first.by}: {first.rule}")
+    by = cut(first.by, _BY)
+    say_wrapped(f"by {by}: {first.rule}")
     several = len(report.runs) > 1
-    sections = _by_group(report, place) if several else [_alone(report.runs[0], place)]
-    labels = f"{first.by}, run" if several else first.by
-    show_means(f"{report.collection.name}: {_groups(first)}", labels, measures, sections)
-    for line in _remarks(first):
+    sections = _by_group(report, place) if several else _alone(report.runs[0], place)
+    labels = f"{by}, run" if several else by
+    show_means(f"{report.judgments.name}: {_groups(first)}", labels, measures, sections)
+    for line in (*([] if report.queries < FEW_QUERIES else _few(first)), *_remarks(first)):
         say_wrapped(line)
 
 
-def _alone(run: Evaluated, place: int) -> MeansSection:
+def _alone(run: Evaluated, place: int) -> list[MeansSection]:
     """Give the rows of the groups, the macro-average and all queries, of the only run."""
     of = run.groups[place]
-    rows = [MeansRow(each.group, _note(each), each.means, each.unjudged) for each in of.groups]
-    rows.append(MeansRow("macro-average", _groups(of), of.macro, {}))
-    rows.append(MeansRow("all", _queries(len(run.evaluation.per_query)), run.means, _unjudged(run)))
-    return MeansSection("", rows)
+    rows = [
+        MeansRow(group_label(each.group), _note(each), each.means, each.unjudged)
+        for each in of.groups
+    ]
+    averages = [
+        MeansRow(MACRO, _groups(of), of.macro, {}),
+        MeansRow(ALL, _queries(len(run.evaluation.per_query)), run.means, _unjudged(run)),
+    ]
+    return [MeansSection("", rows), MeansSection("", averages)]
 
 
 def _by_group(report: Report, place: int) -> list[MeansSection]:
@@ -103,34 +113,38 @@ def _by_group(report: Report, place: int) -> list[MeansSection]:
         for run in report.runs:
             own = run.groups[place].groups[number]
             rows.append(MeansRow(run.name, _missing(own), own.means, own.unjudged))
-        sections.append(MeansSection(f"{group.group}: {_queries(group.queries)}", rows))
+        sections.append(
+            MeansSection(f"{group_label(group.group)}: {_queries(group.queries)}", rows)
+        )
     macro = [MeansRow(run.name, "", run.groups[place].macro, {}) for run in report.runs]
     every = [MeansRow(run.name, "", run.means, _unjudged(run)) for run in report.runs]
-    sections.append(MeansSection(f"macro-average of {_groups(first)}", macro))
-    sections.append(MeansSection(f"all: {_queries(report.queries)}", every))
+    sections.append(MeansSection(f"{MACRO} of {_groups(first)}", macro))
+    sections.append(MeansSection(f"{ALL}: {_queries(report.queries)}", every))
     return sections
+
+
+def _few(of: "GroupedEvaluation") -> list[str]:
+    few = counted(sum(each.queries < FEW_QUERIES for each in of.groups), "group")
+    said = f"{few} of fewer than {FEW_QUERIES} queries: the intervals of so few are too narrow"
+    return [said] if any(each.queries < FEW_QUERIES for each in of.groups) else []
 
 
 def _remarks(of: "GroupedEvaluation") -> list[str]:
     """Say what the table of groups does not show."""
     lines = []
-    few = [each for each in of.groups if each.queries < _FEW]
-    if few:
-        lines.append(
-            f"{counted(len(few), 'group')} of fewer than {_FEW} queries: the intervals of so few "
-            "are too narrow"
-        )
     if of.unlisted:
-        lines.append(f"{_groups(of)}: the {len(of.groups)} largest are listed; --top lists more")
+        total = len(of.groups) + of.unlisted
+        said = f"the {len(of.groups)} largest are listed" if of.groups else "each of one query"
+        lines.append(f"{_groups(of)}: {said}; --top {total} lists all")
     if of.several:
         lines.append(f"{_queries(of.several)} in several groups, counted in each")
     if of.ungrouped:
         lines.append(
             f"{_queries(len(of.ungrouped))} in no group, and not in the macro-average, as "
-            f"{of.ungrouped[0]}"
+            f"{cut(of.ungrouped[0])}"
         )
     if of.without_queries:
-        named = ", ".join(of.without_queries[:_NAMED])
+        named = ", ".join(cut(group) for group in of.without_queries[:_NAMED])
         more = " …" if len(of.without_queries) > _NAMED else ""
         lines.append(
             f"{counted(len(of.without_queries), 'group')} without an evaluated query: {named}{more}"

@@ -1,6 +1,6 @@
 """`freshstack leaderboard`: every figure again from the stored runs, or whether they still hold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -39,12 +39,14 @@ def leaderboard(
     ] = None,
 ) -> None:
     """Compute a leaderboard from its stored runs; write leaderboard.json."""
+    from freshstack_dspy.cli.leaderboard_progress import LateProgress
     from freshstack_dspy.collection.leaderboard import compute, read_board, write_results
 
     elsewhere = _elsewhere(collection or ())
-    results = compute(folder, read_board(folder), elsewhere)
+    with LateProgress("runs measured") as progress:
+        results = compute(folder, read_board(folder), elsewhere, progress)
     if check:
-        _check(folder, results, collection or ())
+        _check(folder, results, elsewhere)
         return
     printed = "" if form == "table" else _printed(results, form)
     path = write_results(folder, results)
@@ -53,19 +55,16 @@ def leaderboard(
         _show(results, path)
 
 
-def _check(folder: Path, results: "Results", collections: Sequence[str]) -> None:
-    import shlex
-
+def _check(folder: Path, results: "Results", elsewhere: Mapping[str, Path]) -> None:
     from freshstack_dspy.cli.lines import counted, say
-    from freshstack_dspy.collection.leaderboard import differences
+    from freshstack_dspy.collection.leaderboard import computing_command, differences
 
-    found = differences(folder, results)
+    found = differences(folder, results, elsewhere)
     for difference in found:
         say(difference)
     entries = counted(len(results.entries), "entry", "entries")
     if found:
-        words = [str(folder), *(word for each in collections for word in ("--collection", each))]
-        command = f"freshstack leaderboard {shlex.join(words)}"
+        command = computing_command(folder, elsewhere)
         say(f"{folder}: {counted(len(found), 'difference')}; if they are meant: {command}")
         raise typer.Exit(1)
     topics = counted(len(results.collections), "topic")
@@ -73,11 +72,10 @@ def _check(folder: Path, results: "Results", collections: Sequence[str]) -> None
 
 
 def _show(results: "Results", path: Path) -> None:
-    from freshstack_dspy.cli.leaderboard_tables import show_table, wide_tables
+    from freshstack_dspy.cli.leaderboard_screen import show_results
     from freshstack_dspy.cli.lines import say
 
-    for table in wide_tables(results):
-        show_table(table)
+    show_results(results)
     say(f"{path} written, measures version {results.measures_version}")
 
 

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 from freshstack_dspy.cli.evaluated import Report
 from freshstack_dspy.errors import ConfigError
 
+_NEEDED = {
+    "type": "--info type=open_source (or proprietary, upper_baseline)",
+    "date": "--info date=2026-01-31 (of the model)",
+}
+"""What must be told of a system, and how."""
 _TYPE = "--info type=open_source --info date=2026-01-31"
 
 
@@ -22,12 +27,17 @@ def report_entries(report: Report, info: Sequence[str]) -> str:
     """
     from pydantic import ValidationError
 
-    from freshstack_dspy.collection.jsonl import first_fault
     from freshstack_dspy.collection.leaderboard import EntryInfo, leaderboard_entry
     from freshstack_dspy.collection.leaderboard.board import AVERAGE
+    from freshstack_dspy.collection.leaderboard.board_faults import entry_fault
 
     told = _told(info)
-    topic = report.collection.name
+    if missing := [name for name in _NEEDED if name not in told]:
+        raise ConfigError(
+            f"--format freshstack-entry lacks the {' and the '.join(missing)} of the systems; type "
+            f"as {' '.join(map(_NEEDED.__getitem__, missing))}"
+        )
+    topic = report.judgments.name
     if topic == AVERAGE:
         raise ConfigError(
             f"the leaderboard keeps {AVERAGE!r} for itself; no collection is called so"
@@ -38,7 +48,7 @@ def report_entries(report: Report, info: Sequence[str]) -> str:
             system = EntryInfo.model_validate({"name": run.evaluation.run, **told})
         except ValidationError as error:
             raise ConfigError(
-                f"an entry of the FreshStack leaderboard: {first_fault(error)}; type as {_TYPE}"
+                f"an entry of the FreshStack leaderboard: {entry_fault(error)}; type as {_TYPE}"
             ) from None
         entries.append(leaderboard_entry(system, {topic: run.evaluation.means}))
     return json.dumps({"leaderboardData": entries}, indent=4) + "\n"

@@ -14,8 +14,7 @@ _LONG = (
     "unjudged", "absent", "empty", "unknown", "tied", "run", "sha256",
 )  # fmt: skip
 _MISSING = "–"
-_WORDS = 3
-"""How many columns, from the left, hold words."""
+_DIGITS = 3
 
 
 def wide_tables(results: Results) -> list[PlainTable]:
@@ -35,20 +34,6 @@ def long_table(results: Results) -> PlainTable:
     return PlainTable(_LONG, tuple(rows))
 
 
-def show_table(table: PlainTable) -> None:
-    """Print a table on the terminal."""
-    from rich.table import Table
-
-    from freshstack_dspy.cli.tables import show
-
-    drawn = Table()
-    for place, name in enumerate(table.header):
-        drawn.add_column(name, justify="left" if place < _WORDS else "right")
-    for row in table.rows:
-        drawn.add_row(*map(str, row))
-    show(table.caption, drawn)
-
-
 def _average_table(results: Results) -> PlainTable:
     rows = []
     for entry in results.ranked():
@@ -64,6 +49,7 @@ def _average_table(results: Results) -> PlainTable:
         tuple(rows),
         caption=f"{results.name}: mean over {len(results.collections)} topics ({topics}); "
         "95 % intervals",
+        digits=_DIGITS,
     )
 
 
@@ -75,18 +61,19 @@ def _topic_table(results: Results, topic: str) -> PlainTable:
     rows = []
     for entry in results.ranked():
         found = entry.topics.get(topic)
-        cells = [_MISSING] * (len(results.measures) + len(cutoffs) + 1)
+        # Shares stay numbers, so that their columns are flush right.
+        cells: list[Cell] = [None] * (len(results.measures) + len(cutoffs) + 1)
         if found is not None:
             cells = [_figure(found.figures[measure]) for measure in results.measures]
-            cells += [_share(found.unjudged[k]) for k in cutoffs]
-            cells.append(_remarks(found))
+            cells += [found.unjudged[k] for k in cutoffs]
+            cells.append(remarks(found) or "all")
         rows.append((entry.info.name, entry.info.size, entry.info.type, *cells))
     caption = f"{topic}: {data.queries} queries, content {data.content_hash[:12]}; 95 % intervals"
     if data.without_relevant:
         caption += f"; {data.without_relevant} queries without a relevant chunk count 0"
     unjudged = (f"unjudged@{k}" for k in cutoffs)
     header = ("entry", "size", "type", *results.measures, *unjudged, "queries")
-    return PlainTable(header, tuple(rows), caption=caption)
+    return PlainTable(header, tuple(rows), caption=caption, digits=_DIGITS)
 
 
 def _figure(figure: "Figure") -> str:
@@ -95,19 +82,15 @@ def _figure(figure: "Figure") -> str:
     return f"{figure.value:.3f} [{figure.low:.3f}, {figure.high:.3f}]"
 
 
-def _share(share: float | None) -> str:
-    return _MISSING if share is None else f"{share:.3f}"
-
-
-def _remarks(found: "TopicResult") -> str:
-    """What is odd about the queries of a run, or that nothing is."""
+def remarks(found: "TopicResult") -> str:
+    """Say what is odd about the queries of a run; empty where nothing is."""
     counts = {
         "absent": found.absent,
         "empty": found.empty,
         "unknown": found.unknown,
         "tied": found.tied,
     }
-    return ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "all"
+    return ", ".join(f"{number} {what}" for what, number in counts.items() if number)
 
 
 def _long_rows(results: Results, entry: "EntryResult") -> Iterator[tuple[Cell, ...]]:

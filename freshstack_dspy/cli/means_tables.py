@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from freshstack_dspy.cli.lines import one_line, say, width
+from freshstack_dspy.cli.lines import one_line, percent, say, say_wrapped, width
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class MeansRow(NamedTuple):
     means: "Mapping[str, Interval]"
     """By measure."""
     unjudged: Mapping[int, float | None]
-    """By cut-off."""
+    """By cut-off; one that is not there is not shown."""
 
 
 class MeansSection(NamedTuple):
@@ -60,31 +60,28 @@ def show_means(
     intervals = [row.means[name] for each in sections for row in each.rows for name in measures]
     if any(interval.low is not None for interval in intervals):
         level = intervals[0].level
-        say(f"with each mean: the {level:.0%} bootstrap interval over queries")
+        say(f"with each mean: the {percent(level)} bootstrap interval over queries")
     for reason in sorted({interval.reason for interval in intervals if interval.reason}):
-        say(f"no interval ({_NOTHING}): {reason}")
+        say_wrapped(f"no interval ({_NOTHING}): {reason}")
 
 
 def _by_column(
     labels: str, measures: Sequence[str], sections: Sequence[MeansSection], screen: int
 ) -> Table | None:
     """Make a table with a column for each measure; None where it is too wide for the screen."""
-    shallowest = min((k for each in sections for row in each.rows for k in row.unjudged), default=0)
-    columns = [*measures, *([f"unjudged@{shallowest}"] if shallowest else [])]
+    cutoffs = _cutoffs(measures)
 
     def made(longest: int) -> Table:
         table = Table()
         table.add_column(labels)
-        for column in columns:
-            table.add_column(Text(column), justify="right")
+        for name in measures:
+            table.add_column(Text(name), justify="right")
         for section in sections:
             if section.heading:
                 table.add_row(_lines(*folded(section.heading, longest)))
             indent = _INDENT if section.heading else ""
             for place, row in enumerate(section.rows, start=1):
-                cells = [_value(row.means[name]) for name in measures]
-                if shallowest:
-                    cells.append(_lines(_share(row.unjudged.get(shallowest))))
+                cells = [_value(row, name, cutoffs[name]) for name in measures]
                 label = _label(row, longest, indent)
                 table.add_row(_lines(*label), *cells, end_section=place == len(section.rows))
         return table
@@ -93,13 +90,17 @@ def _by_column(
     return made(left) if left >= max(_LABEL, len(labels)) else None
 
 
+def _cutoffs(measures: Sequence[str]) -> dict[str, int | None]:
+    from freshstack_dspy.measures import parse_measure
+
+    return {name: parse_measure(name).k for name in measures}
+
+
 def _by_row(
     labels: str, measures: Sequence[str], sections: Sequence[MeansSection], screen: int
 ) -> Table:
     """Make a table with a row for each measure."""
-    from freshstack_dspy.measures import parse_measure
-
-    cutoffs = {name: parse_measure(name).k for name in measures}
+    cutoffs = _cutoffs(measures)
 
     def made(longest: int) -> Table:
         table = Table()
@@ -152,8 +153,12 @@ def _lines(*lines: str) -> Text:
     return Text("\n".join(map(one_line, lines)))
 
 
-def _value(interval: "Interval") -> Text:
-    return _lines(_mean(interval), _ends(interval))
+def _value(row: MeansRow, name: str, k: int | None) -> Text:
+    """Make a cell of the mean, its interval, and what of the top of this measure is unjudged."""
+    lines = [_mean(row.means[name]), _ends(row.means[name])]
+    if k is not None and k in row.unjudged:
+        lines.append(f"unjudged {_share(row.unjudged[k])}")
+    return _lines(*lines)
 
 
 def _mean(interval: "Interval") -> str:

@@ -24,8 +24,8 @@ EmptyOption = Annotated[
 AbsentOption = Annotated[
     Literal["skip", "zero"],
     typer.Option(
-        help="What a query counts that other runs have and this one has not. skip: it is left "
-        "out, and named. zero: 0."
+        help="What a query counts that other runs answer and this one does not, or for which it "
+        "retrieved nothing. skip: it is left out, and named. zero: 0."
     ),
 ]
 ByOption = Annotated[
@@ -55,7 +55,10 @@ def assignments(
     absent: AbsentOption = "skip",
     compat: Annotated[
         Literal["nuggetizer"] | None,
-        typer.Option(help="nuggetizer: its figures, as --missing zero --empty zero."),
+        typer.Option(
+            help="nuggetizer: its figures, as --missing zero --empty zero, of each answer's own "
+            "nuggets, those that were not rated as vital ones."
+        ),
     ] = None,
     by: ByOption = "run",
     as_json: JsonOption = False,
@@ -71,10 +74,11 @@ def assignments(
         raise ConfigError("--compat nuggetizer says --missing and --empty; leave these out")
     otherwise: EmptyName = "zero" if compat else "skip"
     scores = score_assignments(
-        read_assignments(files),
+        read_assignments(files, rated_only=compat is None),
         missing=missing or ("zero" if compat else "leave_out"),
         empty=empty or otherwise,
         absent=absent,
+        counted="answer" if compat else "query",
     )
     shown = ("nuggets", "failed", "missing")
     print_scores(scores, View(scores.measures, shown, by=by, as_json=as_json, as_csv=as_csv))
@@ -146,7 +150,9 @@ def agreement(
     ] = None,
     found_from: Annotated[
         float | None,
-        typer.Option(help="The value from which on the measure says found; by default above 0."),
+        typer.Option(
+            help="The value from which on the measure is above its threshold; by default any above 0."
+        ),
     ] = None,
     by: ByOption = "run",
     as_json: JsonOption = False,
@@ -171,7 +177,7 @@ def agreement(
     if collection is not None:
         relations = compare_rankings(scores, collection, ranking or [], measure or [], found_from)
     shown = ("agree", "disagree", "undecided")
-    view = View([AGREEMENT], shown, by=by, as_json=as_json, as_csv=as_csv)
+    view = View([AGREEMENT], shown, by=by, as_json=as_json, as_csv=as_csv, counts_are_all=True)
     print_scores(scores, view, {"relations": relations} if relations else None)
     if relations and not as_json:
         relation_table(relations)

@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
+from freshstack_dspy.cli.fitted_tables import Column, show_fitted
 from freshstack_dspy.cli.lines import counted, say
 from freshstack_dspy.cli.score_tables import cell
-from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.answers import FoundAndAgrees, Scores
@@ -36,7 +34,7 @@ def compare_rankings(
     from freshstack_dspy.collection import Collection
     from freshstack_dspy.errors import CollectionError
     from freshstack_dspy.measures import FRESHSTACK_MEASURES, evaluate, read_run
-    from freshstack_dspy.measures.answers import found_and_agrees
+    from freshstack_dspy.measures.answers import found_and_agrees, verdicts_of
 
     qrels = Collection.load(collection).qrels()
     names = [run.run for run in scores.runs]
@@ -52,11 +50,7 @@ def compare_rankings(
                 + f"; the verdicts are of {', '.join(map(repr, names))}"
             )
         evaluation = evaluate(qrels, run, measures or FRESHSTACK_MEASURES, undefined="skip")
-        verdicts = {
-            answer.query_id: _verdict(answer.counts)
-            for answer in scores.answers
-            if answer.run == name
-        }
+        verdicts = verdicts_of(scores, name)
         relations[name] = [
             found_and_agrees(evaluation.values(each), verdicts, measure=each, found_from=found_from)
             for each in evaluation.measures
@@ -64,40 +58,35 @@ def compare_rankings(
     return relations
 
 
-def _verdict(counts: dict[str, int]) -> bool | None:
-    return None if counts["undecided"] else bool(counts["agree"])
-
-
 def relation_table(relations: "Mapping[str, Sequence[FoundAndAgrees]]") -> None:
     """Print what a ranking measure says beside what the answers say."""
-    table = Table()
-    for name in ("run", "measure"):
-        table.add_column(name)
-    for name in (
-        "queries",
-        "found, agrees",
-        "found, not",
-        "missed, agrees",
-        "missed, not",
-        "phi",
-        "point-biserial",
-        "tau b",
-        "Spearman",
-    ):
-        table.add_column(name, justify="right")
-    for run, each in ((run, each) for run, of_run in relations.items() for each in of_run):
-        cells = (each.found_agree, each.found_disagree, each.missed_agree, each.missed_disagree)
-        figures = (each.phi, each.point_biserial, each.tau_b, each.spearman)
-        table.add_row(
-            run,
-            each.measure,
-            f"{each.queries:,}",
-            *(f"{number:,}" for number in cells),
-            *(cell(figure.value) for figure in figures),
-        )
-    show("what the measure finds, and whether the answer agrees", table)
-    say("found, not: look for distracting chunks (case C of the paper), or errors of the models")
-    say("missed, agrees: look for chunks that nobody judged (cases A, B), or what the model knows")
+    rows = [(run, each) for run, of_run in relations.items() for each in of_run]
+    cells = {
+        "queries": [each.queries for _, each in rows],
+        "above, agrees": [each.found_agree for _, each in rows],
+        "above, not": [each.found_disagree for _, each in rows],
+        "below, agrees": [each.missed_agree for _, each in rows],
+        "below, not": [each.missed_disagree for _, each in rows],
+    }
+    figures = {
+        "phi": [each.phi for _, each in rows],
+        "point biserial": [each.point_biserial for _, each in rows],
+        "tau b": [each.tau_b for _, each in rows],
+        "Spearman": [each.spearman for _, each in rows],
+    }
+    show_fitted(
+        "queries by the ranking measure and by whether the answer agrees",
+        [
+            Column("run", [run for run, _ in rows], is_text=True),
+            Column("measure", [each.measure for _, each in rows], is_text=True),
+        ],
+        [Column(name, [f"{one:,}" for one in numbers]) for name, numbers in cells.items()],
+        [Column(name, [cell(one.value) for one in found]) for name, found in figures.items()],
+    )
+    least = rows[0][1].found_from if rows else 0
+    say(f"above: the measure's value is {f'{least:g} or more' if least else 'above 0'}; below: not")
+    say("above, not: look for distracting chunks (case C of the paper), or errors of the models")
+    say("below, agrees: look for chunks that nobody judged (cases A, B), or what the model knows")
     for run, of_run in relations.items():
         for each in of_run:
             for ids, what in (

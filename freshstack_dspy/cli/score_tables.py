@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.table import Table
 
+from freshstack_dspy.cli.fitted_tables import Column, show_fitted
 from freshstack_dspy.cli.lines import counted, say
 from freshstack_dspy.cli.table_formats import Cell, PlainTable
 from freshstack_dspy.cli.table_formats import as_csv as to_csv
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.answers import RunScore, Scores
 
 By = Literal["run", "query", "answer"]
-_SIDE_BY_SIDE = 3
-"""Of more measures the intervals have a table of their own."""
 _WIDEST_NAME = 12
 """A longer name of a measure takes several lines."""
 _MOST_REASONS, _LONGEST_REASON = 5, 200
@@ -61,6 +60,8 @@ class View(NamedTuple):
         as_csv: The rows as CSV.
         run: What a run is called.
         answers: What its answers are called.
+        counts_are_all: Whether the counts add up to the answers, which then need no column.
+        last: The run that stands below all others.
     """
 
     measures: Sequence[str]
@@ -70,6 +71,8 @@ class View(NamedTuple):
     as_csv: bool = False
     run: str = "run"
     answers: str = "answers"
+    counts_are_all: bool = False
+    last: str | None = None
 
 
 def print_scores(scores: "Scores", view: View, more: Mapping[str, Any] | None = None) -> None:
@@ -159,50 +162,52 @@ def _plain(rows: PlainTable) -> None:
 
 
 def _run_tables(scores: "Scores", view: View) -> None:
-    measures, counts = view.measures, view.counts
-    beside = len(measures) <= _SIDE_BY_SIDE
+    measures = view.measures
     level = f"{scores.runs[0].means[measures[0]].level:.0%}".replace("%", " %")
-    table = Table()
-    table.add_column(view.run)
-    table.add_column(view.answers, justify="right")
-    for name in measures:
-        _measure_column(table, name)
-        if beside:
-            table.add_column(f"{level} interval", justify="right")
-    for name in (*counts, "absent"):
-        table.add_column(name, justify="right")
-    for run in scores.runs:
-        cells = [
-            text
-            for name in measures
-            for text in (cell(run.means[name].value), _ends(run.means[name]))[: 1 + beside]
-        ]
-        numbers = (*(run.counts.get(name, 0) for name in counts), len(run.absent))
-        table.add_row(run.run, f"{run.answers:,}", *cells, *(f"{each:,}" for each in numbers))
+    runs = sorted(scores.runs, key=lambda each: (each.run == view.last, each.run))
+    key = Column(view.run, [each.run for each in runs], is_text=True)
+    means, intervals = _mean_columns(runs, measures, f"{level} interval")
+    numbers = {name: [each.counts.get(name, 0) for each in runs] for name in view.counts}
+    counts = [
+        Column(name, [f"{one:,}" for one in found])
+        for name, found in {**numbers, "absent": [len(each.absent) for each in runs]}.items()
+    ]
+    if len(measures) == 1:
+        means += intervals
+    if not view.counts_are_all:
+        means = [Column(view.answers, [f"{each.answers:,}" for each in runs]), *means]
     queries = counted(len(scores.queries), "query", "queries")
-    runs = counted(len(scores.runs), view.run)
-    show(f"{runs}, {queries}; each query the same weight", table)
-    if not beside and any(
-        run.means[name].reason is None for run in scores.runs for name in measures
-    ):
-        _interval_table(scores.runs, view, f"{level} intervals, over queries")
-
-
-def _interval_table(runs: "Sequence[RunScore]", view: View, title: str) -> None:
-    table = Table()
-    table.add_column(view.run)
-    for name in view.measures:
-        _measure_column(table, name)
-    for run in runs:
-        table.add_row(run.run, *(_ends(run.means[name]) for name in view.measures))
-    show(title, table)
-
-
-def _measure_column(table: Table, name: str) -> None:
-    long = len(name) > _WIDEST_NAME
-    table.add_column(
-        name.replace("_", " ") if long else name, justify="right", max_width=_WIDEST_NAME + 1
+    show_fitted(
+        f"{counted(len(runs), view.run)}, {queries}; each query the same weight",
+        [key],
+        means,
+        counts,
     )
+    if len(measures) > 1 and any(
+        each.means[name].reason is None for each in runs for name in measures
+    ):
+        of_measures = [
+            end._replace(header=mean)
+            for end, mean in zip(intervals, map(_header, measures), strict=True)
+        ]
+        show_fitted(f"{level} intervals, over queries", [key], of_measures)
+
+
+def _mean_columns(
+    runs: "Sequence[RunScore]", measures: Sequence[str], interval: str
+) -> tuple[list[Column], list[Column]]:
+    return (
+        [
+            Column(_header(name), [cell(each.means[name].value) for each in runs])
+            for name in measures
+        ],
+        [Column(interval, [ends(each.means[name]) for each in runs]) for name in measures],
+    )
+
+
+def _header(name: str) -> str:
+    """A measure's name, which takes several lines where it is long."""
+    return name.replace("_", " ") if len(name) > _WIDEST_NAME else name
 
 
 def _say_counted(scores: "Scores", view: View) -> None:
@@ -224,8 +229,9 @@ def _say_counted(scores: "Scores", view: View) -> None:
         word = scores.choices["absent"]
         meaning = "they count 0" if word == "zero" else "they do not count"
         say(
-            f"absent, of queries that other runs have: {len(absent):,}; {meaning} "
-            f"(--absent {word}), as of {absent[0][0]!r} to query {absent[0][1]!r}"
+            f"absent, of queries that other runs answer or that nothing was retrieved for: "
+            f"{len(absent):,}; {meaning} (--absent {word}), as of {absent[0][0]!r} to query "
+            f"{absent[0][1]!r}"
         )
 
 
@@ -274,7 +280,8 @@ def cell(value: Cell) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
 
 
-def _ends(interval: "Interval") -> str:
+def ends(interval: "Interval") -> str:
+    """Write the ends of an interval; a dash where it has none."""
     if interval.low is None or interval.high is None:
         return "–"
-    return f"{interval.low:.3f} – {interval.high:.3f}"
+    return f"{interval.low:.3f}–{interval.high:.3f}"

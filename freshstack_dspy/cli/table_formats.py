@@ -39,6 +39,8 @@ class PlainTable:
         rows: The cells of each row, as many as there are columns; None is an empty cell.
         caption: What is in it; CSV has no place for one.
         digits: How many decimals of a float LaTeX and Markdown show; CSV gives it in full.
+        right: The places of columns of figures that are texts, as intervals: they are flush right
+            as numbers are.
 
     Raises:
         ValueError: A row has more or fewer cells than there are columns.
@@ -48,6 +50,7 @@ class PlainTable:
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     digits: int = 4
+    right: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -74,10 +77,11 @@ def as_csv(table: PlainTable) -> str:
 def as_latex(table: PlainTable) -> str:
     r"""Write a table as a LaTeX `tabular` with the rules of the package booktabs.
 
-    With a caption it stands in a `table`. All text is escaped; columns of numbers are flush right.
+    A comment names the package. With a caption it stands in a `table`. All text is escaped; columns of numbers are flush right.
     """
     columns = "".join("r" if _numeric(table, place) else "l" for place in range(len(table.header)))
     lines = [
+        r"% \usepackage{booktabs}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
         _latex_row(table.header, table.digits),
@@ -88,7 +92,8 @@ def as_latex(table: PlainTable) -> str:
     ]
     if table.caption:
         caption = rf"\caption{{{_latex(table.caption, table.digits)}}}"
-        lines = [r"\begin{table}", r"\centering", caption, *lines, r"\end{table}"]
+        package, *tabular = lines
+        lines = [package, r"\begin{table}", r"\centering", caption, *tabular, r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
@@ -119,7 +124,9 @@ def _harmless(cell: Cell) -> Cell:
 
 
 def _numeric(table: PlainTable, place: int) -> bool:
-    """Tell whether a column holds numbers only, and at least one."""
+    """Tell whether a column holds figures: numbers only, and at least one, or as the table says."""
+    if place in table.right:
+        return True
     cells = [row[place] for row in table.rows if row[place] is not None]
     return bool(cells) and not any(isinstance(cell, str) for cell in cells)
 

@@ -52,8 +52,9 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file_are_told(
     (tmp_path / "a.run").touch()
     a_file = "bio.toml: a file, and the folder of a collection is wanted"
 
-    for words in ("evaluate bio.toml a.run", "retrieve bio.toml", "explain bio.toml 1 a"):
+    for words in ("retrieve bio.toml", "explain bio.toml 1 a"):
         assert_one_line(freshstack(*words.split()), a_file)
+    assert_one_line(freshstack("evaluate", "bio.toml", "a.run"), "bio.toml: the qrels are empty")
     assert_one_line(freshstack("validate", "bio.toml"), "bio.toml: a file, and a folder is wanted")
     for command in ("build", "plan"):
         done = freshstack(command, built)

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.cli.leaderboard_progress import LateProgress
+from freshstack_dspy.measures import FRESHSTACK_MEASURES
+from freshstack_dspy.measures.version import MEASURES_VERSION
 from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
 
 from .conftest import Command
@@ -23,22 +26,43 @@ def test_the_table_has_an_average_and_every_topic_with_intervals_and_holes(
     done = freshstack("leaderboard", board)
 
     assert done.code == 0, done.err
-    titles = [line for line in done.out.splitlines() if line.endswith("95 % intervals")]
-    assert titles[0] == "Small: mean over 2 topics (one, two); 95 % intervals"
-    assert [title.split(",")[0] for title in titles[1:]] == ["one: 2 queries", "two: 2 queries"]
-    assert "0.625 [0.500, 0.750]" in done.out
-    assert "unjudged@1" in done.out
-    assert done.out.splitlines()[-1] == f"{board}/leaderboard.json written, measures version 1"
+    lines = done.out.splitlines()
+    assert lines[:2] == ["Small, of the topics one, two", "mean over 2 topics"]
+    assert [line.split(",")[0] for line in lines if "content" in line] == [
+        "one: 2 queries",
+        "two: 2 queries",
+    ]
+    assert "0.6250" in done.out
+    assert "0.500–1.000" in done.out
+    assert "unjudged" in done.out
+    assert lines[-1] == f"{board}/leaderboard.json written, measures version {MEASURES_VERSION}"
 
 
 def test_a_missing_topic_is_a_dash_and_no_0(freshstack: Command, board: Path) -> None:
+    lines = freshstack("leaderboard", board).out.splitlines()
+
+    average, _, two = [place for place, line in enumerate(lines) if "eve" in line]
+    for place in (average, two):
+        cells = [cell.strip() for cell in lines[place].strip("│").split("│")]
+        assert cells[0] == "eve"
+        assert set(cells[1:]) == {"–"}
+    assert "open_source, no run for two" in lines[average + 1]
+    assert "open_source, no run" in lines[two + 1]
+
+
+LONG = "An embedder of nine billion parameters, asked with the question and its answer"
+
+
+@pytest.mark.parametrize("measures", ['["Coverage@1", "Recall@1"]', f"{list(FRESHSTACK_MEASURES)}",
+    '["Coverage@1", "alpha_nDCG@10", "Recall@50", "MRR@10", "MAP@10", "Coverage@20"]'])  # fmt: skip
+def test_eighty_columns_hold_the_tables(freshstack: Command, board: Path, measures: str) -> None:
+    edit(board / "leaderboard.toml", '["Coverage@1", "Recall@1"]', measures)
+    edit(board / "leaderboard.toml", 'name = "ada"', f'name = "{LONG}"')
+
     out = freshstack("leaderboard", board).out
 
-    average, _, two = [line for line in out.splitlines() if "eve" in line]
-    assert [cell.strip() for cell in average.strip("│").split("│")] == [
-        "eve", "-", "open_source", "–", "–", "two"
-    ]  # fmt: skip
-    assert [cell.strip() for cell in two.strip("│").split("│")][3:] == ["–"] * 4
+    assert max(map(len, [line for line in out.splitlines() if str(board) not in line])) <= 80
+    assert "An embedder of" in out
 
 
 def test_check_writes_nothing_and_fails_where_something_differs(
@@ -51,7 +75,8 @@ def test_check_writes_nothing_and_fails_where_something_differs(
 
     differs = freshstack("leaderboard", board, "--check")
 
-    assert same == (0, f"{board}: as stored: 3 entries, 2 topics, measures version 1\n", "")
+    version = f"measures version {MEASURES_VERSION}"
+    assert same == (0, f"{board}: as stored: 3 entries, 2 topics, {version}\n", "")
     assert differs.code == 1
     assert "entries.'eve'.topics.one.figures.Recall@1.value: stored 0.75, now 0.0" in differs.out
     assert differs.out.splitlines()[-1].endswith(
@@ -96,6 +121,25 @@ def test_papers_and_pages_get_all_tables(freshstack: Command, board: Path, form:
     assert done.code == 0
     for text in ("mean over 2 topics", "one: 2 queries", "two: 2 queries", "0.625"):
         assert text in done.out
+
+
+def test_numbers_are_flush_right_in_papers(freshstack: Command, board: Path) -> None:
+    done = freshstack("leaderboard", board, "--format", "latex")
+
+    one = done.out.split("one: 2 queries")[1]
+    assert r"\begin{tabular}{lllllrl}" in one  # entry, size, type, 2 measures, unjudged@1, queries
+    assert " & 0.000 & all" in one
+
+
+def test_progress_is_shown_where_it_takes_long(capsys: pytest.CaptureFixture[str]) -> None:
+    for patience in (3600, 0):
+        with LateProgress("runs measured", patience) as progress:
+            for done in range(4):
+                progress(done, 3)
+
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.count("runs measured") == 1
 
 
 def test_the_official_format_is_json_alone(freshstack: Command, board: Path) -> None:

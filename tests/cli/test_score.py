@@ -55,8 +55,8 @@ def test_assignments_have_a_row_for_each_run_and_what_was_missing(
     assert first[:4] == ["a", "2", "1.0000", "1.0000"]
     assert "nuggets without an assignment: 1; they do not count (--missing leave_out)" in lines
     assert (
-        "absent, of queries that other runs have: 1; they do not count (--absent skip), as of 'b' "
-        "to query '2'"
+        "absent, of queries that other runs answer or that nothing was retrieved for: 1; they do "
+        "not count (--absent skip), as of 'b' to query '2'"
     ) in lines
     assert "no V_strict, V: 1, as of 'a' to query '2': none of 1 nuggets has an assignment" in lines
 
@@ -65,7 +65,12 @@ def test_as_nuggetizer_counts(freshstack: Command, assignments: Path) -> None:
     done = freshstack("score", "assignments", assignments, "--compat", "nuggetizer", "--json")
 
     scores = json.loads(done.out)
-    assert scores["choices"] == {"missing": "zero", "empty": "zero", "absent": "skip"}
+    assert scores["choices"] == {
+        "missing": "zero",
+        "empty": "zero",
+        "nuggets": "answer",
+        "absent": "skip",
+    }
     assert scores["runs"][0]["means"]["V"]["value"] == 0.5
     assert scores["answers"][1]["values"]["A_strict"] == 0.5
     refused = freshstack(
@@ -186,7 +191,7 @@ def test_agreement_stands_beside_a_ranking(
     told = json.loads(freshstack(*words, "--measure", "Recall@5", "--json").out)
 
     assert shown.code == 0
-    assert "what the measure finds, and whether the answer agrees" in shown.out
+    assert "queries by the ranking measure and by whether the answer agrees" in shown.out
     (relation,) = told["relations"]["bm25"]
     values = evaluate(qrels, Run("bm25", found), ["Recall@5"], undefined="skip").values("Recall@5")
     assert relation["queries"] == len(values)
@@ -230,3 +235,78 @@ def test_a_ranking_of_a_run_without_verdicts_is_refused(
 
     assert done.code == 1
     assert "run 'x' has no verdicts; the verdicts are of 'a', 'b'" in done.err
+
+
+def test_in_compat_mode_each_line_is_counted_by_its_own_nuggets(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    """nuggetizer sees one line at a time, and no `rated`."""
+    nugget = {"text": "a", "importance": "vital", "assignment": "support", "rated": False}
+    other = {"text": "b", "importance": "okay", "assignment": "support"}
+    path = write(
+        tmp_path / "a.jsonl",
+        {"run_id": "x", "qid": "1", "nuggets": [nugget]},
+        {"run_id": "y", "qid": "1", "nuggets": [nugget, other | {"importance": "vital"}]},
+        {"run_id": "z", "qid": "1", "nuggets": [other]},
+    )
+    words = ("score", "assignments", path, "--json")
+
+    told = json.loads(freshstack(*words, "--compat", "nuggetizer").out)
+
+    values = {one["run"]: one["values"] for one in told["answers"]}
+    assert [values[run]["V_strict"] for run in "xyz"] == [1, 1, 0]
+    assert [values[run]["A_strict"] for run in "xyz"] == [1, 1, 1]
+    assert "in another answer" in freshstack(*words).err
+
+
+def test_answers_without_labels_are_told_from_labels(freshstack: Command, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "answers.jsonl",
+        {"run_id": "r", "topic_id": "1", "references": [], "answer": []},
+    )
+
+    done = freshstack("score", "citations", path)
+
+    assert done.code == 1
+    assert "an answer with its citations, and no label of any; label them first" in done.err
+
+
+def test_what_was_not_retrieved_is_absent(freshstack: Command, tmp_path: Path) -> None:
+    agreement = write(
+        tmp_path / "agreement.jsonl",
+        {"run_id": "r", "query_id": "1", "agrees": True, "status": "ok"},
+        {"run_id": "r", "query_id": "2", "agrees": None, "status": "not_retrieved"},
+    )
+    nugget = {"text": "a", "importance": "vital", "assignment": "support"}
+    assignments = write(
+        tmp_path / "assignments.jsonl",
+        {"run_id": "r", "qid": "1", "nuggets": [nugget], "status": "ok"},
+        {
+            "run_id": "r",
+            "qid": "2",
+            "nuggets": [nugget | {"assignment": "failed"}],
+            "status": "not_retrieved",
+        },
+    )
+
+    for words, name in (
+        (("agreement", agreement), "agreement"),
+        (("assignments", assignments), "V_strict"),
+    ):
+        for absent, value in (("skip", 1.0), ("zero", 0.5)):
+            told = json.loads(freshstack("score", *words, "--json", "--absent", absent).out)
+            (run,) = told["runs"]
+            assert (run["means"][name]["value"], run["absent"]) == (value, ["2"])
+
+
+def test_tables_fit_80_columns(freshstack: Command, tmp_path: Path) -> None:
+    nugget = {"text": "a", "importance": "vital", "assignment": "support"}
+    path = write(
+        tmp_path / "a.jsonl",
+        *({"run_id": run, "qid": "1", "nuggets": [nugget]} for run in ("a", "hybrid.rrf")),
+    )
+
+    done = freshstack("score", "assignments", path)
+
+    assert all(len(line) <= 80 for line in done.out.splitlines() if line[:1] in "┏┃│└")
+    assert all(name in done.out for name in ("V_strict", "W", "missing", "absent"))

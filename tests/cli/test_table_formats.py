@@ -27,6 +27,7 @@ def test_csv_gives_numbers_in_full_and_nothing_for_none() -> None:
 
 def test_latex_is_escaped_and_has_the_rules_of_booktabs() -> None:
     assert as_latex(TABLE).splitlines() == [
+        r"% \usepackage{booktabs}",
         r"\begin{table}",
         r"\centering",
         r"\caption{Topics \#1}",
@@ -43,7 +44,17 @@ def test_latex_is_escaped_and_has_the_rules_of_booktabs() -> None:
 
 
 def test_without_a_caption_latex_is_the_tabular_alone() -> None:
-    assert as_latex(PlainTable(("a",), ((1,),))).startswith(r"\begin{tabular}{r}")
+    lines = as_latex(PlainTable(("a",), ((1,),))).splitlines()
+
+    assert lines[:2] == [r"% \usepackage{booktabs}", r"\begin{tabular}{r}"]
+    assert lines[-1] == r"\end{tabular}"
+
+
+def test_figures_that_are_texts_are_flush_right_where_the_table_says_so() -> None:
+    table = PlainTable(("run", "p", "none"), (("a", "< 0.001", None),), right=frozenset({1, 2}))
+
+    assert r"\begin{tabular}{lrr}" in as_latex(table)
+    assert "| --- | ---: | ---: |" in as_markdown(table)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +69,7 @@ def test_without_a_caption_latex_is_the_tabular_alone() -> None:
     ],
 )
 def test_no_text_is_a_command_of_latex(text: str, written: str) -> None:
-    row = as_latex(PlainTable(("h",), ((text,),))).splitlines()[4]
+    row = as_latex(PlainTable(("h",), ((text,),))).splitlines()[5]
 
     assert row == rf"{written} \\"
 
@@ -99,5 +110,5 @@ def test_any_text_stays_in_its_cell(rows: list[tuple[str, float | None]]) -> Non
     for write in FORMATS.values():
         text = write(table)
         assert all(letter.isprintable() or letter == "\n" for letter in text) or write is as_csv
-    assert len(as_latex(table).split("\n")) == 11 + len(rows)
+    assert len(as_latex(table).split("\n")) == 12 + len(rows)
     assert len(as_markdown(table).split("\n")) == 5 + len(rows)

@@ -1,0 +1,70 @@
+"""What a command may write over."""
+
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.cli.outputs import (
+    refuse_around,
+    refuse_collection,
+    refuse_inputs,
+    refuse_other_file,
+    write_whole,
+)
+from freshstack_dspy.errors import ConfigError
+
+
+@pytest.mark.parametrize("kind", ["itself", "hard", "symbolic", "inside"])
+def test_no_name_of_an_input_is_written_to(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    given = folder / "a.run"
+    given.write_text("x")
+    out = given if kind in {"itself", "inside"} else tmp_path / "out"
+    if kind == "hard":
+        out.hardlink_to(given)
+    if kind == "symbolic":
+        out.symlink_to(given)
+
+    with pytest.raises(ConfigError, match="is read by this command, and would be lost"):
+        refuse_inputs(out, None, tmp_path / "absent", folder if kind == "inside" else given)
+    refuse_inputs(out, tmp_path / "absent")
+
+
+def test_a_loop_of_links_is_no_traceback(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    other = tmp_path / "other"
+    other.write_text("x")
+
+    refuse_inputs(loop, other)
+    refuse_inputs(other, loop)
+    refuse_collection(loop, other)
+    refuse_around(loop, other)
+    with pytest.raises(ConfigError, match="Too many levels of symbolic links"):
+        refuse_other_file(loop, "a,b")
+
+
+def test_only_a_file_that_begins_as_ours_is_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "values.csv"
+    refuse_other_file(out, "a,b")
+    refuse_other_file(None, "a,b")
+    for text in ("", "a,b,c\n1,2,3\n"):
+        out.write_text(text)
+        refuse_other_file(out, "a,b")
+    for data in (b"a", b"a,c\n", b"\xff\xfe", "\N{LATIN SMALL LETTER E WITH ACUTE}".encode()):
+        out.write_bytes(data)
+        with pytest.raises(ConfigError, match="does not begin with a,b, and would be lost"):
+            refuse_other_file(out, "a,b")
+
+
+def test_what_was_there_stays_where_nothing_can_be_written(tmp_path: Path) -> None:
+    out = tmp_path / "values.csv"
+    out.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(out, "new \udcff")
+
+    assert out.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [out]
+    with pytest.raises(ConfigError, match="cannot be written: No such file"):
+        write_whole(tmp_path / "absent" / "x.csv", "new")
