@@ -27,7 +27,7 @@ def say_conventions(evaluation: "Evaluation") -> None:
         say_wrapped(f"ties and what is missing as in {evaluation.conventions}")
     if evaluation.beyond:
         say_wrapped(
-            f"{evaluation.conventions} does not have {', '.join(evaluation.beyond)}: computed by "
+            f"{evaluation.conventions} does not have, or rounds otherwise, {', '.join(evaluation.beyond)}: computed by "
             "its rules"
         )
 
