@@ -5,7 +5,7 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
-from freshstack_dspy.signatures.filled import FilledText
+from freshstack_dspy.signatures.filled import VisibleText
 from freshstack_dspy.signatures.judge_support import NumberedChunk, numbers_of
 
 
@@ -14,7 +14,7 @@ class AnswerSentence(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: FilledText
+    text: VisibleText
     citations: list[int] = Field(
         description="the numbers of the passages that the sentence rests on, the one that supports "
         "it best first; may be empty"

@@ -21,6 +21,12 @@ def has_visible(text: str) -> bool:
 
 
 def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is blank")
+    return text
+
+
+def _visible(text: str) -> str:
     if not has_visible(text):
         raise ValueError("the text is blank")
     return text
@@ -28,3 +34,6 @@ def _not_blank(text: str) -> str:
 
 FilledText = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 """One that is not blank, which no JSON schema says; the model is told when it happens."""
+
+VisibleText = Annotated[str, Field(min_length=1), AfterValidator(_visible)]
+"""One that has something to be read in it: two answers of nothing visible would be the same."""

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from freshstack_dspy.signatures.filled import FilledText, has_visible
+from freshstack_dspy.signatures.filled import VisibleText, has_visible
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from freshstack_dspy.signatures.filled import FilledText, has_visible
 def test_a_text_without_a_visible_character_is_blank(text: str) -> None:
     assert not has_visible(text)
     with pytest.raises(ValidationError):
-        TypeAdapter(FilledText).validate_python(text)
+        TypeAdapter(VisibleText).validate_python(text)
 
 
 @pytest.mark.parametrize("text", ["a", "7", "数", "…", "+", "😀", "\u200ba", "e\u0301", "{}", "½"])
 def test_whatever_can_be_read_is_kept_as_it_is(text: str) -> None:
-    assert TypeAdapter(FilledText).validate_python(text) == text
+    assert TypeAdapter(VisibleText).validate_python(text) == text
 
 
 def test_it_is_said_in_the_same_words_as_of_a_blank() -> None:
     with pytest.raises(ValidationError, match="the text is blank"):
-        TypeAdapter(FilledText).validate_python("\u200b")
+        TypeAdapter(VisibleText).validate_python("\u200b")
