@@ -18,7 +18,10 @@ runs = st.builds(
     lambda name, found: run(found, name),
     words,
     st.dictionaries(
-        words, st.dictionaries(ids_with_spaces, scores, min_size=1, max_size=5), min_size=1
+        words,
+        st.dictionaries(ids_with_spaces, scores, min_size=1, max_size=4),
+        min_size=1,
+        max_size=3,
     ),
 )
 
@@ -55,7 +58,7 @@ def test_a_score_that_is_no_finite_number_is_refused(score: float) -> None:
 
 
 @given(written_run=runs)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_run_reads_back_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, written_run: Run
 ) -> None:
