@@ -25,17 +25,7 @@ from freshstack_dspy.config import BuildConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LONG = {
-    "answers.md",
-    "comparing.md",
-    "evaluating.md",
-    "formats.md",
-    "growing.md",
-    "leaderboard.md",
-    "pools.md",
-    "retrieval.md",
-    "synthetic.md",
-}
+LONG = {"growing.md"}
 """Their commands build and search for more than a few seconds."""
 _FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^(?:\$ )?(?=freshstack )", re.MULTILINE)
