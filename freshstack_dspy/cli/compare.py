@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from freshstack_dspy.cli.judgments import JudgmentsArgument, SubtopicsOption
-from freshstack_dspy.cli.rules import OURS, ConventionsOption, UndefinedOption
+from freshstack_dspy.cli.rules import (
+    CONTAMINATED,
+    OURS,
+    ContaminatedOption,
+    ConventionsOption,
+    MeasureOption,
+    UndefinedOption,
+)
 from freshstack_dspy.cli.slices import SlicesOption
 
 if TYPE_CHECKING:
@@ -22,10 +29,7 @@ CorrectionOption = Literal["holm", "bonferroni", "bh", "none"]
 def compare(
     collection: JudgmentsArgument,
     runs: Annotated[list[Path], typer.Argument(help="TREC run files, two or more.")],
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help="As alpha_nDCG@10, Coverage@20, AP; may be repeated."),
-    ] = None,
+    measure: MeasureOption = None,
     baseline: Annotated[
         Path | None,
         typer.Option(help="The run that all others are held against; by default every two are."),
@@ -54,14 +58,7 @@ def compare(
             help="Leave out the queries that the model can answer without the corpus.",
         ),
     ] = False,
-    contaminated_from: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="The share of its nuggets known from which on a query is one of them.",
-        ),
-    ] = 0.5,
+    contaminated_from: ContaminatedOption = CONTAMINATED,
     form: Annotated[
         FormatOption, typer.Option("--format", help="How the comparison is printed.")
     ] = "table",

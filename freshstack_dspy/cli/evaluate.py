@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from freshstack_dspy.cli.judgments import JudgmentsArgument, SubtopicsOption
-from freshstack_dspy.cli.rules import OURS, ConventionsOption, UndefinedOption
+from freshstack_dspy.cli.rules import (
+    CONTAMINATED,
+    OURS,
+    ContaminatedOption,
+    ConventionsOption,
+    MeasureOption,
+    UndefinedOption,
+)
 from freshstack_dspy.cli.slices import SlicesOption
 
 if TYPE_CHECKING:
@@ -16,16 +23,12 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures import Evaluation, NuggetQrels, QueryGroups, Run
 
 FormatOption = Literal["table", "json", "csv", "latex", "markdown", "freshstack-entry"]
-_CONTAMINATED = 0.5
 
 
 def evaluate(
     collection: JudgmentsArgument,
     runs: Annotated[list[Path], typer.Argument(help="TREC run files.")],
-    measure: Annotated[
-        list[str] | None,
-        typer.Option("--measure", "-m", help="As alpha_nDCG@10, Coverage@20, AP; may be repeated."),
-    ] = None,
+    measure: MeasureOption = None,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,14 +68,7 @@ def evaluate(
             help="Evaluate also without the queries that the model can answer without the corpus.",
         ),
     ] = False,
-    contaminated_from: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            max=1,
-            help="The share of its nuggets known from which on a query is one of them.",
-        ),
-    ] = _CONTAMINATED,
+    contaminated_from: ContaminatedOption = CONTAMINATED,
     per_query: Annotated[
         Path | None,
         typer.Option(help="Write a CSV file of the values by query, with the query's groups."),
