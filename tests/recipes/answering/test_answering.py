@@ -1,56 +1,26 @@
 """The retriever through the answer: what is asked, what is plain, and what fails."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.answers import read_agreement, read_assignments
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import (
-    BudgetError,
     CollectionError,
     ConfigError,
-    DeferredError,
     FatalModelError,
-    ReplayMissError,
 )
-from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.measures.answers import score_agreement, score_assignments
-from freshstack_dspy.recipes.answering import writing
-from freshstack_dspy.recipes.answering.answering import Answering, answer_from_runs
+from freshstack_dspy.measures.answers import score_assignments
+from freshstack_dspy.recipes.answering.answering import answer_from_runs
 from freshstack_dspy.recipes.answering.figures import figures
 from freshstack_dspy.recipes.growing.run_holes import look
 from freshstack_dspy.recipes.opening import opened
 from freshstack_dspy.records import Scale
-from tests.recipes.domain import files_of
-from tests.recipes.scripted import Said, inputs_of, judge, when
+from tests.recipes.scripted import Said, judge, when
 
-from .domain_runs import ALL, answer, answering, built, compare, provider, runs, write
-
-
-@pytest.fixture(scope="module")
-def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built collection with two runs, which nobody changes."""
-    folder = tmp_path_factory.mktemp("domain")
-    runs(built(folder), folder)
-    return folder
-
-
-@pytest.fixture
-def collection(domain: Path) -> Path:
-    return domain / "collection"
-
-
-@pytest.fixture
-def files(domain: Path) -> list[Path]:
-    return [domain / "good.run", domain / "bad.run"]
-
-
-def agreed(found: Answering) -> dict[tuple[str, str], Any]:
-    return {(one.run_id, one.query_id): (one.agrees, one.status) for one in found.agreements}
+from .domain_runs import ALL, answer, answering, built, compare, provider, write
+from .found import agreed, read_back
 
 
 def test_a_run_is_right_where_its_answer_agrees_with_the_gold_one(
@@ -252,70 +222,6 @@ def test_the_gold_chunks_are_as_many_as_a_run_gives(
     assert max(len(one.references) for one in found.answers) == 1
 
 
-def test_replay_is_offline_and_gives_the_same_bytes(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for mode, folder in zip(("live", "replay"), folders, strict=True):
-        path = tmp_path / "answer.toml"
-        model = provider()
-        found = answering(collection, files, model, tmp_path, mode=mode)
-        assert (mode == "live") == bool(model.asked)
-        write_to(folder, found, path, collection, files)
-
-    assert files_of(folders[0]) == files_of(folders[1])
-    assert set(files_of(folders[0])) == set(writing.FILES)
-
-
-def test_a_reply_that_is_not_recorded_stops_a_replay(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    answering(collection, files[:1], provider(), tmp_path)
-
-    with pytest.raises(ReplayMissError):
-        answering(collection, files, provider(), tmp_path, mode="replay")
-
-
-def test_deferred_requests_take_two_rounds(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    scripts: dict[str, Any] = {
-        "AnswerQuestion": answer,
-        "CompareAnswers": compare,
-        "JudgeSupport": judge,
-    }
-    file = tmp_path / "requests.jsonl"
-    rounds = []
-    for _ in range(2):
-        with pytest.raises(DeferredError, match="then answer again"):
-            answering(collection, files, provider(), tmp_path, mode="defer", requests=file)
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
-        rounds.append(sorted(task(line) for line in lines))
-        hand_in(tmp_path, lines, scripts)
-
-    found = answering(collection, files, provider(), tmp_path, mode="defer", requests=file)
-
-    assert rounds == [
-        ["AnswerQuestion"] * 4,
-        ["CompareAnswers", "JudgeSupport", "JudgeSupport", "JudgeSupport"],
-    ]
-    assert agreed(found)["good", "10"] == (True, "ok")
-
-
-def test_what_was_answered_before_a_budget_ran_out_is_not_asked_again(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    model = '[model]\nname = "openai/scripted"\nretries = 0\nconcurrency = 1\n'
-    first, second = provider(), provider()
-
-    with pytest.raises(BudgetError, match="Done in this run: gold_answer"):
-        answering(collection, files, first, tmp_path, text=f"{model}[budget]\ncalls = 3\n")
-    answering(collection, files, second, tmp_path, text=model)
-
-    assert sum(first.calls.values()) == 3
-    assert sum(second.calls.values()) == 5
-
-
 def test_what_cannot_be_answered_is_said_before_anything_is_asked(
     collection: Path, files: list[Path], tmp_path: Path
 ) -> None:
@@ -331,30 +237,6 @@ def test_what_cannot_be_answered_is_said_before_anything_is_asked(
     with pytest.raises(CollectionError, match="no query with nuggets"):
         answering(collection, files, model, tmp_path, slices=("undetermined",))
     assert not model.asked
-
-
-def test_a_folder_of_something_else_is_not_replaced(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    found = answering(collection, files, provider(), tmp_path)
-    other = tmp_path / "other"
-    other.mkdir()
-    (other / "thesis.tex").write_text("years of work")
-
-    with pytest.raises(ConfigError, match=r"holds 'thesis\.tex' .* would be lost"):
-        write_to(other, found, tmp_path / "answer.toml", collection, files)
-    assert (other / "thesis.tex").exists()
-
-
-def test_score_reads_what_is_written(collection: Path, files: list[Path], tmp_path: Path) -> None:
-    found = answering(collection, files, provider(), tmp_path)
-
-    scores = score_agreement(read_back(found, tmp_path))
-
-    assert {run.run: run.means["agreement"].value for run in scores.runs} == {
-        "bad": 0.0,
-        "good": 1.0,
-    }
 
 
 def test_what_a_run_has_nothing_for_is_no_answer(
@@ -438,91 +320,3 @@ def test_an_answer_too_long_for_the_judge_has_a_hint_that_helps(
     said = [one.message for one in found.failures if one.step == "assignment"]
     assert said
     assert all("[model] context" in each and "shape" not in each for each in said)
-
-
-def test_answers_of_other_inputs_are_replaced_only_if_told(
-    collection: Path, files: list[Path], tmp_path: Path
-) -> None:
-    found = answering(collection, files, provider(), tmp_path)
-    out, config = tmp_path / "out", tmp_path / "answer.toml"
-    write_to(out, found, config, collection, files)
-    before = files_of(out)
-
-    write_to(out, found, config, collection, files)
-    assert files_of(out) == before
-    with pytest.raises(ConfigError, match=r"answers of other inputs.*depth 10.*depth 3.*--replace"):
-        write_to(out, found, config, collection, files, depth=3)
-    with pytest.raises(ConfigError, match="answers of other inputs"):
-        write_to(out, found, config, collection, files[:1])
-    assert files_of(out) == before
-    write_to(out, found, config, collection, files, depth=3, replace=True)
-    told = json.loads((out / writing.ANSWERING).read_text())
-    assert (told["depth"], told["unknown"], told["structured"], told["reasks"]) == (
-        3, "refuse", "json_schema", 2,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("replace", [False, True])
-@pytest.mark.parametrize("kind", ["folder", "link", "text"])
-def test_only_regular_files_that_tell_of_answers_are_replaced(
-    collection: Path, files: list[Path], tmp_path: Path, kind: str, replace: bool
-) -> None:
-    found = answering(collection, files, provider(), tmp_path)
-    out = tmp_path / "out"
-    out.mkdir()
-    standing = out / writing.ANSWERING
-    if kind == "folder":
-        standing.mkdir()
-        (standing / "thesis.tex").write_text("years of work")
-    elif kind == "link":
-        standing.symlink_to(tmp_path / "answer.toml")
-    else:
-        standing.write_text('{"thesis": "years of work"}')
-
-    with pytest.raises(ConfigError, match="would be lost"):
-        write_to(out, found, tmp_path / "answer.toml", collection, files, replace=replace)
-    assert standing.exists()
-
-
-def read_back(found: Answering, folder: Path, *, assignments: bool = False) -> Any:
-    from freshstack_dspy.collection.jsonl import encode_records
-
-    path = folder / "rows.jsonl"
-    path.write_bytes(encode_records(found.assignments if assignments else found.agreements))
-    return read_assignments([path]) if assignments else read_agreement([path])
-
-
-def write_to(
-    folder: Path,
-    found: Answering,
-    config: Path,
-    collection: Path,
-    files: list[Path],
-    *,
-    depth: int = 10,
-    replace: bool = False,
-) -> None:
-    looked = look(collection, files, depth=depth)
-    with opened(load_judging(config), "replay", provider=provider(), searching=False) as asking:
-        inputs = writing.answering_inputs(looked, asking.config, slices=ALL)
-        told = writing.account(inputs, looked, asking, found)
-    writing.write_answering(folder, found, told, replace=replace)
-
-
-def task(request: Any) -> str:
-    return str(request["body"]["response_format"]["json_schema"]["name"])
-
-
-def hand_in(folder: Path, requests: list[Any], scripts: dict[str, Any]) -> None:
-    replies = []
-    for request in requests:
-        inputs = inputs_of([turn["content"] for turn in request["body"]["messages"]])
-        content = json.dumps(scripts[task(request)](inputs))
-        replies.append({"custom_id": request["custom_id"], "content": content})
-    file = folder / "replies.jsonl"
-    file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
-    store = ReplyStore(folder / ".freshstack" / "cache")
-    try:
-        import_replies(store, file)
-    finally:
-        store.close()
