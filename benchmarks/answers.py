@@ -14,7 +14,7 @@ from collections import defaultdict
 from itertools import chain
 from pathlib import Path
 
-from freshstack_dspy.lm.baseline import reply
+from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.measures.agreement import LabelPair, class_precision, class_recall, cohen_kappa
 from freshstack_dspy.measures.statistics import bootstrap_interval
 

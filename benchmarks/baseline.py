@@ -18,8 +18,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.lm.baseline import reply
-from freshstack_dspy.lm.baseline.entailment import THRESHOLD, support
+from freshstack_dspy.lm.baseline.replies import reply
+from freshstack_dspy.lm.baseline.support import THRESHOLD, support
 from freshstack_dspy.measures.agreement import class_precision, class_recall, cohen_kappa
 from freshstack_dspy.measures.statistics import bootstrap_interval
 

@@ -24,7 +24,9 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from freshstack_dspy.chunking import chunk_files, count_tokens, text_of
+from freshstack_dspy.corpus.chunks import text_of
+from freshstack_dspy.corpus.parallel import chunk_files
+from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.records import Chunk, SourceFile
 
 MAX_TOKENS = 2048

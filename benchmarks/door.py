@@ -1,10 +1,10 @@
-"""Measure the door: typed calls a second, cold and replayed, beside DSPy's own in the same run.
+"""Measure the client: typed calls a second, cold and replayed, beside DSPy's own in the same run.
 
 Every call is the nuggetizer's question about an answer of about 2 KB; the loopback server runs in
 a process of its own. Prints one JSON line a figure: {"name", "value", "goal", "holds"}; where the
 figure is a ratio, both of its sides are in the line.
 
-    python benchmarks/door.py [cold | latency | race | replay | memory]…
+    python benchmarks/client.py [cold | latency | race | replay | memory]…
 """
 
 import contextlib
@@ -24,8 +24,8 @@ import dspy
 from chat_server import serving
 
 from freshstack_dspy.config import Mode, ModelConfig
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
@@ -52,10 +52,10 @@ def inputs(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def door(
+def client(
     folder: Path, api_base: str, *, mode: Mode = "live", provider: str = "openai", in_flight: int
-) -> Iterator[DoorLM]:
-    """Open a door that records in a folder."""
+) -> Iterator[RecordedLM]:
+    """Open a client that records in a folder."""
     model = ModelConfig(
         name=f"{provider}/scripted",
         api_base=api_base,
@@ -68,7 +68,7 @@ def door(
     try:
         yield lm
     finally:
-        lm.door.close()
+        lm.client.close()
         store.close()
 
 
@@ -100,25 +100,25 @@ def cold(folder: Path) -> None:
     """Full typed programs at 32 in flight, nothing recorded before, recording on."""
     typed, thinking = TypedPredict(NuggetizeAnswer), dspy.ChainOfThought(NuggetizeAnswer)
     rates: dict[str, float] = {}
-    with serving() as api_base, door(folder / "cold", api_base, in_flight=IN_FLIGHT) as ours:
+    with serving() as api_base, client(folder / "cold", api_base, in_flight=IN_FLIGHT) as ours:
         contenders: list[tuple[str, Any, Any]] = [
-            ("door", typed, ours),
+            ("client", typed, ours),
             ("dspy_native", thinking, plain(api_base)),
             ("dspy_litellm", thinking, plain(api_base, engine="litellm")),
         ]
         for name, program, lm in contenders:
             run(program, lm, inputs(64, seed=1), IN_FLIGHT)  # connections, imports, compiled code
             rates[name] = CALLS / run(program, lm, inputs(CALLS), IN_FLIGHT)
-    tell("cold_calls_per_second", rates["door"], ">= 500", rates["door"] >= 500)
+    tell("cold_calls_per_second", rates["client"], ">= 500", rates["client"] >= 500)
     for other, least in (("dspy_litellm", 2.0), ("dspy_native", 0.75)):
-        ratio = rates["door"] / rates[other]
+        ratio = rates["client"] / rates[other]
         tell(f"cold_over_{other}", ratio, f">= {least}", ratio >= least, **rates)
 
 
 def latency(folder: Path) -> None:
     """64 in flight at 200 ms: how near to the time that the latency alone takes."""
     ideal = CALLS * LATENCY / 64
-    with serving(LATENCY) as api_base, door(folder / "slow", api_base, in_flight=64) as lm:
+    with serving(LATENCY) as api_base, client(folder / "slow", api_base, in_flight=64) as lm:
         program = TypedPredict(NuggetizeAnswer)
         run(program, lm, inputs(64, seed=1), 64)
         seconds = run(program, lm, inputs(CALLS), 64)
@@ -134,7 +134,7 @@ def race(folder: Path) -> None:
             place = folder / f"race-{client}-{number}"
             with (
                 serving(LATENCY) as api_base,
-                door(place, api_base, provider=provider, in_flight=RACE_IN_FLIGHT) as lm,
+                client(place, api_base, provider=provider, in_flight=RACE_IN_FLIGHT) as lm,
             ):
                 program = TypedPredict(NuggetizeAnswer)
                 seconds = run(program, lm, inputs(RACE_CALLS, seed=number), RACE_IN_FLIGHT)
@@ -152,9 +152,9 @@ def replay(folder: Path) -> None:
     with serving() as api_base:
         cached = plain(api_base, cache=True)
         run(predict, cached, questions, IN_FLIGHT)
-        with door(folder / "replay", api_base, in_flight=IN_FLIGHT) as lm:
+        with client(folder / "replay", api_base, in_flight=IN_FLIGHT) as lm:
             run(typed, lm, questions, IN_FLIGHT)
-    with door(folder / "replay", api_base, mode="replay", in_flight=IN_FLIGHT) as lm:
+    with client(folder / "replay", api_base, mode="replay", in_flight=IN_FLIGHT) as lm:
         for workers in (1, IN_FLIGHT):
             ours = CALLS / min(run(typed, lm, questions, workers) for _ in range(3))
             theirs = CALLS / min(run(predict, cached, questions, workers) for _ in range(3))
@@ -163,13 +163,13 @@ def replay(folder: Path) -> None:
             memory = CALLS / min(run(predict, cached, questions, workers) for _ in range(3))
             dspy.configure_cache(disk_cache_dir=str(folder / "dspy"), enable_memory_cache=False)
             ratio = ours / theirs
-            sides = {"door": ours, "dspy_disk": theirs, "dspy_memory": memory}
+            sides = {"client": ours, "dspy_disk": theirs, "dspy_memory": memory}
             tell(f"replay_over_dspy_hits_{workers}", ratio, ">= 0.8", ratio >= 0.8, **sides)
 
 
 def memory(folder: Path) -> None:
     """Resident memory after 4,000 and after 20,000 calls."""
-    with serving() as api_base, door(folder / "memory", api_base, in_flight=IN_FLIGHT) as lm:
+    with serving() as api_base, client(folder / "memory", api_base, in_flight=IN_FLIGHT) as lm:
         program = TypedPredict(NuggetizeAnswer)
         for number in range(2):
             run(program, lm, inputs(2_000, seed=number), IN_FLIGHT)

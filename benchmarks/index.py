@@ -22,12 +22,13 @@ from typing import Any, NamedTuple
 import bm25s
 from scifact import report, scifact
 
-from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import PoolConfig
-from freshstack_dspy.index import HybridIndex, IndexedFile, IndexSettings
+from freshstack_dspy.corpus.parallel import chunk_files
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexedFile, IndexSettings
 from freshstack_dspy.recipes.pooling import pool
 from freshstack_dspy.records import TECHNIQUES, Chunk, SourceFile, Technique
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import terms
 
 CHUNKS, MAX_TOKENS, LARGEST_FILE = 50_000, 512, 1_000_000
 SUFFIXES = (".py", ".pyi", ".md", ".rst", ".txt")

@@ -14,7 +14,9 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
-from freshstack_dspy.measures import NuggetQrels, Run, evaluate
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
 QUERIES, DEPTH, POOL, NUGGETS = 672, 100, 50, 3

@@ -9,10 +9,10 @@ import json
 import tempfile
 from pathlib import Path
 
-from freshstack_dspy.calibration import OPTIMIZERS, SplitFigures, optimize
+from freshstack_dspy.calibration.optimization import OPTIMIZERS, SplitFigures, optimize
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import HumanLabel
 
 DATA = (

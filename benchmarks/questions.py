@@ -73,7 +73,7 @@ def pack(posts: Path) -> dict[str, float]:
 def read(path: Path) -> dict[str, float]:
     """Read a dump; give the seconds, the queries and the peak memory of this process in MB."""
     from freshstack_dspy.config import QueriesConfig
-    from freshstack_dspy.sources import read_queries
+    from freshstack_dspy.questions.reading import read_queries
 
     start = time.perf_counter()
     reading = read_queries(QueriesConfig(source="stackexchange", path=path, tags=("rare",)))

@@ -23,9 +23,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, load_config
-from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.recipes.build import build
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from statistics import fmean
 
-from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.records import Chunk
 
 SCIFACT = Path(__file__).parents[2] / "shared" / "data" / "scifact"

@@ -17,13 +17,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.lm.replies.bundle import Bundle, write_bundle
-from freshstack_dspy.lm.replies.nearest import explain_miss
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.sealed import sealed, unsealed
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.bundle import Bundle, write_bundle
+from freshstack_dspy.lm.misses import explain_miss
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask, ChatMessage
+from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore, sealed, unsealed
 
 ENTRIES = 5_000
 FEW, MANY = 20_000, 200_000

@@ -26,12 +26,11 @@ import threading
 import time
 from pathlib import Path
 
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.replies.verify import verify_store
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.bundle import verify_store
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask, ChatMessage
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
 
 WRITERS, THREADS = 3, 4
 ROUNDS_IN_A_STORE = 5

@@ -13,68 +13,77 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from freshstack_dspy.calibration import agree, optimize, read_labels
-    from freshstack_dspy.collection import Collection, export_collection
-    from freshstack_dspy.collection.retrieving import retrieve
+    from freshstack_dspy.calibration.agreement import agree
+    from freshstack_dspy.calibration.labels import read_labels
+    from freshstack_dspy.calibration.optimization import optimize
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.exports.export import export_collection
+    from freshstack_dspy.collection.retrieve import retrieve
     from freshstack_dspy.config import BuildConfig, ModelConfig, load_config
     from freshstack_dspy.errors import FreshstackError
-    from freshstack_dspy.index import HybridIndex
-    from freshstack_dspy.lm.connect import connect
-    from freshstack_dspy.lm.replies.store import ReplyStore
-    from freshstack_dspy.measures import (
-        NuggetQrels,
-        Run,
-        compare,
-        evaluate,
-        read_qrels,
-        read_run,
-        write_run,
-    )
-    from freshstack_dspy.programs import (
-        AnswerComparer,
-        AnswerGenerator,
-        ClosedBookAnswerer,
-        Nuggetizer,
-        PassageDecontextualizer,
-        QuerySynthesizer,
-        QuestionDecomposer,
-        SupportJudge,
-    )
+    from freshstack_dspy.index.hybrid import HybridIndex
+    from freshstack_dspy.lm.client import connect
+    from freshstack_dspy.lm.store import ReplyStore
+    from freshstack_dspy.measures.compare import compare
+    from freshstack_dspy.measures.evaluation import evaluate
+    from freshstack_dspy.measures.qrels import NuggetQrels, read_qrels
+    from freshstack_dspy.measures.run import Run, read_run, write_run
+    from freshstack_dspy.programs.answer_comparer import AnswerComparer
+    from freshstack_dspy.programs.answer_generator import AnswerGenerator
+    from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
+    from freshstack_dspy.programs.nuggetizer import Nuggetizer
+    from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
+    from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
+    from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
+    from freshstack_dspy.programs.support_judge import SupportJudge
     from freshstack_dspy.recipes.build import build
     from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.records import Chunk, HumanLabel, Judgment, Nugget, Query
 
 _HOMES = {
-    "calibration": ("agree", "optimize", "read_labels"),
-    "collection": ("Collection", "export_collection"),
-    "collection.retrieving": ("retrieve",),
-    "config": ("BuildConfig", "ModelConfig", "load_config"),
+    "calibration.agreement": ("agree",),
+    "calibration.labels": ("read_labels",),
+    "calibration.optimization": ("optimize",),
+    "collection.collection": ("Collection",),
+    "collection.exports.export": ("export_collection",),
+    "collection.retrieve": ("retrieve",),
+    "config": (
+        "BuildConfig",
+        "ModelConfig",
+        "load_config",
+    ),
     "errors": ("FreshstackError",),
-    "index": ("HybridIndex",),
-    "lm.connect": ("connect",),
-    "lm.replies.store": ("ReplyStore",),
-    "measures": (
+    "index.hybrid": ("HybridIndex",),
+    "lm.client": ("connect",),
+    "lm.store": ("ReplyStore",),
+    "measures.compare": ("compare",),
+    "measures.evaluation": ("evaluate",),
+    "measures.qrels": (
         "NuggetQrels",
-        "Run",
-        "compare",
-        "evaluate",
         "read_qrels",
+    ),
+    "measures.run": (
+        "Run",
         "read_run",
         "write_run",
     ),
-    "programs": (
-        "AnswerComparer",
-        "AnswerGenerator",
-        "ClosedBookAnswerer",
-        "Nuggetizer",
-        "PassageDecontextualizer",
-        "QuerySynthesizer",
-        "QuestionDecomposer",
-        "SupportJudge",
-    ),
+    "programs.answer_comparer": ("AnswerComparer",),
+    "programs.answer_generator": ("AnswerGenerator",),
+    "programs.closed_book_answerer": ("ClosedBookAnswerer",),
+    "programs.nuggetizer": ("Nuggetizer",),
+    "programs.passage_decontextualizer": ("PassageDecontextualizer",),
+    "programs.query_synthesizer": ("QuerySynthesizer",),
+    "programs.question_decomposer": ("QuestionDecomposer",),
+    "programs.support_judge": ("SupportJudge",),
     "recipes.build": ("build",),
     "recipes.freshstack": ("FreshStack",),
-    "records": ("Chunk", "HumanLabel", "Judgment", "Nugget", "Query"),
+    "records": (
+        "Chunk",
+        "HumanLabel",
+        "Judgment",
+        "Nugget",
+        "Query",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

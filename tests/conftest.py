@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
-settings.load_profile("unhurried")
+# No deadlines: a busy machine is no failure.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("nightly", deadline=None, max_examples=200)
+settings.load_profile(os.environ.get("FRESHSTACK_TESTS", "quick"))
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _PROVIDER_SETTINGS = ("_API_KEY", "_API_BASE", "_BASE_URL", "_PROXY", "_proxy")
 

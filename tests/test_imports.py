@@ -7,10 +7,6 @@ import pytest
 
 HEAVY = {"bm25s", "dspy", "instructor", "lancedb", "litellm", "openai", "pyarrow", "scipy"}
 LISTED = "import sys; print(*sorted(sys.modules), file=sys.stderr)"
-CHECK = (
-    "from freshstack_dspy.recipes import fingerprints, unchanged; "
-    "from freshstack_dspy.config import load_config"
-)
 
 
 def imported(code: str) -> set[str]:
@@ -43,7 +39,3 @@ def test_the_list_of_commands_needs_no_data_model() -> None:
 @pytest.mark.parametrize("name", ["build", "evaluate", "optimize", "requests"])
 def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
     assert imported(command(name, "--help")).isdisjoint(HEAVY | {"numpy"})
-
-
-def test_seeing_that_nothing_changed_imports_nothing_heavy() -> None:
-    assert imported(CHECK).isdisjoint(HEAVY)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.likeness import jaccard
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import jaccard, terms
 
 SETS = st.frozensets(st.sampled_from("abcdefg"))
 

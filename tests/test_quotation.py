@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from freshstack_dspy.quotation import Span, find_quotation
+from freshstack_dspy.text import Span, find_quotation
 
 MARKDOWN = st.text(alphabet="ab éÄ漢1.,*_`\\|#>-+$[]()<>/'\"“”’–\n\t~", max_size=60)
 

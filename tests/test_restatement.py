@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.restatement import restates
+from freshstack_dspy.text import restates
 
 QUESTION = """Reading ring widths of an old Tucson file fails I have an old Tucson file of 1987.
 `xc.read("old.rwl", units="mm")` raises a ValueError for the first line.

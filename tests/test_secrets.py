@@ -79,7 +79,7 @@ def test_a_planted_key_is_in_no_byte_that_any_command_writes(
     run("cache", "verify", config, code=0)
     run("export", private / "collection", "--out", "official", code=0)
     server.script = _echoing
-    run("build", config, "--mode", "refresh", code=1)
+    run("build", config, "--mode", "rerecord", code=1)
 
     sent = " ".join(value for headers in server.headers for value in headers.values())
     assert (FROM_ENVIRONMENT in sent, FROM_CONFIG in sent) == (

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.terms import STOP_WORDS, terms
+from freshstack_dspy.text import STOP_WORDS, terms
 
 
 @pytest.mark.parametrize(

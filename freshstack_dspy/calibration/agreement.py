@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, get_args
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.human_labels import refuse_labels_above
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.explain import check_labels_above
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import (
+from freshstack_dspy.measures.agreement import (
     Confusion,
-    Interval,
+    LabelPair,
+    Level,
     binarised_kappa,
-    bootstrap_interval,
     class_precision,
     class_recall,
     cohen_kappa,
@@ -23,8 +23,7 @@ from freshstack_dspy.measures import (
     shared_labels,
     weighted_kappa,
 )
-from freshstack_dspy.measures.agreement import LabelPair, Level
-from freshstack_dspy.measures.estimate import Estimate
+from freshstack_dspy.measures.statistics import Estimate, Interval, bootstrap_interval
 from freshstack_dspy.records import SCALES, HumanLabel, Record
 
 SUPPORTS, SUPPORTS_NOT = 1, 0
@@ -264,7 +263,7 @@ def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:
     None is above its highest. Labels that are all 0 or 1, with a 1 that would not be support, were
     given as yes and no.
     """
-    refuse_labels_above(collection, labels)
+    check_labels_above(collection, labels)
     scale = collection.manifest.scale
     highest = max((label.label for label in labels), default=0)
     if highest == 1 < scale.threshold:

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import dspy
 
 from freshstack_dspy.calibration.agreement import binary
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.near_duplicates import alike_pairs, clusters
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel

@@ -10,20 +10,16 @@ from typing import Any, Literal, NamedTuple, get_args
 import dspy
 
 from freshstack_dspy.calibration.agreement import JudgeFigures, judge_figures
-from freshstack_dspy.calibration.examples import (
-    LabelledExample,
-    judge_examples,
-    split_by_query,
-)
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, ReplyError
-from freshstack_dspy.lm.connect import DoorLM
+from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.lm.spending.ledger import step
 from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.agreement import LabelPair
-from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import HumanLabel, Record
 from freshstack_dspy.signatures.judge_support import JudgeSupport
 
@@ -70,7 +66,7 @@ class Optimized(NamedTuple):
 def optimize(
     program: str,
     labels: Sequence[HumanLabel],
-    lm: DoorLM,
+    lm: RecordedLM,
     *,
     optimizer: OptimizerName = "bootstrap",
     collection: Collection | None = None,
@@ -166,7 +162,7 @@ def share_agreed(example: dspy.Example, prediction: Any, trace: Any = None) -> f
 
 
 def _compile(
-    student: TypedPredict, trainset: list[Any], name: OptimizerName, seed: int, lm: DoorLM
+    student: TypedPredict, trainset: list[Any], name: OptimizerName, seed: int, lm: RecordedLM
 ) -> Any:
     # The optimizers print their progress; what they found is in the report.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -181,7 +177,7 @@ def _compile(
     return compiled
 
 
-def _optimizer(name: OptimizerName, seed: int, lm: DoorLM) -> Any:
+def _optimizer(name: OptimizerName, seed: int, lm: RecordedLM) -> Any:
     from dspy.teleprompt import BootstrapFewShot, LabeledFewShot, MIPROv2
 
     if name == "labeled":
@@ -197,12 +193,12 @@ def _optimizer(name: OptimizerName, seed: int, lm: DoorLM) -> Any:
         auto="light",
         max_bootstrapped_demos=_BOOTSTRAPPED,
         max_labeled_demos=_DEMONSTRATIONS,
-        num_threads=lm.door.model.concurrency,
+        num_threads=lm.client.model.concurrency,
         seed=seed,
     )
 
 
-def _figures(judge: Any, examples: Sequence[LabelledExample], lm: DoorLM) -> SplitFigures:
+def _figures(judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM) -> SplitFigures:
     def run(labelled: LabelledExample) -> list[LabelPair] | None:
         try:
             return _pairs(labelled.example, judge(**labelled.example.inputs()))
@@ -210,7 +206,7 @@ def _figures(judge: Any, examples: Sequence[LabelledExample], lm: DoorLM) -> Spl
             lm.ledger.failed()
             return None
 
-    results = map_in_order(run, examples, workers=lm.door.model.concurrency)
+    results = map_in_order(run, examples, workers=lm.client.model.concurrency)
     pairs: dict[str, list[LabelPair]] = {}
     for labelled, result in zip(examples, results, strict=True):
         pairs.setdefault(labelled.query_id, []).extend(result or [])

@@ -10,9 +10,14 @@ from freshstack_dspy.cli.lines import counted, say
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
-    from freshstack_dspy.calibration import AgreementReport, OptimizationReport
-    from freshstack_dspy.calibration.agreement import Annotators, GradedFigures, JudgeFigures
-    from freshstack_dspy.measures import Estimate, Interval
+    from freshstack_dspy.calibration.agreement import (
+        AgreementReport,
+        Annotators,
+        GradedFigures,
+        JudgeFigures,
+    )
+    from freshstack_dspy.calibration.optimization import OptimizationReport
+    from freshstack_dspy.measures.statistics import Estimate, Interval
 
 Rows = list[tuple[str, "Interval"]]
 

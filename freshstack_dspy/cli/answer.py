@@ -5,13 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from freshstack_dspy.cli.asking import (
-    CacheOption,
-    LogOption,
-    ModeOption,
-    RequestsOption,
-    judging,
-)
+from freshstack_dspy.cli.asking import CacheOption, LogOption, ModeOption, RequestsOption, judging
 from freshstack_dspy.cli.slices import SlicesOption, slices_of
 
 
@@ -60,16 +54,16 @@ def answer(
 ) -> None:
     """Answer from each run's top and from the gold chunks; say how often both agree."""
     from freshstack_dspy.cli.answer_tables import say_answers, say_looked_at
-    from freshstack_dspy.cli.outputs import refuse_around, refuse_collection, refuse_inputs
+    from freshstack_dspy.cli.outputs import check_around, check_collection, check_inputs
     from freshstack_dspy.config import load_judging, with_bundles
     from freshstack_dspy.recipes.growing.run_holes import look
 
     settings = with_bundles(load_judging(config), cache or ())
     read = (config, *runs, *settings.cache.bundles, settings.cache.path)
     for output in (out, requests, log):
-        refuse_inputs(output, *read)
-        refuse_collection(output, collection)
-    refuse_around(out, collection, requests, log, *read)
+        check_inputs(output, *read)
+        check_collection(output, collection)
+    check_around(out, collection, requests, log, *read)
     looked = look(collection, runs, depth=depth, unknown=unknown)
     chosen = slices_of(slices, looked.collection)
     say_looked_at(looked)
@@ -79,14 +73,14 @@ def answer(
         from freshstack_dspy.recipes.answering.writing import (
             account,
             answering_inputs,
-            refuse_standing,
+            check_standing,
             write_answering,
         )
 
         inputs = answering_inputs(
             looked, asking.config, slices=chosen, gold_answers=gold_answers, unknown=unknown
         )
-        refuse_standing(out, inputs, replace=replace)
+        check_standing(out, inputs, replace=replace)
         found = answer_from_runs(looked, asking, slices=chosen, gold_answers=gold_answers)
         told = account(inputs, looked, asking, found)
     figures_ = figures(found, looked, slices=chosen, scale=told.scale, absent=absent)

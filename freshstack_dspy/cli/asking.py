@@ -67,13 +67,13 @@ def judging(
     with (
         typed(config),
         Bars() as bars,
-        listening(log, trace=False) as on_call,
+        listening(log, trace=False) as callback,
         opened(
             settings,
             mode,
             progress=bars,
             requests_file=requests,
-            on_call=on_call,
+            callback=callback,
             searching=False,
         ) as asking,
     ):

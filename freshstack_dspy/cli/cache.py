@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.replies.verify import VerifyReport
+    from freshstack_dspy.lm.bundle import VerifyReport
 
 app = typer.Typer(help="Recorded replies: bundles out and in, and a check.", no_args_is_help=True)
 
@@ -26,13 +26,12 @@ def export_cache(
 
     With it `freshstack build CONFIG --mode replay` needs nothing else.
     """
-    from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.outputs import check_collection, check_inputs, inputs_of
+    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.config import load_config
     from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
-    from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
-    from freshstack_dspy.lm.replies.recorded import Recorded
+    from freshstack_dspy.lm.bundle import Bundles, write_bundle
+    from freshstack_dspy.lm.store import ReadOnlyStore, Recorded, holds_store
     from freshstack_dspy.recipes.models import asks_models
     from freshstack_dspy.recipes.used_replies import used_replies
 
@@ -44,8 +43,8 @@ def export_cache(
             f"freshstack build {config} --mode replay --save-replies {out}"
         )
     cache = settings.cache
-    refuse_inputs(out, config, *inputs_of(settings))
-    refuse_collection(out, settings.out)
+    check_inputs(out, config, *inputs_of(settings))
+    check_collection(out, settings.out)
     collection = Collection.load(settings.out)
     with ExitStack() as opened:
         recorded: list[Recorded] = []
@@ -72,9 +71,8 @@ def import_cache(
     Where the store has another reply to a request, it keeps it, and the exit code is 1.
     """
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.replies.bundle import Bundle
-    from freshstack_dspy.lm.replies.merging import merge_bundle
-    from freshstack_dspy.lm.replies.store import ReplyStore
+    from freshstack_dspy.lm.bundle import Bundle, merge_bundle
+    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_config(config)
     with closing(Bundle(bundle)) as replies, closing(ReplyStore(settings.cache.path)) as store:
@@ -107,8 +105,8 @@ def verify_cache(
 
 def _reports(path: Path) -> "Iterator[VerifyReport]":
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.replies.read_only import holds_store
-    from freshstack_dspy.lm.replies.verify import verify_bundle, verify_store
+    from freshstack_dspy.lm.bundle import verify_bundle, verify_store
+    from freshstack_dspy.lm.store import holds_store
 
     if path.suffix == ".toml":
         cache = load_config(path).cache

@@ -9,7 +9,7 @@ import typer
 from freshstack_dspy.cli.slices import SlicesOption, slices_of
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
-ModeName = Literal["live", "replay", "defer", "refresh"]
+ModeName = Literal["live", "replay", "defer", "rerecord"]
 FusionName = Literal["normalised_sum", "rrf", "weighted", "z_score", "isr", "comb_mnz"]
 
 
@@ -43,7 +43,7 @@ def build(
     from freshstack_dspy.cli.asking import typed
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.cli.listening import listening
-    from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
+    from freshstack_dspy.cli.outputs import check_collection, check_inputs, inputs_of
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config, with_bundles
     from freshstack_dspy.recipes.build import NOTHING_TO_DO
@@ -51,16 +51,16 @@ def build(
 
     settings = with_bundles(load_config(config), cache or ())
     for output in (save_replies, requests, log):
-        refuse_inputs(output, config, *inputs_of(settings))
-        refuse_collection(output, settings.out)
-    with typed(config), Bars() as bars, listening(log, trace=trace) as on_call:
+        check_inputs(output, config, *inputs_of(settings))
+        check_collection(output, settings.out)
+    with typed(config), Bars() as bars, listening(log, trace=trace) as callback:
         collection = build_collection(
             settings,
             mode=mode,
             progress=bars,
             requests_file=requests,
             replies_file=save_replies,
-            on_call=on_call,
+            callback=callback,
         )
     build_summary(collection, settings.out, unchanged=NOTHING_TO_DO in bars.steps)
 
@@ -89,11 +89,11 @@ def retrieve(
     from contextlib import nullcontext
 
     from freshstack_dspy.cli.bars import Bars
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.collection.retrieving import retrieve as run_retriever
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.retrieve import retrieve as run_retriever
     from freshstack_dspy.config import FusionConfig, load_config
-    from freshstack_dspy.index import Models
-    from freshstack_dspy.measures import write_run
+    from freshstack_dspy.index.searching import Models
+    from freshstack_dspy.measures.run import write_run
     from freshstack_dspy.recipes.indexing import Stages
     from freshstack_dspy.recipes.models import search_models
 

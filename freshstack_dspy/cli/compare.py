@@ -19,7 +19,9 @@ from freshstack_dspy.cli.slices import SlicesOption
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.compared import Compared
-    from freshstack_dspy.measures import Evaluation, NuggetQrels, Run
+    from freshstack_dspy.measures.evaluation import Evaluation
+    from freshstack_dspy.measures.qrels import NuggetQrels
+    from freshstack_dspy.measures.run import Run
 
 FormatOption = Literal["table", "json", "csv", "latex", "markdown"]
 TestOption = Literal["permutation", "t"]
@@ -70,8 +72,10 @@ def compare(
     from freshstack_dspy.cli.compared import Compared
     from freshstack_dspy.cli.evaluated import distinct_names, named_evaluation
     from freshstack_dspy.cli.judgments import judgments_at
-    from freshstack_dspy.measures import FRESHSTACK_MEASURES, ComparisonRules, evaluate, read_run
-    from freshstack_dspy.measures import compare as compare_runs
+    from freshstack_dspy.measures.compare import ComparisonRules
+    from freshstack_dspy.measures.compare import compare as compare_runs
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
+    from freshstack_dspy.measures.run import read_run
 
     names = distinct_names(runs)
     _check(runs, level)

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.judgments import Judgments
-    from freshstack_dspy.measures import Comparison, Evaluation
+    from freshstack_dspy.measures.compare import Comparison
+    from freshstack_dspy.measures.evaluation import Evaluation
 
 
 class Compared(NamedTuple):

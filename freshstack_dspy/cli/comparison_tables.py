@@ -12,7 +12,7 @@ from freshstack_dspy.cli.means_tables import MeansRow, MeansSection, show_means
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures import Comparison, RunDifference
+    from freshstack_dspy.measures.compare import Comparison, RunDifference
 
 _NOTHING = "–"
 _SCREEN = 80
@@ -50,7 +50,7 @@ def _letter(place: int) -> str:
 
 
 def _print_means(compared: Compared, letters: dict[str, str]) -> None:
-    from freshstack_dspy.measures import mean_intervals
+    from freshstack_dspy.measures.statistics import mean_intervals
 
     comparison = compared.comparison
     rows = [

@@ -7,8 +7,10 @@ from freshstack_dspy.cli.evaluated import Excluding, evaluated
 from freshstack_dspy.cli.lines import percent
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.measures import Evaluation, NuggetQrels, Run
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.measures.evaluation import Evaluation
+    from freshstack_dspy.measures.qrels import NuggetQrels
+    from freshstack_dspy.measures.run import Run
 
 
 def excluding_contaminated(

@@ -22,9 +22,10 @@ def diagnose(
     It reads the collection alone: no index, no model.
     """
     from freshstack_dspy.cli.diagnosis_tables import diagnosis_json, diagnosis_tables
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.collection.diagnostics import diagnose as diagnose_pool
-    from freshstack_dspy.measures import find_holes, read_run
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.diagnose import diagnose as diagnose_pool
+    from freshstack_dspy.measures.evaluation import find_holes
+    from freshstack_dspy.measures.run import read_run
 
     loaded = Collection.load(collection)
     chosen = slices_of(slices, loaded)

@@ -10,8 +10,8 @@ from freshstack_dspy.cli.lines import say, say_wrapped
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.collection.diagnostics import (
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.diagnose import (
         Depth,
         Diagnosis,
         Finders,
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
         MissingSupport,
         PoolingResult,
     )
-    from freshstack_dspy.measures import Estimate, Holes
+    from freshstack_dspy.measures.evaluation import Holes
+    from freshstack_dspy.measures.statistics import Estimate
 
 RunHoles = Sequence[tuple[str, "Holes"]]
 _SHOWN_DEPTHS = (1, 2, 3, 5, 10, 15, 20, 30, 50, 75, 100)

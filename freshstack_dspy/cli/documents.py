@@ -7,7 +7,7 @@ import typer
 
 from freshstack_dspy.cli.lines import complain
 from freshstack_dspy.cli.models import ConfigOption, ModelOption, opened_model
-from freshstack_dspy.cli.outputs import refuse_inputs
+from freshstack_dspy.cli.outputs import check_inputs
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.documents import Harvest
@@ -32,7 +32,7 @@ def synthesize(
     from freshstack_dspy.recipes.documents import synthesize as from_documents
     from freshstack_dspy.recipes.synthesis.style import read_style
 
-    refuse_inputs(out, path, examples, config)
+    check_inputs(out, path, examples, config)
     style = read_style(examples) if examples else []
     with opened_model(config, model) as lm, Bars() as bars:
         harvest = from_documents(path, lm, limit=limit, style_examples=style, progress=bars)
@@ -50,7 +50,7 @@ def decontextualize(
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.recipes.documents import decontextualize as from_documents
 
-    refuse_inputs(out, path, config)
+    check_inputs(out, path, config)
     with opened_model(config, model) as lm, Bars() as bars:
         harvest = from_documents(path, lm, limit=limit, progress=bars)
     _write(harvest, out, "passages")

@@ -20,7 +20,10 @@ from freshstack_dspy.cli.slices import SlicesOption
 if TYPE_CHECKING:
     from freshstack_dspy.cli.evaluated import Report
     from freshstack_dspy.cli.judgments import Judgments
-    from freshstack_dspy.measures import Evaluation, NuggetQrels, QueryGroups, Run
+    from freshstack_dspy.measures.evaluation import Evaluation
+    from freshstack_dspy.measures.groups import QueryGroups
+    from freshstack_dspy.measures.qrels import NuggetQrels
+    from freshstack_dspy.measures.run import Run
 
 FormatOption = Literal["table", "json", "csv", "latex", "markdown", "freshstack-entry"]
 
@@ -91,13 +94,14 @@ def evaluate(
     from freshstack_dspy.cli.evaluated import Report, distinct_names, evaluated
     from freshstack_dspy.cli.evaluation_files import BY_QUERY_STARTS
     from freshstack_dspy.cli.judgments import judgments_at
-    from freshstack_dspy.cli.outputs import refuse_inputs, refuse_other_file
-    from freshstack_dspy.measures import FRESHSTACK_MEASURES, read_run
-    from freshstack_dspy.measures import evaluate as evaluate_run
+    from freshstack_dspy.cli.outputs import check_inputs, check_other_file
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
+    from freshstack_dspy.measures.evaluation import evaluate as evaluate_run
+    from freshstack_dspy.measures.run import read_run
 
-    _refuse_together(as_json, form, info=bool(info), others=exclude_contaminated or bounds)
-    refuse_inputs(per_query, *runs, *(groups or ()))
-    refuse_other_file(per_query, BY_QUERY_STARTS)
+    _check_together(as_json, form, info=bool(info), others=exclude_contaminated or bounds)
+    check_inputs(per_query, *runs, *(groups or ()))
+    check_other_file(per_query, BY_QUERY_STARTS)
     names = distinct_names(runs)
     judgments = judgments_at(
         collection,
@@ -138,7 +142,7 @@ def evaluate(
         _write_per_query(report, per_query)
 
 
-def _refuse_together(as_json: bool, form: FormatOption, *, info: bool, others: bool) -> None:
+def _check_together(as_json: bool, form: FormatOption, *, info: bool, others: bool) -> None:
     from freshstack_dspy.errors import ConfigError
 
     if as_json and form not in ("table", "json"):
@@ -157,7 +161,7 @@ def _groupings(
 ) -> "tuple[QueryGroups, ...]":
     """Make each grouping once; `date=2024-06-30` names its day."""
     from freshstack_dspy.cli.evaluated import check_groupings
-    from freshstack_dspy.measures import read_groups
+    from freshstack_dspy.measures.groups import read_groups
 
     found = []
     collection = judgments.collection

@@ -10,13 +10,10 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.judgments import Judgments
-    from freshstack_dspy.measures import (
-        Evaluation,
-        GroupedEvaluation,
-        Interval,
-        QueryGroups,
-        Run,
-    )
+    from freshstack_dspy.measures.evaluation import Evaluation
+    from freshstack_dspy.measures.groups import GroupedEvaluation, QueryGroups
+    from freshstack_dspy.measures.run import Run
+    from freshstack_dspy.measures.statistics import Interval
 
 BY_QUERY = ("file", "run", "query_id", "measure", "value")
 """The columns of a table of values by query, the groupings' left out."""
@@ -86,7 +83,7 @@ def evaluated(
     Raises:
         CollectionError: A run cannot be evaluated; with its name.
     """
-    from freshstack_dspy.measures import mean_intervals
+    from freshstack_dspy.measures.statistics import mean_intervals
 
     found = []
     for name, run in runs:
@@ -126,7 +123,7 @@ def named_evaluation(
 def _grouped(
     evaluation: "Evaluation", groups: "QueryGroups", top: int | None, resamples: int
 ) -> "GroupedEvaluation":
-    from freshstack_dspy.measures import grouped
+    from freshstack_dspy.measures.groups import grouped
 
     if top is not None:
         return grouped(evaluation, groups, top=top, resamples=resamples)

@@ -12,7 +12,9 @@ from freshstack_dspy.cli.outputs import write_whole
 from freshstack_dspy.cli.table_formats import Cell, PlainTable, as_csv
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures import Bounds, Evaluation, GroupedEvaluation, Interval
+    from freshstack_dspy.measures.evaluation import Bounds, Evaluation
+    from freshstack_dspy.measures.groups import GroupedEvaluation
+    from freshstack_dspy.measures.statistics import Interval
 
 _COLUMNS = (
     "file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high", "level",
@@ -90,7 +92,7 @@ def _rows(
     *,
     bounds: bool = False,
 ) -> Iterator[tuple[Cell, ...]]:
-    from freshstack_dspy.measures import parse_measure
+    from freshstack_dspy.measures.measure import parse_measure
 
     evaluation = run.evaluation
     known = {of.measure: _ends_of(of) for of in evaluation.bounds} if bounds else {}

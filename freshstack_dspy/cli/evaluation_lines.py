@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from freshstack_dspy.cli.lines import counted, cut, percent, say_wrapped
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures import Evaluation
     from freshstack_dspy.measures.conventions import Conventions
+    from freshstack_dspy.measures.evaluation import Evaluation
 
 FEW_QUERIES = 30
 """Of fewer, a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
@@ -81,7 +81,7 @@ def _say_sparse(name: str, evaluation: "Evaluation") -> None:
 
 
 def _top(evaluation: "Evaluation") -> str:
-    from freshstack_dspy.measures import parse_measure
+    from freshstack_dspy.measures.measure import parse_measure
 
     cutoffs = [parse_measure(name).k for name in evaluation.measures]
     known = [k for k in cutoffs if k is not None]

@@ -13,7 +13,7 @@ from freshstack_dspy.cli.means_tables import MeansRow, MeansSection, folded, sho
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures import GroupedEvaluation, GroupMeans
+    from freshstack_dspy.measures.groups import GroupedEvaluation, GroupMeans
 
 _RUN = 16
 """How many characters of a run's name stand in a line of the bounds."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.replies.recorded import Recorded
+    from freshstack_dspy.lm.store import Recorded
 
 
 def explain(
@@ -29,10 +29,10 @@ def explain(
     """
     import json
 
-    from freshstack_dspy.calibration import read_labels
+    from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.cli.explanation_lines import print_explanation
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.collection.explanation import explain as explain_pair
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.explain import explain as explain_pair
 
     loaded = Collection.load(collection)
     said = read_labels(labels) if labels else ()
@@ -48,8 +48,8 @@ def explain(
 def _recorded(config: Path, opened: ExitStack) -> "tuple[Recorded, ...]":
     """The store of a build, where there is one, and its bundles; nothing is written."""
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.replies.bundle import Bundles
-    from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
+    from freshstack_dspy.lm.bundle import Bundles
+    from freshstack_dspy.lm.store import ReadOnlyStore, holds_store
 
     cache = load_config(config).cache
     recorded: list[Recorded] = []

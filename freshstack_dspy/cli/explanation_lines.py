@@ -7,7 +7,7 @@ from freshstack_dspy.cli.lines import one_line, say, say_wrapped, width
 from freshstack_dspy.records import TECHNIQUES
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection.explanation import Call, Explanation, JudgedNugget
+    from freshstack_dspy.collection.explain import Call, Explanation, JudgedNugget
     from freshstack_dspy.records import Candidate, Chunk, Judgment
 
 _FIRST_LINES = 6

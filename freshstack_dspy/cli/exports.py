@@ -30,11 +30,12 @@ def export(
     slices: SlicesOption = None,
 ) -> None:
     """Export a collection to another tool's layout."""
-    from freshstack_dspy.cli.outputs import refuse_collection
-    from freshstack_dspy.collection import Collection, export_collection
+    from freshstack_dspy.cli.outputs import check_collection
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.exports.export import export_collection
     from freshstack_dspy.collection.layouts import EXPORT_FILE, IDS_FILE, JUDGED_CHUNKS
 
-    refuse_collection(out, collection)
+    check_collection(out, collection)
     loaded = Collection.load(collection)
     chosen = cast("list[SliceName] | None", slices)
     export_collection(loaded, format, out, slices=chosen)
@@ -70,7 +71,7 @@ def push(
     slices: SlicesOption = None,
 ) -> None:
     """Upload a collection to the Hugging Face hub; the token is read from HF_TOKEN."""
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.exports.hub import push_collection
 
     loaded = Collection.load(collection)

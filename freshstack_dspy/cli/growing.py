@@ -16,7 +16,7 @@ from freshstack_dspy.cli.asking import (
 )
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection.difference import Difference
+    from freshstack_dspy.collection.diff import Difference
     from freshstack_dspy.recipes.growing.extending import Extended
     from freshstack_dspy.recipes.growing.run_holes import Look
 
@@ -42,19 +42,19 @@ def extend(
     log: LogOption = None,
 ) -> None:
     """Judge the holes of runs: what they rank high and nobody has judged yet."""
-    from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
+    from freshstack_dspy.cli.outputs import check_collection, check_inputs
     from freshstack_dspy.config import load_judging, with_bundles
-    from freshstack_dspy.recipes.growing.extending import check_scale, refuse_standing
+    from freshstack_dspy.recipes.growing.extending import check_scale, check_standing
     from freshstack_dspy.recipes.growing.extending import extend as extend_collection
     from freshstack_dspy.recipes.growing.run_holes import look
 
     settings = with_bundles(load_judging(config), cache or ())
     for output in (requests, log):
-        refuse_inputs(output, config, *runs, *settings.cache.bundles, settings.cache.path)
-        refuse_collection(output, collection)
+        check_inputs(output, config, *runs, *settings.cache.bundles, settings.cache.path)
+        check_collection(output, collection)
     looked = look(collection, runs, depth=depth, unknown=unknown)
     check_scale(looked, settings.judge.graded)
-    refuse_standing(looked, out)
+    check_standing(looked, out)
     _say_look(looked)
     with judging(settings, config, mode, requests, log) as asking:
         extended = extend_collection(looked, asking, out)
@@ -82,7 +82,7 @@ def refresh(
     """Take in new questions and files; keep every judgment of what did not change."""
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.cli.listening import listening
-    from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
+    from freshstack_dspy.cli.outputs import check_collection, check_inputs, inputs_of
     from freshstack_dspy.cli.tables import build_summary
     from freshstack_dspy.config import load_config, with_bundles
     from freshstack_dspy.recipes.growing.refreshing import refresh as refresh_collection
@@ -91,9 +91,9 @@ def refresh(
     settings = with_bundles(load_config(config), cache or ())
     changes = difference or settings.out.with_name(f"{settings.out.name}.changes.jsonl")
     for output in (changes, requests, log):
-        refuse_inputs(output, config, *inputs_of(settings))
-        refuse_collection(output, settings.out)
-    with typed(config), Bars() as bars, listening(log, trace=False) as on_call:
+        check_inputs(output, config, *inputs_of(settings))
+        check_collection(output, settings.out)
+    with typed(config), Bars() as bars, listening(log, trace=False) as callback:
         refreshed = refresh_collection(
             without(settings, retire or ()),
             mode=mode,
@@ -101,7 +101,7 @@ def refresh(
             requests_file=requests,
             difference_file=changes,
             keep_labels=keep_labels,
-            on_call=on_call,
+            callback=callback,
         )
     build_summary(refreshed.collection, settings.out, unchanged=not refreshed.changed)
     _say_difference(refreshed.difference, changes, changed=refreshed.changed)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection.imports import ImportFormat
+    from freshstack_dspy.collection.imports.importing import ImportFormat
 
 MissingName = Literal["refuse", "drop"]
 
@@ -40,11 +40,12 @@ def import_(
 ) -> None:
     """Make a collection of another's, to evaluate on, extend or judge again."""
     from freshstack_dspy.cli.lines import say
-    from freshstack_dspy.cli.outputs import refuse_inputs
-    from freshstack_dspy.collection.imports import NO_TEXT, import_collection
-    from freshstack_dspy.collection.makers import baseline_warning
+    from freshstack_dspy.cli.outputs import check_inputs
+    from freshstack_dspy.collection.imports.foreign import NO_TEXT
+    from freshstack_dspy.collection.imports.importing import import_collection
+    from freshstack_dspy.collection.manifest import baseline_warning
 
-    refuse_inputs(out, path, corpus)
+    check_inputs(out, path, corpus)
     collection = import_collection(
         cast("ImportFormat", format),
         path,

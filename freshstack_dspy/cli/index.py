@@ -11,7 +11,7 @@ from freshstack_dspy.cli.asking import typed
 from freshstack_dspy.cli.lines import one_line, say
 
 if TYPE_CHECKING:
-    from freshstack_dspy.index import Difference
+    from freshstack_dspy.index.difference import Difference
     from freshstack_dspy.recipes.indexing import Indexing
     from freshstack_dspy.records import Chunk, ScoredChunk
 
@@ -146,7 +146,7 @@ def _summary(made: "Indexing") -> None:
     say(f"{index.path}: {len(index):,} chunks of {made.files:,} files")
     say(f"retrievers: {', '.join(index.retrievers)}")
     if made.skipped:
-        from freshstack_dspy.collection.skipped import count_kinds, listed
+        from freshstack_dspy.collection.counts import count_kinds, listed
 
         say(f"{len(made.skipped):,} files skipped ({listed(count_kinds(made.skipped))})")
         for file in [file for file in made.skipped if file.kind in _TOLD][:_MOST_TOLD]:
@@ -170,7 +170,7 @@ def _changes(difference: "Difference") -> None:
 
 
 def _print_ranking(text: str, ranking: "Sequence[ScoredChunk]", chunks: "dict[str, Chunk]") -> None:
-    from freshstack_dspy.terms import terms
+    from freshstack_dspy.text import terms
 
     wanted = set(terms(text))
     if not ranking:

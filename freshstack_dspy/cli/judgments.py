@@ -10,8 +10,8 @@ from freshstack_dspy.cli.lines import counted, shown_name
 from freshstack_dspy.cli.slices import SlicesName, slices_of
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.measures import NuggetQrels
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.measures.qrels import NuggetQrels
 
 JudgmentsArgument = Annotated[
     Path, typer.Argument(help="Folder of a collection, or a file of TREC or BEIR qrels.")
@@ -68,15 +68,15 @@ def judgments_at(
         CollectionError: It cannot be read.
         ConfigError: An option is not for it.
     """
-    from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.outputs import check_collection, check_inputs
+    from freshstack_dspy.collection.collection import Collection
 
     if path.is_file():
-        _refuse_without_collection(path, {**needing, "--slices": slices != "evaluated"})
-        refuse_inputs(out, path)
+        _check_without_collection(path, {**needing, "--slices": slices != "evaluated"})
+        check_inputs(out, path)
         return _of_file(path, subtopics)
-    _refuse_subtopics(path, subtopics)
-    refuse_collection(out, path)
+    _check_subtopics(path, subtopics)
+    check_collection(out, path)
     return _of_collection(Collection.load(path), slices)
 
 
@@ -107,7 +107,7 @@ def _of_file(path: Path, subtopics: bool | None) -> Judgments:
     from hashlib import file_digest
 
     from freshstack_dspy.errors import CollectionError
-    from freshstack_dspy.measures import read_qrels
+    from freshstack_dspy.measures.qrels import read_qrels
 
     qrels = read_qrels(path, subtopics=subtopics)
     try:
@@ -125,7 +125,7 @@ def _of_file(path: Path, subtopics: bool | None) -> Judgments:
     )
 
 
-def _refuse_without_collection(path: Path, asked: Mapping[str, object]) -> None:
+def _check_without_collection(path: Path, asked: Mapping[str, object]) -> None:
     """Refuse options that need more than the qrels of a file.
 
     Args:
@@ -145,7 +145,7 @@ def _refuse_without_collection(path: Path, asked: Mapping[str, object]) -> None:
         )
 
 
-def _refuse_subtopics(path: Path, subtopics: bool | None) -> None:
+def _check_subtopics(path: Path, subtopics: bool | None) -> None:
     """Refuse to be told of the columns of a collection.
 
     Raises:

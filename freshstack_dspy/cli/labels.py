@@ -16,10 +16,10 @@ def agree(
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
     """Compare a collection's judge with people."""
-    from freshstack_dspy.calibration import agree as compare
-    from freshstack_dspy.calibration import read_labels
+    from freshstack_dspy.calibration.agreement import agree as compare
+    from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.cli.agreement_tables import agreement_table
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.collection.collection import Collection
 
     loaded = Collection.load(collection)
     report = compare(loaded, read_labels(labels))
@@ -52,15 +52,15 @@ def optimize(
 
     It is tested on queries that the optimizer never saw, before and after.
     """
-    from freshstack_dspy.calibration import optimize as compile_program
-    from freshstack_dspy.calibration import read_labels
+    from freshstack_dspy.calibration.labels import read_labels
+    from freshstack_dspy.calibration.optimization import optimize as compile_program
     from freshstack_dspy.cli.agreement_tables import optimization_table
     from freshstack_dspy.cli.models import opened_model
-    from freshstack_dspy.cli.outputs import refuse_inputs
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.cli.outputs import check_inputs
+    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.programs.saved import save_program
 
-    refuse_inputs(out, labels, collection, config)
+    check_inputs(out, labels, collection, config)
     given = read_labels(labels)
     texts = Collection.load(collection) if collection else None
     with opened_model(config, model) as lm:

@@ -27,9 +27,12 @@ def report_entries(report: Report, info: Sequence[str]) -> str:
     """
     from pydantic import ValidationError
 
-    from freshstack_dspy.collection.leaderboard import EntryInfo, leaderboard_entry
-    from freshstack_dspy.collection.leaderboard.board import AVERAGE
-    from freshstack_dspy.collection.leaderboard.board_faults import entry_fault
+    from freshstack_dspy.collection.leaderboard import (
+        AVERAGE,
+        EntryInfo,
+        entry_fault,
+        leaderboard_entry,
+    )
 
     told = _told(info)
     if missing := [name for name in _NEEDED if name not in told]:

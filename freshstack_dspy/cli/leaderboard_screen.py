@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 from freshstack_dspy.cli.leaderboard_tables import remarks
 from freshstack_dspy.cli.lines import counted, say_wrapped
 from freshstack_dspy.cli.means_tables import MeansRow, MeansSection, show_means
-from freshstack_dspy.collection.leaderboard import Results
-from freshstack_dspy.collection.leaderboard.board import NO_SIZE
-from freshstack_dspy.collection.leaderboard.results import LEVEL, RESAMPLES
+from freshstack_dspy.collection.leaderboard import LEVEL, NO_SIZE, RESAMPLES, Results
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.leaderboard import EntryInfo, EntryResult, Figure
-    from freshstack_dspy.measures import Interval
+    from freshstack_dspy.measures.statistics import Interval
 
 _WITHOUT_ENDS = "there are too few queries, or all of them have the same value"
 
@@ -73,7 +71,7 @@ def _kind(info: "EntryInfo") -> str:
 
 
 def _interval(figure: "Figure | None") -> "Interval":
-    from freshstack_dspy.measures import Interval
+    from freshstack_dspy.measures.statistics import Interval
 
     without = figure is not None and figure.low is None
     return Interval(

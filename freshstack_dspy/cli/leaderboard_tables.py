@@ -94,8 +94,8 @@ def remarks(found: "TopicResult") -> str:
 
 
 def _long_rows(results: Results, entry: "EntryResult") -> Iterator[tuple[Cell, ...]]:
-    from freshstack_dspy.collection.leaderboard.board import NO_SIZE
-    from freshstack_dspy.measures import parse_measure
+    from freshstack_dspy.collection.leaderboard import NO_SIZE
+    from freshstack_dspy.measures.measure import parse_measure
 
     info = entry.info
     size = None if info.size == NO_SIZE else info.size

@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.events import CallEvent, Listener
+    from freshstack_dspy.lm.events import Callback, CallEvent
 
 
 @contextmanager
-def listening(log: Path | None, *, trace: bool) -> "Iterator[Listener | None]":
+def listening(log: Path | None, *, trace: bool) -> "Iterator[Callback | None]":
     """Open what a command's options ask for; None where they ask for nothing."""
-    from freshstack_dspy.lm.events import EventLog
-    from freshstack_dspy.lm.tracing import traced
+    from freshstack_dspy.lm.events import EventLog, traced
 
-    listeners: list[Listener] = []
+    listeners: list[Callback] = []
     with ExitStack() as opened:
         if log is not None:
             listeners.append(opened.enter_context(EventLog(log)))

@@ -13,7 +13,7 @@ from freshstack_dspy.cli.lines import one_line, percent, say, say_wrapped, width
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures import Interval
+    from freshstack_dspy.measures.statistics import Interval
 
 _SCREEN = 80
 _LABEL = 12
@@ -91,7 +91,7 @@ def _by_column(
 
 
 def _cutoffs(measures: Sequence[str]) -> dict[str, int | None]:
-    from freshstack_dspy.measures import parse_measure
+    from freshstack_dspy.measures.measure import parse_measure
 
     return {name: parse_measure(name).k for name in measures}
 

@@ -1,4 +1,4 @@
-"""Opening the door for a command that needs a model and no whole build."""
+"""Opening the client for a command that needs a model and no whole build."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.connect import DoorLM
+    from freshstack_dspy.lm.client import RecordedLM
 
 ConfigOption = Annotated[
     Path | None,
@@ -21,16 +21,16 @@ ModelOption = Annotated[
 
 
 @contextmanager
-def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
+def opened_model(config: Path | None, name: str | None) -> "Iterator[RecordedLM]":
     """Connect to the model of a configuration, or by default to the embedded baseline.
 
     A model of another provider gets neither the address nor the key of the configuration's.
     """
     from freshstack_dspy.config import CacheConfig, ModelConfig, PricesConfig, load_config
-    from freshstack_dspy.lm.connect import connect
-    from freshstack_dspy.lm.replies.bundle import Bundles
-    from freshstack_dspy.lm.replies.store import ReplyStore
-    from freshstack_dspy.lm.spending.budget import Account
+    from freshstack_dspy.lm.budget import Account
+    from freshstack_dspy.lm.bundle import Bundles
+    from freshstack_dspy.lm.client import connect
+    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_config(config) if config else None
     model = settings.model if settings else ModelConfig()
@@ -43,5 +43,5 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[DoorLM]":
         model = model.model_copy(update={"name": name, **private})
     with closing(Bundles(cache.bundles)) as recorded, closing(ReplyStore(cache.path)) as store:
         lm = connect(model, store=store, recorded=recorded, account=account)
-        with closing(lm.door):
+        with closing(lm.client):
             yield lm

@@ -27,7 +27,7 @@ def resolved(path: Path) -> Path:
     return Path(os.path.realpath(path))  # Path.resolve raises a RuntimeError at a loop
 
 
-def refuse_collection(out: Path | None, collection: Path) -> None:
+def check_collection(out: Path | None, collection: Path) -> None:
     """Refuse to write into a collection, or to where one will be: a build replaces it as a whole.
 
     Raises:
@@ -40,7 +40,7 @@ def refuse_collection(out: Path | None, collection: Path) -> None:
         )
 
 
-def refuse_inputs(out: Path | None, *inputs: Path | None) -> None:
+def check_inputs(out: Path | None, *inputs: Path | None) -> None:
     """Refuse to write over an input, also by another name of it, or over a file in one's folder.
 
     Raises:
@@ -63,7 +63,7 @@ def _is_same(out: Path, given: Path) -> bool:
         return False
 
 
-def refuse_around(folder: Path, *given: Path | None) -> None:
+def check_around(folder: Path, *given: Path | None) -> None:
     """Refuse to replace a folder that something which this command reads or writes stands in.
 
     Raises:
@@ -76,7 +76,7 @@ def refuse_around(folder: Path, *given: Path | None) -> None:
             )
 
 
-def refuse_other_file(out: Path | None, first_line: str) -> None:
+def check_other_file(out: Path | None, first_line: str) -> None:
     """Refuse a file that cannot be written, or that stands there and is none of this command's.
 
     Args:

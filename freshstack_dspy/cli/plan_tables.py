@@ -9,7 +9,7 @@ from freshstack_dspy.cli.lines import counted, say
 from freshstack_dspy.cli.tables import show
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection.estimates import EstimateError
+    from freshstack_dspy.collection.manifest import EstimateError
     from freshstack_dspy.recipes.planning.planned import Plan, Planned, PlannedCap
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Counts
+    from freshstack_dspy.collection.counts import Counts
 
 _SAID = {
     "no_supported_nugget": "no supported nugget",

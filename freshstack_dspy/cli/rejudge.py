@@ -32,18 +32,18 @@ def rejudge(
     log: LogOption = None,
 ) -> None:
     """Judge all judged pairs again; say how far the labels agree."""
-    from freshstack_dspy.cli.outputs import refuse_collection, refuse_inputs
-    from freshstack_dspy.collection import Collection
-    from freshstack_dspy.collection.difference import write_changes
+    from freshstack_dspy.cli.outputs import check_collection, check_inputs
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.config import load_judging, with_bundles
     from freshstack_dspy.recipes.growing.rejudging import rejudge as judge_again
 
     settings = with_bundles(load_judging(config), cache or ())
     path = changes or out.with_name(f"{out.name}.changes.jsonl")
     for output in (path, requests, log):
-        refuse_inputs(output, config, *settings.cache.bundles, settings.cache.path)
-        refuse_collection(output, collection)
-        refuse_collection(output, out)
+        check_inputs(output, config, *settings.cache.bundles, settings.cache.path)
+        check_collection(output, collection)
+        check_collection(output, out)
     standing = Collection.load(collection)
     with judging(settings, config, mode, requests, log) as asking:
         rejudged = judge_again(standing, asking, out)
@@ -57,7 +57,7 @@ def _say(rejudged: "Rejudged", before: str, out: Path, changes: Path) -> None:
     from freshstack_dspy.cli.agreement_tables import figure
     from freshstack_dspy.cli.lines import say
     from freshstack_dspy.cli.tables import show
-    from freshstack_dspy.collection.makers import NO_MODEL
+    from freshstack_dspy.collection.manifest import NO_MODEL
 
     agreement, manifest = rejudged.agreement, rejudged.collection.manifest
     table = Table()

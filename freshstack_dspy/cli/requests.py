@@ -12,9 +12,7 @@ from freshstack_dspy.cli.lines import complain, say
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
-    from freshstack_dspy.lm.batch.batches import Batches
-    from freshstack_dspy.lm.batch.jobs import Job
-    from freshstack_dspy.lm.batch.plan import Plan
+    from freshstack_dspy.lm.batch.jobs import Batches, Job, Plan
 
 FIRST_WAIT = 5.0
 LONGEST_WAIT = 300.0
@@ -33,14 +31,14 @@ def export_requests(
     out: Annotated[Path, typer.Option(help="File to write, in the OpenAI batch format.")],
 ) -> None:
     """Write the requests that wait for a reply, those of earlier configurations too."""
-    from freshstack_dspy.cli.outputs import inputs_of, refuse_collection, refuse_inputs
+    from freshstack_dspy.cli.outputs import check_collection, check_inputs, inputs_of
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.deferred import write_asks
-    from freshstack_dspy.lm.replies.store import ReplyStore
+    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
-    refuse_inputs(out, config, *inputs_of(settings))
-    refuse_collection(out, settings.out)
+    check_inputs(out, config, *inputs_of(settings))
+    check_collection(out, settings.out)
     with closing(ReplyStore(settings.cache.path)) as store:
         asks = list(store.deferred())
     written = write_asks(asks, out)
@@ -63,7 +61,7 @@ def import_(
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.deferred import import_replies
-    from freshstack_dspy.lm.replies.store import ReplyStore
+    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
     with closing(ReplyStore(settings.cache.path)) as store:
@@ -102,8 +100,8 @@ def submit(
     What is underway already is not sent again. With a [budget], the most that it can cost must fit.
     """
     from freshstack_dspy.config import load_judging
-    from freshstack_dspy.lm.batch.batches import Batches
-    from freshstack_dspy.lm.replies.store import ReplyStore
+    from freshstack_dspy.lm.batch.jobs import Batches
+    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
     file = requests or settings.cache.path.parent / "requests" / f"{settings.name}.jsonl"
@@ -114,7 +112,7 @@ def submit(
         with batches.at_work():
             planned = batches.plan(file)
             _say_plan(planned, settings, file)
-            batches.refuse_over_budget(planned)
+            batches.check_over_budget(planned)
             if dry_run:
                 return
             for job in batches.send(planned):
@@ -136,8 +134,8 @@ def status(
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.errors import TransientModelError
-    from freshstack_dspy.lm.batch.batches import Batches
-    from freshstack_dspy.lm.replies.store import ReplyStore
+    from freshstack_dspy.lm.batch.jobs import Batches
+    from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
     pause = FIRST_WAIT
@@ -173,7 +171,7 @@ def _forget(batches: "Batches", submission: str) -> None:
 
 
 def _say_plan(planned: "Plan", config: "BuildConfig", file: Path) -> None:
-    from freshstack_dspy.lm.batch.plan import amount
+    from freshstack_dspy.lm.batch.jobs import amount
 
     reasons = (
         (planned.underway, "underway already"),

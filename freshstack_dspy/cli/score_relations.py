@@ -31,10 +31,11 @@ def compare_rankings(
     Raises:
         CollectionError: A ranking is of no run that has verdicts, or two are of one.
     """
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.errors import CollectionError
-    from freshstack_dspy.measures import FRESHSTACK_MEASURES, evaluate, read_run
     from freshstack_dspy.measures.answers import found_and_agrees, verdicts_of
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
+    from freshstack_dspy.measures.run import read_run
 
     qrels = Collection.load(collection).qrels()
     names = [run.run for run in scores.runs]

@@ -14,8 +14,8 @@ from freshstack_dspy.cli.tables import show
 from freshstack_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
-    from freshstack_dspy.measures import Estimate, Interval
     from freshstack_dspy.measures.answers import RunScore, Scores
+    from freshstack_dspy.measures.statistics import Estimate, Interval
 
 By = Literal["run", "query", "answer"]
 _WIDEST_NAME = 12

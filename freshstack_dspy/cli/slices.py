@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Collection
+    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.records import SliceName
 
 SlicesName = Literal[

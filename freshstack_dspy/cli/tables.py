@@ -14,7 +14,8 @@ from freshstack_dspy.cli.query_lines import query_lines
 from freshstack_dspy.records import Step
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection import Collection, Manifest
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.manifest import Manifest
 
 
 def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> None:
@@ -42,7 +43,7 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
         left = ", ".join(f"{n:,} {reason}" for reason, n in counts_.rejected.items())
         say(f"questions left out: {left}")
     if counts_.skipped:
-        from freshstack_dspy.collection.skipped import listed
+        from freshstack_dspy.collection.counts import listed
 
         number = sum(counts_.skipped.values())
         say(f"{number:,} files skipped ({listed(counts_.skipped)}); see {path / 'skipped.jsonl'}")
@@ -55,7 +56,7 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
 def _account_table(manifest: "Manifest", path: Path) -> None:
     """What each step asked and cost, and how the estimate turned out."""
     from freshstack_dspy.cli.plan_tables import error_table
-    from freshstack_dspy.collection.estimates import estimate_errors
+    from freshstack_dspy.collection.manifest import estimate_errors
 
     columns = ["step", "calls", "recorded", "re-asked", "failed", "tokens", "cost"]
     replayed = any(account.cached_cost for account in manifest.ledger.values())

@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
-    from freshstack_dspy.sources.questions.tags import TagCoverage
+    from freshstack_dspy.questions.tags import TagCoverage
 
 
 def tags(
@@ -41,8 +41,7 @@ def tags(
     """List the tags beside a topic's own, by the questions they cover: what a corpus should hold."""
     from freshstack_dspy.cli.reading import reading_bar
     from freshstack_dspy.errors import SourceError
-    from freshstack_dspy.sources.questions.question_tags import question_tags
-    from freshstack_dspy.sources.questions.tags import tag_coverage
+    from freshstack_dspy.questions.tags import question_tags, tag_coverage
 
     given = {"tags": tag, "since": since, "until": until, "min_score": min_score}
     config = _with(
@@ -66,8 +65,7 @@ def tags(
 
 def _queries(source: Path) -> "QueriesConfig":
     """Take the questions of a configuration, or of a dump; the rest may not be there yet."""
-    from freshstack_dspy.config import QueriesConfig
-    from freshstack_dspy.config.reading import load_queries
+    from freshstack_dspy.config import QueriesConfig, load_queries
     from freshstack_dspy.errors import ConfigError
 
     if source.suffix == ".toml":

@@ -18,7 +18,7 @@ def validate(
 ) -> None:
     """Check every reference, count and hash; list all faults."""
     from freshstack_dspy.cli.lines import say
-    from freshstack_dspy.collection.validation import validate as find
+    from freshstack_dspy.collection.validate import validate as find
 
     report = find(path, format)
     for finding in report.findings:

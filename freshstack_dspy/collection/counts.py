@@ -1,16 +1,35 @@
 """How much of everything a collection holds: counted from its records, and held against them."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from freshstack_dspy.collection.contamination import CONTAMINATED
 from freshstack_dspy.collection.contents import SLICES, Contents
-from freshstack_dspy.collection.skipped import count_kinds
 from freshstack_dspy.errors import FailureStatus
-from freshstack_dspy.records import Contamination, Nugget, Record, SkipKind, SliceName, Step
+from freshstack_dspy.records import (
+    Contamination,
+    Nugget,
+    Record,
+    SkipKind,
+    SkippedFile,
+    SliceName,
+    Step,
+)
+
+
+def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
+    """Count skipped files by kind, in the order of its name."""
+    counts: Counter[SkipKind] = Counter(file.kind for file in skipped)
+    return {kind: counts[kind] for kind in sorted(counts)}
+
+
+def listed(counts: Mapping[SkipKind, int]) -> str:
+    """Say how many there are of each kind, as `1,198 binary, 3 vendored`."""
+    return ", ".join(f"{number:,} {kind}" for kind, number in counts.items())
+
 
 FilterName = Literal["no_supported_nugget", "unsupported_nugget"]
 

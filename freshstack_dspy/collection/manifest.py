@@ -10,12 +10,66 @@ from pydantic import Field, JsonValue, ValidationError
 from pydantic_core import from_json
 
 from freshstack_dspy.collection.counts import Counts
-from freshstack_dspy.collection.estimates import StepEstimate
-from freshstack_dspy.collection.jsonl import first_fault
+from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.spending.ledger import StepLedger
+from freshstack_dspy.files import check_regular, first_fault
+from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Record, Scale, SliceName
-from freshstack_dspy.sources.regular import check_regular
+
+
+class StepEstimate(Record):
+    """What one step was expected to ask for, whatever was recorded."""
+
+    requests: int = Field(ge=0)
+    """Re-asks left out."""
+    input_tokens: int = Field(ge=0)
+    output_tokens: int = Field(ge=0)
+    cost: float | None = None
+    """US dollars; None where the model's price is not known."""
+
+
+class EstimateError(Record):
+    """What was estimated of one step, and what it took, recorded replies included."""
+
+    step: str
+    requests: int
+    made: int
+    tokens: int
+    """Input and output, estimated."""
+    used: int
+    """Input and output, as the provider counted them; 0 where it did not."""
+    cost: float | None
+    paid: float
+
+    @property
+    def requests_off(self) -> float | None:
+        """By which share of the requests the estimate was too high; below 0 too low."""
+        return self.requests / self.made - 1 if self.made else None
+
+    @property
+    def tokens_off(self) -> float | None:
+        """By which share of the tokens the estimate was too high; below 0 too low."""
+        return self.tokens / self.used - 1 if self.used else None
+
+
+def estimate_errors(
+    estimates: Mapping[str, StepEstimate], ledger: Mapping[str, StepLedger]
+) -> list[EstimateError]:
+    """Compare an estimate with the ledger, for every step that is in both."""
+    return [
+        EstimateError(
+            step=name,
+            requests=expected.requests,
+            made=ledger[name].calls + ledger[name].cached,
+            tokens=expected.input_tokens + expected.output_tokens,
+            used=ledger[name].tokens + ledger[name].cached_tokens,
+            cost=expected.cost,
+            paid=ledger[name].cost + ledger[name].cached_cost,
+        )
+        for name, expected in estimates.items()
+        if name in ledger
+    ]
+
 
 MANIFEST_FILE = "manifest.json"
 SCHEMA_VERSION: Literal[3] = 3
@@ -162,3 +216,52 @@ def manifest_values(folder: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CollectionError(f"{path}: not a manifest but a JSON {type(values).__name__}")
     return values
+
+
+NO_MODEL = "none"
+"""The model of a collection that was imported: nobody was asked."""
+_BASELINE = "extractive/"
+_TOLD = ("collection", "content_hash", "recipe", "model")
+
+
+def is_baseline(model: str) -> bool:
+    """Tell whether a model is the embedded baseline, which counts words."""
+    return model.startswith(_BASELINE)
+
+
+def exported_from(manifest: Manifest) -> dict[str, str]:
+    """Give of which collection's export this one was imported; empty where of none.
+
+    Returns:
+        `collection` (its name), `content_hash`, `recipe` and `model`, as far as they are told. A
+        manifest may hold anything: what is no text is left out.
+    """
+    imported = manifest.config.get("import")
+    told: Any = imported.get("export") if isinstance(imported, dict) else None
+    return texts_of(told) if isinstance(told, dict) else {}
+
+
+def texts_of(told: Mapping[str, Any]) -> dict[str, str]:
+    """Keep of an export's description what names its collection, as far as it is text."""
+    return {name: told[name] for name in _TOLD if isinstance(told.get(name), str) and told[name]}
+
+
+def makers(manifest: Manifest) -> tuple[str, ...]:
+    """Name every model that some label may be by, each once; the collection's own first."""
+    named = [manifest.model, *manifest.earlier_models]
+    named += [one.model for one in manifest.extensions]
+    if manifest.recipe.startswith("import:"):  # judged again, its labels are by others
+        named.append(exported_from(manifest).get("model", NO_MODEL))
+    return tuple(dict.fromkeys(model for model in named if model != NO_MODEL))
+
+
+def baseline_warning(manifest: Manifest) -> str:
+    """Warn, in one line of Markdown, of labels that the baseline made; empty where there is none."""
+    found = [escape(model) for model in makers(manifest) if is_baseline(model)]
+    if not found:
+        return ""
+    return (
+        f"**{' and '.join(found)} is a baseline that counts words and understands nothing. "
+        "The labels that it made are good for a dry run and as a floor to compare judges with; "
+        "they are no ground for choosing a retriever.**"
+    )

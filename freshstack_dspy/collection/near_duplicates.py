@@ -5,8 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from freshstack_dspy.likeness import jaccard
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import jaccard, terms
 
 MOST_LISTED = 20
 """Ids for each text; of a thousand that say the same, a thousand lists of all help nobody."""

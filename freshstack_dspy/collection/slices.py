@@ -1,8 +1,206 @@
 """The two filters of the paper, as labelled slices: nothing is thrown away (FreshStack §4)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import Literal, get_args
 
-from freshstack_dspy.records import Judgment, Nugget, Query, QuerySlice, SliceName
+from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
+from freshstack_dspy.collection.contents import SLICES, Contents
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.groups import QueryGroups
+from freshstack_dspy.records import Judgment, Nugget, Query, QueryOrigin, QuerySlice, SliceName
+
+GroupKind = Literal["tag", "slice", "date", "cutoff", "contamination", "difficulty", "origin"]
+GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
+
+DIFFICULTY_DEPTH = 20
+"""To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
+
+_BANDS = ("easy", "medium", "hard")
+
+
+def query_groups(
+    contents: Contents,
+    by: str,
+    *,
+    at: str | None = None,
+    contaminated_from: float = CONTAMINATED,
+) -> QueryGroups:
+    """Group the queries of a collection, of all slices.
+
+    Args:
+        contents: The records of a collection.
+        by: `tag`: a query with several tags is in several groups. `slice`: by answerability.
+            `date`: by the year in which it was asked, or up to `at` and after it. `cutoff`: asked
+            up to the model's cut-off, or after it. `contamination`: by the share of its nuggets
+            that the closed-book answer holds. `difficulty`: by the share of its supported nuggets
+            that the question alone found for the pool. `origin`: who asked it.
+        at: With `date` only: an ISO 8601 date.
+        contaminated_from: With `contamination`: the share from which on a query is known.
+
+    Returns:
+        The groups that have a query; queries for which nothing is known are in none.
+
+    Raises:
+        CollectionError: The kind is unknown, `at` is not a date or is given with another kind, or
+            the collection says of no query what it is to be grouped by.
+    """
+    if by not in GROUP_KINDS:
+        raise CollectionError(f"queries are grouped by {', '.join(GROUP_KINDS)}, not by {by!r}")
+    if at is not None and by != "date":
+        raise CollectionError(f"a date divides queries by date, not by {by}")
+    if by == "date" and at is not None:
+        return _by_day(contents, at)
+    if by == "contamination":
+        return _by_known_share(contents, contaminated_from)
+    return _GROUPED[by](contents)
+
+
+def _by_tag(contents: Contents) -> QueryGroups:
+    pairs = [(tag, query.query_id) for query in contents.queries for tag in query.tags]
+    if not pairs:
+        raise CollectionError("no query of the collection has a tag")
+    names = sorted({tag for tag, _ in pairs})
+    rule = "the tags of the question; one with several tags counts in each"
+    return _groups("tag", rule, names, pairs)
+
+
+def _by_slice(contents: Contents) -> QueryGroups:
+    pairs = [(part.slice, part.query_id) for part in contents.slices]
+    rule = "whether chunks support all, some or none of the nuggets"
+    return _groups("slice", rule, SLICES, pairs)
+
+
+def _by_year(contents: Contents) -> QueryGroups:
+    days = ((day_of(query.asked_at), query.query_id) for query in contents.queries)
+    pairs = [(f"{day.year:04}", query_id) for day, query_id in days if day is not None]
+    if not pairs:
+        raise CollectionError("no query of the collection has a date")
+    return _groups(
+        "date", "the year of the question, in UTC", sorted({year for year, _ in pairs}), pairs
+    )
+
+
+def _by_day(contents: Contents, at: str) -> QueryGroups:
+    try:
+        last = date.fromisoformat(at).isoformat()
+    except ValueError:
+        raise CollectionError(f"{at!r} is not a date; type one as 2024-06-30") from None
+    names = {"before_cutoff": f"up to {last}", "after_cutoff": f"after {last}"}
+    found = ((asked(query.asked_at, last), query.query_id) for query in contents.queries)
+    pairs = [(names[when], query_id) for when, query_id in found if when is not None]
+    if not pairs:
+        raise CollectionError("no query of the collection has a date")
+    return _groups(f"date={last}", "the day of the question, in UTC", names.values(), pairs)
+
+
+def _by_cutoff(contents: Contents) -> QueryGroups:
+    names = {"before_cutoff": "up to the cut-off", "after_cutoff": "after the cut-off"}
+    pairs = [(names[one.asked], one.query_id) for one in contents.contamination if one.asked]
+    if not pairs:
+        raise CollectionError(
+            "the collection does not say which queries were asked before the model's cut-off; "
+            "build it with [contamination] cutoff, or name a day: date=2024-06-30"
+        )
+    return _groups("cutoff", "the day up to which the model has read", names.values(), pairs)
+
+
+def _by_known_share(contents: Contents, coverage: float) -> QueryGroups:
+    known = set(contents.contaminated(coverage))
+    names = (f"known below {coverage:.0%}", f"known {coverage:.0%} or more")
+    pairs = [
+        (names[one.query_id in known], one.query_id)
+        for one in contents.contamination
+        if one.closed_book_coverage is not None
+    ]
+    rule = "the share of the nuggets that the model's closed-book answer holds"
+    return _groups("contamination", rule, names, pairs)
+
+
+def _by_difficulty(contents: Contents) -> QueryGroups:
+    rule = (
+        f"the share of the supported nuggets that the pool found with the question alone, to rank "
+        f"{DIFFICULTY_DEPTH}: easy 2/3 or more, hard below 1/3"
+    )
+    pairs = [(_band(share), query_id) for query_id, share in found_shares(contents).items()]
+    return _groups("difficulty", rule, _BANDS, pairs)
+
+
+def _by_origin(contents: Contents) -> QueryGroups:
+    pairs = [(query.origin, query.query_id) for query in contents.queries]
+    return _groups("origin", "who asked: people or a model", get_args(QueryOrigin), pairs)
+
+
+_GROUPED: Mapping[str, Callable[[Contents], QueryGroups]] = MappingProxyType(
+    {
+        "tag": _by_tag,
+        "slice": _by_slice,
+        "date": _by_year,
+        "cutoff": _by_cutoff,
+        "difficulty": _by_difficulty,
+        "origin": _by_origin,
+    }
+)
+
+
+def found_shares(contents: Contents, depth: int = DIFFICULTY_DEPTH) -> dict[str, float]:
+    """Give the share of each query's supported nuggets that the pool found with the question alone.
+
+    What the technique `question` holds to this rank, all retrievers of the pool fused. It was
+    settled when the collection was built, so it is the same for every run; a retriever of the pool
+    has had a part in it. Nuggets that no chunk supports are not counted: nothing could find them.
+
+    Args:
+        contents: The records of a collection.
+        depth: The last rank that is looked at.
+
+    Returns:
+        By query id, for the queries that have a supported nugget.
+
+    Raises:
+        CollectionError: No chunk of the pool was found with the question, as in an import.
+    """
+    ranks = {
+        (candidate.query_id, candidate.chunk_id): by.rank
+        for candidate in contents.pool
+        for by in (*candidate.pooled_by, *candidate.ranked_below)
+        if by.technique == "question"
+    }
+    if not ranks:
+        raise CollectionError(
+            "the collection does not say what the question alone found, so the difficulty of its "
+            "queries is not known; build it with question among [pool] techniques"
+        )
+    supported: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
+    for one in contents.judgments:
+        if one.label is None or one.label < contents.threshold:
+            continue
+        supported.setdefault(one.query_id, set()).add(one.nugget_id)
+        if ranks.get((one.query_id, one.chunk_id), depth + 1) <= depth:
+            found.setdefault(one.query_id, set()).add(one.nugget_id)
+    return {
+        query_id: len(found.get(query_id, ())) / len(supported[query_id])
+        for query_id in sorted(supported)
+    }
+
+
+def _band(share: float) -> str:
+    if share >= 2 / 3:
+        return "easy"
+    return "medium" if share >= 1 / 3 else "hard"
+
+
+def _groups(
+    by: str, rule: str, names: Iterable[str], pairs: Iterable[tuple[str, str]]
+) -> QueryGroups:
+    """Make groups of (group, query id), in the order of their names; none without a query."""
+    members: dict[str, set[str]] = {name: set() for name in names}
+    for name, query_id in pairs:
+        members[name].add(query_id)
+    there = {name: tuple(sorted(ids)) for name, ids in members.items() if ids}
+    return QueryGroups(by=by, rule=rule, members=there)
 
 
 def slice_queries(

@@ -9,7 +9,7 @@ from freshstack_dspy.index.embedders.sentence_transformers import SentenceTransf
 from freshstack_dspy.index.rerankers.cross_encoder import CrossEncoderReranker
 from freshstack_dspy.index.rerankers.hosted import HostedReranker
 from freshstack_dspy.index.searching import Models
-from freshstack_dspy.lm.embedding.access import Access
+from freshstack_dspy.lm.vectors import Access
 
 
 @contextmanager

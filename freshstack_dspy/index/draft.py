@@ -48,7 +48,7 @@ class Draft(NamedTuple):
         """
         rows = sorted(chunks, key=lambda chunk: chunk.chunk_id)
         ids = [chunk.chunk_id for chunk in rows]
-        _refuse_twins(ids)
+        _check_twins(ids)
         files = sorted(files)
         numbers = file_numbers(files)
         contents = [content_sha256(chunk) for chunk in rows]
@@ -84,7 +84,7 @@ class Draft(NamedTuple):
         """
         ids = [*self.ids, *(standing.ids[row] for row in kept.tolist())]
         order = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.intp)
-        _refuse_twins([ids[place] for place in order])
+        _check_twins([ids[place] for place in order])
         numbers = file_numbers(self.files)
         of_old = np.array([numbers.get((file.source, file.path), -1) for file in standing.files])
         of_kept = of_old[standing.file_numbers[kept]].astype(np.int32)
@@ -134,7 +134,7 @@ def _number(chunk: Chunk, numbers: Mapping[tuple[str, str], int]) -> int:
         ) from None
 
 
-def _refuse_twins(ids: Sequence[str]) -> None:
+def _check_twins(ids: Sequence[str]) -> None:
     for one, other in pairwise(ids):
         if one == other:
             raise IndexingError(

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from freshstack_dspy.config.search import FusionConfig
+from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.building import (
     build_index,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from freshstack_dspy.index.arrays import load_array
 from freshstack_dspy.index.ranking import RowScore, best_rows
 from freshstack_dspy.index.term_counts import TermCounts
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import terms
 
 if TYPE_CHECKING:
     from bm25s import BM25

@@ -17,7 +17,7 @@ from freshstack_dspy.index.arrays import load_array, save_array
 from freshstack_dspy.index.rows import Digests, as_bytes
 from freshstack_dspy.index.svd import principal_directions
 from freshstack_dspy.index.term_counts import TermCounts
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import terms
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

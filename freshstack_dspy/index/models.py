@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.lm.embedding.used import Recording
+from freshstack_dspy.lm.vectors import Recording
 
 
 class Embedder(Protocol):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.config.search import FusionConfig
+from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.manifest import VectorColumn

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from freshstack_dspy.index.arrays import load_array, save_array
 from freshstack_dspy.records import Chunk
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import terms
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

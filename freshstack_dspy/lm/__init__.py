@@ -1,1 +1,1 @@
-"""The one door to language models: recorded, replayed, typed, and paid for once."""
+"""The one client to language models: recorded, replayed, typed, and paid for once."""

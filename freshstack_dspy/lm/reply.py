@@ -1,15 +1,85 @@
 """A recorded reply: what was asked, what came back, what it cost, and what it was worth."""
 
+import base64
+import binascii
+import functools
+import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.request import Ask
-from freshstack_dspy.lm.spending.prices import Price
+from freshstack_dspy.lm.prices import Price
+from freshstack_dspy.lm.request import Ask, sha256_of
 from freshstack_dspy.records import Record, Status
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+KEY_VERSION = 1
+"""Raised when the same request gets another key, so that old stores say why they miss."""
+
+MOST_PASSAGES = 1000
+_Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class EmbeddingAsk(Record):
+    """One text that is embedded."""
+
+    kind: Literal["embedding"] = "embedding"
+    model: str
+    endpoint: str
+    dimensions: int | None = None
+    """Of the vector, where the model is asked to shorten it."""
+    input_type: str | None = None
+    """What the text is to the model (`search_query`), for those that must be told."""
+    text: _Hash
+    """SHA-256 of the text exactly as it is sent: with its prefix, and cut."""
+
+    @functools.cached_property
+    def key(self) -> str:
+        """SHA-256 over the canonical JSON of every field, as 64 hexadecimal digits."""
+        return _key(self)
+
+
+class RerankAsk(Record):
+    """Passages that are scored for one text."""
+
+    kind: Literal["rerank"] = "rerank"
+    model: str
+    endpoint: str
+    query: _Hash
+    """SHA-256 of the text."""
+    passages: _Hash
+    """SHA-256 of the canonical JSON of the list of the passages' SHA-256, sorted, each once."""
+    count: int = Field(ge=1, le=MOST_PASSAGES)
+    """How many passages these are."""
+
+    @functools.cached_property
+    def key(self) -> str:
+        """SHA-256 over the canonical JSON of every field, as 64 hexadecimal digits."""
+        return _key(self)
+
+
+NumbersAsk = EmbeddingAsk | RerankAsk
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 of a text's UTF-8, as 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def passages_hash(hashes: Iterable[str]) -> str:
+    """The hash of a set of passages, from theirs."""
+    return sha256_of(sorted(set(hashes)))
+
+
+def _key(ask: NumbersAsk) -> str:
+    return sha256_of({"key_version": KEY_VERSION, **ask.model_dump(mode="json")})
+
 
 Origin = Literal["live", "import"]
 
@@ -128,3 +198,96 @@ def status_of(finish_reason: str) -> Status:
     if finish_reason == NO_REPLY:
         return "failed"
     return "ok"
+
+
+MOST_DIMENSIONS = 65_536
+_FORMATS = {"embedding": "<f4", "rerank": "<f8"}
+
+
+class Figures(Record):
+    """The numbers that a model gave to one request of one text or one query."""
+
+    key: str
+    request: Annotated[NumbersAsk, Field(discriminator="kind")]
+    values: str
+    """Base64 of little-endian float32 (a vector) or float64 (scores, by the passages' hashes)."""
+    tokens: int = Field(ge=0, le=MOST_TOKENS)
+    """Of the request; of a text that was sent with others, its share by length."""
+    counted: bool
+    """Whether the provider counted the tokens; else they are estimated."""
+    cost: float | None = Field(default=None, ge=0, le=MOST_DOLLARS)
+    """US dollars; None where the price is not known."""
+    received_at: str
+
+    @model_validator(mode="after")
+    def _says_numbers(self) -> Self:
+        if self.key != self.request.key:
+            raise ValueError(f"the key {self.key!r:.80} is not the key of the request beside it")
+        try:
+            fault = fault_of(self.array(), self.request)
+        except (binascii.Error, ValueError):
+            raise ValueError("values are no base64 of floats") from None
+        if fault is not None:
+            raise ValueError(f"values {fault}")
+        return self
+
+    def array(self) -> "NDArray[Any]":
+        """The numbers, read-only: shape (dimensions,) or (passages,)."""
+        import numpy as np
+
+        data = base64.b64decode(self.values, validate=True)
+        return np.frombuffer(data, dtype=_FORMATS[self.request.kind])
+
+
+def fault_of(values: "NDArray[Any]", ask: NumbersAsk) -> str | None:
+    """Say in words why these numbers are no answer to a request, or None."""
+    import numpy as np
+
+    if not np.isfinite(values).all():
+        return "hold a number that is not finite"
+    if isinstance(ask, RerankAsk):
+        if len(values) != ask.count:
+            return f"are {len(values)} scores for {ask.count} passages"
+        return None
+    if not 1 <= len(values) <= MOST_DIMENSIONS:
+        return f"are a vector of {len(values)} numbers"
+    if ask.dimensions not in (None, len(values)):
+        return f"are a vector of {len(values)} numbers, not of the {ask.dimensions} asked for"
+    return None if values.any() else "are all zero"
+
+
+def receive_figures(
+    request: EmbeddingAsk | RerankAsk,
+    values: "NDArray[Any]",
+    *,
+    tokens: int,
+    counted: bool,
+    cost: float | None,
+) -> Figures:
+    """Make the record of numbers that have just come in.
+
+    Raises:
+        ValidationError: They are no answer to the request.
+    """
+    data = values.astype(_FORMATS[request.kind]).tobytes()
+    return Figures(
+        key=request.key,
+        request=request,
+        values=base64.b64encode(data).decode(),
+        tokens=tokens,
+        counted=counted,
+        cost=cost,
+        received_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def figures_from_json(line: str, where: str) -> Figures:
+    """Read recorded numbers, validating every field.
+
+    Raises:
+        StoreError: Naming `where` and the fault.
+    """
+    try:
+        return Figures.model_validate_json(line)
+    except ValidationError as error:
+        raise StoreError(f"{where}: no recorded vector or scores: {first_fault(error)}") from None

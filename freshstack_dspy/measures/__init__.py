@@ -20,7 +20,16 @@ from freshstack_dspy.measures.agreement import (
     vote_agreement,
     weighted_kappa,
 )
-from freshstack_dspy.measures.bounds import Bounds, find_bounds
+from freshstack_dspy.measures.compare import (
+    Comparison,
+    ComparisonRules,
+    MeasureAgreement,
+    RankingAgreement,
+    RunDifference,
+    compare,
+    measure_agreements,
+    ranking_agreement,
+)
 from freshstack_dspy.measures.contexts import (
     AnswerCoverage,
     ContextScores,
@@ -35,70 +44,75 @@ from freshstack_dspy.measures.contexts import (
     required_subset,
 )
 from freshstack_dspy.measures.conventions import CONVENTIONS, Conventions
-from freshstack_dspy.measures.estimate import Estimate
-from freshstack_dspy.measures.evaluation import (
-    FRESHSTACK_MEASURES,
-    Evaluation,
-    Undefined,
-    evaluate,
-)
-from freshstack_dspy.measures.families import FAMILIES, Family
-from freshstack_dspy.measures.group_files import read_groups
-from freshstack_dspy.measures.groups import GroupedEvaluation, GroupMeans, QueryGroups, grouped
-from freshstack_dspy.measures.holes import Holes, find_holes
-from freshstack_dspy.measures.judged import Judged, NuggetLabels
-from freshstack_dspy.measures.measure import Measure, parse_measure
-from freshstack_dspy.measures.qrels import NuggetQrels, OfficialDicts
-from freshstack_dspy.measures.qrels_file import read_qrels
-from freshstack_dspy.measures.retrieval import (
+from freshstack_dspy.measures.diversity import (
     alpha_dcg,
     alpha_ndcg,
-    average_precision,
     average_precision_ia,
     coverage,
     err_ia,
-    f1,
-    judged_share,
-    ndcg,
     nerr_ia,
     nnrbp,
     nrbp,
-    precision,
     precision_ia,
+    subtopic_recall,
+)
+from freshstack_dspy.measures.evaluation import (
+    FRESHSTACK_MEASURES,
+    MEASURES_VERSION,
+    Bounds,
+    Evaluation,
+    Holes,
+    Undefined,
+    evaluate,
+    find_bounds,
+    find_holes,
+)
+from freshstack_dspy.measures.groups import (
+    GroupedEvaluation,
+    GroupMeans,
+    QueryGroups,
+    grouped,
+    read_groups,
+)
+from freshstack_dspy.measures.measure import FAMILIES, Family, Measure, parse_measure
+from freshstack_dspy.measures.qrels import (
+    Judged,
+    NuggetLabels,
+    NuggetQrels,
+    OfficialDicts,
+    read_qrels,
+)
+from freshstack_dspy.measures.ranking import (
+    average_precision,
+    f1,
+    judged_share,
+    ndcg,
+    precision,
     r_precision,
     recall,
     reciprocal_rank,
-    subtopic_recall,
     success,
 )
 from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.measures.statistics import (
-    Comparison,
-    ComparisonRules,
     CorrectionName,
+    Estimate,
     Interval,
-    MeasureAgreement,
-    RankingAgreement,
-    RunDifference,
     Significance,
     TestName,
     adjust,
     bootstrap_interval,
-    compare,
     detectable_difference,
     kendall_tau,
     macro_interval,
     mean_interval,
     mean_intervals,
-    measure_agreements,
     permutation_test,
     queries_needed,
-    ranking_agreement,
     spearman_rho,
     t_test,
     tau_ap,
 )
-from freshstack_dspy.measures.version import MEASURES_VERSION
 
 __all__ = [
     "CONVENTIONS",

@@ -1,26 +1,219 @@
 """The evaluation of a run: values by query, their means, and what was missing."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from statistics import fmean
 from typing import NamedTuple
 
 from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.bounds import Bounds, find_bounds
 from freshstack_dspy.measures.conventions import (
     OUR_CONVENTIONS,
+    OURS,
     Conventions,
     Counts,
+    Order,
     conventions_named,
 )
-from freshstack_dspy.measures.holes import Holes, find_holes
-from freshstack_dspy.measures.judged import Judged
 from freshstack_dspy.measures.measure import Measure, parse_measure
-from freshstack_dspy.measures.order import Order
-from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Record
+
+RISING = frozenset({"Coverage", "F1", "P", "RR", "Recall", "StRecall", "Success"})
+"""No hole that is judged relevant lowers them, so the two ends are the bounds."""
+RISING_WITH_PLACE = frozenset(
+    {
+        *("AP", "AP_IA", "ERR_IA", "NRBP", "P_IA", "Rprec", "alpha_DCG"),
+        *("alpha_nDCG", "nDCG", "nERR_IA", "nNRBP"),
+    }
+)
+"""Of as many relevant holes, the higher they stand the higher the value; but one more relevant
+hole can lower it, for the ideal or the number of relevant chunks that it is divided by grows too.
+The bounds are then found by trying every number of relevant holes, all at the top or all at the
+bottom."""
+
+
+class Bounds(Record):
+    """What a measure would be if the holes of the top k were judged.
+
+    Holes below the top k, and chunks that were never found, stay as they are: a chunk that is
+    found to be relevant there can still lower Recall or an nDCG.
+
+    Attributes:
+        measure: Its name.
+        none_relevant: By query, the value if no hole were relevant.
+        all_relevant: By query, the value if every hole were relevant.
+        lowest: By query, the lowest value that judging the holes can give, each as relevant to
+            every nugget or to none; a hole that supports some nuggets only can give a lower one.
+            None for a measure for which it is not known, and with `judged_only`.
+        highest: The same, the highest.
+        mean_none_relevant: The mean over the queries that count in the mean of the measure.
+        mean_all_relevant: As before.
+        mean_lowest: As before; None where `lowest` is.
+        mean_highest: As before; None where `highest` is.
+    """
+
+    measure: str
+    none_relevant: dict[str, float]
+    all_relevant: dict[str, float]
+    lowest: dict[str, float] | None
+    highest: dict[str, float] | None
+    mean_none_relevant: float
+    mean_all_relevant: float
+    mean_lowest: float | None
+    mean_highest: float | None
+
+
+def find_bounds(
+    qrels: NuggetQrels, measure: Measure, rankings: Mapping[str, Sequence[str]]
+) -> Bounds:
+    """Find what a measure would be if the holes of the rankings were judged.
+
+    For Coverage, P, Recall, F1, reciprocal rank, subtopic recall and Success the value rises with
+    every relevant hole. For measures that are divided by an ideal ranking or by how many chunks or
+    nuggets are relevant (nDCG, alpha-nDCG, ERR-IA, P-IA, average precision, R-precision), the
+    ideal grows as well, and `all_relevant` can be less than `none_relevant`; their bounds take
+    two evaluations for each hole. For any other measure only the two values are given, and with
+    `judged_only` as well: there a hole that is judged, as whatever, comes into the ranking, and
+    the value before it did need not lie between.
+
+    The bounds are over all ways to judge each hole relevant to all nuggets or to none. A hole
+    that supports some of the nuggets of its query can take the value of the query far beyond
+    them, in all measures with a second evaluation but AP and Rprec: on small random queries by up
+    to .33 for nNRBP, .28 for nERR_IA, .25 for alpha_DCG, .19 for alpha_nDCG and .17 for nDCG.
+    Without a cut-off, every hole of the ranking is judged.
+
+    Args:
+        qrels: The judgments.
+        measure: The measure.
+        rankings: Chunk ids, best first, by query; those of the queries that count.
+    """
+    highest_label = max(
+        chain.from_iterable(labels.values() for labels in qrels.labels.values()), default=1
+    )
+    by_query = {
+        query: _Query(qrels, query, measure, ranking, highest_label).bounds()
+        for query, ranking in rankings.items()
+    }
+    known = _is_known(measure)
+    columns: list[dict[str, float]] = [
+        {query: values[place] for query, values in by_query.items()} for place in range(4)
+    ]
+    means = [fmean(column.values()) if column else 0.0 for column in columns]
+    return Bounds(
+        measure=measure.name,
+        none_relevant=columns[0],
+        all_relevant=columns[1],
+        lowest=columns[2] if known else None,
+        highest=columns[3] if known else None,
+        mean_none_relevant=means[0],
+        mean_all_relevant=means[1],
+        mean_lowest=means[2] if known else None,
+        mean_highest=means[3] if known else None,
+    )
+
+
+def _is_known(measure: Measure) -> bool:
+    """Whether it is known how a measure moves with every hole that is judged."""
+    known = measure.family in RISING or measure.family in RISING_WITH_PLACE
+    return known and "judged_only" not in dict(measure.parameters)
+
+
+class _Query:
+    """One query, whose holes are judged in one way after the other."""
+
+    def __init__(
+        self,
+        qrels: NuggetQrels,
+        query_id: str,
+        measure: Measure,
+        ranking: Sequence[str],
+        highest_label: int,
+    ) -> None:
+        self._measure = measure
+        self._ranking = ranking
+        labels = qrels.labels_of(query_id)
+        self._rel = measure.rel or qrels.threshold
+        self._tokens = qrels.tokens
+        self._relevant = max(highest_label, self._rel)
+        judged = Judged(labels).chunks
+        self._holes = [chunk for chunk in ranking[: measure.k] if chunk not in judged]
+        self._unsupported = (
+            # Labels that are no support can be left out, of which there are many.
+            {} if _is_known(measure) else dict.fromkeys((*judged, *self._holes), 0)
+        )
+        self._labels = {
+            nugget: {chunk: label for chunk, label in of.items() if label >= self._rel}
+            for nugget, of in labels.items()
+        }
+
+    def bounds(self) -> tuple[float, float, float, float]:
+        """Give the values if none or all are relevant, and the lowest and the highest."""
+        none, every = self._value(()), self._value(self._holes)
+        values = [none, every]
+        if self._measure.family in RISING_WITH_PLACE and _is_known(self._measure):
+            for many in range(1, len(self._holes)):
+                values += [self._value(self._holes[:many]), self._value(self._holes[-many:])]
+        return none, every, min(values), max(values)
+
+    def _value(self, relevant: Iterable[str]) -> float:
+        judged = dict.fromkeys(relevant, self._relevant)
+        labels = {
+            nugget: {**self._unsupported, **of, **judged} for nugget, of in self._labels.items()
+        }
+        return self._measure(self._ranking, Judged(labels, self._rel, self._tokens)) or 0.0
+
+
+class Holes(Record):
+    """What the top k of a run holds that has no label.
+
+    Attributes:
+        k: How many chunks of each ranking were looked at.
+        unjudged: By query with results, the share of its top k chunks (of those there are, where
+            they are fewer) that have a label for none of the query's nuggets.
+        mean_unjudged: The mean of these shares, or None where no query has results.
+        failed: By query, how many failed judgments (nugget, chunk) of chunks in its top k were
+            met; queries without one are left out.
+    """
+
+    k: int
+    unjudged: dict[str, float]
+    mean_unjudged: float | None
+    failed: dict[str, int]
+
+
+def find_holes(qrels: NuggetQrels, run: Run, k: int, *, order: Order = OURS) -> Holes:
+    """Find what the top k of a run holds that has no label.
+
+    Judged means judged for this query: the labels of other queries say nothing about it.
+
+    Args:
+        qrels: The judgments; queries that are only in the run are passed over.
+        run: The rankings.
+        k: How many chunks are looked at, at least 1.
+        order: The rule that says which are the first.
+
+    Raises:
+        ValueError: k is below 1.
+    """
+    if k < 1:
+        raise ValueError(f"the cut-off k is at least 1, not {k!r}")
+    unjudged: dict[str, float] = {}
+    failed: dict[str, int] = {}
+    for query, nuggets in qrels.nuggets.items():
+        top = set(order.chunks(run, query, k))
+        if not top:
+            continue
+        holes = top.difference(*(qrels.labels[nugget] for nugget in nuggets))
+        unjudged[query] = len(holes) / len(top)
+        if met := sum(len(top & qrels.failed[nugget]) for nugget in nuggets):
+            failed[query] = met
+    mean = fmean(unjudged.values()) if unjudged else None
+    return Holes(k=k, unjudged=unjudged, mean_unjudged=mean, failed=failed)
+
 
 FRESHSTACK_MEASURES = ("alpha_nDCG@10", "Coverage@20", "Recall@50")
 """What the FreshStack paper reports."""
@@ -113,7 +306,7 @@ def evaluate(
             queries, or the run has queries but none of the collection's; or the conventions go by
             ranks and one stands twice for a query.
     """
-    _refuse_other_kinds(qrels, run)
+    _check_other_kinds(qrels, run)
     names = [measures] if isinstance(measures, str) else measures
     chosen = list(dict.fromkeys(map(parse_measure, names)))
     if not chosen:
@@ -121,7 +314,7 @@ def evaluate(
     rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
     if undefined is not None:
         rules = replace(rules, undefined=undefined)
-    _refuse_strangers(qrels, run)
+    _check_strangers(qrels, run)
     evaluator = _Evaluator(qrels, run, chosen, rules)
     measured = {query: evaluator.measured(query) for query in qrels.nuggets}
     per_query = {query: of.values for query, of in measured.items()}
@@ -242,7 +435,7 @@ def _all_tied(run: Run, query: str) -> bool:
     return len(ranking) > 1 and ranking[0].score == ranking[-1].score
 
 
-def _refuse_other_kinds(qrels: object, run: object) -> None:
+def _check_other_kinds(qrels: object, run: object) -> None:
     """Say how plain dictionaries and files become judgments and runs."""
     if not isinstance(qrels, NuggetQrels):
         raise CollectionError(
@@ -270,7 +463,7 @@ def _partly_tied(
     )
 
 
-def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:
+def _check_strangers(qrels: NuggetQrels, run: Run) -> None:
     """Refuse a run that is of another collection, rather than give it zeros."""
     if not qrels.nuggets:
         raise CollectionError(
@@ -283,3 +476,9 @@ def _refuse_strangers(qrels: NuggetQrels, run: Run) -> None:
             f"the run has {next(iter(run.rankings))!r:.200}, the collection "
             f"{next(iter(qrels.nuggets))!r:.200}; evaluate it on the collection it was made for"
         )
+
+
+MEASURES_VERSION = 1
+"""Raised whenever a figure of a measure, of the same run on the same judgments, may change: a
+formula, a tie rule, what a missing query counts, how an interval is drawn. Figures of two versions
+are not compared; they are computed again from the stored runs."""

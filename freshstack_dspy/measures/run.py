@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self, SupportsFloat
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.dictionaries import checked_keys
+from freshstack_dspy.measures.qrels import checked_keys
 from freshstack_dspy.records import ScoredChunk, ranked
 
 _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
@@ -53,10 +53,10 @@ class Run:
     by_rank: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        _refuse_plain(self.name, self.rankings)
+        _check_plain(self.name, self.rankings)
         rankings = {query: _in_order(query, ranking) for query, ranking in self.rankings.items()}
         for remembered in (self.listed, self.by_rank):
-            _refuse_other_chunks(remembered, rankings)
+            _check_other_chunks(remembered, rankings)
         listed = dict(self.listed)
         for query, ranking in self.rankings.items():
             if query not in listed and tuple(ranking) != rankings[query]:
@@ -239,7 +239,7 @@ def _number(score: str) -> float:
     return number
 
 
-def _refuse_plain(name: object, rankings: object) -> None:
+def _check_plain(name: object, rankings: object) -> None:
     """Refuse scores where rankings belong."""
     plain = not isinstance(rankings, Mapping) or any(map(_is_plain, rankings.values()))
     if plain or not isinstance(name, str):
@@ -269,7 +269,7 @@ def _in_order(query_id: str, ranking: tuple[ScoredChunk, ...]) -> tuple[ScoredCh
     return tuple(ranked(scores))
 
 
-def _refuse_other_chunks(
+def _check_other_chunks(
     remembered: Mapping[str, tuple[str, ...]], rankings: Mapping[str, tuple[ScoredChunk, ...]]
 ) -> None:
     """Refuse an order that is not of the chunks of its query."""

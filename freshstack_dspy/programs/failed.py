@@ -1,10 +1,11 @@
 """The record of a question that a model gave no valid answer to."""
 
 from collections.abc import Sequence
-
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.records import Chunk, Failure, Query, Step
-
+from freshstack_dspy.records import Chunk
+from freshstack_dspy.records import Failure
+from freshstack_dspy.records import Query
+from freshstack_dspy.records import Step
 
 def failure_of(query: Query, step: Step, error: ReplyError, chunks: Sequence[Chunk] = ()) -> Failure:
     """What is listed and counted of a question that failed.

@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
-
-from freshstack_dspy.likeness import jaccard
+from freshstack_dspy.text import jaccard
 from freshstack_dspy.records import Nugget
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import terms
 
 NEARLY_THE_SAME = 0.8
 """From which Jaccard index of their terms on two nuggets say nearly the same."""
@@ -28,7 +27,7 @@ class _Said(NamedTuple):
 def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
     """Flag each nugget that says nearly the same as an earlier one of its query.
 
-    Two nuggets do if the Jaccard index of their terms (`freshstack_dspy.terms`) is 0.8 or more,
+    Two nuggets do if the Jaccard index of their terms (`freshstack_dspy.text`) is 0.8 or more,
     they name the same numbers, and both or neither deny something: in a long sentence one number,
     or one `not`, changes few terms and all of what it says.
 

@@ -1,15 +1,15 @@
 """Cut an accepted answer into nuggets."""
 
 from typing import Any
-
 import dspy
-
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.programs.near_duplicates import with_near_duplicates
-from freshstack_dspy.quotation import find_quotation
-from freshstack_dspy.records import Failure, Nugget, Query
-from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer, misquotations
-
+from freshstack_dspy.text import find_quotation
+from freshstack_dspy.records import Failure
+from freshstack_dspy.records import Nugget
+from freshstack_dspy.records import Query
+from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
+from freshstack_dspy.signatures.nuggetize_answer import misquotations
 
 class Nuggetizer(dspy.Module):
     """From a question and its accepted answer to at most `limit` nuggets (FreshStack §3.3)."""

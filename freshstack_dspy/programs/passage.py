@@ -1,9 +1,7 @@
 """What a judge is shown of a chunk: all of it, or a part."""
 
 from typing import NamedTuple
-
 from freshstack_dspy.records import Chunk
-
 
 class Passage(NamedTuple):
     """The text of a chunk, or one of the parts that a chunk too long for a call is split into."""

@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 from typing import Any
-
 import dspy
-
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.lm.typed.targeted import IncompleteReplyError
+from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.programs.failed import failure_of
-from freshstack_dspy.programs.passage import Passage, whole
-from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, ScaleName, Step
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+from freshstack_dspy.programs.passage import Passage
+from freshstack_dspy.programs.passage import whole
+from freshstack_dspy.records import Chunk
+from freshstack_dspy.records import Judgment
+from freshstack_dspy.records import Nugget
+from freshstack_dspy.records import Query
+from freshstack_dspy.records import ScaleName
+from freshstack_dspy.records import Step
+from freshstack_dspy.signatures.judge_support import NumberedChunk
+from freshstack_dspy.signatures.judge_support import NumberedNugget
 from freshstack_dspy.signatures.scales import JUDGES
-
 
 class SupportJudge(dspy.Module):
     """From a query, its nuggets and a batch of chunks to a judgment of every pair.

@@ -6,14 +6,14 @@ its own: kill it at any moment and run it again, and only what was in flight is 
 
 from pathlib import Path
 
-from freshstack_dspy.collection import Collection, refuse_foreign, write_collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.manifest import read_manifest
+from freshstack_dspy.collection.writing import check_foreign, write_collection
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.lm.events import Listener
-from freshstack_dspy.lm.provider.choice import Provider
-from freshstack_dspy.lm.replies.bundle import write_bundle
-from freshstack_dspy.lm.replies.said import replies_of
+from freshstack_dspy.lm.bundle import replies_of, write_bundle
+from freshstack_dspy.lm.engine import Provider
+from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 from freshstack_dspy.recipes.models import asks_models
@@ -33,18 +33,18 @@ def build(
     requests_file: Path | None = None,
     replies_file: Path | None = None,
     provider: Provider | None = None,
-    on_call: Listener | None = None,
+    callback: Callback | None = None,
 ) -> Collection:
     """Build the collection that a configuration describes, and write it to its folder.
 
     Args:
         config: As `load_config` reads it.
-        mode: `live`, `replay`, `defer` or `refresh`; see `lm/door.py`.
+        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
         progress: Whom to tell how it goes.
         requests_file: Where `defer` writes the missing requests; by default beside the store.
         replies_file: Where to write the replies that this build used, as a bundle.
         provider: What answers, in place of the one that the model's name chooses.
-        on_call: Told of every request to the model, by many threads; `EventLog` writes them down.
+        callback: Told of every request to the model, by many threads; `EventLog` writes them down.
 
     Returns:
         The collection, as it stands on disk.
@@ -55,8 +55,8 @@ def build(
         FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
     """
     check_mode(config, mode)
-    refuse_foreign(config.out)  # before anything is paid for
-    _refuse_extended(config.out)
+    check_foreign(config.out)  # before anything is paid for
+    _check_extended(config.out)
     progress = progress or Silence()
     config = with_repositories(config, mode, progress)
     inputs = fingerprint_inputs(config)
@@ -76,7 +76,7 @@ def build(
             progress=progress,
             requests_file=requests_file,
             provider=provider,
-            on_call=on_call,
+            callback=callback,
             replies=replies,
         ) as asking:
             # DSPy is imported here, where there is something to ask.
@@ -91,7 +91,7 @@ def build(
         return collection
 
 
-def _refuse_extended(out: Path) -> None:
+def _check_extended(out: Path) -> None:
     """Refuse to replace a collection by one without the judgments that runs brought.
 
     Raises:

@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
+from freshstack_dspy.corpus.files import largest, read_files, understand
+from freshstack_dspy.corpus.parallel import chunk_files
+from freshstack_dspy.corpus.tree import Skip
 from freshstack_dspy.errors import ReplyError, SourceError
-from freshstack_dspy.lm.connect import DoorLM, in_bulk
-from freshstack_dspy.lm.spending.ledger import step
+from freshstack_dspy.lm.client import RecordedLM, in_bulk
+from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.programs import PassageDecontextualizer, QuerySynthesizer
+from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
+from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.recipes.synthesis.style import shown_examples
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
-from freshstack_dspy.sources import read_files
-from freshstack_dspy.sources.documents.content import largest, understand
-from freshstack_dspy.sources.documents.skips import Skip
 
 
 class Passage(Record):
@@ -50,7 +50,7 @@ class Harvest(NamedTuple):
 
 
 def synthesize(
-    path: Path, lm: DoorLM, *, limit: int, style_examples: Sequence[str], progress: Progress
+    path: Path, lm: RecordedLM, *, limit: int, style_examples: Sequence[str], progress: Progress
 ) -> Harvest:
     """Make queries from every chunk of a file or folder; `[queries] source = "jsonl"` reads them.
 
@@ -69,7 +69,7 @@ def synthesize(
     return _harvest(path, lm, "synthesize", of_chunk, ChunkingConfig(), progress)
 
 
-def decontextualize(path: Path, lm: DoorLM, *, limit: int, progress: Progress) -> Harvest:
+def decontextualize(path: Path, lm: RecordedLM, *, limit: int, progress: Progress) -> Harvest:
     """Write standalone passages for every piece, of at most 1,024 tokens, of a file or folder.
 
     Raises:
@@ -89,7 +89,7 @@ def decontextualize(path: Path, lm: DoorLM, *, limit: int, progress: Progress) -
 
 def _harvest(
     path: Path,
-    lm: DoorLM,
+    lm: RecordedLM,
     name: str,
     function: Callable[[Chunk], list[Record]],
     cut: ChunkingConfig,
@@ -110,7 +110,7 @@ def _harvest(
         results = map_in_order(
             run,
             chunks,
-            workers=lm.door.model.concurrency,
+            workers=lm.client.model.concurrency,
             done=lambda: progress.advance(name),
         )
     failures = [result for result in results if isinstance(result, NoReply)]

@@ -1,8 +1,8 @@
 """Repositories that lie elsewhere are brought here first; whatever follows reads what is here."""
 
 from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.corpus.git import fetch
 from freshstack_dspy.recipes.progress import Progress
-from freshstack_dspy.sources import fetch
 
 
 def with_repositories(config: BuildConfig, mode: Mode, progress: Progress) -> BuildConfig:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.config import BuildConfig, CorpusConfig
+from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.errors import FreshstackError
-from freshstack_dspy.lm.embedding.access import Access
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of
+from freshstack_dspy.lm.vectors import Access
+from freshstack_dspy.questions.reading import query_files
 from freshstack_dspy.records import LicenceFile, SourceFile
-from freshstack_dspy.sources import read_files
-from freshstack_dspy.sources.documents.git import Repository
-from freshstack_dspy.sources.questions.queries import query_files
 
 WITHOUT_EFFECT: dict[str, Any] = {
     "out": True,

@@ -6,14 +6,10 @@ from dataclasses import dataclass
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import (
-    Difference,
-    Embedder,
-    HybridIndex,
-    IndexedFile,
-    IndexSettings,
-    Reranker,
-)
+from freshstack_dspy.index.difference import Difference
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.models import Embedder, Reranker
+from freshstack_dspy.index.settings import IndexedFile, IndexSettings
 from freshstack_dspy.recipes.corpus import cut_files, read_corpora
 from freshstack_dspy.recipes.cutting import cut_by
 from freshstack_dspy.recipes.progress import Progress, Silence

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 
 from freshstack_dspy.config import BuildConfig, Mode
-from freshstack_dspy.index import Models
 from freshstack_dspy.index.connecting import connected
+from freshstack_dspy.index.searching import Models
 from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.door import open_store
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.replies.bundle import Bundles
-from freshstack_dspy.lm.spending.budget import Account, InFlight
+from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.bundle import Bundles
+from freshstack_dspy.lm.client import open_store
+from freshstack_dspy.lm.vectors import Access
 
 
 @contextmanager

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.recipes.freshstack import Nuggetized
-from freshstack_dspy.recipes.judging.judging import Judged, ToJudge
+from freshstack_dspy.recipes.judging.judge_calls import ToJudge
+from freshstack_dspy.recipes.judging.judging import Judged
 
 
-def refuse_no_nuggets(nuggets: Sequence[Nuggetized]) -> None:
+def check_no_nuggets(nuggets: Sequence[Nuggetized]) -> None:
     """Stop where no answer could be nuggetized.
 
     Args:
@@ -25,7 +26,7 @@ def refuse_no_nuggets(nuggets: Sequence[Nuggetized]) -> None:
     )
 
 
-def refuse_no_labels(asked: Sequence[ToJudge], judged: Judged) -> None:
+def check_no_labels(asked: Sequence[ToJudge], judged: Judged) -> None:
     """Stop where no pair that was asked about has a label.
 
     Where some were put off it is not known yet.

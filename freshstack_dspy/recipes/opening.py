@@ -9,24 +9,22 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from freshstack_dspy.config import MODES, BuildConfig, Mode
 from freshstack_dspy.errors import ConfigError, DeferredError
-from freshstack_dspy.index import Models
 from freshstack_dspy.index.connecting import connected
+from freshstack_dspy.index.searching import Models
 from freshstack_dspy.lm.batch.deferred import write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.door import open_store
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.figures import Figures
-from freshstack_dspy.lm.embedding.used import used_figures
-from freshstack_dspy.lm.events import Listener
-from freshstack_dspy.lm.provider.choice import Provider
-from freshstack_dspy.lm.replies.bundle import Bundles, write_bundle
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.spending.budget import Account, InFlight
+from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.client import open_store
+from freshstack_dspy.lm.engine import Provider
+from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.reply import Figures, Reply
+from freshstack_dspy.lm.store import ReadOnlyStore
+from freshstack_dspy.lm.vectors import Access, used_figures
 from freshstack_dspy.recipes.progress import Progress, Silence
 
-if TYPE_CHECKING:  # DSPy takes a second to import; where nothing is asked, nobody waits for it
-    from freshstack_dspy.lm.connect import DoorLM
+if TYPE_CHECKING:
+    from freshstack_dspy.lm.client import RecordedLM
     from freshstack_dspy.recipes.steps import Steps
 
 
@@ -60,9 +58,9 @@ class Opened:
 
     Attributes:
         config: Whose.
-        mode: `live`, `replay`, `defer` or `refresh`; see `lm/door.py`.
+        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
         replies: Where recorded replies are.
-        lm: The model behind the door; also DSPy's while this is open.
+        lm: The model behind the client; also DSPy's while this is open.
         models: The embedders and the reranker; none where they were not wanted.
         progress: Whom to tell how it goes.
         requests_file: Where `defer` writes the missing requests; None: beside the store.
@@ -71,7 +69,7 @@ class Opened:
     config: BuildConfig
     mode: Mode
     replies: Replies
-    lm: "DoorLM"
+    lm: "RecordedLM"
     models: Models
     progress: Progress
     requests_file: Path | None = None
@@ -96,7 +94,7 @@ class Opened:
         Raises:
             DeferredError: In mode `defer`, something is missing; says what to do.
         """
-        missing = self.lm.door.deferred
+        missing = self.lm.client.deferred
         if self.mode != "defer" or self.replies.store is None or not missing:
             return
         underway = {key for job in JobFolder.of(self.config).pending() for key in job.keys}
@@ -119,7 +117,7 @@ class Opened:
     def write_replies(self, path: Path) -> None:
         """Write what was used until now as a bundle: replies, vectors and scores."""
         used: list[Iterable[Reply | Figures]] = [
-            self.lm.door.used(),
+            self.lm.client.used(),
             used_figures([*self.models.embedders, self.models.reranker]),
         ]
         write_bundle(itertools.chain(*used), path)
@@ -133,19 +131,19 @@ def opened(
     progress: Progress | None = None,
     requests_file: Path | None = None,
     provider: Provider | None = None,
-    on_call: Listener | None = None,
+    callback: Callback | None = None,
     replies: Replies | None = None,
     searching: bool = True,
 ) -> Iterator[Opened]:
-    """Open all that a recipe needs to ask: replies, door, account, embedders and reranker.
+    """Open all that a recipe needs to ask: replies, client, account, embedders and reranker.
 
     Args:
         config: As `load_config` reads it.
-        mode: `live`, `replay`, `defer` or `refresh`; see `lm/door.py`.
+        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
         progress: Whom to tell how it goes.
         requests_file: Where `defer` writes the missing requests; by default beside the store.
         provider: What answers, in place of the one that the model's name chooses.
-        on_call: Told of every request to the model, by many threads.
+        callback: Told of every request to the model, by many threads.
         replies: Of `recorded_replies`, where they are open already.
         searching: Whether embedders and reranker are wanted; not where nothing is searched.
 
@@ -154,7 +152,7 @@ def opened(
         FreshstackError: A model or the store cannot be opened; see `errors.py`.
     """
     check_mode(config, mode)
-    from freshstack_dspy.lm.connect import connect, in_bulk
+    from freshstack_dspy.lm.client import connect, in_bulk
 
     with contextlib.ExitStack() as stack:
         if replies is None:
@@ -169,12 +167,12 @@ def opened(
             recorded=bundles,
             provider=provider,
             account=account,
-            on_call=on_call,
+            callback=callback,
         )
-        stack.callback(lm.door.close)
+        stack.callback(lm.client.close)
         models = Models()
         if searching:
-            access = Access(mode, store, bundles, account, lm.ledger, on_call)
+            access = Access(mode, store, bundles, account, lm.ledger, callback)
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
         yield Opened(config, mode, replies, lm, models, progress or Silence(), requests_file)
@@ -188,7 +186,7 @@ def check_mode(config: BuildConfig, mode: Mode) -> None:
     """
     if mode not in MODES:
         raise ConfigError(f"unknown mode {mode!r}; allowed: {', '.join(MODES)}")
-    if mode not in ("live", "refresh"):
+    if mode not in ("live", "rerecord"):
         return
     if underway := sum(len(job.keys) for job in JobFolder.of(config).pending()):
         raise ConfigError(

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.config import FusionConfig, PoolConfig
-from freshstack_dspy.index import HybridIndex, fuse
-from freshstack_dspy.index.fusion import PAPER_FUSION
+from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.records import (
     Candidate,
     Expansion,

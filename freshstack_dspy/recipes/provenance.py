@@ -5,12 +5,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection import Provenance
-from freshstack_dspy.collection.estimates import StepEstimate
+from freshstack_dspy.collection.manifest import Provenance, StepEstimate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.request import sha256_of
-from freshstack_dspy.lm.spending.ledger import Ledger
 from freshstack_dspy.lm.typed import instructions
+from freshstack_dspy.lm.usage import Ledger
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.slices import evaluated_slices
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.recipes.indexing import CutCorpora
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.recipes.synthesis.seeds import known_seeds
 from freshstack_dspy.records import Chunk, Query
-from freshstack_dspy.sources import QueryReading, read_queries
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack

@@ -3,22 +3,25 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from freshstack_dspy.collection import Contents, Provenance, call_ids_of
-from freshstack_dspy.index import HybridIndex
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.manifest import Provenance
+from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.collection.writing import call_ids_of
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.contamination import Scored, contamination_of, score, to_score
 from freshstack_dspy.recipes.freshstack import FreshStack, Nuggetized
 from freshstack_dspy.recipes.growing.standing import Carried, Standing
 from freshstack_dspy.recipes.growing.unjudged import unjudged
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora
 from freshstack_dspy.recipes.judging.judging import Judged, judge, judge_alone
-from freshstack_dspy.recipes.only_failures import refuse_no_labels, refuse_no_nuggets
+from freshstack_dspy.recipes.only_failures import check_no_labels, check_no_nuggets
 from freshstack_dspy.recipes.opening import Opened
 from freshstack_dspy.recipes.planning.estimate import estimate
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
 from freshstack_dspy.recipes.rating import Rated, rate
-from freshstack_dspy.recipes.slices import slice_queries
 from freshstack_dspy.recipes.steps import asking_steps
 from freshstack_dspy.recipes.synthesis.seeds import with_seeds
 from freshstack_dspy.recipes.unchanged import fingerprints
@@ -31,7 +34,6 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
 )
-from freshstack_dspy.sources import QueryReading
 
 
 class _FirstRound(NamedTuple):
@@ -101,7 +103,7 @@ class Run:
         second = self._second_round(index, queries, first, corpus.chunks)
         self._asking.stop_if_deferred(self._standing.again)
         contents = self._contents(queries, corpus, first, second)
-        used = self._lm.door.used_replies()
+        used = self._lm.client.used_replies()
         told = provenance(
             self._config,
             self.recipe,
@@ -166,7 +168,7 @@ class Run:
     def _first_round(self, queries: Sequence[Query]) -> _FirstRound:
         """What is asked of the questions and answers alone."""
         nuggets = self._each("nuggets", self._nuggets_that_stand, self.recipe.nuggets_of, queries)
-        refuse_no_nuggets(nuggets)
+        check_no_nuggets(nuggets)
         sub_questions = self._expand("sub_questions", self.recipe.sub_questions_of, queries)
         answers = self._expand("closed_book_answer", self.recipe.closed_book_answer_of, queries)
         replies = [*sub_questions, *answers]
@@ -270,7 +272,7 @@ class Run:
         asked = unjudged(queries, nuggets_of, to_judge, stand)
         judged = judge(self._config, self.recipe, self._steps, asked)
         if not carried.judgments:
-            refuse_no_labels(asked, judged)
+            check_no_labels(asked, judged)
         everything = unjudged(queries, nuggets_of, to_judge, frozenset())
         alone = judge_alone(
             self._config,

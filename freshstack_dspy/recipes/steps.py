@@ -6,8 +6,8 @@ from typing import Any, TypeVar, get_args
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, DeferredError
-from freshstack_dspy.lm.connect import DoorLM
-from freshstack_dspy.lm.spending.ledger import StepLedger, step
+from freshstack_dspy.lm.client import RecordedLM
+from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.recipes.freshstack import Nuggetized
 from freshstack_dspy.recipes.judging.voting import JudgedBatch
@@ -22,7 +22,7 @@ class Steps:
     """Runs the steps that ask a model, one after the other, and knows how far they are."""
 
     def __init__(
-        self, names: Sequence[str], lm: DoorLM, progress: Progress, again: str = "build again"
+        self, names: Sequence[str], lm: RecordedLM, progress: Progress, again: str = "build again"
     ) -> None:
         """Prepare.
 
@@ -66,7 +66,7 @@ class Steps:
         with step(name):
             try:
                 results = map_in_order(
-                    ask, items, workers=self._lm.door.model.concurrency, done=done
+                    ask, items, workers=self._lm.client.model.concurrency, done=done
                 )
             except BudgetError as error:
                 raise BudgetError(f"{error}. {self._how_far()}") from None

@@ -6,13 +6,13 @@ made from; they are compared with those of now, and nothing is guessed from date
 
 from collections.abc import Mapping
 
-from freshstack_dspy.collection import Intact, intact_collection
 from freshstack_dspy.collection.manifest import read_manifest
+from freshstack_dspy.collection.writing import Intact, intact_collection
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import CollectionError, StoreError
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.said import fingerprint_replies, fingerprint_said
+from freshstack_dspy.lm.bundle import fingerprint_replies, fingerprint_said
 from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.store import ReadOnlyStore
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 
 _REPLIES = "replies"
@@ -43,7 +43,7 @@ def unchanged(
         manifest = read_manifest(config.out)
     except CollectionError:
         return None
-    if mode == "refresh" or (mode != "replay" and manifest.counts.failures):
+    if mode == "rerecord" or (mode != "replay" and manifest.counts.failures):
         return None
     if not inputs or any(manifest.fingerprints.get(part) != inputs[part] for part in inputs):
         return None

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
-from freshstack_dspy.collection import Collection, call_ids_of
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.writing import call_ids_of
 from freshstack_dspy.errors import CollectionError, DamagedReplyError
-from freshstack_dspy.lm.replies.recorded import Recorded
 from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.store import Recorded
 
 _REASKED = b'"reasked_as":"'
 """In the JSON of every reply that was sent back with its error, as the store and bundles write it."""

@@ -1,9 +1,7 @@
 """How would a model answer a question without any document?"""
 
 import dspy
-
 from freshstack_dspy.signatures.filled import FilledText
-
 
 class AnswerClosedBook(dspy.Signature):
     """Answer a technical question from what you know, without any document.

@@ -1,12 +1,10 @@
 """Does an answer agree with one of several reference answers? After GPT4-Eval, as LLM-retEval asks."""
 
 from typing import Literal
-
 import dspy
-from pydantic import BaseModel, ConfigDict
-
+from pydantic import BaseModel
+from pydantic import ConfigDict
 from freshstack_dspy.signatures.filled import FilledText
-
 
 class ReferenceAnswer(BaseModel):
     """An answer that another is compared with."""

@@ -2,8 +2,8 @@
 
 import unicodedata
 from typing import Annotated
-
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
+from pydantic import Field
 
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and a Braille pattern by their category, and yet nothing is drawn for them."""

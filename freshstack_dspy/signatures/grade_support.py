@@ -1,14 +1,16 @@
 """How well does each of several chunks answer each nugget, from 0 to 3? After UMBRELA's scale."""
 
-from typing import Annotated, Literal
-
+from typing import Annotated
+from typing import Literal
 import dspy
 from pydantic import Field
-
-from freshstack_dspy.lm.typed.targeted import OneForEach
-from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
-
+from freshstack_dspy.lm.reask import OneForEach
+from freshstack_dspy.signatures.grades import COMPLETE
+from freshstack_dspy.signatures.grades import WHOLE
+from freshstack_dspy.signatures.grades import GradedChunk
+from freshstack_dspy.signatures.grades import NuggetNumber
+from freshstack_dspy.signatures.judge_support import NumberedChunk
+from freshstack_dspy.signatures.judge_support import NumberedNugget
 
 class NuggetGrade(NuggetNumber):
     """How well a chunk supports one nugget."""

@@ -1,9 +1,11 @@
 """The cap that a prompt names, held to exactly."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-from pydantic import AfterValidator, ValidationInfo
+from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Any
+from typing import TypeVar
+from pydantic import AfterValidator
+from pydantic import ValidationInfo
 
 Items = TypeVar("Items", bound=Sequence[Any])
 

@@ -1,13 +1,15 @@
 """Which nuggets must a good answer hold, and which are good to have?"""
 
 from collections import Counter
-from typing import Annotated, Any
-
+from typing import Annotated
+from typing import Any
 import dspy
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
-
+from pydantic import AfterValidator
+from pydantic import BaseModel
+from pydantic import ConfigDict
+from pydantic import Field
+from pydantic import ValidationInfo
 from freshstack_dspy.records import Importance
-
 
 class RatedNugget(BaseModel):
     """How important one nugget is."""

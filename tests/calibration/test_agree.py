@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration import AgreementReport, agree
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.calibration.agreement import AgreementReport, agree
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel
 from tests.collection.small import A, B, D, write_small

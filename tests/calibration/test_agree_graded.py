@@ -5,12 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration import agree, optimize
-from freshstack_dspy.collection import Collection, Contents, write_collection
+from freshstack_dspy.calibration.agreement import agree
+from freshstack_dspy.calibration.optimization import optimize
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.measures import fleiss_kappa, krippendorff_alpha
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.measures.agreement import fleiss_kappa, krippendorff_alpha
 from freshstack_dspy.records import Scale
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, judgment, write_small
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel
 from tests.collection.small import A, B, D, write_small

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration import read_labels, write_labels
+from freshstack_dspy.calibration.labels import read_labels, write_labels
 from freshstack_dspy.errors import CollectionError
 
 from .people import label, synthetic_labels

@@ -8,29 +8,34 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy.calibration import OPTIMIZERS, OptimizationReport, optimize
 from freshstack_dspy.calibration.examples import judge_examples, split_by_query
-from freshstack_dspy.calibration.optimization import Optimized, share_agreed
+from freshstack_dspy.calibration.optimization import (
+    OPTIMIZERS,
+    OptimizationReport,
+    Optimized,
+    optimize,
+    share_agreed,
+)
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.provider.choice import Provider
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.typed.prompt import turns
-from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.engine import Provider
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.typed import turns
+from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import HumanLabel
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
 
 from .people import synthetic_labels
 
-Connect = Callable[..., DoorLM]
+Connect = Callable[..., RecordedLM]
 
 
 @pytest.fixture
 def lm_to(tmp_path: Path) -> Iterator[Connect]:
     store = ReplyStore(tmp_path / "cache")
 
-    def lm(provider: Provider | None = None, mode: Any = "live") -> DoorLM:
+    def lm(provider: Provider | None = None, mode: Any = "live") -> RecordedLM:
         name = "openai/scripted" if provider else "extractive/baseline"
         model = ModelConfig(name=name, retries=0, concurrency=2)
         return connect(model, mode=mode, store=store, provider=provider)
@@ -130,13 +135,13 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
 
 
 def test_an_example_without_a_valid_reply_is_counted_and_in_no_figure(lm_to: Connect) -> None:
-    def refuse_q3(inputs: Inputs) -> Any:
+    def check_q3(inputs: Inputs) -> Any:
         return Said("", "content_filter") if "version 3" in inputs["question"] else judge(inputs)
 
     labels = synthetic_labels()
     tested = {one.query_id for one in split_by_query(judge_examples(labels, None, 5), 0.4, 0).test}
     assert "q3" in tested
-    lm = lm_to(ScriptedProvider(JudgeSupport=refuse_q3))
+    lm = lm_to(ScriptedProvider(JudgeSupport=check_q3))
 
     report = optimize("support_judge", labels, lm, optimizer="labeled").report
 

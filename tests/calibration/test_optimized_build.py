@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.calibration import optimize
+from freshstack_dspy.calibration.optimization import optimize
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.bundle import read_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.bundle import read_bundle
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from freshstack_dspy.calibration import write_labels
+from freshstack_dspy.calibration.labels import write_labels
 from freshstack_dspy.cli import main
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import HumanLabel

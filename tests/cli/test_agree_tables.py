@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration import write_labels
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.calibration.labels import write_labels
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.records import HumanLabel
 
 from .conftest import Command

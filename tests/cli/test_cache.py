@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.lm.replies.bundle import read_bundle, write_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import reply, rows
 from tests.recipes.domain import write_domain
 

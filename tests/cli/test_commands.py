@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration import write_labels
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.calibration.labels import write_labels
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import SLICES
 from freshstack_dspy.config import load_config
-from freshstack_dspy.measures import evaluate, read_run
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import read_run
 from freshstack_dspy.records import HumanLabel
 from tests.recipes.domain import write_domain
 

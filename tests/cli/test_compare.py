@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.measures import ComparisonRules, Run, compare, evaluate, read_run, write_run
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.measures.compare import ComparisonRules, compare
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import ScoredChunk
 from tests.recipes.domain import domain

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.cli.query_lines import query_lines
-from freshstack_dspy.collection import Collection, ContaminationCounts, Counts
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.counts import ContaminationCounts, Counts
 from freshstack_dspy.recipes.build import build
 from tests.collection.small import CONTENTS, write_small
 from tests.recipes.domain import domain

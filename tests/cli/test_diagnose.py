@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.measures import Run, write_run
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import Candidate, Found, ScoredChunk, TechniqueRank, Vote
 from tests.collection.small import CONTENTS, A, B, D, write_small
 

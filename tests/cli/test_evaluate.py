@@ -8,16 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.measures import (
-    Run,
-    evaluate,
-    grouped,
-    mean_intervals,
-    read_groups,
-    read_run,
-    write_run,
-)
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.groups import grouped, read_groups
+from freshstack_dspy.measures.run import Run, read_run, write_run
+from freshstack_dspy.measures.statistics import mean_intervals
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import CONTENTS, write_small
 

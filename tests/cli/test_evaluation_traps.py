@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.measures import Run, write_run
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import Query, ScoredChunk
 from tests.collection.small import CONTENTS, write_small
 

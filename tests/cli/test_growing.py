@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 
 from .conftest import Command
 

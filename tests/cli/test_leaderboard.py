@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.cli.leaderboard_progress import LateProgress
-from freshstack_dspy.measures import FRESHSTACK_MEASURES
-from freshstack_dspy.measures.version import MEASURES_VERSION
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, MEASURES_VERSION
 from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
 
 from .conftest import Command

@@ -26,7 +26,7 @@ def test_without_anything_it_is_the_baseline(
 
 def test_another_model_of_the_provider_keeps_its_address_and_key(config: Path) -> None:
     with opened_model(config, "openai/other") as lm:
-        model = lm.door.model
+        model = lm.client.model
 
     assert (model.name, model.temperature) == ("openai/other", 0.5)
     assert model.api_base == PRIVATE["api_base"]
@@ -36,7 +36,7 @@ def test_another_model_of_the_provider_keeps_its_address_and_key(config: Path) -
 def test_a_model_of_another_provider_gets_neither(config: Path) -> None:
     """A key goes to nobody but whom it is for."""
     with opened_model(config, "anthropic/other") as lm:
-        model = lm.door.model
+        model = lm.client.model
 
     assert (model.name, model.temperature) == ("anthropic/other", 0.5)
     assert (model.api_base, model.api_key) == (None, None)

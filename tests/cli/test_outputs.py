@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.cli.outputs import (
-    refuse_around,
-    refuse_collection,
-    refuse_inputs,
-    refuse_other_file,
+    check_around,
+    check_collection,
+    check_inputs,
+    check_other_file,
     write_whole,
 )
 from freshstack_dspy.errors import ConfigError
@@ -27,8 +27,8 @@ def test_no_name_of_an_input_is_written_to(tmp_path: Path, kind: str) -> None:
         out.symlink_to(given)
 
     with pytest.raises(ConfigError, match="is read by this command, and would be lost"):
-        refuse_inputs(out, None, tmp_path / "absent", folder if kind == "inside" else given)
-    refuse_inputs(out, tmp_path / "absent")
+        check_inputs(out, None, tmp_path / "absent", folder if kind == "inside" else given)
+    check_inputs(out, tmp_path / "absent")
 
 
 def test_a_loop_of_links_is_no_traceback(tmp_path: Path) -> None:
@@ -37,25 +37,25 @@ def test_a_loop_of_links_is_no_traceback(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("x")
 
-    refuse_inputs(loop, other)
-    refuse_inputs(other, loop)
-    refuse_collection(loop, other)
-    refuse_around(loop, other)
+    check_inputs(loop, other)
+    check_inputs(other, loop)
+    check_collection(loop, other)
+    check_around(loop, other)
     with pytest.raises(ConfigError, match="Too many levels of symbolic links"):
-        refuse_other_file(loop, "a,b")
+        check_other_file(loop, "a,b")
 
 
 def test_only_a_file_that_begins_as_ours_is_replaced(tmp_path: Path) -> None:
     out = tmp_path / "values.csv"
-    refuse_other_file(out, "a,b")
-    refuse_other_file(None, "a,b")
+    check_other_file(out, "a,b")
+    check_other_file(None, "a,b")
     for text in ("", "a,b,c\n1,2,3\n"):
         out.write_text(text)
-        refuse_other_file(out, "a,b")
+        check_other_file(out, "a,b")
     for data in (b"a", b"a,c\n", b"\xff\xfe", "\N{LATIN SMALL LETTER E WITH ACUTE}".encode()):
         out.write_bytes(data)
         with pytest.raises(ConfigError, match="does not begin with a,b, and would be lost"):
-            refuse_other_file(out, "a,b")
+            check_other_file(out, "a,b")
 
 
 def test_what_was_there_stays_where_nothing_can_be_written(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from freshstack_dspy.cli.plan import plan
 from freshstack_dspy.cli.plan_tables import error_table, plan_table
-from freshstack_dspy.collection.estimates import EstimateError
+from freshstack_dspy.collection.manifest import EstimateError
 from freshstack_dspy.config import load_config
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.recipes.build import build

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.measures import evaluate, read_qrels, read_run
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import read_qrels
+from freshstack_dspy.measures.run import read_run
 
 from .conftest import Command
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.cli import requests as commands
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
-from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.batch.batch_server import BatchServer
 from tests.lm.batch.batching import PROVIDERS, SECRET, Provider, model_at
 from tests.lm.chat_server import Scripted
@@ -142,12 +142,12 @@ def test_submit_stops_at_the_budget(
 def test_what_failed_is_said_with_its_reason_and_sent_again(
     freshstack: Command, server: BatchServer, deferred: Path
 ) -> None:
-    def refuse_nuggets(body: dict[str, Any]) -> Scripted:
+    def check_nuggets(body: dict[str, Any]) -> Scripted:
         reply = answer(body)
         nuggets = "nuggets" in (reply.content or "")
         return Scripted(f"overloaded\x1b[31m {SECRET}", status=529) if nuggets else reply
 
-    server.script = refuse_nuggets
+    server.script = check_nuggets
     freshstack("requests", "submit", deferred)
     done = freshstack("requests", "status", deferred)
     server.script = answer

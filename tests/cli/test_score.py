@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.measures import Run, evaluate, write_run
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
 
 from .conftest import Command

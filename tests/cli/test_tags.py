@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from freshstack_dspy.cli.tags import tags
 from freshstack_dspy.errors import ConfigError, SourceError
-from tests.sources.questions.dump import answer, question, write_archive, write_dump
+from tests.questions.dump import answer, question, write_archive, write_dump
 
 HEADER = ["tag", "questions", "share", "added", "coverage"]
 

@@ -9,7 +9,10 @@ query  slice         nuggets and their chunks
 
 from pathlib import Path
 
-from freshstack_dspy.collection import Collection, Contents, Provenance, write_collection
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.manifest import Provenance
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.records import (
     Attribution,
     Candidate,

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from freshstack_dspy.collection import Collection, write_collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.markdown import escape, link
-from freshstack_dspy.lm.spending.ledger import StepLedger
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Attribution, Contamination, QuerySlice, Vote
 
 from .small import CHUNKS, CONTENTS, PROVENANCE, B, judgment, query, write_small

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection, write_collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import RECORD_FILES
-from freshstack_dspy.collection.validation import validate
+from freshstack_dspy.collection.validate import validate
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
 
 from .small import CHUNKS, CONTENTS, A, B, D, files_of, write_small

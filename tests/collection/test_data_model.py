@@ -5,14 +5,12 @@ from typing import Any
 import pytest
 
 from freshstack_dspy import records
-from freshstack_dspy.collection import Collection, Manifest
+from freshstack_dspy.collection.collection import Collection, corpus_schema
 from freshstack_dspy.collection.contents import RECORD_FILES
-from freshstack_dspy.collection.corpus import corpus_schema
 from freshstack_dspy.collection.counts import ContaminationCounts, Counts
-from freshstack_dspy.collection.estimates import StepEstimate
-from freshstack_dspy.collection.manifest import Extension
+from freshstack_dspy.collection.manifest import Extension, Manifest, StepEstimate
 from freshstack_dspy.collection.writing import COLLECTION_FILES
-from freshstack_dspy.lm.spending.ledger import StepLedger
+from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Chunk, Record
 
 from .small import write_small

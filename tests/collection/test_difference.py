@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection import Contents
-from freshstack_dspy.collection.difference import (
+from freshstack_dspy.collection.contents import Contents, nuggets_by_query
+from freshstack_dspy.collection.diff import (
     Difference,
     JudgmentChange,
     QueryChange,
     State,
     difference,
+    match_chunks,
     write_changes,
 )
-from freshstack_dspy.collection.matching import match_chunks
-from freshstack_dspy.collection.nugget_order import nuggets_by_query
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, QuerySlice
 

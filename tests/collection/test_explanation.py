@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.explanation import explain
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.explain import explain
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply, receive
 from freshstack_dspy.lm.request import Ask, ChatMessage

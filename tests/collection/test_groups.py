@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from freshstack_dspy.collection import Contents
-from freshstack_dspy.collection.groups import GROUP_KINDS, found_shares
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.slices import GROUP_KINDS, found_shares
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Candidate, Found, Query, TechniqueRank
 

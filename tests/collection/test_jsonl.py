@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.jsonl import canonical_json, canonical_line
+from freshstack_dspy.files import canonical_json, canonical_line
 from freshstack_dspy.records import Judgment, Query
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

@@ -4,9 +4,8 @@ import dataclasses
 
 import pytest
 
-from freshstack_dspy.collection import Contents
-from freshstack_dspy.collection.batch_agreement import batch_agreement
-from freshstack_dspy.collection.self_agreement import self_agreement, votes_of
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.self_agreement import batch_agreement, self_agreement, votes_of
 from freshstack_dspy.records import Judgment, Vote
 
 from .small import CONTENTS, A, B, D, judgment

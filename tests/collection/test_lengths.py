@@ -8,10 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from freshstack_dspy.cli.app import app
-from freshstack_dspy.collection import Collection, write_collection
-from freshstack_dspy.collection.corpus import CORPUS_FILE
+from freshstack_dspy.collection.collection import CORPUS_FILE, Collection
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import Run, evaluate, write_run
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, chunk, write_small
 

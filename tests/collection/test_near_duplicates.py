@@ -9,8 +9,7 @@ from freshstack_dspy.collection.near_duplicates import (
     clusters,
     near_duplicates,
 )
-from freshstack_dspy.likeness import jaccard
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import jaccard, terms
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("abcdefghijkl"), max_size=9).map(" ".join), max_size=12

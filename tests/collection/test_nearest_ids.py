@@ -1,6 +1,6 @@
 """The ids that a message names for a wrong one."""
 
-from freshstack_dspy.collection.nearest_ids import named_nearest, nearest_ids
+from freshstack_dspy.collection.collection import named_nearest, nearest_ids
 
 
 def test_the_most_alike_come_first() -> None:

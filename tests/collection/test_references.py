@@ -3,8 +3,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.references import check_references
+from freshstack_dspy.collection.contents import Contents, check_references
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Failure, Nugget, Scale
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from freshstack_dspy.collection import Collection, write_collection
-from freshstack_dspy.collection.retrieving import retrieve
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.retrieve import retrieve
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
-from freshstack_dspy.index import HybridIndex, fuse
+from freshstack_dspy.index.fusion import fuse
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.records import ScoredChunk
 
 from .small import CONTENTS, PROVENANCE, chunk, query, write_small

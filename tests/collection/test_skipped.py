@@ -1,6 +1,6 @@
 """Skipped files, counted and said."""
 
-from freshstack_dspy.collection.skipped import count_kinds, listed
+from freshstack_dspy.collection.counts import count_kinds, listed
 from freshstack_dspy.records import SkipKind, SkippedFile
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from freshstack_dspy.collection import Contents, collection_statistics
-from freshstack_dspy.collection.statistics import holds_code
+from freshstack_dspy.collection.card import collection_statistics, holds_code
+from freshstack_dspy.collection.contents import Contents
 
 from .small import CONTENTS
 

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection, Contents, export_collection, write_collection
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.exports.export import export_collection
 from freshstack_dspy.collection.layouts import CRUX_JUDGEMENTS, NUGGETIZER_INPUT, ExportFormat
 from freshstack_dspy.collection.manifest import MANIFEST_FILE
 from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.validation import validate
-from freshstack_dspy.collection.validation.meaning import vote_fault
+from freshstack_dspy.collection.validate import validate, vote_fault
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Judgment, Nugget, Vote
 

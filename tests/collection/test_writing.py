@@ -8,17 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection import Collection, Contents, write_collection
-from freshstack_dspy.collection.contents import RECORD_FILES
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import (
-    Chunk,
-    Judgment,
-    Nugget,
-    Query,
-    QuerySlice,
-    SkippedFile,
-)
+from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, QuerySlice, SkippedFile
 
 from .small import CHUNKS, CONTENTS, PROVENANCE, files_of, write_small
 

@@ -4,9 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.config import (
-    load_config,
-)
+from freshstack_dspy.config import load_config
 from freshstack_dspy.errors import ConfigError
 
 LEAST = """

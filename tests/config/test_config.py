@@ -7,13 +7,7 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from freshstack_dspy.config import (
-    MODES,
-    BuildConfig,
-    Mode,
-    ModelConfig,
-    load_config,
-)
+from freshstack_dspy.config import MODES, BuildConfig, Mode, ModelConfig, load_config
 from freshstack_dspy.records import TECHNIQUES
 
 from .least import LEAST, refused, written

@@ -4,10 +4,7 @@ import re
 from pathlib import Path
 
 from freshstack_dspy.cli.example import EXAMPLE, write_example
-from freshstack_dspy.config import (
-    BuildConfig,
-    load_config,
-)
+from freshstack_dspy.config import BuildConfig, load_config
 
 from .least import written
 

@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.index import HybridIndex, IndexSettings
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexSettings
 from tests.index.pieces import files_of, many, piece, rankings
 
 NAME = "index"

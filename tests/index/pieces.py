@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.index import HybridIndex, IndexedFile
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexedFile
 from freshstack_dspy.records import Chunk, ScoredChunk
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, IndexSettings
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexSettings
 from tests.index import building
 from tests.index.building import CHUNKS, NAME, QUERIES, SETTINGS
 from tests.index.pieces import SMALL, files_of, piece, rankings

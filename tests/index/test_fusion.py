@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from freshstack_dspy.config import FusionConfig, FusionMethod
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import fuse
+from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.records import ScoredChunk
 
 METHODS: tuple[FusionMethod, ...] = get_args(FusionMethod)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, IndexSettings, fuse
-from freshstack_dspy.index.fusion import PAPER_FUSION
+from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexSettings
 from freshstack_dspy.records import Chunk
 from tests.index.pieces import CAMEL, GREEK, GUIDE, SMALL, SNAKE, TWIN_A, TWIN_B, many, piece
 

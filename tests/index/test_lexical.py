@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.index.lexical import LexicalIndex
 from freshstack_dspy.index.term_counts import TermCounts, indexed_text
 from freshstack_dspy.records import ranked
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import terms
 from tests.index.pieces import SMALL, piece
 
 WORDS = ("qa", "qb", "qc", "qd", "qe", "qf")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex
 from freshstack_dspy.index.building import silence
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.lexical_folder import search_lexically
 from freshstack_dspy.index.workplace import hold
 from freshstack_dspy.records import Chunk, ScoredChunk

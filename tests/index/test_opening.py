@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, IndexedFile, IndexSettings
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.manifest import SCHEMA_VERSION, fingerprint
 from freshstack_dspy.index.parts import Parts
 from freshstack_dspy.index.rows import as_digests, content_sha256, digest_of
-from freshstack_dspy.terms import terms
+from freshstack_dspy.index.settings import IndexedFile, IndexSettings
+from freshstack_dspy.text import terms
 from tests.index.pieces import GUIDE, SMALL, Letters, files_of, piece, rankings
 
 IN_ORDER = sorted(SMALL, key=lambda chunk: chunk.chunk_id)

@@ -8,7 +8,10 @@ import pytest
 
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, IndexSettings, fuse, searching
+from freshstack_dspy.index import searching
+from freshstack_dspy.index.fusion import fuse
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexSettings
 from tests.index.pieces import (
     GUIDE,
     SMALL,

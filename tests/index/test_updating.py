@@ -8,7 +8,8 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, IndexedFile, IndexSettings
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexedFile, IndexSettings
 from freshstack_dspy.records import Chunk
 from tests.index.pieces import GUIDE, SMALL, Letters, files_of, many, piece, rankings
 

@@ -1,1 +1,1 @@
-"""The door to language models, against a real server on the loopback."""
+"""The client to language models, against a real server on the loopback."""

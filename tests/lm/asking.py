@@ -1,4 +1,4 @@
-"""Requests and typed questions to try the door with."""
+"""Requests and typed questions to try the client with."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""The server and the doors of these tests."""
+"""The server and the clients of these tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +8,8 @@ import pytest
 import tenacity.nap
 
 from freshstack_dspy.config import Mode, ModelConfig
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.store import ReplyStore
 
 from .chat_server import ChatServer, Scripted
 
@@ -28,23 +28,23 @@ def store(tmp_path: Path) -> Iterator[ReplyStore]:
 
 
 class Connect(Protocol):
-    def __call__(self, mode: Mode = "live", **settings: Any) -> DoorLM: ...
+    def __call__(self, mode: Mode = "live", **settings: Any) -> RecordedLM: ...
 
 
 @pytest.fixture
-def door_to(server: ChatServer, store: ReplyStore) -> Iterator[Connect]:
-    """Opens doors to the server over one store, as runs of a build do one after the other."""
-    opened: list[DoorLM] = []
+def client_for(server: ChatServer, store: ReplyStore) -> Iterator[Connect]:
+    """Opens clients to the server over one store, as runs of a build do one after the other."""
+    opened: list[RecordedLM] = []
 
-    def open_door(mode: Mode = "live", **settings: Any) -> DoorLM:
+    def open_client(mode: Mode = "live", **settings: Any) -> RecordedLM:
         values = {"name": "openai/scripted", "api_base": server.api_base, **settings}
         lm = connect(ModelConfig.model_validate(values), mode=mode, store=store)
         opened.append(lm)
         return lm
 
-    yield open_door
+    yield open_client
     for lm in opened:
-        lm.door.close()
+        lm.client.close()
 
 
 @pytest.fixture

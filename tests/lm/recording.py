@@ -5,9 +5,9 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from freshstack_dspy.lm.replies.store import ReplyStore
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask, ChatMessage
+from freshstack_dspy.lm.store import ReplyStore
 
 
 def ask(text: str = "hello", **fields: Any) -> Ask:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.lm.database_files import unsafe_file
+from freshstack_dspy.lm.store import unsafe_file
 from tests.lm.planted import plant_journal
 
 

@@ -12,12 +12,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from freshstack_dspy.config import ModelConfig, PricesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, StoreError
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.events import CallEvent, EventLog
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.budget import Account
-from freshstack_dspy.lm.spending.ledger import step
-from freshstack_dspy.lm.tracing import traced
+from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.events import CallEvent, EventLog, traced
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.usage import step
 
 from .asking import PROSE, ask_cities, request
 from .chat_server import ChatServer, Scripted
@@ -27,10 +26,10 @@ PRICES = PricesConfig(input=1.0, output=2.0)
 
 def _listening(
     server: ChatServer, store: ReplyStore, events: list[CallEvent], **options: Any
-) -> DoorLM:
+) -> RecordedLM:
     model = ModelConfig(name="openai/scripted", api_base=server.api_base, retries=1, reasks=0)
     account = Account(prices=PRICES)
-    return connect(model, store=store, account=account, on_call=events.append, **options)
+    return connect(model, store=store, account=account, callback=events.append, **options)
 
 
 def test_a_call_and_its_replay_are_one_event_each(server: ChatServer, store: ReplyStore) -> None:
@@ -80,7 +79,7 @@ def test_the_log_is_a_line_of_json_a_call_and_holds_no_text(
     model = ModelConfig(name="openai/scripted", api_base=server.api_base)
     for _ in range(2):
         with EventLog(path) as log, pytest.raises(Exception, match="no valid reply"):
-            ask_cities(connect(model, store=store, on_call=log))
+            ask_cities(connect(model, store=store, callback=log))
 
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [CallEvent.model_validate(line).task for line in lines] == ["ListCities"] * 6
@@ -100,7 +99,7 @@ def test_a_call_is_a_span_with_the_conventions_names(server: ChatServer, store: 
     trace.set_tracer_provider(provider)
     server.says("there", Scripted("no", status=401))
     model = ModelConfig(name="openai/scripted", api_base=server.api_base)
-    lm = connect(model, store=store, on_call=traced())
+    lm = connect(model, store=store, callback=traced())
     lm(request())
     with pytest.raises(FatalModelError):
         lm(request("other"))

@@ -12,8 +12,8 @@ from dspy.lm15 import Message, Request, Response, Usage
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 
 from .asking import ask_cities, request
 from .chat_server import ChatServer, Scripted
@@ -34,19 +34,21 @@ def all_at_once(number: int, call: Callable[[], Result]) -> list[Result]:
         return list(pool.map(together, range(number)))
 
 
-def test_twenty_equal_calls_at_once_are_one_request(server: ChatServer, door_to: Connect) -> None:
+def test_twenty_equal_calls_at_once_are_one_request(
+    server: ChatServer, client_for: Connect
+) -> None:
     server.says(Scripted("slow", delay=0.5))
-    lm = door_to()
+    lm = client_for()
     texts = all_at_once(20, lambda: lm(request()).text)
 
     assert (texts, len(server.requests)) == (["slow"] * 20, 1)
 
 
 def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(Scripted("slow", delay=0.5))
-    lm = door_to()
+    lm = client_for()
 
     async def gathered() -> list[Any]:
         return await asyncio.gather(*(lm.acall(request()) for _ in range(20)))
@@ -55,9 +57,9 @@ def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
     assert len(server.requests) == 1
 
 
-def test_equal_calls_at_once_share_a_refusal_too(server: ChatServer, door_to: Connect) -> None:
+def test_equal_calls_at_once_share_a_refusal_too(server: ChatServer, client_for: Connect) -> None:
     server.says(Scripted(None, refusal="no", delay=0.5))
-    lm = door_to()
+    lm = client_for()
 
     def status() -> str:
         with pytest.raises(ReplyError) as caught:
@@ -69,10 +71,10 @@ def test_equal_calls_at_once_share_a_refusal_too(server: ChatServer, door_to: Co
 
 
 def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(Scripted("no", status=401, delay=0.5))
-    lm = door_to()
+    lm = client_for()
 
     def outcome() -> type[BaseException]:
         with pytest.raises(FatalModelError) as caught:
@@ -87,10 +89,10 @@ def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
 
 
 def test_a_hundred_different_calls_at_once_are_all_answered_by_their_own_reply(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.script = lambda body: Scripted(body["messages"][-1]["content"] + "!")
-    lm = door_to()
+    lm = client_for()
     with warnings.catch_warnings(), ThreadPoolExecutor(16) as pool:
         warnings.simplefilter("error")
         texts = list(pool.map(lambda number: lm(request(str(number))).text, range(100)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.json_text import canonical, indented, quoted
+from freshstack_dspy.lm.request import canonical, indented, quoted
 
 SCALARS = (
     st.none()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.request import Ask, ChatMessage, ask_from, endpoint_identity
+from freshstack_dspy.lm.store import ReplyStore
 
 from .asking import request
 from .chat_server import ChatServer, Scripted
@@ -149,9 +149,9 @@ def test_every_parameter_that_dspy_can_send_reaches_the_key() -> None:
 
 
 def test_synchronous_and_asynchronous_calls_share_a_reply(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
-    lm = door_to()
+    lm = client_for()
     lm(request())
     reply = asyncio.run(lm.acall(request()))
 
@@ -159,9 +159,9 @@ def test_synchronous_and_asynchronous_calls_share_a_reply(
 
 
 def test_a_sample_number_reaches_the_key_from_a_copy_and_from_a_call(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
-    lm = door_to(temperature=1.0)
+    lm = client_for(temperature=1.0)
     plain = lm(request()).id
     copied = lm.copy(rollout_id=7)(request()).id
     called = lm(request(), rollout_id=7).id
@@ -171,23 +171,23 @@ def test_a_sample_number_reaches_the_key_from_a_copy_and_from_a_call(
     assert len(server.requests) == 3
 
 
-def test_a_sample_number_is_not_sent(server: ChatServer, door_to: Connect) -> None:
-    door_to()(request(), rollout_id=7)
+def test_a_sample_number_is_not_sent(server: ChatServer, client_for: Connect) -> None:
+    client_for()(request(), rollout_id=7)
 
     assert "rollout_id" not in server.requests[0]
 
 
-def test_dspy_calls_with_a_prompt_go_through_the_same_door(
-    server: ChatServer, door_to: Connect
+def test_dspy_calls_with_a_prompt_go_through_the_same_client(
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says("hello back")
-    lm = door_to()
+    lm = client_for()
 
     assert ["hello back"] == lm("hello") == lm("hello")
     assert len(server.requests) == 1
 
 
-def test_keys_timeouts_retries_and_concurrency_do_not_reach_the_key(door_to: Connect) -> None:
+def test_keys_timeouts_retries_and_concurrency_do_not_reach_the_key(client_for: Connect) -> None:
     settings: list[dict[str, Any]] = [
         {},
         {"api_key": "sk-one"},
@@ -196,13 +196,13 @@ def test_keys_timeouts_retries_and_concurrency_do_not_reach_the_key(door_to: Con
         {"concurrency": 2},
     ]
 
-    assert len({door_to(**setting).key_of(request()) for setting in settings}) == 1
+    assert len({client_for(**setting).key_of(request()) for setting in settings}) == 1
 
 
-def test_two_endpoints_never_share_a_reply(server: ChatServer, door_to: Connect) -> None:
+def test_two_endpoints_never_share_a_reply(server: ChatServer, client_for: Connect) -> None:
     with ChatServer(lambda _: Scripted("from B")).running() as second:
         server.says("from A")
-        texts = [door_to()(request()).text, door_to(api_base=second.api_base)(request()).text]
+        texts = [client_for()(request()).text, client_for(api_base=second.api_base)(request()).text]
 
     assert texts == ["from A", "from B"]
 
@@ -215,13 +215,15 @@ def test_the_environments_endpoint_is_as_much_an_endpoint_as_the_configurations(
     try:
         lm(request())
     finally:
-        lm.door.close()
+        lm.client.close()
 
     assert [server.api_base] == [reply.ask.endpoint for reply in store.replies()]
 
 
-def test_credentials_in_the_address_do_not_reach_the_key(door_to: Connect) -> None:
-    plain, with_password = (door_to(api_base=f"http://{user}host/v1") for user in ("", "me:pass@"))
+def test_credentials_in_the_address_do_not_reach_the_key(client_for: Connect) -> None:
+    plain, with_password = (
+        client_for(api_base=f"http://{user}host/v1") for user in ("", "me:pass@")
+    )
 
     assert plain.key_of(request()) == with_password.key_of(request())
 

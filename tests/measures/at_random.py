@@ -9,7 +9,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from freshstack_dspy.measures import NuggetQrels, Run
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
 CHUNKS = [

@@ -10,7 +10,8 @@ e      nothing (not judged)
 n3 is supported by no chunk.
 """
 
-from freshstack_dspy.measures import NuggetQrels, Run
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
 LABELS = {"n1": {"a": 1, "b": 1, "c": 0}, "n2": {"a": 1, "c": 0, "d": 1}, "n3": {"c": 0}}

@@ -3,8 +3,15 @@ from itertools import combinations
 
 import pytest
 
-from freshstack_dspy.measures import FAMILIES, Judged, NuggetQrels, evaluate, parse_measure
-from freshstack_dspy.measures.bounds import RISING, RISING_WITH_PLACE, Bounds, find_bounds
+from freshstack_dspy.measures.evaluation import (
+    RISING,
+    RISING_WITH_PLACE,
+    Bounds,
+    evaluate,
+    find_bounds,
+)
+from freshstack_dspy.measures.measure import FAMILIES, parse_measure
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 
 from .at_random import example
 from .five import QRELS, in_order, run

@@ -6,17 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import (
-    CONVENTIONS,
-    FAMILIES,
-    NuggetQrels,
-    Run,
-    evaluate,
-    find_holes,
-    parse_measure,
-    read_run,
-)
-from freshstack_dspy.measures.order import Order
+from freshstack_dspy.measures.conventions import CONVENTIONS, Order
+from freshstack_dspy.measures.evaluation import evaluate, find_holes
+from freshstack_dspy.measures.measure import FAMILIES, parse_measure
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.records import ScoredChunk
 
 from .five import QRELS, in_order, run

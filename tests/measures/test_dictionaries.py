@@ -6,7 +6,9 @@ import pytest
 import pytrec_eval
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import NuggetQrels, Run, evaluate
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
 QRELS = {"q1": {"d1": 2, "d2": 0, "d3": 1}, "q2": {"d3": 1}}

@@ -5,7 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import Judged, NuggetQrels, Run, alpha_ndcg, evaluate
+from freshstack_dspy.measures.diversity import alpha_ndcg
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
 from .five import LABELS, QRELS, in_order, run

@@ -6,16 +6,12 @@ import random
 from collections.abc import Sequence
 from typing import TypeVar
 
-from freshstack_dspy.measures import (
-    CONVENTIONS,
-    FAMILIES,
-    MEASURES_VERSION,
-    NuggetQrels,
-    Run,
-    evaluate,
-    macro_interval,
-    mean_interval,
-)
+from freshstack_dspy.measures.conventions import CONVENTIONS
+from freshstack_dspy.measures.evaluation import MEASURES_VERSION, evaluate
+from freshstack_dspy.measures.measure import FAMILIES
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.statistics import macro_interval, mean_interval
 from freshstack_dspy.records import ScoredChunk
 
 T = TypeVar("T")

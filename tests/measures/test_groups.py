@@ -6,17 +6,11 @@ from statistics import fmean
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import (
-    Evaluation,
-    NuggetQrels,
-    QueryGroups,
-    Run,
-    evaluate,
-    grouped,
-    macro_interval,
-    mean_interval,
-    read_groups,
-)
+from freshstack_dspy.measures.evaluation import Evaluation, evaluate
+from freshstack_dspy.measures.groups import QueryGroups, grouped, read_groups
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.statistics import macro_interval, mean_interval
 from freshstack_dspy.records import ScoredChunk
 
 _LINES = """{"query_id": "1", "group": "x"}

@@ -1,6 +1,7 @@
 import pytest
 
-from freshstack_dspy.measures import NuggetQrels, find_holes
+from freshstack_dspy.measures.evaluation import find_holes
+from freshstack_dspy.measures.qrels import NuggetQrels
 
 from .five import QRELS, in_order, run
 

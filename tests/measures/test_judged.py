@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from freshstack_dspy.measures import Judged
+from freshstack_dspy.measures.qrels import Judged
 
 from .five import LABELS
 from .retrieval.graded import graded, rels

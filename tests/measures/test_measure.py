@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.measures import FAMILIES, Judged, Measure, parse_measure
-from freshstack_dspy.measures.families import EVERY
+from freshstack_dspy.measures.measure import EVERY, FAMILIES, Measure, parse_measure
+from freshstack_dspy.measures.qrels import Judged
 
 from .five import LABELS
 from .strategies import untimed

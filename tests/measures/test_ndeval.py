@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.measures import CONVENTIONS, NuggetQrels, evaluate, parse_measure, read_run
+from freshstack_dspy.measures.conventions import CONVENTIONS
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import read_run
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "trec-web-2012-diversity"
 CUT_OFFS = (5, 10, 20)

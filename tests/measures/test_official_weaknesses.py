@@ -2,7 +2,9 @@
 
 import pytest
 
-from freshstack_dspy.measures import CONVENTIONS, Judged, NuggetQrels, evaluate
+from freshstack_dspy.measures.conventions import CONVENTIONS
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 
 from .five import LABELS, QRELS, in_order, run
 
@@ -140,7 +142,7 @@ def test_4_no_conventions_crash_on_what_is_missing(conventions: str) -> None:
 
 def test_5_the_denominator_of_coverage_is_a_choice() -> None:
     """An unsupported nugget counts in Coverage and not in alpha-nDCG; both can be had."""
-    from freshstack_dspy.measures import alpha_ndcg, coverage
+    from freshstack_dspy.measures.diversity import alpha_ndcg, coverage
 
     assert alpha_ndcg(["a"], Judged(LABELS), 1) == 1.0
     assert coverage(["a"], Judged(LABELS), 1) == 2 / 3

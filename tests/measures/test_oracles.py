@@ -12,7 +12,11 @@ from freshstack.retrieval.evaluation import EvaluateRetrieval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import Judged, NuggetQrels, Run, alpha_ndcg, evaluate, recall
+from freshstack_dspy.measures.diversity import alpha_ndcg
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.ranking import recall
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ranked
 
 from .five import run

@@ -11,7 +11,7 @@ import pytest
 import pytrec_eval
 from freshstack.retrieval.evaluation import EvaluateRetrieval
 
-from freshstack_dspy.measures import Evaluation, evaluate
+from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 
 from .at_random import Example, example
 

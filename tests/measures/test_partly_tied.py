@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import NuggetQrels, Run, evaluate
-from freshstack_dspy.measures.order import OURS, Order
+from freshstack_dspy.measures.conventions import OURS, Order
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
 NEAR = 1.0 + 2**-40

@@ -1,7 +1,7 @@
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import NuggetQrels
+from freshstack_dspy.measures.qrels import NuggetQrels
 
 from .five import LABELS, QRELS
 

@@ -9,10 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.exports.words import word
+from freshstack_dspy.collection.exports.layout import word
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import NuggetQrels, Run, evaluate, read_qrels
-from freshstack_dspy.measures.qrels_file import LONGEST_LINE
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import LONGEST_LINE, NuggetQrels, read_qrels
+from freshstack_dspy.measures.run import Run
 from tests.collection.small import write_small
 
 words = st.text("ab09é/_.-:#🙂", min_size=1, max_size=6)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import Run, read_run, write_run
+from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.records import ScoredChunk
 
 from .five import run

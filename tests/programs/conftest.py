@@ -1,4 +1,4 @@
-"""A scripted model behind the real door."""
+"""A scripted model behind the real client."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,8 +7,8 @@ import dspy
 import pytest
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 
 from .scripted import ScriptedModel
 

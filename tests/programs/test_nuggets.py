@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.programs import ImportanceRater, Nuggetizer
+from freshstack_dspy.programs.importance_rater import ImportanceRater
+from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.near_duplicates import with_near_duplicates
-from freshstack_dspy.records import Failure, Nugget
+from freshstack_dspy.records import Failure
+from freshstack_dspy.records import Nugget
 
 from .conftest import Answering
 from .scripted import QUERY

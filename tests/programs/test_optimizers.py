@@ -7,13 +7,11 @@ import pytest
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.programs import SupportJudge
-from freshstack_dspy.signatures.judge_support import (
-    ChunkVerdict,
-    JudgeSupport,
-    NumberedChunk,
-    NumberedNugget,
-)
+from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.signatures.judge_support import ChunkVerdict
+from freshstack_dspy.signatures.judge_support import JudgeSupport
+from freshstack_dspy.signatures.judge_support import NumberedChunk
+from freshstack_dspy.signatures.judge_support import NumberedNugget
 
 from .conftest import Answering
 

@@ -4,15 +4,16 @@ import dspy
 import pytest
 
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.programs import (
-    ClosedBookAnswerer,
-    Nuggetizer,
-    PassageDecontextualizer,
-    QuerySynthesizer,
-    QuestionDecomposer,
-    SupportJudge,
-)
-from freshstack_dspy.records import Chunk, Expansion, Judgment, Nugget
+from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
+from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
+from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
+from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
+from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.records import Chunk
+from freshstack_dspy.records import Expansion
+from freshstack_dspy.records import Judgment
+from freshstack_dspy.records import Nugget
 
 from .conftest import Answering
 from .scripted import QUERY

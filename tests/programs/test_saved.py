@@ -8,9 +8,11 @@ import dspy
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.typed.prompt import turns
-from freshstack_dspy.programs import Nuggetizer, SupportJudge
-from freshstack_dspy.programs.saved import load_program, save_program
+from freshstack_dspy.lm.typed import turns
+from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.programs.saved import load_program
+from freshstack_dspy.programs.saved import save_program
 
 from .conftest import Answering
 from .test_optimizers import VERDICTS, example

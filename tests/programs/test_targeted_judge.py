@@ -8,13 +8,19 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy.config import Mode, ModelConfig
-from freshstack_dspy.errors import DeferredError, ReplayMissError, ReplyError
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.config import Mode
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import DeferredError
+from freshstack_dspy.errors import ReplayMissError
+from freshstack_dspy.errors import ReplyError
+from freshstack_dspy.lm.client import RecordedLM
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.programs import SupportJudge
-from freshstack_dspy.records import Chunk, Judgment, Nugget
+from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.records import Chunk
+from freshstack_dspy.records import Judgment
+from freshstack_dspy.records import Nugget
 from freshstack_dspy.signatures.judge_support import JudgeSupport
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
 
@@ -43,12 +49,12 @@ def store(tmp_path: Path) -> Iterator[ReplyStore]:
 
 def lm_to(
     store: ReplyStore, provider: ScriptedProvider | None, mode: Mode = "live", reasks: int = 2
-) -> DoorLM:
+) -> RecordedLM:
     model = ModelConfig(name="openai/scripted", reasks=reasks, retries=0)
     return connect(model, mode=mode, store=store, provider=provider)
 
 
-def ask(lm: DoorLM, program: SupportJudge | None = None) -> Any:
+def ask(lm: RecordedLM, program: SupportJudge | None = None) -> Any:
     with dspy.context(lm=lm):
         return (program or SupportJudge())(QUERY, NUGGETS, CHUNKS)
 
@@ -80,7 +86,7 @@ def labels(judgments: tuple[Judgment, ...]) -> dict[str, tuple[int | None, ...]]
     return found
 
 
-def account(lm: DoorLM) -> tuple[int, int, int]:
+def account(lm: RecordedLM) -> tuple[int, int, int]:
     entered = lm.ledger.steps()["other"]
     return entered.calls, entered.cached, entered.reasked
 

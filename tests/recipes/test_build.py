@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, JudgeConfig, load_config
-from freshstack_dspy.index import HybridIndex
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.bundle import Bundle, read_bundle
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.lm.bundle import Bundle, read_bundle
+from freshstack_dspy.lm.client import connect
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.progress import Progress
@@ -154,7 +154,7 @@ def test_refresh_asks_everything_again(tmp_path: Path) -> None:
     first, again = ScriptedProvider(), ScriptedProvider()
     build(config, provider=first)
 
-    build(config, provider=again, mode="refresh")
+    build(config, provider=again, mode="rerecord")
 
     assert again.calls == first.calls
 

@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.errors import (
-    CollectionError,
-    FatalModelError,
-    ReplayMissError,
-    SourceError,
-)
+from freshstack_dspy.errors import CollectionError, FatalModelError, ReplayMissError, SourceError
 from freshstack_dspy.recipes.build import build
 
 from .domain import domain, files_of

@@ -9,7 +9,7 @@ import pytest
 from freshstack_dspy.config import BuildConfig, NuggetsConfig
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 
 from .domain import domain

@@ -7,8 +7,8 @@ import pytest
 
 from freshstack_dspy.config import ModelConfig, load_config
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.documents import Harvest, decontextualize, synthesize
 from freshstack_dspy.recipes.progress import Silence
@@ -26,7 +26,7 @@ def provider() -> ScriptedProvider:
 
 
 @pytest.fixture
-def lm(tmp_path: Path, provider: ScriptedProvider) -> Iterator[DoorLM]:
+def lm(tmp_path: Path, provider: ScriptedProvider) -> Iterator[RecordedLM]:
     store = ReplyStore(tmp_path / "cache")
     yield connect(ModelConfig(name="openai/scripted", retries=0), store=store, provider=provider)
     store.close()
@@ -42,15 +42,15 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def questions(path: Path, lm: DoorLM, *style: str) -> Harvest:
+def questions(path: Path, lm: RecordedLM, *style: str) -> Harvest:
     return synthesize(path, lm, limit=2, style_examples=style, progress=Silence())
 
 
-def passages(path: Path, lm: DoorLM) -> Harvest:
+def passages(path: Path, lm: RecordedLM) -> Harvest:
     return decontextualize(path, lm, limit=2, progress=Silence())
 
 
-def test_a_file_gives_questions_that_say_where_they_come_from(folder: Path, lm: DoorLM) -> None:
+def test_a_file_gives_questions_that_say_where_they_come_from(folder: Path, lm: RecordedLM) -> None:
     harvest = questions(folder / "dial.md", lm)
 
     (question,) = harvest.records
@@ -63,7 +63,7 @@ def test_a_file_gives_questions_that_say_where_they_come_from(folder: Path, lm: 
 
 
 def test_a_folder_gives_passages_of_every_file_and_tells_what_it_skipped(
-    folder: Path, lm: DoorLM
+    folder: Path, lm: RecordedLM
 ) -> None:
     harvest = passages(folder, lm)
 
@@ -77,7 +77,7 @@ def test_a_folder_gives_passages_of_every_file_and_tells_what_it_skipped(
 
 
 def test_limit_and_style_reach_the_question(
-    folder: Path, lm: DoorLM, provider: ScriptedProvider
+    folder: Path, lm: RecordedLM, provider: ScriptedProvider
 ) -> None:
     questions(folder / "dial.md", lm, "why so?", "how come?")
 
@@ -86,7 +86,7 @@ def test_limit_and_style_reach_the_question(
 
 
 def test_a_long_document_goes_in_pieces(
-    tmp_path: Path, lm: DoorLM, provider: ScriptedProvider
+    tmp_path: Path, lm: RecordedLM, provider: ScriptedProvider
 ) -> None:
     path = tmp_path / "long.md"
     path.write_text("\n\n".join(f"Paragraph {number} of many." for number in range(600)))
@@ -99,13 +99,13 @@ def test_a_long_document_goes_in_pieces(
 def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
     folder: Path, tmp_path: Path
 ) -> None:
-    def refuse_moons(inputs: Inputs) -> object:
+    def check_moons(inputs: Inputs) -> object:
         if "Moons" in inputs["passages"][0]["text"]:
             return Said("no", "content_filter")
         return synthesize_script(inputs)
 
     store = ReplyStore(tmp_path / "cache")
-    provider = ScriptedProvider(SynthesizeQueries=refuse_moons)
+    provider = ScriptedProvider(SynthesizeQueries=check_moons)
     lm = connect(ModelConfig(name="openai/scripted"), store=store, provider=provider)
 
     harvest = questions(folder, lm)
@@ -117,7 +117,7 @@ def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
     assert lm.ledger.steps()["synthesize"].failed == 1
 
 
-def test_asking_again_asks_nobody(folder: Path, lm: DoorLM, provider: ScriptedProvider) -> None:
+def test_asking_again_asks_nobody(folder: Path, lm: RecordedLM, provider: ScriptedProvider) -> None:
     first = passages(folder, lm)
 
     assert passages(folder, lm) == first
@@ -126,7 +126,7 @@ def test_asking_again_asks_nobody(folder: Path, lm: DoorLM, provider: ScriptedPr
 
 @pytest.mark.parametrize("name", [".hidden.md", "link.md", "odd [name]?.md"])
 def test_a_file_that_is_named_is_read_whatever_its_name(
-    folder: Path, lm: DoorLM, name: str
+    folder: Path, lm: RecordedLM, name: str
 ) -> None:
     """A folder's hidden files and links are skipped; this one somebody asked for."""
     if name == "link.md":
@@ -142,7 +142,7 @@ def test_a_file_that_is_named_is_read_whatever_its_name(
 
 
 def test_the_neighbours_of_a_file_are_not_even_looked_at(
-    folder: Path, lm: DoorLM, provider: ScriptedProvider
+    folder: Path, lm: RecordedLM, provider: ScriptedProvider
 ) -> None:
     (folder / "deep").mkdir()
     (folder / "deep" / "dial.md").write_text("# Deeper\n")
@@ -164,7 +164,7 @@ def test_the_neighbours_of_a_file_are_not_even_looked_at(
     ],
 )
 def test_a_file_without_text_is_one_line(
-    tmp_path: Path, lm: DoorLM, data: bytes, said: str
+    tmp_path: Path, lm: RecordedLM, data: bytes, said: str
 ) -> None:
     path = tmp_path / "a.md"
     path.write_bytes(data)
@@ -175,14 +175,14 @@ def test_a_file_without_text_is_one_line(
     assert str(caught.value) == f"{path}: {said}"
 
 
-def test_what_is_not_there_is_one_line(tmp_path: Path, lm: DoorLM) -> None:
+def test_what_is_not_there_is_one_line(tmp_path: Path, lm: RecordedLM) -> None:
     with pytest.raises(SourceError) as caught:
         questions(tmp_path / "gone.md", lm)
 
     assert str(caught.value) == f"{tmp_path / 'gone.md'}: cannot be read: No such file or directory"
 
 
-def test_a_folder_without_text_is_one_line(tmp_path: Path, lm: DoorLM) -> None:
+def test_a_folder_without_text_is_one_line(tmp_path: Path, lm: RecordedLM) -> None:
     folder = tmp_path / "pictures"
     folder.mkdir()
     (folder / "a.png").write_bytes(b"\x00")
@@ -216,7 +216,7 @@ def test_the_baseline_answers_both(folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_one_file_is_read_as_a_corpus_is(
-    tmp_path: Path, lm: DoorLM, provider: ScriptedProvider, name: str, data: bytes, said: str
+    tmp_path: Path, lm: RecordedLM, provider: ScriptedProvider, name: str, data: bytes, said: str
 ) -> None:
     (tmp_path / name).write_bytes(data)
 
@@ -228,7 +228,7 @@ def test_one_file_is_read_as_a_corpus_is(
 
 @pytest.mark.parametrize("name", ["my-docs", "other"])
 def test_a_build_reads_the_questions_and_pools_their_seeds_where_it_has_them(
-    folder: Path, tmp_path: Path, lm: DoorLM, name: str
+    folder: Path, tmp_path: Path, lm: RecordedLM, name: str
 ) -> None:
     """Seeds are told by the corpus's name: under another one they are unknown, and left out."""
     lines = [record.model_dump_json() + "\n" for record in questions(folder, lm).records]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.recipes.build import build
@@ -167,14 +167,15 @@ def test_a_query_whose_expansion_failed_is_pooled_by_the_other_techniques(
 
 
 def test_a_run_counts_the_failed_judgments_that_it_meets(tmp_path: Path) -> None:
-    from freshstack_dspy.measures import Run, evaluate
+    from freshstack_dspy.measures.evaluation import evaluate
+    from freshstack_dspy.measures.run import Run
     from freshstack_dspy.records import ScoredChunk
 
-    def refuse_one(inputs: Inputs) -> Any:
+    def check_one(inputs: Inputs) -> Any:
         return refuse(inputs) if inputs["chunks"][0]["path"].endswith("dial.md") else judge(inputs)
 
     config = domain(tmp_path, judge={"batch": 1})
-    collection = build(config, provider=ScriptedProvider(JudgeSupport=refuse_one))
+    collection = build(config, provider=ScriptedProvider(JudgeSupport=check_one))
     pooled = [candidate.chunk_id for candidate in collection.pool if candidate.query_id == "2"]
     ranking = tuple(ScoredChunk(chunk_id, -number) for number, chunk_id in enumerate(pooled))
 
@@ -189,12 +190,12 @@ def test_where_all_nuggets_fail_the_collection_that_stands_is_kept(tmp_path: Pat
     good = build(config, provider=ScriptedProvider())
 
     with pytest.raises(FatalModelError, match="no nuggets came of any of the 3 answers"):
-        build(config, mode="refresh", provider=ScriptedProvider(NuggetizeAnswer=ramble))
+        build(config, mode="rerecord", provider=ScriptedProvider(NuggetizeAnswer=ramble))
 
     assert Collection.load(config.out).manifest == good.manifest
 
 
-@pytest.mark.parametrize("mode", ["refresh", "replay"])
+@pytest.mark.parametrize("mode", ["rerecord", "replay"])
 def test_where_all_judging_fails_the_collection_that_stands_is_kept(
     tmp_path: Path, mode: Mode
 ) -> None:
@@ -202,7 +203,7 @@ def test_where_all_judging_fails_the_collection_that_stands_is_kept(
     good = build(config, provider=ScriptedProvider())
     failing = ScriptedProvider(JudgeSupport=refuse)
     with pytest.raises(FatalModelError) as caught:
-        build(config, mode="refresh", provider=failing)
+        build(config, mode="rerecord", provider=failing)
     assert re.match(
         rf"no label came of any of the {len(good.judgments)} pairs .*; the first: .*refused",
         str(caught.value),

@@ -26,8 +26,8 @@ LISTEN = """
 import sys
 from pathlib import Path
 from freshstack_dspy.config import QueriesConfig, load_config
-from freshstack_dspy.sources import read_queries
-from freshstack_dspy.sources.questions.queries import query_files
+from freshstack_dspy.questions.reading import read_queries
+from freshstack_dspy.questions.reading import query_files
 config = load_config(sys.argv[1])
 read_queries(config.queries)  # what is imported on the way is imported now
 opened = set()

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.errors import IndexingError, SourceError
-from freshstack_dspy.index import HybridIndex, IndexSettings
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexSettings
 from freshstack_dspy.recipes.cutting import cut_by
 from freshstack_dspy.recipes.indexing import (
     build_index,

@@ -72,7 +72,7 @@ def test_a_refresh_takes_the_vectors_of_now(tmp_path: Path, server: ChatServer) 
     build(config)
     server.script = other_numbers
 
-    refreshed = build(config, mode="refresh")
+    refreshed = build(config, mode="rerecord")
     shutil.rmtree(config.index.path)
     shutil.rmtree(config.out)
     afresh = build(config, mode="replay")

@@ -5,16 +5,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection import Contents
-from freshstack_dspy.collection.diagnostics import (
-    depth_curve,
-    leave_one_out,
-    pooled,
-    pooling_results,
-)
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.diagnose import depth_curve, leave_one_out, pooled, pooling_results
 from freshstack_dspy.config import FusionConfig, PoolConfig
-from freshstack_dspy.index import fuse
-from freshstack_dspy.measures import Run, evaluate
+from freshstack_dspy.index.fusion import fuse
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.recipes.pooling import pool
 from freshstack_dspy.records import Candidate, Technique
 from tests.collection.diagnostics.pools import judgment, nugget, query, query_slice

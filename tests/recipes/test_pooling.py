@@ -8,17 +8,11 @@ import pytest
 
 from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, IndexSettings, fuse
+from freshstack_dspy.index.fusion import fuse
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.settings import IndexSettings
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.records import (
-    Chunk,
-    Expansion,
-    Nugget,
-    Query,
-    ScoredChunk,
-    Technique,
-    ranked,
-)
+from freshstack_dspy.records import Chunk, Expansion, Nugget, Query, ScoredChunk, Technique, ranked
 
 QUERY = Query(query_id="7", title="How?", body="It fails.", answer="Call it twice.")
 NUGGETS = [

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import FilterConfig
-from freshstack_dspy.recipes.slices import evaluated_slices, slice_queries
+from freshstack_dspy.recipes.slices import evaluated_slices
 from freshstack_dspy.records import Judgment, Nugget, Query, SliceName
 
 # What the judgments of each nugget say: 1, 0, or ! for one that failed.

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.manifest import read_manifest
 from freshstack_dspy.config import BuildConfig, Mode, load_config
-from freshstack_dspy.lm.replies.bundle import read_bundle, write_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.bundle import read_bundle, write_bundle
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.programs.saved import save_program
+from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 from freshstack_dspy.recipes.unchanged import unchanged
@@ -98,8 +98,8 @@ def test_a_rerun_of_an_unchanged_build_writes_nothing_and_asks_nothing(
 
 
 def test_refresh_is_never_skipped(copied: BuildConfig) -> None:
-    assert standing(copied, "refresh") is None
-    assert rebuilt(copied, "refresh")
+    assert standing(copied, "rerecord") is None
+    assert rebuilt(copied, "rerecord")
 
 
 def test_the_collection_can_have_been_built_in_any_mode(tmp_path: Path) -> None:

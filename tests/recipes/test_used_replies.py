@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import CollectionError, DamagedReplyError
-from freshstack_dspy.lm.replies.bundle import read_bundle, write_bundle
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.used_replies import used_replies
 from tests.lm.recording import reply, rows

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from freshstack_dspy.lm.typed.answer_model import answer_model, validating_against
-from freshstack_dspy.lm.typed.prompt import plain
+from freshstack_dspy.lm.typed import answer_model
+from freshstack_dspy.lm.typed import validating_against
+from freshstack_dspy.lm.typed import plain
 from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
 from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages

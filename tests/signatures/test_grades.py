@@ -4,7 +4,8 @@ from typing import Any, get_args
 
 import pytest
 
-from freshstack_dspy.records import SCALES, ScaleName
+from freshstack_dspy.records import SCALES
+from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.scales import JUDGES
 
 from .test_answers import faults, validated

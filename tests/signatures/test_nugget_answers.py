@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from freshstack_dspy.lm.typed.answer_model import (
-    answer_model,
-    tolerating_lesser_faults,
-    validating_against,
-)
-from freshstack_dspy.lm.typed.correction import correction
+from freshstack_dspy.lm.typed import answer_model
+from freshstack_dspy.lm.typed import tolerating_lesser_faults
+from freshstack_dspy.lm.typed import validating_against
+from freshstack_dspy.lm.reask import correction
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
 from freshstack_dspy.signatures.rate_importance import RateImportance
 

@@ -12,11 +12,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection.exports.about import write_about, write_readme
-from freshstack_dspy.collection.exports.files import write_json_lines
 from freshstack_dspy.collection.exports.freshstack import chunk_metadata
-from freshstack_dspy.collection.exports.selection import Selection
-from freshstack_dspy.collection.exports.words import Names, table_words
+from freshstack_dspy.collection.exports.layout import (
+    Names,
+    Selection,
+    table_words,
+    write_about,
+    write_json_lines,
+    write_readme,
+)
 from freshstack_dspy.collection.layouts import (
     BEIR_CORPUS,
     BEIR_QRELS,

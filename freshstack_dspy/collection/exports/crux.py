@@ -17,12 +17,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from freshstack_dspy.collection.exports.about import write_about, write_readme
 from freshstack_dspy.collection.exports.beir import query_metadata
-from freshstack_dspy.collection.exports.files import write_json_lines, write_lines
-from freshstack_dspy.collection.exports.selection import Selection
+from freshstack_dspy.collection.exports.layout import (
+    Names,
+    Selection,
+    word,
+    write_about,
+    write_json_lines,
+    write_lines,
+    write_readme,
+)
 from freshstack_dspy.collection.exports.trec import one_line
-from freshstack_dspy.collection.exports.words import Names, word
 from freshstack_dspy.collection.layouts import (
     CRUX_CONTEXT_QRELS,
     CRUX_DIVERSITY_QRELS,
@@ -34,7 +39,7 @@ from freshstack_dspy.collection.layouts import (
     CRUX_TOPICS,
     CRUX_TOPICS_JSON,
 )
-from freshstack_dspy.measures.contexts.required_subset import required_subset
+from freshstack_dspy.measures.contexts import required_subset
 from freshstack_dspy.records import Chunk, Query
 
 _REST = "!corpus"

@@ -8,13 +8,13 @@ from freshstack_dspy.collection.exports.beir import write_beir
 from freshstack_dspy.collection.exports.crux import write_crux
 from freshstack_dspy.collection.exports.freshstack import write_freshstack
 from freshstack_dspy.collection.exports.hugging_face import write_hugging_face
+from freshstack_dspy.collection.exports.layout import Selection
 from freshstack_dspy.collection.exports.mteb import write_mteb
 from freshstack_dspy.collection.exports.nuggetizer import write_nuggetizer
-from freshstack_dspy.collection.exports.selection import Selection
 from freshstack_dspy.collection.exports.trec import write_trec
 from freshstack_dspy.collection.layouts import JUDGED_CHUNKS, ExportFormat
-from freshstack_dspy.collection.staging import names_in, staged_folder
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import names_in, staged_folder
 from freshstack_dspy.records import SliceName
 
 FORMATS: Mapping[ExportFormat, Callable[[Path, Selection], None]] = {

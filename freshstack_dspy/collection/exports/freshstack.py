@@ -18,12 +18,17 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshstack_dspy.collection.exports.about import about, write_about, write_readme
-from freshstack_dspy.collection.exports.files import write_text
-from freshstack_dspy.collection.exports.official_ids import official_ids
-from freshstack_dspy.collection.exports.parquet import record_schema, write_split
-from freshstack_dspy.collection.exports.selection import Selection
-from freshstack_dspy.collection.exports.words import Names
+from freshstack_dspy.collection.exports.layout import (
+    Names,
+    Selection,
+    about,
+    official_ids,
+    record_schema,
+    write_about,
+    write_readme,
+    write_split,
+    write_text,
+)
 from freshstack_dspy.collection.layouts import (
     FRESHSTACK_CORPUS,
     FRESHSTACK_CORPUS_SPLIT,

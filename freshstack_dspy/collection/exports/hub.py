@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.exports.export import export_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.lm.provider.telemetry import turn_off
+from freshstack_dspy.lm.telemetry import turn_off
 from freshstack_dspy.records import SliceName
 
 if TYPE_CHECKING:

@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freshstack_dspy.collection.card import data_card
-from freshstack_dspy.collection.corpus import corpus_schema
-from freshstack_dspy.collection.exports.about import about, write_about
+from freshstack_dspy.collection.collection import corpus_schema
 from freshstack_dspy.collection.exports.beir import GRADES
-from freshstack_dspy.collection.exports.files import write_text
-from freshstack_dspy.collection.exports.parquet import record_schema, write_split
-from freshstack_dspy.collection.exports.selection import Selection
+from freshstack_dspy.collection.exports.layout import (
+    Selection,
+    about,
+    record_schema,
+    write_about,
+    write_split,
+    write_text,
+)
 from freshstack_dspy.collection.layouts import README_FILE
 from freshstack_dspy.records import Candidate, Judgment, Nugget, Query, Record
 

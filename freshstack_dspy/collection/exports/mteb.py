@@ -10,10 +10,14 @@ other people's texts.
 
 from pathlib import Path
 
-from freshstack_dspy.collection.exports.about import write_about, write_readme
 from freshstack_dspy.collection.exports.beir import GRADES, write_beir_data
-from freshstack_dspy.collection.exports.files import write_json, write_text
-from freshstack_dspy.collection.exports.selection import Selection
+from freshstack_dspy.collection.exports.layout import (
+    Selection,
+    write_about,
+    write_json,
+    write_readme,
+    write_text,
+)
 from freshstack_dspy.collection.layouts import MTEB_TASK, MTEB_TASK_VALUES
 
 _TASK = '''\

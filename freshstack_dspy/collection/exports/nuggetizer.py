@@ -14,10 +14,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection.exports.about import write_about, write_readme
 from freshstack_dspy.collection.exports.beir import query_metadata
-from freshstack_dspy.collection.exports.files import write_json_lines
-from freshstack_dspy.collection.exports.selection import Selection
+from freshstack_dspy.collection.exports.layout import (
+    Selection,
+    write_about,
+    write_json_lines,
+    write_readme,
+)
 from freshstack_dspy.collection.layouts import (
     NUGGETIZER_ASSIGNMENTS,
     NUGGETIZER_INPUT,

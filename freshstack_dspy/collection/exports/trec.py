@@ -14,12 +14,17 @@ but visible ASCII. Words sort as ids do, so ties by id fall as they do in our ow
 from collections.abc import Iterator
 from pathlib import Path
 
-from freshstack_dspy.collection.exports.about import write_about, write_readme
 from freshstack_dspy.collection.exports.beir import GRADES, query_metadata
-from freshstack_dspy.collection.exports.files import write_json_lines, write_lines
 from freshstack_dspy.collection.exports.freshstack import chunk_metadata
-from freshstack_dspy.collection.exports.selection import Selection
-from freshstack_dspy.collection.exports.words import Names, word
+from freshstack_dspy.collection.exports.layout import (
+    Names,
+    Selection,
+    word,
+    write_about,
+    write_json_lines,
+    write_lines,
+    write_readme,
+)
 from freshstack_dspy.collection.layouts import (
     TREC_CORPUS,
     TREC_DIVERSITY_QRELS,

@@ -5,11 +5,18 @@ Source: Thakur et al., BEIR, 2021. Grades are kept, on the smallest scale that h
 
 from pathlib import Path
 
-from freshstack_dspy.collection.imports.documents import read_documents
-from freshstack_dspy.collection.imports.gathered import Gathered
-from freshstack_dspy.collection.imports.layout import find_part, inside, the_part
-from freshstack_dspy.collection.imports.qrels import Qrel, read_qrels
-from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
+from freshstack_dspy.collection.imports.foreign import (
+    Gathered,
+    Qrel,
+    Row,
+    find_part,
+    inside,
+    read_documents,
+    read_qrels,
+    read_rows,
+    shown,
+    the_part,
+)
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SCALES, Scale, ScaleName
 

@@ -5,21 +5,153 @@ Source: Ju et al., CRUX, arXiv 2506.20051; DylanJoo/crux, `test_topics.jsonl`,
 that LANCER publishes.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection.imports.crux_ratings import rating_files
-from freshstack_dspy.collection.imports.crux_topics import Topics, read_topics
-from freshstack_dspy.collection.imports.documents import read_documents
-from freshstack_dspy.collection.imports.gathered import Gathered
-from freshstack_dspy.collection.imports.layout import find_part, the_part
-from freshstack_dspy.collection.imports.lines import read_lines
-from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
+from freshstack_dspy.collection.imports.foreign import (
+    Gathered,
+    Row,
+    find_part,
+    inside,
+    read_documents,
+    read_lines,
+    read_rows,
+    shown,
+    the_part,
+)
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.records import SCALES, Scale, Status
-from freshstack_dspy.sources.questions.json_objects import json_file
-from freshstack_dspy.sources.questions.lines import decoded
+from freshstack_dspy.files import decoded, json_file
+from freshstack_dspy.records import SCALES, Failure, Nugget, Scale, Status
+
+_RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
+_SHARD = re.compile(r"(?P<judge>ratings\..+)\.(?P<shard>[0-9]{1,6})-(?P<total>[0-9]{1,6})\.jsonl")
+
+
+def rating_files(folder: Path) -> tuple[Path, ...]:
+    """Find the ratings of a folder.
+
+    CRUX's `gen_ratings.py` writes a shard of the topics to `ratings.{model}.{shard}-{total}.jsonl`,
+    from 0 on; the last shards may have no topic, and then no file.
+
+    Returns:
+        One file, or all shards of one model in their order.
+
+    Raises:
+        SourceError: There is none, there are several of different kinds, a shard is missing before
+            another, or a link leads out of the folder.
+    """
+    shards = _shards(folder)
+    if len(shards) < 2 or any(any(folder.glob(pattern)) for pattern in _RATINGS[:2]):
+        return (the_part(folder, "ratings", _RATINGS),)
+    for number, path in enumerate(shards.values()):
+        if number not in shards:
+            raise SourceError(
+                f"{folder}: the ratings of shard {number} are missing, and those of shard "
+                f"{max(shards)} are there; put them beside, or name the shards from 0 on"
+            )
+        inside(folder, path)
+    return tuple(shards[number] for number in sorted(shards))
+
+
+def _shards(folder: Path) -> dict[int, Path]:
+    """Give the shards by number; nothing where not all files of ratings are shards of one set."""
+    found = {path: _SHARD.fullmatch(path.name) for path in sorted(folder.glob("ratings*.jsonl"))}
+    named = {path: match for path, match in found.items() if match}
+    shards = {int(match["shard"]): path for path, match in named.items()}
+    sets = {(match["judge"], match["total"]) for match in named.values()}
+    return shards if len(sets) == 1 and len(shards) == len(found) else {}
+
+
+_TOPICS = ("ranking_*/*topics*.jsonl", "*topics*.jsonl")
+_QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
+_REQUESTS = ("*request*.jsonl",)
+_IDS = ("example_id", "id", "topic_id")
+_NO_QUESTION = "NA"
+"""What the published data have where no question was in the reply."""
+
+Topics = dict[str, list[Nugget | None]]
+"""Topic id → its nuggets in the order of its questions; None where a question is none."""
+
+
+def read_topics(path: Path, given: Gathered) -> Topics:
+    """Read the topics of a folder into queries and nuggets.
+
+    A question that is null, empty or `NA` gives no nugget and a `Failure`.
+
+    Args:
+        path: With `*topics*.jsonl`, or `*subquestions*` and, if it is there, `*request*.jsonl`.
+        given: Takes them.
+
+    Raises:
+        SourceError: There is neither, or a row is no topic.
+    """
+    if (file := find_part(path, "topics", _TOPICS)) is not None:
+        return _take(read_rows(given.reads(file)), {}, given)
+    if not path.is_dir() or (file := find_part(path, "sub-questions", _QUESTIONS)) is None:
+        looked = ", ".join((*_TOPICS, *_QUESTIONS))
+        raise SourceError(f"{path}: has no topics; looked for {looked}")
+    found = find_part(path, "requests", _REQUESTS)
+    requests = {}
+    for row in read_rows(given.reads(found)) if found else ():
+        requests[row.id(*_IDS)] = row.text("request", "topic")
+    given.reads(file)
+    rows = _of_object(file) if file.suffix == ".json" else read_rows(file)
+    return _take(rows, requests, given)
+
+
+def _of_object(file: Path) -> Iterable[Row]:
+    """Give the rows of one object: topic id → questions."""
+    value = json_file(file)
+    if not isinstance(value, dict):
+        raise SourceError(f"{file}: not a JSON object of questions by topic")
+    return (
+        Row(str(file), number, {"id": topic, "questions": questions})
+        for number, (topic, questions) in enumerate(value.items(), start=1)
+    )
+
+
+def _take(rows: Iterable[Row], requests: dict[str, str], given: Gathered) -> Topics:
+    topics: Topics = {}
+    for row in rows:
+        own, ids = row.id(*_IDS), row.texts("nugget_ids")
+        topic = given.notes.queries.get(own, own)
+        request = row.text("topic", "request", default=requests.get(own, ""))
+        given.add_query(
+            row,
+            query_id=topic,
+            title=request,
+            body="",
+            answer=row.text("report", "summary", default=""),
+        )
+        questions = row.list("questions", "subquestions")
+        if ids and len(ids) != len(questions):
+            raise row.fault("nugget_ids", "one id for each question")
+        topics[topic] = [
+            _nugget(given, row, topic, ids[number - 1] if ids else f"{topic}_{number}", question)
+            for number, question in enumerate(questions, start=1)
+        ]
+    return topics
+
+
+def _nugget(given: Gathered, row: Row, topic: str, nugget_id: str, question: Any) -> Nugget | None:
+    if question is not None and not isinstance(question, str):
+        raise row.fault(row.name_of("questions", "subquestions"), "a list of texts")
+    text = (question or "").strip()
+    if text and text != _NO_QUESTION:
+        return given.add_nugget(row, nugget_id=nugget_id, query_id=topic, text=text)
+    given.failures.append(
+        Failure(
+            query_id=topic,
+            step="nuggets",
+            status="unparsed",
+            message=f"question {nugget_id!r} is {question!r}",
+            call_id=None,
+        )
+    )
+    return None
+
 
 _RUN = ("*.run",)
 _CORPUS = (
@@ -30,7 +162,7 @@ _CORPUS = (
     "corpus*.parquet",
     "corpus",
 )
-_IDS = ("example_id", "id", "topic_id")
+_IDS_crux = ("example_id", "id", "topic_id")
 _FAILED: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
 """What CRUX writes where a reply held no rating, and where there was no reply."""
 
@@ -55,7 +187,7 @@ def read_crux(path: Path, *, corpus: Path | None, source: str, threshold: int | 
     topics = read_topics(path, given)
     seen: dict[tuple[str, str], str] = {}
     for row in _rated(path, given):
-        topic, passage = row.id(*_IDS), row.id("pid", "docid")
+        topic, passage = row.id(*_IDS_crux), row.id("pid", "docid")
         query_id = given.notes.queries.get(topic, topic)
         chunk_id = given.notes.chunks.get(passage, passage)
         if (first := seen.setdefault((query_id, chunk_id), row.place)) != row.place:

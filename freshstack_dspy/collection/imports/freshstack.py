@@ -5,10 +5,14 @@ Source: the data sets `freshstack/queries-oct-2024` and `freshstack/corpus-oct-2
 
 from pathlib import Path
 
-from freshstack_dspy.collection.imports.documents import read_documents
-from freshstack_dspy.collection.imports.gathered import Gathered
-from freshstack_dspy.collection.imports.layout import find_part
-from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
+from freshstack_dspy.collection.imports.foreign import (
+    Gathered,
+    Row,
+    find_part,
+    read_documents,
+    read_rows,
+    shown,
+)
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import Attribution, Nugget, Scale
 

@@ -11,14 +11,20 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.imports.beir import read_beir
 from freshstack_dspy.collection.imports.crux import read_crux
+from freshstack_dspy.collection.imports.foreign import (
+    MISSING,
+    Gathered,
+    Missing,
+    check_format,
+    check_other,
+    check_standing,
+    judged_pairs,
+    present,
+    row_files,
+)
 from freshstack_dspy.collection.imports.freshstack import read_freshstack
-from freshstack_dspy.collection.imports.gathered import Gathered
 from freshstack_dspy.collection.imports.nuggetizer import read_nuggetizer
-from freshstack_dspy.collection.imports.presence import MISSING, Missing, judged_pairs, present
-from freshstack_dspy.collection.imports.rows import row_files
-from freshstack_dspy.collection.imports.taken import refuse_format, refuse_other, refuse_standing
-from freshstack_dspy.collection.makers import NO_MODEL
-from freshstack_dspy.collection.manifest import Provenance
+from freshstack_dspy.collection.manifest import NO_MODEL, Provenance
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError, SourceError
@@ -66,8 +72,8 @@ def import_collection(
     """
     _check_words(format, threshold, missing, split)
     path, out = Path(path), Path(out)
-    refuse_standing(out)
-    refuse_other(format, path)
+    check_standing(out)
+    check_other(format, path)
     called = name or _named(path)
     found = Path(corpus) if corpus is not None else None
     given = _read(format, path, found, called, threshold, split)
@@ -110,7 +116,7 @@ def import_collection(
 
 
 def _check_words(format: str, threshold: int | None, missing: str, split: str | None) -> None:  # noqa: A002
-    refuse_format(format, IMPORT_FORMATS)
+    check_format(format, IMPORT_FORMATS)
     if missing not in MISSING:
         raise CollectionError(f"missing is {missing!r}; allowed: {', '.join(MISSING)}")
     if split is not None and format != "beir":

@@ -6,10 +6,16 @@ Source: castorini/nuggetizer v0.0.6, `nuggetizer assign --input-kind retrieval`.
 from pathlib import Path
 from typing import get_args
 
-from freshstack_dspy.collection.imports.documents import read_documents, whole
-from freshstack_dspy.collection.imports.gathered import Gathered
-from freshstack_dspy.collection.imports.layout import find_part, the_part
-from freshstack_dspy.collection.imports.rows import Row, read_rows, shown
+from freshstack_dspy.collection.imports.foreign import (
+    Gathered,
+    Row,
+    find_part,
+    read_documents,
+    read_rows,
+    shown,
+    the_part,
+    whole,
+)
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SCALES, Chunk, Failure, Importance, Nugget, Scale
 

@@ -1,1 +1,1 @@
-"""Embedders: hosted models through the door, and sentence-transformers models in a folder."""
+"""Embedders: hosted models through the client, and sentence-transformers models in a folder."""

@@ -6,10 +6,9 @@ from pydantic import Field
 
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.embedders.hosted import HostedEmbedder
-from freshstack_dspy.lm.cl100k import count_tokens
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.packing import Wanted, packed
-from freshstack_dspy.lm.replies.recorded import RecordedFigures
+from freshstack_dspy.lm.store import RecordedFigures
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.vectors import Access, Wanted, packed
 from freshstack_dspy.records import Record
 
 

@@ -1,4 +1,4 @@
-"""An embedder at a provider: prefixes, cuts and identity over the door to its model."""
+"""An embedder at a provider: prefixes, cuts and identity over the client to its model."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -9,15 +9,11 @@ from numpy.typing import NDArray
 
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.cl100k import count_tokens, cut
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.asks import KEY_VERSION, EmbeddingAsk
-from freshstack_dspy.lm.embedding.door import EmbeddingDoor
-from freshstack_dspy.lm.embedding.figures import Figures
-from freshstack_dspy.lm.embedding.model import HostedModel, input_types_of
-from freshstack_dspy.lm.reply import encodable
+from freshstack_dspy.lm.prices import Price, longest_input_of, price_of
+from freshstack_dspy.lm.reply import KEY_VERSION, EmbeddingAsk, Figures, encodable
 from freshstack_dspy.lm.request import sha256_of
-from freshstack_dspy.lm.spending.prices import Price, longest_input_of, price_of
+from freshstack_dspy.lm.tokens import count_tokens, cut
+from freshstack_dspy.lm.vectors import Access, EmbeddingClient, HostedModel, input_types_of
 
 SECTION = "[[embedder]]"
 _MILLION = 1_000_000
@@ -47,7 +43,7 @@ class HostedEmbedder:
     """
 
     def __init__(self, config: EmbedderConfig, access: Access) -> None:
-        """Open the door to the model.
+        """Open the client to the model.
 
         Args:
             config: With `model`.
@@ -74,7 +70,7 @@ class HostedEmbedder:
             timeout=config.timeout,
             retries=config.retries,
         )
-        self._door = EmbeddingDoor(
+        self._client = EmbeddingClient(
             model, access, dimensions=config.dimensions, batch=config.batch, price=self.price
         )
         self._room = {role: self._room_after(role.prefix) for role in (self.passages, self.queries)}
@@ -120,11 +116,11 @@ class HostedEmbedder:
 
     def ask_of(self, prepared: str, role: Role) -> EmbeddingAsk:
         """What is asked of a text as it is sent; its key is that of the vector."""
-        return self._door.ask_of(prepared, role.input_type)
+        return self._client.ask_of(prepared, role.input_type)
 
     def used(self) -> dict[str, str]:
         """The hash of each vector that was given out, by key."""
-        return self._door.used()
+        return self._client.used()
 
     def recorded(self, key: str) -> Figures | None:
         """The recorded vector of a key.
@@ -132,11 +128,11 @@ class HostedEmbedder:
         Raises:
             StoreError: It cannot be read or trusted.
         """
-        return self._door.recorded(key)
+        return self._client.recorded(key)
 
     def close(self) -> None:
         """Close the provider's connections."""
-        self._door.close()
+        self._client.close()
 
     def _embedded(
         self, texts: Sequence[str], role: Role, progress: Callable[[float], None]
@@ -151,7 +147,7 @@ class HostedEmbedder:
                 len(texts),
                 self._longest,
             )
-        return self._door.vectors(ready.texts, input_type=role.input_type, progress=progress)
+        return self._client.vectors(ready.texts, input_type=role.input_type, progress=progress)
 
     def _room_after(self, prefix: str) -> int | None:
         """How many tokens of a text fit behind a prefix, or None where nobody says."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.embedders.model_configs import MODULES, check_configs
-from freshstack_dspy.lm.provider import telemetry
+from freshstack_dspy.lm import telemetry
 from freshstack_dspy.lm.request import sha256_of
 
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -46,7 +46,7 @@ def checked_folder(path: Path) -> Path:
         raise ConfigError(
             f"{path}: no model: a sentence-transformers folder has config.json or {MODULES}"
         )
-    _refuse_linked_folders(path)
+    _check_linked_folders(path)
     files = list(_files(path))
     for file in files:
         if file.suffix in _PICKLED and not _beside(file):
@@ -147,7 +147,7 @@ def _beside(pickled: Path) -> bool:
     return any((pickled.parent / name).is_file() for name in _READ_INSTEAD)
 
 
-def _refuse_linked_folders(path: Path) -> None:
+def _check_linked_folders(path: Path) -> None:
     for entry in sorted(path.rglob("*")):
         if entry.is_symlink() and entry.is_dir() and not _hidden(entry, path):
             raise ConfigError(

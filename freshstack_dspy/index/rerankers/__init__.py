@@ -1,1 +1,1 @@
-"""Rerankers: hosted models through the door, and cross-encoders in a folder."""
+"""Rerankers: hosted models through the client, and cross-encoders in a folder."""

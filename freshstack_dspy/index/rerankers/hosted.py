@@ -1,16 +1,12 @@
-"""A reranker at a provider, over the door to its model."""
+"""A reranker at a provider, over the client to its model."""
 
 from collections.abc import Sequence
 
 from freshstack_dspy.config import RerankerConfig
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.asks import KEY_VERSION
-from freshstack_dspy.lm.embedding.figures import Figures
-from freshstack_dspy.lm.embedding.model import HostedModel
-from freshstack_dspy.lm.embedding.rerank_door import RerankDoor
-from freshstack_dspy.lm.reply import encodable
+from freshstack_dspy.lm.prices import RerankPrice, rerank_price_of
+from freshstack_dspy.lm.reply import KEY_VERSION, Figures, encodable
 from freshstack_dspy.lm.request import sha256_of
-from freshstack_dspy.lm.spending.prices import RerankPrice, rerank_price_of
+from freshstack_dspy.lm.vectors import Access, HostedModel, RerankClient
 
 SECTION = "[reranker]"
 _MILLION = 1_000_000
@@ -20,7 +16,7 @@ class HostedReranker:
     """A LiteLLM rerank model; see `Reranker`."""
 
     def __init__(self, config: RerankerConfig, access: Access) -> None:
-        """Open the door to the model.
+        """Open the client to the model.
 
         Args:
             config: With `model`.
@@ -41,7 +37,7 @@ class HostedReranker:
             retries=config.retries,
         )
         self.at_once = config.concurrency
-        self._door = RerankDoor(model, access, price=rerank_price(config))
+        self._client = RerankClient(model, access, price=rerank_price(config))
         self.identity = sha256_of(
             {
                 "kind": "hosted",
@@ -57,11 +53,11 @@ class HostedReranker:
         Raises:
             ModelError: There are no scores.
         """
-        return self._door.scores(encodable(text), [encodable(each) for each in passages])
+        return self._client.scores(encodable(text), [encodable(each) for each in passages])
 
     def used(self) -> dict[str, str]:
         """The hash of each list of scores that was given out, by key."""
-        return self._door.used()
+        return self._client.used()
 
     def recorded(self, key: str) -> Figures | None:
         """The recorded scores of a key.
@@ -69,11 +65,11 @@ class HostedReranker:
         Raises:
             StoreError: They cannot be read or trusted.
         """
-        return self._door.recorded(key)
+        return self._client.recorded(key)
 
     def close(self) -> None:
         """Close the provider's connections."""
-        self._door.close()
+        self._client.close()
 
 
 def rerank_price(config: RerankerConfig) -> RerankPrice | None:

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from freshstack_dspy.lm.baseline.entailment import ASKED, NUMBER, PRIOR_UNITS
-from freshstack_dspy.lm.baseline.nuggets import facts, shown
+from freshstack_dspy.lm.baseline.nuggets import REPEATS, facts, shown
+from freshstack_dspy.lm.baseline.phrases import expected_share, information, is_common
 from freshstack_dspy.lm.baseline.questions import prose
-from freshstack_dspy.lm.baseline.rarity import expected_share, information, is_common
-from freshstack_dspy.lm.baseline.selection import REPEATS
-from freshstack_dspy.terms import terms
+from freshstack_dspy.lm.baseline.support import ASKED, NUMBER, PRIOR_UNITS
+from freshstack_dspy.text import terms
 
 SENTENCES = 5
 """The most that an answer has."""

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.lm.baseline.markdown import Block, blocks, plain, sentences
-from freshstack_dspy.lm.baseline.nuggets import shortened
-from freshstack_dspy.lm.baseline.selection import most_telling
-from freshstack_dspy.terms import terms
+from freshstack_dspy.lm.baseline.nuggets import most_telling, shortened
+from freshstack_dspy.text import terms
 
 WORDS = 200
 """About how long a passage is."""

@@ -7,17 +7,10 @@ from pydantic import BaseModel, Field, ValidationError
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.baseline.answers import answer, compare
-from freshstack_dspy.lm.baseline.closed_book import closed_book_answer
-from freshstack_dspy.lm.baseline.importance import importance
-from freshstack_dspy.lm.baseline.nuggets import nuggets
+from freshstack_dspy.lm.baseline.nuggets import importance, nuggets
 from freshstack_dspy.lm.baseline.passages import passages
-from freshstack_dspy.lm.baseline.questions import queries, sub_questions
-from freshstack_dspy.lm.baseline.verdicts import (
-    Judged,
-    JudgeInputs,
-    graded_verdicts,
-    verdicts,
-)
+from freshstack_dspy.lm.baseline.questions import closed_book_answer, queries, sub_questions
+from freshstack_dspy.lm.baseline.support import Judged, JudgeInputs, graded_verdicts, verdicts
 from freshstack_dspy.records import ScaleName
 
 Json = dict[str, Any]

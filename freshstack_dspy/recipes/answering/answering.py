@@ -7,7 +7,7 @@ the answer from what it found agrees with the answer from what it should have fo
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from freshstack_dspy.collection.nugget_order import nuggets_by_query
+from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError
 from freshstack_dspy.recipes.answering.assigning import assign
@@ -99,7 +99,7 @@ def answer_from_runs(
     gold_found = steps.each("gold_answer", recipe.answered, samples)
     found = steps.each("answer", recipe.answered, contexts.runs)
     asking.stop_if_deferred(AGAIN)
-    _refuse_only_failures([*gold_found, *found])
+    _check_only_failures([*gold_found, *found])
     golds = [_recorded(*pair) for pair in zip(samples, gold_found, strict=True)]
     answers = [_recorded(*pair) for pair in zip(contexts.runs, found, strict=True)]
 
@@ -134,7 +134,7 @@ def _contexts(looked: Look, slices: Sequence[SliceName] | None, model: ModelConf
             f"{collection.name}: no query with nuggets is in these slices; take others in with "
             "--slices all"
         )
-    _refuse_nothing_retrieved(looked, tops, gold)
+    _check_nothing_retrieved(looked, tops, gold)
     by_id = {one.query_id: one for one in collection.queries}
     queries = {query_id: by_id[query_id] for query_id in gold}
     packing = Packing(collection, _wanted(tops, gold), model)
@@ -179,7 +179,7 @@ def _tops(looked: Look) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _refuse_nothing_retrieved(
+def _check_nothing_retrieved(
     looked: Look, tops: Mapping[str, Mapping[str, Sequence[str]]], queries: Collection[str]
 ) -> None:
     """Refuse a run from which nobody would be asked anything."""
@@ -229,7 +229,7 @@ def _recorded(context: Context, found: Answer | AnsweringFailure) -> Answer:
     )
 
 
-def _refuse_only_failures(found: Sequence[Answer | AnsweringFailure]) -> None:
+def _check_only_failures(found: Sequence[Answer | AnsweringFailure]) -> None:
     failures = _failures(found)
     asked = [one for one in found if not isinstance(one, Answer) or one.status != "not_retrieved"]
     if failures and len(failures) == len(asked):

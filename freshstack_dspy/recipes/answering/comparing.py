@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.programs import AnswerComparer
-from freshstack_dspy.programs.answer_comparer import comparer_inputs
+from freshstack_dspy.programs.answer_comparer import AnswerComparer, comparer_inputs
 from freshstack_dspy.recipes.judging.window import Window
 from freshstack_dspy.records import Agreement, AgreementStatus, Answer, AnsweringFailure, Query
 

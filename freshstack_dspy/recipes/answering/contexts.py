@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import Judged, required_subset
-from freshstack_dspy.programs import AnswerGenerator
-from freshstack_dspy.programs.answer_generator import generator_inputs
+from freshstack_dspy.measures.contexts import required_subset
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.programs.answer_generator import AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.recipes.judging.window import Window
 from freshstack_dspy.records import Chunk, OmittedChunk, Query

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
-from freshstack_dspy.measures import NuggetQrels, answer_coverage
 from freshstack_dspy.measures.answers import NOT_RETRIEVED, Absent
+from freshstack_dspy.measures.contexts import answer_coverage
+from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.records import AssignedAnswer, Scale
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from freshstack_dspy.measures import Evaluation, evaluate
 from freshstack_dspy.measures.answers import (
     NOT_RETRIEVED,
     Absent,
@@ -18,6 +17,7 @@ from freshstack_dspy.measures.answers import (
     score_assignments,
     verdicts_of,
 )
+from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.statistics import Interval, mean_interval
 from freshstack_dspy.recipes.answering.answering import Answering
 from freshstack_dspy.recipes.answering.coverage import answer_coverages

@@ -9,14 +9,10 @@ from collections.abc import Sequence
 import dspy
 
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.programs import AnswerComparer, AnswerGenerator
+from freshstack_dspy.programs.answer_comparer import AnswerComparer
+from freshstack_dspy.programs.answer_generator import AnswerGenerator
 from freshstack_dspy.programs.failed import failure_of
-from freshstack_dspy.recipes.answering.comparing import (
-    ToCompare,
-    agreement,
-    failed_status,
-    settled,
-)
+from freshstack_dspy.recipes.answering.comparing import ToCompare, agreement, failed_status, settled
 from freshstack_dspy.recipes.answering.contexts import GOLD, Context
 from freshstack_dspy.records import Agreement, Answer, AnsweringFailure, Chunk, Query, Step
 

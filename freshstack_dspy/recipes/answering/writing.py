@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from freshstack_dspy.collection.jsonl import encode_records
-from freshstack_dspy.collection.staging import names_in, staged_folder, standing_folder
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.files import encode_records, names_in, staged_folder, standing_folder
 from freshstack_dspy.recipes.answering.answering import SAMPLED_TEMPERATURE, Answering
 from freshstack_dspy.recipes.answering.reteval import LLMRetEval
 from freshstack_dspy.recipes.freshstack import FreshStack
@@ -131,7 +130,7 @@ def account(
     )
 
 
-def refuse_standing(folder: Path, inputs: AnsweringInputs, *, replace: bool = False) -> None:
+def check_standing(folder: Path, inputs: AnsweringInputs, *, replace: bool = False) -> None:
     """Refuse a place where something stands that would be lost.
 
     Args:
@@ -185,17 +184,17 @@ def write_answering(
     """Write all files; what stood there is replaced as a whole, or not at all.
 
     Args:
-        folder: One that `refuse_standing` lets pass.
+        folder: One that `check_standing` lets pass.
         found: What came of answering.
         told: How.
-        replace: As for `refuse_standing`.
+        replace: As for `check_standing`.
 
     Raises:
         ConfigError: Something else stands there.
         CollectionError: The folder cannot be written.
     """
     inputs = AnsweringInputs(**_only_inputs(told))
-    refuse_standing(folder, inputs, replace=replace)
+    check_standing(folder, inputs, replace=replace)
     records: dict[str, Any] = {
         ANSWERS: found.answers,
         GOLD_ANSWERS: found.gold_answers,

@@ -4,18 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from freshstack_dspy.collection import Collection, Contents, call_ids_of, write_collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import overlap
-from freshstack_dspy.collection.contents import RECORD_FILES
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents, nuggets_by_query
 from freshstack_dspy.collection.manifest import Extension, Provenance
-from freshstack_dspy.collection.nugget_order import nuggets_by_query
 from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.spending.ledger import StepLedger
+from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.recipes.growing.run_holes import Look, LookedAt, holes, labelled_pairs
 from freshstack_dspy.records import Candidate, Contamination, Failure, Judgment, RunRank, Scale
 
-if TYPE_CHECKING:  # asking takes DSPy, and there may be nothing to ask
+if TYPE_CHECKING:
     from freshstack_dspy.recipes.judging.judging import Judged
     from freshstack_dspy.recipes.opening import Opened
 
@@ -69,7 +69,7 @@ def extend(look: Look, asking: "Opened", out: Path | None = None) -> Extended:
         CollectionError: The collection cannot be written; what stood still stands.
     """
     check_scale(look, asking.config.judge.graded)
-    in_place = refuse_standing(look, out)
+    in_place = check_standing(look, out)
     judged = _judge(look, asking)
     collection = look.collection
     contents = _contents(look, judged)
@@ -81,7 +81,7 @@ def extend(look: Look, asking: "Opened", out: Path | None = None) -> Extended:
     )
     if in_place and not is_new:
         return Extended(collection, new, failed, changed=False)
-    used = set(asking.lm.door.used_replies())
+    used = set(asking.lm.client.used_replies())
     told = collection.manifest.model_dump(include=set(Provenance.model_fields))
     provenance = Provenance.model_validate(
         {
@@ -102,7 +102,7 @@ def extend(look: Look, asking: "Opened", out: Path | None = None) -> Extended:
     return Extended(written, new, failed, changed=True)
 
 
-def refuse_standing(look: Look, out: Path | None) -> bool:
+def check_standing(look: Look, out: Path | None) -> bool:
     """Refuse to write over another collection; tell whether it is written in its own place.
 
     Raises:

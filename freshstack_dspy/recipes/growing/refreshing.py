@@ -5,16 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from freshstack_dspy.collection import Collection, Manifest, Provenance, write_collection
+from freshstack_dspy.collection.collection import (
+    CORPUS_FILE,
+    Collection,
+    corpus_sha256,
+    sorted_chunks,
+)
 from freshstack_dspy.collection.contents import RECORD_FILES
-from freshstack_dspy.collection.corpus import CORPUS_FILE, corpus_sha256, sorted_chunks
-from freshstack_dspy.collection.difference import Difference, State, difference, write_changes
-from freshstack_dspy.collection.staging import standing_folder
-from freshstack_dspy.collection.writing import refuse_foreign
+from freshstack_dspy.collection.diff import Difference, State, difference, write_changes
+from freshstack_dspy.collection.manifest import Manifest, Provenance
+from freshstack_dspy.collection.writing import check_foreign, write_collection
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.events import Listener
-from freshstack_dspy.lm.provider.choice import Provider
+from freshstack_dspy.files import standing_folder
+from freshstack_dspy.lm.engine import Provider
+from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.growing.extending import added
 from freshstack_dspy.recipes.opening import Opened, opened
@@ -55,7 +60,7 @@ def refresh(
     difference_file: Path | None = None,
     keep_labels: bool = False,
     provider: Provider | None = None,
-    on_call: Listener | None = None,
+    callback: Callback | None = None,
 ) -> Refreshed:
     """Bring the collection at `out` to the state of the inputs, and say what became of it.
 
@@ -64,13 +69,13 @@ def refresh(
 
     Args:
         config: As `load_config` reads it; a collection stands at its `out`.
-        mode: `live`, `replay` or `defer`; see `lm/door.py`.
+        mode: `live`, `replay` or `defer`; see `lm/client.py`.
         progress: Whom to tell how it goes.
         requests_file: Where `defer` writes the missing requests; by default beside the store.
         difference_file: Where to write each change as a line of JSON, before the collection.
         keep_labels: Whether labels stay that were made by another model, prompt or setting.
         provider: What answers, in place of the one that the model's name chooses.
-        on_call: Told of every request to the model, by many threads.
+        callback: Told of every request to the model, by many threads.
 
     Raises:
         ConfigError: No collection stands there, or its labels were made otherwise.
@@ -78,7 +83,7 @@ def refresh(
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops it, in one line; the collection still stands.
     """
-    if mode == "refresh":
+    if mode == "rerecord":
         raise ConfigError("refresh asks only for what changed; allowed modes: live, replay, defer")
     if not standing_folder(config.out).exists():
         raise ConfigError(f"{config.out}: no collection to refresh; type: freshstack build CONFIG")
@@ -88,7 +93,7 @@ def refresh(
             f"those of the collection, copy {config.out / 'queries.jsonl'} elsewhere and name the "
             'copy as path, with source = "jsonl"'
         )
-    refuse_foreign(config.out)
+    check_foreign(config.out)
     standing = Collection.load(config.out)
     config = with_repositories(config, mode, progress or Silence())
     with opened(
@@ -97,12 +102,12 @@ def refresh(
         progress=progress,
         requests_file=requests_file,
         provider=provider,
-        on_call=on_call,
+        callback=callback,
     ) as asking:
-        return _refreshed(asking, standing, difference_file, keep_labels=keep_labels)
+        return _rerecorded(asking, standing, difference_file, keep_labels=keep_labels)
 
 
-def _refreshed(
+def _rerecorded(
     asking: Opened, standing: Collection, difference_file: Path | None, *, keep_labels: bool
 ) -> Refreshed:
     from freshstack_dspy.recipes.growing.standing import Kept
@@ -111,7 +116,7 @@ def _refreshed(
 
     run = Run(asking, Kept(standing, asking.config.judge.graded.threshold))
     now = provenance(asking.config, run.recipe, asking.lm.ledger)
-    _refuse_other_labels(standing.manifest, now, keep_labels=keep_labels)
+    _check_other_labels(standing.manifest, now, keep_labels=keep_labels)
     made = run.made({})
     found = difference(State(standing, standing.chunks()), State(made.contents, made.chunks))
     before = standing.manifest
@@ -160,7 +165,7 @@ def retire(config: BuildConfig, query_ids: Ids[str]) -> BuildConfig:
     return config.model_copy(update={"queries": queries})
 
 
-def _refuse_other_labels(before: Manifest, now: Provenance, *, keep_labels: bool) -> None:
+def _check_other_labels(before: Manifest, now: Provenance, *, keep_labels: bool) -> None:
     """Refuse to put labels of two scales, and unless it is wished of two judges, into one."""
     if before.name != now.name:
         raise ConfigError(

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from freshstack_dspy.collection import Collection, Contents, call_ids_of, write_collection
-from freshstack_dspy.collection.difference import Difference, State, difference
-from freshstack_dspy.collection.nugget_order import nuggets_by_query
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents, nuggets_by_query
+from freshstack_dspy.collection.diff import Difference, State, difference
 from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.agreement import (
     ClassAgreement,
@@ -20,11 +21,11 @@ from freshstack_dspy.measures.agreement import (
     exact_match,
     weighted_kappa,
 )
-from freshstack_dspy.measures.estimate import Estimate
+from freshstack_dspy.measures.statistics import Estimate
 from freshstack_dspy.records import SCALES, Chunk, Judgment, Scale
 
-if TYPE_CHECKING:  # asking takes DSPy
-    from freshstack_dspy.collection import Provenance
+if TYPE_CHECKING:
+    from freshstack_dspy.collection.manifest import Provenance
     from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.judging.judging import Judged
     from freshstack_dspy.recipes.opening import Opened
@@ -217,7 +218,7 @@ def _provenance(
     from freshstack_dspy.recipes.provenance import provenance
 
     config = asking.config
-    used = set(asking.lm.door.used_replies())
+    used = set(asking.lm.client.used_replies())
     told = provenance(config, recipe, asking.lm.ledger, reasked=used - call_ids_of(contents))
     before = standing.manifest
     sections = {name: told.config[name] for name in ("model", "judge") if name in told.config}

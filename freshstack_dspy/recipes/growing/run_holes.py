@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.nugget_order import nuggets_by_query
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import Run, read_run
+from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.records import RunRank
 
 Unknown = Literal["refuse", "skip"]
@@ -90,7 +90,7 @@ def look(
     for file, one in zip(runs, looked, strict=True):
         if unknown == "refuse" and one.unknown:
             raise CollectionError(_unknown(file, one.unknown, collection, depth))
-    _refuse_one_name_twice(collection, looked)
+    _check_one_name_twice(collection, looked)
     return Look(path, collection, depth, tuple(looked))
 
 
@@ -159,7 +159,7 @@ def _unknown(
     )
 
 
-def _refuse_one_name_twice(collection: Collection, runs: Sequence[LookedAt]) -> None:
+def _check_one_name_twice(collection: Collection, runs: Sequence[LookedAt]) -> None:
     """Refuse two runs of one name: nobody could tell which of them found a chunk."""
     known = {one.run: one.sha256 for one in collection.manifest.extensions}
     for run in runs:

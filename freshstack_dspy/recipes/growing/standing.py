@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.batch_agreement import calls_of
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
-from freshstack_dspy.collection.matching import Matches, match_chunks, match_nuggets
-from freshstack_dspy.collection.nugget_order import nuggets_by_query
+from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.collection.diff import Matches, match_chunks, match_nuggets
+from freshstack_dspy.collection.self_agreement import calls_of
 from freshstack_dspy.records import (
     Candidate,
     Chunk,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from freshstack_dspy.recipes.judging.judging import ToJudge
+from freshstack_dspy.recipes.judging.judge_calls import ToJudge
 from freshstack_dspy.records import Chunk, Nugget, Query
 
 

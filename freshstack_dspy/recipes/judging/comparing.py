@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from random import Random
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.programs import SupportJudge
+from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
 from freshstack_dspy.records import Chunk
 

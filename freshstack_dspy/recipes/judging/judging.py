@@ -11,8 +11,6 @@ from freshstack_dspy.recipes.judging.voting import JudgedBatch, merged
 from freshstack_dspy.recipes.steps import Steps
 from freshstack_dspy.records import Failure, Judgment
 
-__all__ = ["Judged", "ToJudge", "judge", "judge_alone"]
-
 
 class Judged(NamedTuple):
     """What came of it: a judgment for every pair, and what failed."""

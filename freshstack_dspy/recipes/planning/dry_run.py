@@ -5,13 +5,11 @@ from typing import Generic, NamedTuple, TypeVar
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError
-from freshstack_dspy.lm.connect import connect, in_bulk
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.recorded import Recorded, recorded_reply
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect, in_bulk
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask
-from freshstack_dspy.lm.spending.ledger import StepLedger, step
+from freshstack_dspy.lm.store import ReadOnlyStore, Recorded, ReplyStore, recorded_reply
+from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.records import Status, Step
 

@@ -8,10 +8,10 @@ Nothing here depends on what is recorded, so a build and its replay estimate the
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from freshstack_dspy.collection.estimates import StepEstimate
+from freshstack_dspy.collection.manifest import StepEstimate
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.request import Ask, canonical_json
-from freshstack_dspy.lm.spending.prices import Price, price_of
 from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.planning.expected import (

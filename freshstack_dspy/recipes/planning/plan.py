@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.index import Models
 from freshstack_dspy.index.connecting import connected
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.replies.bundle import Bundles
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore, holds_store
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.index.searching import Models
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.bundle import Bundles
+from freshstack_dspy.lm.store import ReadOnlyStore, holds_store
+from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.recipes.contamination import score_calls, to_score
 from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.freshstack import FreshStack

@@ -7,9 +7,8 @@ from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate
-from freshstack_dspy.lm.spending.budget import ADDED_BY_PROVIDERS
-from freshstack_dspy.lm.spending.prices import price_of
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import ADDED_BY_PROVIDERS, Spent
+from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.recipes.planning.estimate import dollars
 from freshstack_dspy.recipes.planning.expected_judging import Load
 from freshstack_dspy.records import Record, Step

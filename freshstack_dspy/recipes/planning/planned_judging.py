@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ReplayMissError
-from freshstack_dspy.index import HybridIndex, Models
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.searching import Models
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.judging.comparing import single_calls

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index import HybridIndex, Models
 from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate, estimate_embedding
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import is_recorded
+from freshstack_dspy.index.searching import Models
 from freshstack_dspy.index.term_counts import indexed_text
-from freshstack_dspy.lm.replies.recorded import RecordedFigures
+from freshstack_dspy.lm.store import RecordedFigures
 from freshstack_dspy.recipes.cutting import cut_by
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora, open_index
 from freshstack_dspy.recipes.progress import Progress

@@ -5,10 +5,9 @@ import json
 from typing import Any
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.lm.cl100k import count_tokens
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.typed.answer_model import answer_schema
-from freshstack_dspy.lm.typed.prompt import turns
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.typed import answer_schema, turns
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 

@@ -1,7 +1,7 @@
 """A sample of a corpus: how many chunks it will give, and how long they are, in seconds."""
 
-from freshstack_dspy.chunking import chunk_files
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.corpus.parallel import chunk_files
 from freshstack_dspy.recipes.corpus import read_corpora
 from freshstack_dspy.recipes.planning.estimate import measure_chunks, spread
 from freshstack_dspy.recipes.planning.expected_judging import ChunkSizes

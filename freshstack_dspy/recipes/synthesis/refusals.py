@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable
 
 from freshstack_dspy.config import QueriesConfig
-from freshstack_dspy.likeness import jaccard
 from freshstack_dspy.records import Chunk, Query
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import jaccard, terms
 
 COPIED = "copied from its chunk"
 OF_THE_PASSAGE = "about the passage itself"

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.corpus.tree import Glob
 from freshstack_dspy.errors import ConfigError, SourceError
-from freshstack_dspy.index import HybridIndex
-from freshstack_dspy.likeness import jaccard
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.records import Candidate, Chunk, Query
-from freshstack_dspy.sources.documents.globs import Glob
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import jaccard, terms
 
 _RELATED_BY = "lsa"
 _LOOKED_AT = 10

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.sources.questions.lines import decoded, read_lines
+from freshstack_dspy.files import decoded, read_lines
 
 SHOWN = 5
 """How many examples one request shows."""

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
-from freshstack_dspy.index import HybridIndex
-from freshstack_dspy.programs import QuerySynthesizer
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
+from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judging.judge_calls import ToJudge, judge_calls
 from freshstack_dspy.recipes.judging.voting import merged
@@ -21,7 +22,6 @@ from freshstack_dspy.recipes.synthesis.refusals import NEAR_DUPLICATE, EarlierQu
 from freshstack_dspy.recipes.synthesis.seeds import related, sampled
 from freshstack_dspy.recipes.synthesis.style import read_style, shown_examples
 from freshstack_dspy.records import Attribution, Chunk, Judgment, LicenceFile, Query
-from freshstack_dspy.sources import QueryReading
 
 EXPECTED_KEPT = 0.8
 """The share of questions that is expected to be kept, until some were tried."""
@@ -138,7 +138,7 @@ class Synthesis:
                 if one.error is not None:
                     failed += 1
                     refused[f"seed without a valid reply: {one.error.status}"] += 1
-                    self._refuse_only_failures(failed, asked, one.error)
+                    self._check_only_failures(failed, asked, one.error)
                 for draft in one.drafts:
                     reason = self._reason_against(draft, earlier, len(kept))
                     if reason is None:
@@ -227,7 +227,7 @@ class Synthesis:
         )
         return query.model_copy(update={"answer_source": source})
 
-    def _refuse_only_failures(self, failed: int, asked: int, last: ReplyError) -> None:
+    def _check_only_failures(self, failed: int, asked: int, last: ReplyError) -> None:
         """Stop before a whole corpus is paid for in vain."""
         if failed == asked >= min(_MOST_FAILED, len(self._seeds)):
             raise FatalModelError(

@@ -12,7 +12,7 @@ Query q is answerable; r is partly supported, for nothing supports r_1; u has no
 
 from collections.abc import Sequence
 
-from freshstack_dspy.collection import Contents
+from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.records import (
     Candidate,
     Found,

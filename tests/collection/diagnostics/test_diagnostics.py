@@ -2,7 +2,8 @@
 
 import pytest
 
-from freshstack_dspy.collection.diagnostics import (
+from freshstack_dspy.collection.diagnose import (
+    Pooled,
     depth_curve,
     diagnose,
     finders,
@@ -11,9 +12,9 @@ from freshstack_dspy.collection.diagnostics import (
     pooled,
     pooling_results,
 )
-from freshstack_dspy.collection.diagnostics.pooled import Pooled
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import Run, evaluate
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Candidate, ScoredChunk
 
 from .pools import EVALUATED, POOL, added_for_a_run, candidate, contents, judgment

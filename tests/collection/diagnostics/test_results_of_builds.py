@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.diagnostics import pooling_results
-from freshstack_dspy.collection.retrieving import retrieve
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.diagnose import pooling_results
+from freshstack_dspy.collection.retrieve import retrieve
 from freshstack_dspy.config import load_config
-from freshstack_dspy.measures import evaluate
+from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SliceName
 

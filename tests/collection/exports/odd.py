@@ -8,7 +8,9 @@ The last nugget of the last query has no judgment at all, and `unseen` was never
 from collections.abc import Sequence
 from pathlib import Path
 
-from freshstack_dspy.collection import Collection, Contents, write_collection
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.records import (
     Candidate,
     Chunk,

@@ -5,8 +5,10 @@ from typing import Any
 import ir_measures
 import pytest
 
-from freshstack_dspy.collection import Collection, export_collection
-from freshstack_dspy.measures import Run, alpha_ndcg, write_run
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.measures.diversity import alpha_ndcg
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import A, B, D, write_small

@@ -9,15 +9,13 @@ import pytest
 from freshstack.datasets.util import nuggets_to_query_qrels
 from freshstack.retrieval.evaluation import EvaluateRetrieval
 
-from freshstack_dspy.collection import (
-    Collection,
-    Contents,
-    export_collection,
-    write_collection,
-)
-from freshstack_dspy.collection.contents import RECORD_FILES
-from freshstack_dspy.collection.exports.official_ids import official_ids
-from freshstack_dspy.measures import Run, evaluate
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents
+from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.collection.exports.layout import official_ids
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, write_small
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection, export_collection
-from freshstack_dspy.collection.exports.parquet import record_schema
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.collection.exports.layout import record_schema
 from freshstack_dspy.records import Contamination, Expansion, Failure, QuerySlice, Record
 from tests.collection.exports.loading import loaded
 from tests.collection.exports.odd import write_odd

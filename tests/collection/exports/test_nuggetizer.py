@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import export_collection
+from freshstack_dspy.collection.exports.export import export_collection
 from freshstack_dspy.collection.exports.nuggetizer import assignment
 from freshstack_dspy.records import Scale
 from tests.collection.exports.odd import TEXT, write_odd

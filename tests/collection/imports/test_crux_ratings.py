@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.imports import import_collection
+from freshstack_dspy.collection.imports.importing import import_collection
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.measures import Run, evaluate, evaluate_context
+from freshstack_dspy.measures.contexts import evaluate_context
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
 from .foreign import json_lines

@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection import Collection, Contents, export_collection, write_collection
-from freshstack_dspy.collection.imports import IMPORT_FORMATS, ImportFormat, import_collection
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.collection.imports.importing import (
+    IMPORT_FORMATS,
+    ImportFormat,
+    import_collection,
+)
 from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.validation import validate
+from freshstack_dspy.collection.validate import validate
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.records import Judgment, Nugget, Query
 from tests.collection.small import PROVENANCE, chunk, write_small
 

@@ -7,8 +7,13 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.leaderboard import compute, differences, read_board, write_results
-from freshstack_dspy.collection.leaderboard.results import encode_values
+from freshstack_dspy.collection.leaderboard import (
+    compute,
+    differences,
+    encode_values,
+    read_board,
+    write_results,
+)
 from freshstack_dspy.errors import CollectionError
 
 from .boards import write_lists, write_small_board

@@ -15,7 +15,7 @@ from freshstack_dspy.collection.leaderboard import (
     write_results,
 )
 from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError
-from freshstack_dspy.measures import MEASURES_VERSION
+from freshstack_dspy.measures.evaluation import MEASURES_VERSION
 from tests.collection.small import write_small
 
 from .boards import TWO, edit, write_lists, write_small_board

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.chat_server import ChatServer
 from tests.lm.embedding.numbers_server import answer
 

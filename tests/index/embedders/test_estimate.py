@@ -8,9 +8,9 @@ import pytest
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.embedders.estimate import estimate_embedding
 from freshstack_dspy.index.embedders.hosted import HostedEmbedder
-from freshstack_dspy.lm.cl100k import count_tokens
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.vectors import Access
 from tests.lm.chat_server import ChatServer
 
 

@@ -13,10 +13,9 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.connecting import connect_embedders
 from freshstack_dspy.index.embedders.hosted import HostedEmbedder
 from freshstack_dspy.index.models import Embedder
-from freshstack_dspy.lm.cl100k import count_tokens, cut
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.used import used_figures
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.tokens import count_tokens, cut
+from freshstack_dspy.lm.vectors import Access, used_figures
 from tests.lm.chat_server import ChatServer
 from tests.lm.embedding.numbers_server import texts_asked, vector
 

@@ -12,7 +12,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.connecting import connect_embedders
 from freshstack_dspy.index.embedders.sentence_transformers import SentenceTransformersEmbedder
 from freshstack_dspy.index.models import Embedder
-from freshstack_dspy.lm.embedding.access import Access
+from freshstack_dspy.lm.vectors import Access
 
 from .hosting import build_config
 from .tiny_models import MOST_TOKENS, tiny_embedder

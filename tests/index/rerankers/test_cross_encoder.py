@@ -7,7 +7,7 @@ import pytest
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.connecting import connect_reranker
 from freshstack_dspy.index.models import Reranker
-from freshstack_dspy.lm.embedding.access import Access
+from freshstack_dspy.lm.vectors import Access
 from tests.index.embedders.hosting import build_config
 from tests.index.embedders.tiny_models import tiny_cross_encoder
 

@@ -6,9 +6,8 @@ import pytest
 
 from freshstack_dspy.index.connecting import connect_reranker
 from freshstack_dspy.index.models import Reranker
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.used import used_figures
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.vectors import Access, used_figures
 from tests.index.embedders.hosting import build_config
 from tests.lm.chat_server import ChatServer
 from tests.lm.embedding.numbers_server import score

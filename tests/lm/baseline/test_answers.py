@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.baseline import reply
 from freshstack_dspy.lm.baseline.answers import SENTENCES, answer, compare
-from freshstack_dspy.lm.typed.answer_model import answer_model, validating_against
+from freshstack_dspy.lm.baseline.replies import reply
+from freshstack_dspy.lm.typed import answer_model, validating_against
 from freshstack_dspy.signatures.answer_question import AnswerQuestion
 
 PASSAGES = {

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.baseline.calibration import SLOPE, SPREAD, LabelledScore, threshold
-from freshstack_dspy.lm.baseline.entailment import THRESHOLD
+from freshstack_dspy.lm.baseline.support import SLOPE, SPREAD, THRESHOLD, LabelledScore, threshold
 
 PAIRS = st.lists(
     st.builds(LabelledScore, st.floats(0, 1, exclude_max=True), st.booleans()), max_size=30

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.baseline.entailment import DENIAL, DOUBT, THRESHOLD, support
+from freshstack_dspy.lm.baseline.support import DENIAL, DOUBT, THRESHOLD, support
 
 WIND = "The turbine converts wind into electricity."
 

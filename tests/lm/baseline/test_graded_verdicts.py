@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.baseline import reply
-from freshstack_dspy.lm.baseline.verdicts import CUT_POINTS
-from freshstack_dspy.lm.typed.answer_model import answer_model, validating_against
+from freshstack_dspy.lm.baseline.replies import reply
+from freshstack_dspy.lm.baseline.support import CUT_POINTS
+from freshstack_dspy.lm.typed import answer_model, validating_against
 from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.signatures.scales import JUDGES
 

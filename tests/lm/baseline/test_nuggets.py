@@ -7,11 +7,11 @@ import pytest
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.baseline import reply
-from freshstack_dspy.lm.baseline.importance import importance
-from freshstack_dspy.lm.typed.answer_model import answer_model, validating_against
+from freshstack_dspy.lm.baseline.nuggets import importance
+from freshstack_dspy.lm.baseline.replies import reply
+from freshstack_dspy.lm.typed import answer_model, validating_against
+from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
-from freshstack_dspy.sources import read_queries
 
 DUMP = Path(__file__).parents[4] / "shared/data/stackexchange-bioinformatics/Posts.xml"
 SIGNATURE: Any = NuggetizeAnswer

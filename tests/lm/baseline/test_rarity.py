@@ -2,13 +2,13 @@
 
 import pytest
 
-from freshstack_dspy.lm.baseline.rarity import (
+from freshstack_dspy.lm.baseline.phrases import (
     expected_share,
     information,
     is_common,
     total_information,
 )
-from freshstack_dspy.terms import terms
+from freshstack_dspy.text import terms
 
 
 def weight(word: str) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.lm.baseline import reply
+from freshstack_dspy.lm.baseline.replies import reply
 
 QUESTION = """\
 How do I stop JSONLoader from splitting my file? I have an array of jobs:
@@ -275,7 +275,7 @@ def tasks(text: str, limit: int) -> list[tuple[str, dict[str, Any]]]:
 
 def validated(task: str) -> Callable[[dict[str, Any], dict[str, Any]], Any]:
     """The check that the typed adapter makes of a reply."""
-    from freshstack_dspy.lm.typed.answer_model import answer_model, validating_against
+    from freshstack_dspy.lm.typed import answer_model, validating_against
 
     module = importlib.import_module(f"freshstack_dspy.signatures.{MODULES[task]}")
     model = answer_model(getattr(module, task))

@@ -6,14 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.errors import (
-    FatalModelError,
-    StoreError,
-    TransientModelError,
-)
-from freshstack_dspy.lm.batch.api import batch_api
+from freshstack_dspy.errors import FatalModelError, StoreError, TransientModelError
 from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.connect import connect
+from freshstack_dspy.lm.batch.providers import batch_api
+from freshstack_dspy.lm.client import connect
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import Scripted
 
@@ -79,7 +75,7 @@ def test_live_and_batch_ask_the_same(
     here = waiting(provider)
     lm = connect(here.config.model, mode="live", store=here.store)
     ask_cities(lm, temperature=0.25)
-    lm.door.close()
+    lm.client.close()
     (live,) = here.store.replies()
     there = waiting(provider, name="b")
     there.store.defer(live.ask)

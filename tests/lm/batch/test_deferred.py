@@ -14,7 +14,7 @@ from pydantic import SecretStr
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError, StoreError
 from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies, write_requests
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
@@ -74,13 +74,13 @@ def test_every_deferred_request_is_a_line_of_a_batch_file(
 
 
 def test_what_is_deferred_is_what_would_have_been_sent(
-    server: ChatServer, store: ReplyStore, door_to: Connect, tmp_path: Path
+    server: ChatServer, store: ReplyStore, client_for: Connect, tmp_path: Path
 ) -> None:
     with pytest.raises(DeferredError):
-        ask_cities(door_to("defer", temperature=0.25))
+        ask_cities(client_for("defer", temperature=0.25))
     write_requests(store, tmp_path / "requests.jsonl")
     server.says(BERN)
-    ask_cities(door_to(temperature=0.25))
+    ask_cities(client_for(temperature=0.25))
 
     assert json.loads((tmp_path / "requests.jsonl").read_text())["body"] == server.requests[0]
 
@@ -115,14 +115,14 @@ def test_both_formats_are_imported(store: ReplyStore, replies_file: Path) -> Non
 
 
 def test_an_imported_reply_is_served(
-    server: ChatServer, store: ReplyStore, door_to: Connect, replies_file: Path
+    server: ChatServer, store: ReplyStore, client_for: Connect, replies_file: Path
 ) -> None:
     with pytest.raises(DeferredError):
-        ask_cities(door_to("defer"))
+        ask_cities(client_for("defer"))
     (waiting,) = store.deferred()
     import_replies(store, write_lines(replies_file, {"custom_id": waiting.key, "content": BERN}))
 
-    assert ask_cities(door_to("defer")).cities[0].name == "Bern"
+    assert ask_cities(client_for("defer")).cities[0].name == "Bern"
     assert server.requests == []
 
 

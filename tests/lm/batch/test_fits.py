@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from freshstack_dspy.lm.batch.fits import fault_in
+from freshstack_dspy.lm.batch.deferred import fault_in
 from freshstack_dspy.lm.request import Ask
-from freshstack_dspy.lm.typed.answer_model import answer_model, answer_schema
+from freshstack_dspy.lm.typed import answer_model, answer_schema
 from tests.lm.asking import BERN, PROSE, ListCities
 from tests.lm.recording import ask
 

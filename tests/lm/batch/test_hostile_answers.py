@@ -5,9 +5,9 @@ import json
 import pytest
 
 from freshstack_dspy.errors import TransientModelError
-from freshstack_dspy.lm.batch import batches
-from freshstack_dspy.lm.spending.budget import worst_case
-from freshstack_dspy.lm.spending.prices import price_of
+from freshstack_dspy.lm.batch import jobs as batches
+from freshstack_dspy.lm.budget import worst_case
+from freshstack_dspy.lm.prices import price_of
 from tests.lm.chat_server import Scripted
 from tests.lm.recording import ask
 

@@ -4,16 +4,11 @@ import json
 
 import pytest
 
-from freshstack_dspy.errors import (
-    BudgetError,
-    ConfigError,
-    StoreError,
-)
-from freshstack_dspy.lm.batch.api import batch_api
-from freshstack_dspy.lm.batch.plan import cut
-from freshstack_dspy.lm.spending.budget import worst_case
-from freshstack_dspy.lm.spending.prices import price_of
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.errors import BudgetError, ConfigError, StoreError
+from freshstack_dspy.lm.batch.jobs import cut
+from freshstack_dspy.lm.batch.providers import batch_api
+from freshstack_dspy.lm.budget import Spent, worst_case
+from freshstack_dspy.lm.prices import price_of
 
 from .batch_server import BatchServer
 from .batching import TEXTS, OpenWaiting, Provider, every_provider

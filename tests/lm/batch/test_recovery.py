@@ -12,7 +12,7 @@ from typing import Literal
 import pytest
 
 from freshstack_dspy.errors import StoreError, TransientModelError
-from freshstack_dspy.lm.batch import batches
+from freshstack_dspy.lm.batch import jobs as batches
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from tests.lm.chat_server import Scripted
 

@@ -1,4 +1,4 @@
-"""The server and the doors of these tests."""
+"""The server and the clients of these tests."""
 
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -6,11 +6,8 @@ from typing import Any, Protocol
 import pytest
 
 from freshstack_dspy.config import Mode
-from freshstack_dspy.lm.embedding.access import Access
-from freshstack_dspy.lm.embedding.door import EmbeddingDoor
-from freshstack_dspy.lm.embedding.model import HostedModel
-from freshstack_dspy.lm.embedding.rerank_door import RerankDoor
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.vectors import Access, EmbeddingClient, HostedModel, RerankClient
 from tests.lm.chat_server import ChatServer
 
 from .numbers_server import answer
@@ -22,7 +19,7 @@ def server() -> Iterator[ChatServer]:
         yield running
 
 
-class OpenDoor(Protocol):
+class OpenClient(Protocol):
     def __call__(
         self,
         mode: Mode = "live",
@@ -30,7 +27,7 @@ class OpenDoor(Protocol):
         access: dict[str, Any] | None = None,
         model: dict[str, Any] | None = None,
         **settings: Any,
-    ) -> EmbeddingDoor: ...
+    ) -> EmbeddingClient: ...
 
 
 class OpenReranker(Protocol):
@@ -41,13 +38,13 @@ class OpenReranker(Protocol):
         access: dict[str, Any] | None = None,
         model: dict[str, Any] | None = None,
         **settings: Any,
-    ) -> RerankDoor: ...
+    ) -> RerankClient: ...
 
 
 @pytest.fixture
-def open_door(server: ChatServer, store: ReplyStore) -> Iterator[OpenDoor]:
-    """Opens doors to the server over one store, as runs of a build do one after the other."""
-    opened: list[EmbeddingDoor] = []
+def open_client(server: ChatServer, store: ReplyStore) -> Iterator[OpenClient]:
+    """Opens clients to the server over one store, as runs of a build do one after the other."""
+    opened: list[EmbeddingClient] = []
 
     def open_one(
         mode: Mode = "live",
@@ -55,7 +52,7 @@ def open_door(server: ChatServer, store: ReplyStore) -> Iterator[OpenDoor]:
         access: dict[str, Any] | None = None,
         model: dict[str, Any] | None = None,
         **settings: Any,
-    ) -> EmbeddingDoor:
+    ) -> EmbeddingClient:
         hosted = HostedModel(
             **{
                 "name": "openai/scripted",
@@ -67,18 +64,18 @@ def open_door(server: ChatServer, store: ReplyStore) -> Iterator[OpenDoor]:
             }
         )
         given = Access(**{"mode": mode, "store": store, **(access or {})})
-        opened.append(EmbeddingDoor(hosted, given, **{"batch": 4, **settings}))
+        opened.append(EmbeddingClient(hosted, given, **{"batch": 4, **settings}))
         return opened[-1]
 
     yield open_one
-    for door in opened:
-        door.close()
+    for client in opened:
+        client.close()
 
 
 @pytest.fixture
 def open_reranker(server: ChatServer, store: ReplyStore) -> Iterator[OpenReranker]:
     """The same for rerankers."""
-    opened: list[RerankDoor] = []
+    opened: list[RerankClient] = []
 
     def open_one(
         mode: Mode = "live",
@@ -86,7 +83,7 @@ def open_reranker(server: ChatServer, store: ReplyStore) -> Iterator[OpenReranke
         access: dict[str, Any] | None = None,
         model: dict[str, Any] | None = None,
         **settings: Any,
-    ) -> RerankDoor:
+    ) -> RerankClient:
         hosted = HostedModel(
             **{
                 "name": "infinity/scripted",
@@ -98,9 +95,9 @@ def open_reranker(server: ChatServer, store: ReplyStore) -> Iterator[OpenReranke
             }
         )
         given = Access(**{"mode": mode, "store": store, **(access or {})})
-        opened.append(RerankDoor(hosted, given, **settings))
+        opened.append(RerankClient(hosted, given, **settings))
         return opened[-1]
 
     yield open_one
-    for door in opened:
-        door.close()
+    for client in opened:
+        client.close()

@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.embedding.asks import (
-    EmbeddingAsk,
-    RerankAsk,
-    passages_hash,
-    text_hash,
-)
+from freshstack_dspy.lm.reply import EmbeddingAsk, RerankAsk, passages_hash, text_hash
 
-from .conftest import OpenDoor
+from .conftest import OpenClient
 
 EMBEDDING = EmbeddingAsk(
     model="openai/text-embedding-3-small",
@@ -80,12 +75,12 @@ def test_the_order_of_passages_does_not_matter_nor_does_repetition(
     assert passages_hash(hashes) == passages_hash(other)
 
 
-def test_nothing_that_cannot_change_a_vector_is_in_its_key(open_door: OpenDoor) -> None:
-    doors = [
-        open_door(),
-        open_door(batch=1),
-        open_door("replay"),
-        open_door(model={"concurrency": 3, "timeout": 5.0, "retries": 0}),
+def test_nothing_that_cannot_change_a_vector_is_in_its_key(open_client: OpenClient) -> None:
+    clients = [
+        open_client(),
+        open_client(batch=1),
+        open_client("replay"),
+        open_client(model={"concurrency": 3, "timeout": 5.0, "retries": 0}),
     ]
 
-    assert len({door.ask_of("a").key for door in doors}) == 1
+    assert len({client.ask_of("a").key for client in clients}) == 1

@@ -12,8 +12,14 @@ from hypothesis.extra import numpy as drawn
 from pydantic import ValidationError
 
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.embedding.asks import EmbeddingAsk, RerankAsk, text_hash
-from freshstack_dspy.lm.embedding.figures import Figures, figures_from_json, receive_figures
+from freshstack_dspy.lm.reply import (
+    EmbeddingAsk,
+    Figures,
+    RerankAsk,
+    figures_from_json,
+    receive_figures,
+    text_hash,
+)
 from freshstack_dspy.lm.request import canonical_json
 
 ASK = EmbeddingAsk(model="m", endpoint="e", text=text_hash("a"))

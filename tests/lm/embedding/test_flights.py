@@ -9,7 +9,7 @@ from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.chat_server import ChatServer, Scripted
 
-from .conftest import OpenDoor
+from .conftest import OpenClient
 from .numbers_server import answer, texts_asked, vector
 
 TEXTS = [f"text {number}" for number in range(10)]
@@ -20,9 +20,9 @@ def expected(texts: list[str]) -> Any:
 
 
 def test_equal_texts_in_many_threads_are_asked_for_once(
-    server: ChatServer, open_door: OpenDoor
+    server: ChatServer, open_client: OpenClient
 ) -> None:
-    door = open_door()
+    client = open_client()
     started = threading.Barrier(8)
 
     def slow(body: dict[str, Any]) -> Scripted:
@@ -35,7 +35,7 @@ def test_equal_texts_in_many_threads_are_asked_for_once(
 
     def one(turn: int) -> Any:
         started.wait()
-        return door.vectors(TEXTS[turn:] + TEXTS[:turn])
+        return client.vectors(TEXTS[turn:] + TEXTS[:turn])
 
     found = map_in_order(one, range(8), workers=8)
 
@@ -45,7 +45,7 @@ def test_equal_texts_in_many_threads_are_asked_for_once(
 
 
 def test_who_waited_for_a_thread_that_failed_asks_for_itself(
-    server: ChatServer, open_door: OpenDoor
+    server: ChatServer, open_client: OpenClient
 ) -> None:
     first, second = threading.Event(), threading.Event()
 
@@ -57,12 +57,12 @@ def test_who_waited_for_a_thread_that_failed_asks_for_itself(
         return answer(body)
 
     server.script = script
-    door = open_door(batch=64)
+    client = open_client(batch=64)
     failures: list[BaseException] = []
 
     def failing() -> None:
         try:
-            door.vectors(["poison", "a"])
+            client.vectors(["poison", "a"])
         except FatalModelError as error:
             failures.append(error)
 
@@ -71,7 +71,7 @@ def test_who_waited_for_a_thread_that_failed_asks_for_itself(
     first.wait(5)
     waiting = threading.Timer(0.05, second.set)
     waiting.start()
-    found = door.vectors(["a"])
+    found = client.vectors(["a"])
     thread.join()
     waiting.join()
 

@@ -8,13 +8,13 @@ import pytest
 from freshstack_dspy.errors import FatalModelError
 from tests.lm.chat_server import ChatServer, Scripted
 
-from .conftest import OpenDoor
+from .conftest import OpenClient
 from .numbers_server import answer, vector
 
 
 @pytest.mark.parametrize("place", [0, 5, 15])
 def test_one_refused_text_among_many_is_found_and_named(
-    server: ChatServer, open_door: OpenDoor, place: int
+    server: ChatServer, open_client: OpenClient, place: int
 ) -> None:
     texts = [f"text {number}" for number in range(16)]
     texts[place] = "far too long " * 9
@@ -27,7 +27,7 @@ def test_one_refused_text_among_many_is_found_and_named(
     server.script = script
 
     with pytest.raises(FatalModelError) as raised:
-        open_door(batch=16).vectors(texts)
+        open_client(batch=16).vectors(texts)
 
     assert str(raised.value) == (
         "openai/scripted refused the request: maximum context length is 8 tokens, HTTP 400; "
@@ -38,7 +38,7 @@ def test_one_refused_text_among_many_is_found_and_named(
 
 
 def test_texts_that_are_too_many_for_one_request_are_sent_in_halves(
-    server: ChatServer, open_door: OpenDoor
+    server: ChatServer, open_client: OpenClient
 ) -> None:
     texts = [f"text {number}" for number in range(16)]
 
@@ -49,17 +49,17 @@ def test_texts_that_are_too_many_for_one_request_are_sent_in_halves(
 
     server.script = script
 
-    found = open_door(batch=16).vectors(texts)
+    found = open_client(batch=16).vectors(texts)
 
     np.testing.assert_array_equal(np.array([vector(text) for text in texts]), found)
     assert len(server.requests) == 3 + 4
 
 
 def test_a_provider_that_refuses_everything_is_not_asked_for_ever(
-    server: ChatServer, open_door: OpenDoor
+    server: ChatServer, open_client: OpenClient
 ) -> None:
     server.script = lambda _: Scripted(status=422, content="encoding_format is unknown")
 
     with pytest.raises(FatalModelError, match="encoding_format is unknown"):
-        open_door(batch=64).vectors([f"text {number}" for number in range(640)])
+        open_client(batch=64).vectors([f"text {number}" for number in range(640)])
     assert len(server.requests) <= 12 + 8

@@ -11,29 +11,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.chat_server import ChatServer, Scripted
 
-from .conftest import OpenDoor
+from .conftest import OpenClient
 from .numbers_server import answer, texts_asked, vector
 
 _RUN = """
     import sys
     from pathlib import Path
-    from freshstack_dspy.lm.embedding.access import Access
-    from freshstack_dspy.lm.embedding.door import EmbeddingDoor
-    from freshstack_dspy.lm.embedding.model import HostedModel
-    from freshstack_dspy.lm.replies.store import ReplyStore
+    from freshstack_dspy.lm.vectors import Access
+    from freshstack_dspy.lm.vectors import EmbeddingClient
+    from freshstack_dspy.lm.vectors import HostedModel
+    from freshstack_dspy.lm.store import ReplyStore
 
     model = HostedModel("openai/scripted", "[[embedder]]", api_base=sys.argv[2], concurrency=2)
-    door = EmbeddingDoor(model, Access(store=ReplyStore(Path(sys.argv[1]))), batch=4)
-    door.vectors([f"text {number}" for number in range(80)])
+    client = EmbeddingClient(model, Access(store=ReplyStore(Path(sys.argv[1]))), batch=4)
+    client.vectors([f"text {number}" for number in range(80)])
 """
 
 
 @pytest.mark.slow
 def test_a_killed_run_goes_on_with_what_is_missing(
-    server: ChatServer, open_door: OpenDoor, store: ReplyStore, tmp_path: Path
+    server: ChatServer, open_client: OpenClient, store: ReplyStore, tmp_path: Path
 ) -> None:
     reached, stopped = threading.Event(), threading.Event()
     guard = threading.Lock()
@@ -64,7 +64,7 @@ def test_a_killed_run_goes_on_with_what_is_missing(
     before = len(texts_asked(server))
     texts = [f"text {number}" for number in range(80)]
 
-    found = open_door().vectors(texts)
+    found = open_client().vectors(texts)
 
     asked_again = texts_asked(server)[before:]
     np.testing.assert_array_equal(np.array([vector(text) for text in texts]), found)

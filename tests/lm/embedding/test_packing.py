@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.embedding.asks import EmbeddingAsk, text_hash
-from freshstack_dspy.lm.embedding.packing import MOST_BYTES, Wanted, packed, shares, worst_of
-from freshstack_dspy.lm.spending.prices import Price
+from freshstack_dspy.lm.prices import Price
+from freshstack_dspy.lm.reply import EmbeddingAsk, text_hash
+from freshstack_dspy.lm.vectors import MOST_BYTES, Wanted, packed, shares, worst_of
 
 
 def wanted(text: str) -> Wanted:

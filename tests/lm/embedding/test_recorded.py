@@ -10,15 +10,20 @@ import numpy as np
 import pytest
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
-from freshstack_dspy.lm.embedding.used import fingerprint_figures, used_figures
-from freshstack_dspy.lm.replies.bundle import Bundle, Bundles, write_bundle
-from freshstack_dspy.lm.replies.merging import merge_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.replies.verify import verify_bundle, verify_store
+from freshstack_dspy.lm.bundle import (
+    Bundle,
+    Bundles,
+    merge_bundle,
+    verify_bundle,
+    verify_store,
+    write_bundle,
+)
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.vectors import fingerprint_figures, used_figures
 from tests.lm.chat_server import ChatServer
 from tests.lm.recording import reply, rows
 
-from .conftest import OpenDoor, OpenReranker
+from .conftest import OpenClient, OpenReranker
 from .numbers_server import embeddings, vector
 
 TEXTS = [f"text {number}" for number in range(6)]
@@ -26,26 +31,26 @@ TEXTS = [f"text {number}" for number in range(6)]
 
 @pytest.fixture
 def bundle(
-    tmp_path: Path, open_door: OpenDoor, open_reranker: OpenReranker, store: ReplyStore
+    tmp_path: Path, open_client: OpenClient, open_reranker: OpenReranker, store: ReplyStore
 ) -> Path:
     """A reply, six vectors and one list of scores, as a build hands them on."""
-    door, reranker = open_door(), open_reranker()
-    door.vectors(TEXTS)
+    client, reranker = open_client(), open_reranker()
+    client.vectors(TEXTS)
     reranker.scores("query", ["one", "two"])
     store.put(reply())
     written = write_bundle(
-        [*store.replies(), *used_figures([door, reranker, object()])], tmp_path / "all.jsonl"
+        [*store.replies(), *used_figures([client, reranker, object()])], tmp_path / "all.jsonl"
     )
     assert written == 8
     return tmp_path / "all.jsonl"
 
 
 def test_a_bundle_alone_is_enough_to_replay(
-    bundle: Path, open_door: OpenDoor, open_reranker: OpenReranker
+    bundle: Path, open_client: OpenClient, open_reranker: OpenReranker
 ) -> None:
     with closing(Bundles([bundle])) as recorded:
         access: dict[str, Any] = {"store": None, "recorded": recorded}
-        found = open_door("replay", access=access).vectors(TEXTS)
+        found = open_client("replay", access=access).vectors(TEXTS)
         scores = open_reranker("replay", access=access).scores("query", ["two", "one"])
 
     assert found.tolist() == [vector(text) for text in TEXTS]
@@ -78,12 +83,12 @@ def test_a_store_takes_in_all_of_a_bundle_once(bundle: Path, tmp_path: Path) -> 
 
 
 def test_another_vector_of_the_same_text_is_a_conflict(
-    server: ChatServer, bundle: Path, open_door: OpenDoor, store: ReplyStore
+    server: ChatServer, bundle: Path, open_client: OpenClient, store: ReplyStore
 ) -> None:
     server.script = lambda body: embeddings(body, vectors=[[1.0] * 8 for _ in body["input"]])
-    door = open_door("refresh")
-    door.vectors(TEXTS[:1])
-    key = door.ask_of(TEXTS[0]).key
+    client = open_client("rerecord")
+    client.vectors(TEXTS[:1])
+    key = client.ask_of(TEXTS[0]).key
 
     with closing(Bundle(bundle)) as opened:
         kept = merge_bundle(opened, store)
@@ -97,24 +102,26 @@ def test_another_vector_of_the_same_text_is_a_conflict(
 
 
 def test_two_bundles_that_disagree_on_a_vector_are_not_read_together(
-    server: ChatServer, bundle: Path, open_door: OpenDoor, tmp_path: Path
+    server: ChatServer, bundle: Path, open_client: OpenClient, tmp_path: Path
 ) -> None:
     server.script = lambda body: embeddings(body, vectors=[[1.0] * 8 for _ in body["input"]])
-    door = open_door("refresh")
-    door.vectors(TEXTS[:1])
-    write_bundle(used_figures([door]), tmp_path / "other.jsonl")
+    client = open_client("rerecord")
+    client.vectors(TEXTS[:1])
+    write_bundle(used_figures([client]), tmp_path / "other.jsonl")
 
     with pytest.raises(StoreError, match="have different replies to the request"):
         Bundles([bundle, tmp_path / "other.jsonl"])
 
 
-def test_the_fingerprint_is_of_what_was_given_out(server: ChatServer, open_door: OpenDoor) -> None:
-    live, replay = open_door(), open_door("replay")
+def test_the_fingerprint_is_of_what_was_given_out(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    live, replay = open_client(), open_client("replay")
     live.vectors(TEXTS)
     replay.vectors(TEXTS)
     same = fingerprint_figures([live]), fingerprint_figures([replay])
     server.script = lambda body: embeddings(body, vectors=[[1.0] * 8 for _ in body["input"]])
-    other = open_door("refresh")
+    other = open_client("rerecord")
     other.vectors(TEXTS)
 
     assert same[0] == same[1]
@@ -164,11 +171,11 @@ def test_a_bundle_that_changes_after_it_was_opened_is_not_believed(bundle: Path)
 
 
 def test_a_vector_under_the_key_of_another_text_is_not_served(
-    open_door: OpenDoor, store: ReplyStore
+    open_client: OpenClient, store: ReplyStore
 ) -> None:
-    door = open_door()
-    door.vectors(["a", "b"])
-    mine, other = (f"figures:{door.ask_of(text).key}" for text in "ab")
+    client = open_client()
+    client.vectors(["a", "b"])
+    mine, other = (f"figures:{client.ask_of(text).key}" for text in "ab")
     with rows(store) as table:
         table.execute(
             "UPDATE Cache SET value = (SELECT value FROM Cache WHERE key = ?) WHERE key = ?",
@@ -176,15 +183,15 @@ def test_a_vector_under_the_key_of_another_text_is_not_served(
         )
 
     with pytest.raises(DamagedReplyError, match="holds the reply to another request"):
-        open_door("replay").vectors(["a"])
+        open_client("replay").vectors(["a"])
     assert verify_store(store.path).damaged == 1
 
 
 def test_nothing_of_a_vector_is_unpickled(
-    open_door: OpenDoor, store: ReplyStore, tmp_path: Path
+    open_client: OpenClient, store: ReplyStore, tmp_path: Path
 ) -> None:
-    door = open_door()
-    door.vectors(["a"])
+    client = open_client()
+    client.vectors(["a"])
 
     class Bomb:
         def __reduce__(self) -> Any:
@@ -197,22 +204,22 @@ def test_nothing_of_a_vector_is_unpickled(
         )
 
     with pytest.raises(DamagedReplyError, match="refused unread"):
-        open_door("replay").vectors(["a"])
-    np.testing.assert_array_equal([vector("a")], open_door().vectors(["a"]))
+        open_client("replay").vectors(["a"])
+    np.testing.assert_array_equal([vector("a")], open_client().vectors(["a"]))
     assert not (tmp_path / "went off").exists()
 
 
 def test_what_cannot_be_charged_is_recorded_all_the_same(
-    open_door: OpenDoor, store: ReplyStore
+    open_client: OpenClient, store: ReplyStore
 ) -> None:
-    from freshstack_dspy.lm.spending.budget import Account
+    from freshstack_dspy.lm.budget import Account
 
     store.charge("mine", store.spent("mine"))
     with rows(store) as table:
         table.execute("UPDATE Cache SET value = 'no seal' WHERE key = 'spent:mine'")
-    door = open_door(access={"account": Account("mine")})
+    client = open_client(access={"account": Account("mine")})
 
     with pytest.raises(DamagedReplyError, match="nobody knows what is spent"):
-        door.vectors(["a"])
+        client.vectors(["a"])
 
-    assert store.figures(door.ask_of("a").key) is not None
+    assert store.figures(client.ask_of("a").key) is not None

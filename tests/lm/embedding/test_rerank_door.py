@@ -1,4 +1,4 @@
-"""Scores through the door: one request for a text and its passages, recorded and validated."""
+"""Scores through the client: one request for a text and its passages, recorded and validated."""
 
 import json
 import socket
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.errors import FatalModelError, ReplayMissError, TransientModelError
-from freshstack_dspy.lm.embedding.rerank_door import STEP
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.budget import Account
-from freshstack_dspy.lm.spending.ledger import Ledger, StepLedger
-from freshstack_dspy.lm.spending.prices import RerankPrice, rerank_price_of
+from freshstack_dspy.lm.budget import Account
+from freshstack_dspy.lm.prices import RerankPrice, rerank_price_of
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.usage import Ledger, StepLedger
+from freshstack_dspy.lm.vectors import RERANK_STEP as STEP
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.chat_server import ChatServer, Scripted
 

@@ -8,15 +8,15 @@ import pytest
 
 from freshstack_dspy.config import BudgetConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, TransientModelError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.budget import Account, InFlight
-from freshstack_dspy.lm.spending.prices import Price
+from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.prices import Price
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import request
 from tests.lm.chat_server import ChatServer, Scripted
 
-from .conftest import OpenDoor, OpenReranker
+from .conftest import OpenClient, OpenReranker
 from .numbers_server import answer, embeddings
 
 PRICE = Price(input=1e-6, output=0)
@@ -49,7 +49,7 @@ def billing(server: ChatServer, billed: list[int]) -> None:
 )
 def test_no_cap_is_overshot_with_32_requests_in_flight(
     server: ChatServer,
-    open_door: OpenDoor,
+    open_client: OpenClient,
     store: ReplyStore,
     caps: dict[str, Any],
     scale: float | None,
@@ -57,11 +57,11 @@ def test_no_cap_is_overshot_with_32_requests_in_flight(
     billed: list[int] = []
     billing(server, billed)
     account = Account("mine", BudgetConfig(**caps))
-    door = open_door(access={"account": account}, model={"concurrency": 32}, price=PRICE)
+    client = open_client(access={"account": account}, model={"concurrency": 32}, price=PRICE)
     texts = [f"{number} {'words ' * (number % 20)}" for number in range(2000)]
 
     with pytest.raises(BudgetError, match="does not allow another call"):
-        door.vectors(texts)
+        client.vectors(texts)
 
     ((name, cap),) = caps.items()
     taken = len(billed) if scale is None else sum(billed) * scale
@@ -71,12 +71,12 @@ def test_no_cap_is_overshot_with_32_requests_in_flight(
 
 
 def test_one_cap_holds_for_replies_and_vectors_that_are_in_flight_together(
-    server: ChatServer, open_door: OpenDoor, store: ReplyStore
+    server: ChatServer, open_client: OpenClient, store: ReplyStore
 ) -> None:
     billed: list[int] = []
     billing(server, billed)
     account = Account("mine", BudgetConfig(tokens=12_000), PricesConfig(), in_flight=InFlight())
-    door = open_door(access={"account": account}, model={"concurrency": 8})
+    client = open_client(access={"account": account}, model={"concurrency": 8})
     lm = connect(
         ModelConfig(name="openai/scripted", api_base=server.api_base, concurrency=8, max_tokens=16),
         store=store,
@@ -89,7 +89,7 @@ def test_one_cap_holds_for_replies_and_vectors_that_are_in_flight_together(
         )
 
     def vectors() -> None:
-        door.vectors([f"{number} {'words ' * 9}" for number in range(2000)])
+        client.vectors([f"{number} {'words ' * 9}" for number in range(2000)])
 
     def stopped(work: Any) -> bool:
         with pytest.raises(BudgetError):
@@ -97,17 +97,19 @@ def test_one_cap_holds_for_replies_and_vectors_that_are_in_flight_together(
         return True
 
     assert map_in_order(stopped, [replies, vectors], workers=2) == [True, True]
-    lm.door.close()
+    lm.client.close()
 
     assert 12_000 * 0.75 < sum(billed) <= 12_000
     assert store.spent("mine").tokens == sum(billed)
 
 
-def test_a_cap_on_dollars_needs_a_price(open_door: OpenDoor, open_reranker: OpenReranker) -> None:
+def test_a_cap_on_dollars_needs_a_price(
+    open_client: OpenClient, open_reranker: OpenReranker
+) -> None:
     account = Account("mine", BudgetConfig(dollars=1))
 
     with pytest.raises(ConfigError) as raised:
-        open_door(access={"account": account})
+        open_client(access={"account": account})
     assert str(raised.value) == (
         "[budget] dollars is 1, and nobody says what openai/scripted costs: set price of "
         "[[embedder]], in dollars per million tokens, 0 for a server of one's own, or cap tokens "
@@ -115,51 +117,51 @@ def test_a_cap_on_dollars_needs_a_price(open_door: OpenDoor, open_reranker: Open
     )
     with pytest.raises(ConfigError, match=r"set price of \[reranker\]"):
         open_reranker(access={"account": account})
-    open_door("replay", access={"account": account})
+    open_client("replay", access={"account": account})
 
 
 @pytest.mark.usefixtures("waits")
 def test_attempts_that_may_have_been_billed_are_counted_at_their_worst(
-    server: ChatServer, open_door: OpenDoor, store: ReplyStore
+    server: ChatServer, open_client: OpenClient, store: ReplyStore
 ) -> None:
     server.script = lambda _: Scripted(drop=True)
     account = Account("mine")
 
     with pytest.raises(TransientModelError):
-        open_door(access={"account": account}).vectors(["abc"])
+        open_client(access={"account": account}).vectors(["abc"])
 
     assert (store.spent("mine").calls, store.spent("mine").tokens) == (3, 3 * (3 + 8))
 
 
 def test_what_is_not_counted_is_spent_at_its_worst(
-    server: ChatServer, open_door: OpenDoor, store: ReplyStore
+    server: ChatServer, open_client: OpenClient, store: ReplyStore
 ) -> None:
     server.script = lambda body: embeddings(body, usage=None)
 
-    open_door(access={"account": Account("mine")}).vectors(["abc", "de"])
+    open_client(access={"account": Account("mine")}).vectors(["abc", "de"])
 
     assert store.spent("mine").tokens == 5 + 2 * 8
 
 
-def test_recorded_vectors_cost_nothing(open_door: OpenDoor, store: ReplyStore) -> None:
+def test_recorded_vectors_cost_nothing(open_client: OpenClient, store: ReplyStore) -> None:
     account = Account("mine", BudgetConfig(calls=1))
-    open_door(access={"account": account}).vectors(["a"])
+    open_client(access={"account": account}).vectors(["a"])
 
-    open_door(access={"account": account}).vectors(["a"])
+    open_client(access={"account": account}).vectors(["a"])
     with pytest.raises(BudgetError, match="1 spent so far"):
-        open_door(access={"account": account}).vectors(["b"])
+        open_client(access={"account": account}).vectors(["b"])
 
     assert store.spent("mine").calls == 1
 
 
 def test_a_larger_cap_goes_on_where_the_smaller_one_stopped(
-    server: ChatServer, open_door: OpenDoor
+    server: ChatServer, open_client: OpenClient
 ) -> None:
     texts = [f"text {number}" for number in range(40)]
     server.script = answer
 
     with pytest.raises(BudgetError):
-        open_door(access={"account": Account("mine", BudgetConfig(calls=4))}).vectors(texts)
-    open_door(access={"account": Account("mine", BudgetConfig(calls=10))}).vectors(texts)
+        open_client(access={"account": Account("mine", BudgetConfig(calls=4))}).vectors(texts)
+    open_client(access={"account": Account("mine", BudgetConfig(calls=10))}).vectors(texts)
 
     assert len(server.requests) == 10

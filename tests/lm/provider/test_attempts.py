@@ -12,8 +12,8 @@ import pytest
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.asking import request
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
@@ -41,7 +41,7 @@ def _files_with(text: str, folder: Path) -> list[Path]:
 )
 def test_what_no_retry_can_help_stops_at_once_in_one_line_without_the_key(
     server: ChatServer,
-    door_to: Connect,
+    client_for: Connect,
     waits: list[float],
     tmp_path: Path,
     reply: Scripted,
@@ -49,7 +49,7 @@ def test_what_no_retry_can_help_stops_at_once_in_one_line_without_the_key(
 ) -> None:
     server.says(reply)
     with pytest.raises(FatalModelError) as caught:
-        door_to(api_key=SECRET)(request())
+        client_for(api_key=SECRET)(request())
     message = str(caught.value)
 
     assert message.startswith("openai/scripted")
@@ -62,12 +62,12 @@ def test_what_no_retry_can_help_stops_at_once_in_one_line_without_the_key(
 
 
 def test_a_key_of_the_environment_is_used_and_not_shown(
-    server: ChatServer, door_to: Connect, monkeypatch: pytest.MonkeyPatch
+    server: ChatServer, client_for: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     server.says(Scripted(f"\x1b[31mno\x1b[0m\n{SECRET}\n", status=401))
     with pytest.raises(FatalModelError) as caught:
-        door_to()(request())
+        client_for()(request())
 
     assert f"Bearer {SECRET}" == server.headers[0]["Authorization"]
     assert SECRET not in str(caught.value)
@@ -93,21 +93,21 @@ def test_a_model_that_dspy_refuses_is_explained(store: ReplyStore) -> None:
 
 
 def test_a_rate_limit_is_waited_out_for_as_long_as_the_server_asks(
-    server: ChatServer, door_to: Connect, waits: list[float]
+    server: ChatServer, client_for: Connect, waits: list[float]
 ) -> None:
     slow_down = Scripted("slow down", status=429, headers={"Retry-After": "0.5"})
     server.says(slow_down, "there")
 
-    assert door_to()(request()).text == "there"
+    assert client_for()(request()).text == "there"
     assert (waits, len(server.requests)) == ([0.5], 2)
 
 
 def test_a_provider_that_asks_to_wait_for_an_hour_stops_the_build(
-    server: ChatServer, door_to: Connect, waits: list[float]
+    server: ChatServer, client_for: Connect, waits: list[float]
 ) -> None:
     server.says(Scripted("tomorrow", status=429, headers={"Retry-After": "3600"}))
     with pytest.raises(FatalModelError, match=r"asks to wait for 3,600 s: run this again then"):
-        door_to()(request())
+        client_for()(request())
 
     assert (waits, len(server.requests)) == ([], 1)
 
@@ -131,10 +131,10 @@ def test_nobody_waits_for_more_than_a_minute(store: ReplyStore, waits: list[floa
 
 @pytest.mark.parametrize("header", ["soon", "-5", "nan", "inf", ""])
 def test_a_wait_that_makes_no_sense_is_not_taken_over(
-    server: ChatServer, door_to: Connect, waits: list[float], header: str
+    server: ChatServer, client_for: Connect, waits: list[float], header: str
 ) -> None:
     server.says(Scripted("slow down", status=429, headers={"Retry-After": header}), "there")
-    door_to()(request())
+    client_for()(request())
 
     assert len(waits) == 1
     assert 0 <= waits[0] <= 60
@@ -161,31 +161,31 @@ def test_a_wait_that_makes_no_sense_is_not_taken_over(
     ],
 )
 def test_trouble_that_passes_is_tried_again(
-    server: ChatServer, door_to: Connect, waits: list[float], trouble: Scripted
+    server: ChatServer, client_for: Connect, waits: list[float], trouble: Scripted
 ) -> None:
     server.says(trouble, "there")
 
-    assert door_to()(request()).text == "there"
+    assert client_for()(request()).text == "there"
     assert (len(waits), len(server.requests)) == (1, 2)
 
 
 def test_a_server_that_does_not_answer_in_time_is_asked_again(
-    server: ChatServer, door_to: Connect, waits: list[float]
+    server: ChatServer, client_for: Connect, waits: list[float]
 ) -> None:
     server.says(Scripted("late", delay=4), "there")
 
-    assert door_to(timeout=1.5)(request()).text == "there"
+    assert client_for(timeout=1.5)(request()).text == "there"
     assert len(waits) == 1
 
 
 def test_one_request_that_is_never_answered_is_a_failure_of_its_own(
-    server: ChatServer, store: ReplyStore, door_to: Connect, waits: list[float]
+    server: ChatServer, store: ReplyStore, client_for: Connect, waits: list[float]
 ) -> None:
     server.says(Scripted("oops", status=500))
     with pytest.raises(
         ReplyError, match=r"did not answer: .*oops.* \(after 3 attempts\)"
     ) as caught:
-        door_to(retries=2)(request())
+        client_for(retries=2)(request())
 
     (recorded,) = store.replies()
     assert (caught.value.status, caught.value.call_id) == ("failed", recorded.key)
@@ -194,11 +194,11 @@ def test_one_request_that_is_never_answered_is_a_failure_of_its_own(
 
 
 def test_three_unanswered_requests_in_a_row_stop_the_build(
-    door_to: Connect, waits: list[float]
+    client_for: Connect, waits: list[float]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         closed = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-    lm = door_to(api_base=closed, retries=1)
+    lm = client_for(api_base=closed, retries=1)
     outcomes = []
     for number in range(3):
         with pytest.raises(ModelError) as caught:
@@ -211,11 +211,11 @@ def test_three_unanswered_requests_in_a_row_stop_the_build(
 
 
 def test_an_answer_in_between_means_that_it_is_no_outage(
-    server: ChatServer, door_to: Connect, waits: list[float]
+    server: ChatServer, client_for: Connect, waits: list[float]
 ) -> None:
     oops = Scripted("oops", status=500)
     server.says(oops, oops, "there", oops, oops, "there")
-    lm = door_to(retries=0)
+    lm = client_for(retries=0)
     outcomes = []
     for number in range(6):
         try:
@@ -227,31 +227,31 @@ def test_an_answer_in_between_means_that_it_is_no_outage(
 
 
 def test_a_request_that_is_refused_as_malformed_is_not_tried_again(
-    server: ChatServer, door_to: Connect, waits: list[float]
+    server: ChatServer, client_for: Connect, waits: list[float]
 ) -> None:
     server.says(Scripted("too long", status=400))
     with pytest.raises(ReplyError, match=r"refused the request: .*too long") as caught:
-        door_to()(request())
+        client_for()(request())
 
     assert (caught.value.status, len(server.requests), waits) == ("failed", 1, [])
 
 
 def test_a_request_that_a_content_filter_stops_is_a_refusal(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     server.says(Scripted("stopped by the content filter", status=400))
-    response = door_to()(request())
+    response = client_for()(request())
 
     assert response.finish_reason == "content_filter"
     assert [reply.status for reply in store.replies()] == ["refused"]
 
 
 def test_a_server_that_refuses_everything_stops_the_build(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     """A wrong setting would otherwise make a failure of every query."""
     server.says(Scripted("response_format is not supported", status=400))
-    lm = door_to()
+    lm = client_for()
     outcomes = []
     for number in range(3):
         with pytest.raises(ModelError) as caught:
@@ -263,10 +263,10 @@ def test_a_server_that_refuses_everything_stops_the_build(
 
 
 def test_a_refused_request_after_an_accepted_one_is_a_failure_of_its_own(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says("there", Scripted("too long", status=400))
-    lm = door_to()
+    lm = client_for()
     lm(request("first"))
     for number in range(4):
         with pytest.raises(ReplyError):
@@ -274,12 +274,12 @@ def test_a_refused_request_after_an_accepted_one_is_a_failure_of_its_own(
 
 
 def test_a_reply_cut_inside_an_escape_is_kept_readable(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     r"""A server that escapes emoji cuts a long reply after `\ud83d`, which has no UTF-8."""
     body = Scripted("CUT", finish_reason="length").encoded().replace(b"CUT", b"cut \\ud83d")
     server.says(Scripted(body=body))
-    door_to()(request())
+    client_for()(request())
 
     assert [(reply.text, reply.status) for reply in store.replies()] == [("cut �", "truncated")]
 
@@ -290,7 +290,7 @@ def test_no_key_of_the_machine_is_seen_by_a_test() -> None:
 
 def test_litellm_is_not_imported_unless_it_is_needed() -> None:
     code = (
-        "import sys, freshstack_dspy.lm.connect, freshstack_dspy.programs\n"
+        "import sys, freshstack_dspy.lm.client, freshstack_dspy.programs\n"
         "print(sorted({'litellm', 'instructor', 'openai'} & set(sys.modules)))"
     )
     found = subprocess.run(

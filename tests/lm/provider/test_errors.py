@@ -12,10 +12,7 @@ from pydantic import SecretStr
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.provider.choice import provider_for
-from freshstack_dspy.lm.provider.connection import HttpReply
-from freshstack_dspy.lm.provider.errors import explained
-from freshstack_dspy.lm.provider.transport import watched
+from freshstack_dspy.lm.engine import HttpReply, explained, provider_for, watched
 from tests.lm.asking import request
 from tests.lm.chat_server import ChatServer, Scripted
 

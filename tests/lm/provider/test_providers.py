@@ -9,10 +9,9 @@ from dspy.clients.engines import LiteLLMEngine, LM15Engine
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.provider.choice import BaselineProvider, NetworkProvider, provider_for
-from freshstack_dspy.lm.provider.redaction import presentable
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.engine import BaselineProvider, NetworkProvider, presentable, provider_for
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
@@ -59,10 +58,10 @@ def test_the_baseline_says_that_it_answers_this_packages_programs_only(store: Re
     ("api_key", "authorization"), [(None, "Bearer none"), (SECRET, f"Bearer {SECRET}")]
 )
 def test_a_local_server_needs_no_key(
-    server: ChatServer, door_to: Connect, api_key: str | None, authorization: str
+    server: ChatServer, client_for: Connect, api_key: str | None, authorization: str
 ) -> None:
     server.says(BERN)
-    ask_cities(door_to(name="hosted_vllm/scripted", api_key=api_key))
+    ask_cities(client_for(name="hosted_vllm/scripted", api_key=api_key))
 
     assert server.headers[0]["Authorization"] == authorization
     assert server.requests[0]["model"] == "scripted"
@@ -88,10 +87,10 @@ def test_what_a_provider_says_is_put_on_one_line_without_secrets(
 class TestLiteLLM:
     """Models that only LiteLLM knows how to reach."""
 
-    def test_it_asks_records_and_serves(self, server: ChatServer, door_to: Connect) -> None:
+    def test_it_asks_records_and_serves(self, server: ChatServer, client_for: Connect) -> None:
         server.says("prose", BERN)
-        lm = door_to(name="together_ai/scripted", api_key=SECRET)
-        first, again = ask_cities(lm), ask_cities(door_to("replay", name="together_ai/scripted"))
+        lm = client_for(name="together_ai/scripted", api_key=SECRET)
+        first, again = ask_cities(lm), ask_cities(client_for("replay", name="together_ai/scripted"))
 
         assert first.call_id == again.call_id
         assert len(server.requests) == 2
@@ -100,22 +99,22 @@ class TestLiteLLM:
         assert server.headers[0]["Authorization"] == f"Bearer {SECRET}"
 
     def test_one_attempt_is_one_request(
-        self, server: ChatServer, door_to: Connect, waits: list[float]
+        self, server: ChatServer, client_for: Connect, waits: list[float]
     ) -> None:
         """The SDK below it retries by itself unless told not to."""
         busy = Scripted("busy", status=503)
         slow_down = Scripted("slow down", status=429, headers={"Retry-After": "7"})
         server.says(busy, slow_down, Scripted(drop=True), BERN)
-        ask_cities(door_to(name="together_ai/scripted", api_key=SECRET))
+        ask_cities(client_for(name="together_ai/scripted", api_key=SECRET))
 
         assert (len(server.requests), len(waits), waits[1]) == (4, 3, 7.0)
 
     def test_a_timeout_is_the_configurations(
-        self, server: ChatServer, door_to: Connect, waits: list[float]
+        self, server: ChatServer, client_for: Connect, waits: list[float]
     ) -> None:
         server.says(BERN, Scripted(BERN, delay=6), BERN)
-        ask_cities(door_to(name="together_ai/scripted", api_key=SECRET))  # imports its client
-        ask_cities(door_to(name="together_ai/other", api_key=SECRET, timeout=2))
+        ask_cities(client_for(name="together_ai/scripted", api_key=SECRET))  # imports its client
+        ask_cities(client_for(name="together_ai/other", api_key=SECRET, timeout=2))
 
         assert (len(server.requests), len(waits)) == (3, 1)
 
@@ -123,14 +122,14 @@ class TestLiteLLM:
     def test_what_no_retry_can_help_stops_at_once_without_the_key(
         self,
         server: ChatServer,
-        door_to: Connect,
+        client_for: Connect,
         tmp_path: Path,
         capfd: pytest.CaptureFixture[str],
         status: int,
     ) -> None:
         server.says(Scripted(f"no, {SECRET}", status=status))
         with pytest.raises(FatalModelError) as caught:
-            ask_cities(door_to(name="together_ai/scripted", api_key=SECRET))
+            ask_cities(client_for(name="together_ai/scripted", api_key=SECRET))
 
         assert SECRET not in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -142,10 +141,10 @@ class TestLiteLLM:
             if path.is_file() and SECRET.encode() in path.read_bytes()
         ]
 
-    def test_a_refused_request_is_a_failure(self, server: ChatServer, door_to: Connect) -> None:
+    def test_a_refused_request_is_a_failure(self, server: ChatServer, client_for: Connect) -> None:
         server.says(Scripted("too long", status=400))
         with pytest.raises(ReplyError, match="refused the request") as caught:
-            ask_cities(door_to(name="together_ai/scripted", api_key=SECRET))
+            ask_cities(client_for(name="together_ai/scripted", api_key=SECRET))
 
         assert (caught.value.status, len(server.requests)) == ("failed", 1)
 
@@ -158,25 +157,25 @@ class TestLiteLLM:
         ],
     )
     def test_truncated_and_refused_replies_are_seen(
-        self, server: ChatServer, door_to: Connect, reply: Scripted, status: str
+        self, server: ChatServer, client_for: Connect, reply: Scripted, status: str
     ) -> None:
         server.says(reply)
         with pytest.raises(ReplyError) as caught:
-            ask_cities(door_to(name="together_ai/scripted", api_key=SECRET))
+            ask_cities(client_for(name="together_ai/scripted", api_key=SECRET))
 
         assert caught.value.status == status
 
     def test_a_password_in_the_address_is_sent_and_not_kept(
-        self, server: ChatServer, store: ReplyStore, door_to: Connect, tmp_path: Path
+        self, server: ChatServer, store: ReplyStore, client_for: Connect, tmp_path: Path
     ) -> None:
         server.says(BERN)
         with_password = server.api_base.replace("http://", "http://me:planted-word@")
-        ask_cities(door_to(api_base=with_password))
+        ask_cities(client_for(api_base=with_password))
 
         assert server.headers[0]["Authorization"] == "Basic " + (
             base64.b64encode(b"me:planted-word").decode()
         )
-        assert ask_cities(door_to("replay")).cities[0].name == "Bern"
+        assert ask_cities(client_for("replay")).cities[0].name == "Bern"
         assert not [
             path
             for path in tmp_path.rglob("*")
@@ -206,11 +205,11 @@ class TestLiteLLM:
 
 @pytest.mark.slow
 def test_what_litellm_did_not_see_counted_is_not_counted_as_nothing(
-    server: ChatServer, door_to: Connect, store: ReplyStore
+    server: ChatServer, client_for: Connect, store: ReplyStore
 ) -> None:
     """It gives zero tokens where the provider names none, and a budget would never end."""
     server.says(Scripted("there", usage=None))
-    door_to(name="together_ai/scripted")("hello")
+    client_for(name="together_ai/scripted")("hello")
 
     (reply,) = store.replies()
     assert (reply.text, reply.input_tokens, reply.output_tokens) == ("there", None, None)

@@ -7,8 +7,8 @@ import pytest
 from dspy.lm15 import DataPart, Message, Response, TextPart, Usage
 
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.provider.raw_text import with_raw_text
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.engine import with_raw_text
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedPredict
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
@@ -29,11 +29,11 @@ class Decide(dspy.Signature):
      '{"yes": true, "size": "small", "size": "large"}'],
 )  # fmt: skip
 def test_a_decision_is_recorded_as_it_was_written(
-    server: ChatServer, store: ReplyStore, door_to: Connect, said: str
+    server: ChatServer, store: ReplyStore, client_for: Connect, said: str
 ) -> None:
     server.script = lambda _: Scripted(said)
 
-    with dspy.context(lm=door_to()):
+    with dspy.context(lm=client_for()):
         decided = TypedPredict(Decide)(question="which?")
 
     assert decided.size in said
@@ -42,12 +42,12 @@ def test_a_decision_is_recorded_as_it_was_written(
 
 @pytest.mark.parametrize("signature", EXAMPLES, ids=lambda signature: signature.__name__)
 def test_the_text_of_every_question_of_ours_arrives(
-    server: ChatServer, store: ReplyStore, door_to: Connect, signature: Any
+    server: ChatServer, store: ReplyStore, client_for: Connect, signature: Any
 ) -> None:
     said = '{"nothing": "that fits"}'
     server.script = lambda _: Scripted(said)
 
-    with dspy.context(lm=door_to(reasks=0)), pytest.raises(ReplyError):
+    with dspy.context(lm=client_for(reasks=0)), pytest.raises(ReplyError):
         TypedPredict(signature)(**EXAMPLES[signature])
 
     assert [reply.text for reply in store.replies()] == [said]

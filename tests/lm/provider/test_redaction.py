@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.lm.provider.redaction import presentable
+from freshstack_dspy.lm.engine import presentable
 
 KEY = "sk-planted/0123456789+ab=="
 WITH_KEY = ModelConfig(name="openai/a", api_key=SecretStr(KEY))

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from freshstack_dspy.lm.provider.retry_after import retry_after
+from freshstack_dspy.lm.engine import retry_after
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.lm import baseline
-from freshstack_dspy.lm.provider.telemetry import describes_the_machine
+from freshstack_dspy.lm.telemetry import describes_the_machine
 from tests.lm.chat_server import ChatServer, Scripted
 
 ROOT = Path(__file__).parents[3]

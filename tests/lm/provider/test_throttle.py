@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import TransientModelError
-from freshstack_dspy.lm.provider.attempts import Attempts
-from freshstack_dspy.lm.provider.choice import provider_for
-from freshstack_dspy.lm.provider.throttle import Throttle
+from freshstack_dspy.lm.engine import provider_for
+from freshstack_dspy.lm.retry import Attempts, Throttle
 from tests.lm.asking import request
 from tests.lm.chat_server import ChatServer, Scripted
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from freshstack_dspy.lm.provider import connection as connections
-from freshstack_dspy.lm.provider.connection import HttpReply, NoReplyError, UnsendableError
-from freshstack_dspy.lm.provider.transport import Transport, watched
+from freshstack_dspy.lm import engine as connections
+from freshstack_dspy.lm.engine import HttpReply, NoReplyError, Transport, UnsendableError, watched
 from tests.lm.chat_server import ChatServer
 
 from .raw_server import Speech, heard, saying, silent, speaking, trickling

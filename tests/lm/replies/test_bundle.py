@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.bundle import Bundles, read_bundle, write_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.bundle import Bundles, read_bundle, write_bundle
+from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.asking import request
 from tests.lm.chat_server import ChatServer
 from tests.lm.conftest import Connect
@@ -46,12 +46,12 @@ def test_a_bundle_is_the_same_file_whatever_the_order(tmp_path: Path) -> None:
 
 
 def test_live_mode_reads_a_bundle_beside_the_store(
-    server: ChatServer, store: ReplyStore, door_to: Connect, tmp_path: Path
+    server: ChatServer, store: ReplyStore, client_for: Connect, tmp_path: Path
 ) -> None:
     server.says("recorded")
-    first = door_to()
+    first = client_for()
     first(request())
-    write_bundle(first.door.used(), tmp_path / "a.jsonl")
+    write_bundle(first.client.used(), tmp_path / "a.jsonl")
     lm = connect(
         ModelConfig(name="openai/scripted", api_base=server.api_base),
         store=ReplyStore(tmp_path / "empty"),
@@ -186,7 +186,7 @@ def test_a_small_file_that_grows_without_bounds_is_refused_early(tmp_path: Path)
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freshstack_dspy.lm.replies.bundle.LONGEST_LINE", 1000)
+    monkeypatch.setattr("freshstack_dspy.lm.bundle.LONGEST_LINE", 1000)
     write_bundle([reply()], tmp_path / "a.jsonl")
     with (tmp_path / "a.jsonl").open("a") as file:
         file.write(" " * 1001)

@@ -8,17 +8,12 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.batch.deferred import write_requests
-from freshstack_dspy.lm.batch.reply_lines import BadLine, read_line
-from freshstack_dspy.lm.json_text import MOST_STRUCTURE, is_dense
-from freshstack_dspy.lm.replies.bundle import read_bundle
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.sealed import sealed
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.replies.verify import verify_store
+from freshstack_dspy.lm.batch.deferred import BadLine, read_line, write_requests
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.bundle import read_bundle, verify_store
 from freshstack_dspy.lm.reply import receive
-from freshstack_dspy.lm.request import canonical_json, sha256_of
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.request import MOST_STRUCTURE, canonical_json, is_dense, sha256_of
+from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore, sealed
 from tests.lm.recording import ask, reply, rows
 
 DENSE = {

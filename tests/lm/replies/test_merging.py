@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.lm.replies.bundle import Bundle, write_bundle
-from freshstack_dspy.lm.replies.merging import MergeReport, merge_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.bundle import Bundle, MergeReport, merge_bundle, write_bundle
 from freshstack_dspy.lm.reply import Reply
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import ask, reply, rows
 
 

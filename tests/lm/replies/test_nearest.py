@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.replies.nearest import Misses
-from freshstack_dspy.lm.replies.nearest import explain_miss as explain_miss_among
-from freshstack_dspy.lm.replies.recorded import Line
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.misses import Misses
+from freshstack_dspy.lm.misses import explain_miss as explain_miss_among
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask, ChatMessage, canonical_json
+from freshstack_dspy.lm.store import Line, ReplyStore
 from tests.lm.recording import ask, reply, rows
 
 
@@ -175,7 +174,7 @@ def _sha256(line: str) -> str:
 
 
 def test_the_work_is_bounded_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freshstack_dspy.lm.replies.nearest._MOST", 3)
+    monkeypatch.setattr("freshstack_dspy.lm.misses._MOST", 3)
     replies = [recorded(text=f"hello {number}") for number in range(4)]
 
     assert explain_miss(ask(), replies).endswith("(of 3 that were compared)")

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.recorded import Line
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.store import Line, ReadOnlyStore, ReplyStore
 from tests.lm.recording import ask, every_value, reply, rows
 
 
@@ -61,7 +59,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
+from freshstack_dspy.lm.store import ReadOnlyStore
 folder = Path({path!r})
 try:
     (folder / "written").touch()

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.replies.nearest import explain_miss
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.replies.verify import verify_store
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.bundle import verify_store
+from freshstack_dspy.lm.misses import explain_miss
+from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
 from tests.lm.recording import ask, reply, rows
 
 OPENINGS = [ReadOnlyStore, ReplyStore]

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
 from tests.lm.recording import ask, every_value, reply, rows
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
-from freshstack_dspy.lm.replies.store import ReplyStore, _Put
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.store import ReplyStore, _Put
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.recording import reply, rows
 
@@ -45,8 +45,8 @@ def test_many_processes_lose_nothing(store: ReplyStore) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[3])!r})\n"
-        "from freshstack_dspy.lm.replies.store import ReplyStore\n"
-        "from freshstack_dspy.lm.spending.spent import Spent\n"
+        "from freshstack_dspy.lm.store import ReplyStore\n"
+        "from freshstack_dspy.lm.budget import Spent\n"
         f"store = ReplyStore(Path({str(store.path)!r}))\n"
         "for _ in range(50): store.charge('a', Spent(calls=1, tokens=7, dollars=0.25))\n"
     )
@@ -130,7 +130,7 @@ def test_a_transaction_that_fails_is_no_failure_of_the_next(
 def test_a_reply_that_is_too_long_takes_no_other_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freshstack_dspy.lm.replies.text_disk.LONGEST_ENTRY", 10_000)
+    monkeypatch.setattr("freshstack_dspy.lm.store.LONGEST_ENTRY", 10_000)
     store = ReplyStore(tmp_path / "cache")
 
     def write(number: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import ask, every_value, reply
 
 
@@ -34,7 +34,7 @@ WRITER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import reply
 store = ReplyStore(Path({path!r}))
 for number in range({first}, {last}):

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.replies.bundle import write_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.replies.verify import verify_bundle, verify_store
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.bundle import verify_bundle, verify_store, write_bundle
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import ask, reply, rows
 
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import BudgetConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, TransientModelError
-from freshstack_dspy.lm.cl100k import count_tokens
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.budget import Account, worst_case
-from freshstack_dspy.lm.spending.prices import Price
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import Account, Spent, worst_case
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.prices import Price
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import request
 from tests.lm.chat_server import ChatServer, Scripted
@@ -48,18 +47,18 @@ def _billing(server: ChatServer, seed: int) -> list[tuple[int, int]]:
 
 
 @pytest.fixture
-def paying(server: ChatServer, store: ReplyStore) -> Callable[..., DoorLM]:
-    def open_door(**caps: Any) -> DoorLM:
+def paying(server: ChatServer, store: ReplyStore) -> Callable[..., RecordedLM]:
+    def open_client(**caps: Any) -> RecordedLM:
         model = ModelConfig(
             name="openai/scripted", api_base=server.api_base, concurrency=64, max_tokens=MAX_TOKENS
         )
         account = Account("mine", BudgetConfig(**caps), PRICES)
         return connect(model, store=store, account=account)
 
-    return open_door
+    return open_client
 
 
-def _ask_all(lm: DoorLM, questions: list[str]) -> list[Any]:
+def _ask_all(lm: RecordedLM, questions: list[str]) -> list[Any]:
     def one(question: str) -> Any:
         return lm(request(question, max_tokens=MAX_TOKENS))
 
@@ -81,7 +80,7 @@ def _ask_all(lm: DoorLM, questions: list[str]) -> list[Any]:
 def test_no_cap_is_overshot_with_64_requests_in_flight(
     server: ChatServer,
     store: ReplyStore,
-    paying: Callable[..., DoorLM],
+    paying: Callable[..., RecordedLM],
     caps: dict[str, Any],
     taken: Callable[[list[tuple[int, int]]], float],
     seed: int,
@@ -100,7 +99,7 @@ def test_no_cap_is_overshot_with_64_requests_in_flight(
 
 
 def test_a_larger_cap_goes_on_where_the_smaller_one_stopped(
-    server: ChatServer, paying: Callable[..., DoorLM]
+    server: ChatServer, paying: Callable[..., RecordedLM]
 ) -> None:
     billed = _billing(server, 3)
     questions = [f"question {number}" for number in range(120)]
@@ -115,7 +114,7 @@ def test_a_larger_cap_goes_on_where_the_smaller_one_stopped(
 
 
 def test_calls_wait_while_those_in_flight_may_come_back_cheaper(
-    server: ChatServer, paying: Callable[..., DoorLM]
+    server: ChatServer, paying: Callable[..., RecordedLM]
 ) -> None:
     """A cap of little more than three worst cases still lets many cheap calls through."""
     billed = _billing(server, 4)
@@ -129,7 +128,7 @@ def test_calls_wait_while_those_in_flight_may_come_back_cheaper(
 
 
 def test_what_recorded_replies_cost_is_not_paid_again(
-    server: ChatServer, paying: Callable[..., DoorLM]
+    server: ChatServer, paying: Callable[..., RecordedLM]
 ) -> None:
     billed = _billing(server, 5)
     lm = paying(calls=1)
@@ -164,7 +163,7 @@ def test_accounts_are_apart(server: ChatServer, store: ReplyStore) -> None:
 
 
 def test_a_reply_without_a_count_is_counted_at_its_worst(
-    server: ChatServer, store: ReplyStore, paying: Callable[..., DoorLM]
+    server: ChatServer, store: ReplyStore, paying: Callable[..., RecordedLM]
 ) -> None:
     server.says(Scripted("there", usage=None))
     paying(tokens=10_000)(request("hello", max_tokens=MAX_TOKENS))
@@ -172,7 +171,7 @@ def test_a_reply_without_a_count_is_counted_at_its_worst(
 
 
 def test_what_a_model_thinks_is_paid_for_where_only_the_total_counts_it(
-    server: ChatServer, store: ReplyStore, paying: Callable[..., DoorLM]
+    server: ChatServer, store: ReplyStore, paying: Callable[..., RecordedLM]
 ) -> None:
     counts = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 215}
     server.says(Scripted("there", usage=counts))

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.spending.ledger import Ledger, StepLedger, step
+from freshstack_dspy.lm.usage import Ledger, StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
@@ -62,10 +62,10 @@ def test_threads_lose_no_entry() -> None:
 
 
 def test_calls_re_asks_and_replays_are_counted_by_step(
-    server: ChatServer, door_to: Connect, waits: list[float]
+    server: ChatServer, client_for: Connect, waits: list[float]
 ) -> None:
     server.says("prose", Scripted("busy", status=503), BERN)
-    lm, replay = door_to(), door_to("replay")
+    lm, replay = client_for(), client_for("replay")
     with step("nuggets"):
         map_in_order(lambda country: ask_cities(lm, country), ["Switzerland"], workers=2)
         ask_cities(lm)
@@ -78,9 +78,9 @@ def test_calls_re_asks_and_replays_are_counted_by_step(
     assert replay.ledger.steps() == {"support": StepLedger(cached=2, reasked=1, cached_tokens=20)}
 
 
-def test_a_refused_reply_is_paid_for_too(server: ChatServer, door_to: Connect) -> None:
+def test_a_refused_reply_is_paid_for_too(server: ChatServer, client_for: Connect) -> None:
     server.says(Scripted(None, refusal="no"))
-    lm = door_to()
+    lm = client_for()
     with pytest.raises(ReplyError):
         ask_cities(lm)
 

@@ -10,10 +10,9 @@ from dspy.lm15 import Message, Request, Response, Usage
 
 from freshstack_dspy.config import BudgetConfig, ModelConfig
 from freshstack_dspy.errors import FatalModelError
-from freshstack_dspy.lm.connect import DoorLM, connect
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.budget import Account
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import Account, Spent
+from freshstack_dspy.lm.client import RecordedLM, connect
+from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.asking import request
 
 AT_ONCE = 4
@@ -64,14 +63,14 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     store.close()
 
 
-def _door(store: ReplyStore, provider: Provider) -> DoorLM:
-    """A door with a budget for one request at a time."""
+def _client(store: ReplyStore, provider: Provider) -> RecordedLM:
+    """A client with a budget for one request at a time."""
     account = Account(caps=BudgetConfig(tokens=1500))
     model = ModelConfig(name="openai/scripted")
     return connect(model, store=store, provider=provider, account=account)
 
 
-def _outcomes(lm: DoorLM) -> list[str]:
+def _outcomes(lm: RecordedLM) -> list[str]:
     """What becomes of different requests at once."""
 
     def ask(number: int) -> str:
@@ -93,7 +92,7 @@ def test_what_stops_a_request_stops_those_that_wait_too(watched: Watched) -> Non
 
     provider = Provider(refuse)
 
-    assert _outcomes(_door(watched, provider)) == ["the key was withdrawn"] * AT_ONCE
+    assert _outcomes(_client(watched, provider)) == ["the key was withdrawn"] * AT_ONCE
     assert provider.asked == 1
 
 
@@ -102,20 +101,20 @@ def test_those_that_wait_when_the_door_is_closed_do_not_ask(watched: Watched) ->
 
     def close() -> None:
         assert watched.all_wait.wait(10)
-        lm.door.close()
+        lm.client.close()
 
     provider = Provider(close)
-    lm = _door(watched, provider)
+    lm = _client(watched, provider)
 
-    assert _outcomes(lm) == ["the door was closed"] * (AT_ONCE - 1) + ["there"]
+    assert _outcomes(lm) == ["the client was closed"] * (AT_ONCE - 1) + ["there"]
     assert provider.asked == 1
     assert len(list(watched.replies())) == 1
 
 
 def test_a_door_that_was_closed_can_be_used_again(watched: Watched) -> None:
     def close() -> None:
-        lm.door.close()
+        lm.client.close()
 
-    lm = _door(watched, Provider(close))
+    lm = _client(watched, Provider(close))
 
     assert [lm(request(text, max_tokens=300)).text for text in ("one", "other")] == ["there"] * 2

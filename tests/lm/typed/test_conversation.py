@@ -9,9 +9,9 @@ from dspy.utils.exceptions import LMUnexpectedError
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.typed.conversation import unfenced
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.typed import unfenced
 from tests.lm.asking import BERN, PROSE, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
@@ -38,10 +38,10 @@ from tests.lm.conftest import Connect
     ],
 )
 def test_an_invalid_reply_is_sent_back_with_its_error(
-    server: ChatServer, store: ReplyStore, door_to: Connect, invalid: str, error: str
+    server: ChatServer, store: ReplyStore, client_for: Connect, invalid: str, error: str
 ) -> None:
     server.says(invalid, BERN)
-    answer = ask_cities(door_to())
+    answer = ask_cities(client_for())
     *_, fed_back = server.sent()
     first, second = sorted(store.replies(), key=lambda reply: len(reply.ask.messages))
 
@@ -54,11 +54,11 @@ def test_an_invalid_reply_is_sent_back_with_its_error(
 
 
 def test_a_re_ask_is_in_our_words_from_beginning_to_end(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     """Those of instructor and Pydantic change: an upgrade would miss every recorded re-ask."""
     server.says(PROSE, "", '{"cities": []}', BERN)
-    ask_cities(door_to(reasks=3))
+    ask_cities(client_for(reasks=3))
     told = "Your reply is not a valid answer. Answer again with the whole JSON object, corrected, and nothing else. What is wrong:\n- "
     not_json = "it is not one JSON object: the reply must begin with { and end with its }, with no text around it and nothing cut off"
 
@@ -71,18 +71,18 @@ def test_a_re_ask_is_in_our_words_from_beginning_to_end(
     ]
 
 
-def test_validators_see_the_inputs(server: ChatServer, door_to: Connect) -> None:
+def test_validators_see_the_inputs(server: ChatServer, client_for: Connect) -> None:
     server.says(BERN)
     with pytest.raises(ReplyError, match="Bern is not in Atlantis"):
-        ask_cities(door_to(), country="Atlantis")
+        ask_cities(client_for(), country="Atlantis")
 
 
 def test_a_mended_answer_is_replayed_with_all_its_calls_and_asked_again_never(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(PROSE, '{"cities": []}', BERN)
-    first = ask_cities(door_to())
-    replay, live = door_to("replay"), door_to()
+    first = ask_cities(client_for())
+    replay, live = client_for("replay"), client_for()
     answers = [ask_cities(replay), ask_cities(live)]
 
     assert [first.call_id] * 2 == [answer.call_id for answer in answers]
@@ -93,24 +93,26 @@ def test_a_mended_answer_is_replayed_with_all_its_calls_and_asked_again_never(
 
 
 def test_a_reply_that_never_becomes_valid_is_unparsed_after_bounded_calls(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     server.says(PROSE)
     with pytest.raises(
         ReplyError, match="no valid reply in 3 attempts; last: it is not one JSON object"
     ) as caught:
-        ask_cities(door_to())
+        ask_cities(client_for())
 
     assert (caught.value.status, len(server.requests)) == ("unparsed", 3)
     assert {"unparsed"} == {reply.status for reply in store.replies()}
     assert caught.value.call_id in {reply.key for reply in store.replies()}
 
 
-def test_the_number_of_re_asks_is_the_configurations(server: ChatServer, door_to: Connect) -> None:
+def test_the_number_of_re_asks_is_the_configurations(
+    server: ChatServer, client_for: Connect
+) -> None:
     server.says(PROSE)
     for reasks in (0, 1, 4):
         with pytest.raises(ReplyError, match=f"in {reasks + 1} attempts"):
-            ask_cities(door_to(reasks=reasks), country=str(reasks))
+            ask_cities(client_for(reasks=reasks), country=str(reasks))
 
     assert len(server.requests) == 1 + 2 + 5
 
@@ -126,13 +128,13 @@ def test_the_number_of_re_asks_is_the_configurations(server: ChatServer, door_to
     ],
 )
 def test_a_truncated_or_refused_reply_is_no_answer_and_not_sent_back(
-    server: ChatServer, store: ReplyStore, door_to: Connect, reply: Scripted, status: str
+    server: ChatServer, store: ReplyStore, client_for: Connect, reply: Scripted, status: str
 ) -> None:
     server.says(reply)
     with pytest.raises(ReplyError, match=status) as caught:
-        ask_cities(door_to())
+        ask_cities(client_for())
     with pytest.raises(ReplyError, match=status):
-        ask_cities(door_to("replay"))
+        ask_cities(client_for("replay"))
 
     assert (status, 1) == (caught.value.status, len(server.requests))
     assert [(status, caught.value.call_id)] == [
@@ -141,11 +143,11 @@ def test_a_truncated_or_refused_reply_is_no_answer_and_not_sent_back(
 
 
 def test_the_text_of_a_refusal_is_kept(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     server.says(Scripted(None, refusal="I cannot help with that"))
     with pytest.raises(ReplyError):
-        ask_cities(door_to())
+        ask_cities(client_for())
 
     assert [reply.text for reply in store.replies()] == ["I cannot help with that"]
 
@@ -155,69 +157,69 @@ def test_the_text_of_a_refusal_is_kept(
     [Scripted(PROSE), Scripted(BERN, finish_reason="length"), Scripted(None, refusal="no")],
 )
 def test_a_rerun_asks_again_where_there_was_no_answer(
-    server: ChatServer, store: ReplyStore, door_to: Connect, dead_end: Scripted
+    server: ChatServer, store: ReplyStore, client_for: Connect, dead_end: Scripted
 ) -> None:
     server.says(dead_end)
     with pytest.raises(ReplyError):
-        ask_cities(door_to(reasks=0))
+        ask_cities(client_for(reasks=0))
     server.says(BERN)
 
-    assert ask_cities(door_to(reasks=0)).cities[0].name == "Bern"
-    assert ask_cities(door_to("replay", reasks=0)).cities[0].name == "Bern"
+    assert ask_cities(client_for(reasks=0)).cities[0].name == "Bern"
+    assert ask_cities(client_for("replay", reasks=0)).cities[0].name == "Bern"
     assert (len(server.requests), [reply.status for reply in store.replies()]) == (2, ["ok"])
 
 
 def test_a_re_ask_that_was_put_off_goes_on_where_it_stopped(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     """An interrupted or deferred re-ask must not ask, and pay, for the first reply again."""
     server.says(PROSE, BERN)
     with pytest.raises(ReplyError):
-        ask_cities(door_to(reasks=0))
+        ask_cities(client_for(reasks=0))
     (first,) = store.replies()
     store.note(first.key, "ok")
     for _ in range(2):
         with pytest.raises(Exception, match="written down"):
-            ask_cities(door_to("defer"))
+            ask_cities(client_for("defer"))
     (waiting,) = store.deferred()
     noted = store.get(first.key)
 
     assert noted is not None
     assert ("unparsed", waiting.key) == (noted.status, noted.reasked_as)
-    assert waiting.key == ask_cities(door_to()).call_id
+    assert waiting.key == ask_cities(client_for()).call_id
     assert len(server.requests) == 2
 
 
 def test_defer_asks_once_more_for_what_was_refused_live_and_takes_a_batchs_refusal_for_one(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     """It would otherwise be deferred again in every round, and the build would never end."""
     server.says(Scripted(None, refusal="no"))
     with pytest.raises(ReplyError, match="refused"):
-        ask_cities(door_to())
+        ask_cities(client_for())
     with pytest.raises(DeferredError):
-        ask_cities(door_to("defer"))
+        ask_cities(client_for("defer"))
     ((refused,), (waiting,)) = store.replies(), store.deferred()
     assert refused.key == waiting.key
 
     store.put(refused.model_copy(update={"origin": "import"}))
     with pytest.raises(ReplyError, match="refused"):
-        ask_cities(door_to("defer"))
+        ask_cities(client_for("defer"))
     assert len(server.requests) == 1
 
 
 def test_invalid_replies_are_not_printed(
-    server: ChatServer, door_to: Connect, capfd: pytest.CaptureFixture[str]
+    server: ChatServer, client_for: Connect, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """instructor logs every one, and Python prints the log of whoever set none up."""
     handlers, logging.root.handlers = logging.root.handlers, []
     try:
         server.says(PROSE)
         with pytest.raises(ReplyError):
-            ask_cities(door_to())
+            ask_cities(client_for())
         server.says(Scripted("no", status=401))
         with pytest.raises(FatalModelError):
-            ask_cities(door_to(), country="Norway")
+            ask_cities(client_for(), country="Norway")
     finally:
         logging.root.handlers = handlers
 
@@ -225,12 +227,12 @@ def test_invalid_replies_are_not_printed(
 
 
 def test_dspy_says_nothing_of_a_truncated_reply_that_became_an_error(
-    server: ChatServer, door_to: Connect, caplog: pytest.LogCaptureFixture
+    server: ChatServer, client_for: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.says(Scripted(BERN, finish_reason="length"))
     log = logging.getLogger("dspy.clients.lm")
     with pytest.raises(ReplyError, match="truncated"):
-        ask_cities(door_to())
+        ask_cities(client_for())
     of_ours = list(caplog.messages)
     log.warning("LM response was truncated; of somebody else's call.")
     log.warning("Something else.")
@@ -243,13 +245,13 @@ def test_dspy_says_nothing_of_a_truncated_reply_that_became_an_error(
 
 
 def test_an_error_in_the_middle_of_a_re_ask_is_raised_as_it_is(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(PROSE, Scripted("no", status=401))
     with pytest.raises(FatalModelError, match="refused the key"):
-        ask_cities(door_to())
+        ask_cities(client_for())
     with pytest.raises(ReplayMissError, match="the nearest recorded request"):
-        ask_cities(door_to("replay"))
+        ask_cities(client_for("replay"))
 
 
 def test_an_old_error_is_not_taken_for_a_new_one(store: ReplyStore) -> None:

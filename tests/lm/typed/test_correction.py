@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from freshstack_dspy.lm.typed.correction import correction, faults_of
+from freshstack_dspy.lm.reask import correction, faults_of
 
 
 def _even(number: int) -> int:

@@ -25,10 +25,10 @@ HOSTILE = (
 
 @pytest.mark.parametrize("passage", HOSTILE)
 def test_a_passage_stays_inside_its_json_string(
-    server: ChatServer, door_to: Connect, passage: str
+    server: ChatServer, client_for: Connect, passage: str
 ) -> None:
     server.says(PROSE, BERN)
-    ask_cities(door_to(), country=passage)
+    ask_cities(client_for(), country=passage)
     for number in (0, 1):
         system, user, *_ = server.sent(number)
 
@@ -45,25 +45,25 @@ def test_every_text_comes_back_from_the_prompt_as_it_went_in(passage: str) -> No
 
 
 def test_half_a_surrogate_pair_is_refused_and_not_sent(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     with pytest.raises(ValueError, match=r"surrogate|utf-8"):
-        ask_cities(door_to(), country="\ud83d")
+        ask_cities(client_for(), country="\ud83d")
 
     assert server.requests == []
 
 
-def test_changed_instructions_reach_the_prompt(server: ChatServer, door_to: Connect) -> None:
+def test_changed_instructions_reach_the_prompt(server: ChatServer, client_for: Connect) -> None:
     server.says(BERN)
     predict = TypedPredict(ListCities)
     predict.signature = predict.signature.with_instructions("List large cities.")
-    with dspy.context(lm=door_to()):
+    with dspy.context(lm=client_for()):
         predict(country="Switzerland")
 
     assert server.sent()[0]["content"].startswith("List large cities.\n")
 
 
-def test_complete_demonstrations_are_sent_as_turns(server: ChatServer, door_to: Connect) -> None:
+def test_complete_demonstrations_are_sent_as_turns(server: ChatServer, client_for: Connect) -> None:
     server.says(BERN)
     predict = TypedPredict(ListCities)
     predict.demos = [
@@ -71,7 +71,7 @@ def test_complete_demonstrations_are_sent_as_turns(server: ChatServer, door_to: 
         {"country": "Italy", "cities": [{"name": "Pisa", "people": 90000}], "augmented": True},
         dspy.Example(country="Spain"),
     ]
-    with dspy.context(lm=door_to()):
+    with dspy.context(lm=client_for()):
         predict(country="Switzerland")
     _, *turns = server.sent()
 
@@ -86,11 +86,11 @@ def test_complete_demonstrations_are_sent_as_turns(server: ChatServer, door_to: 
 
 
 def test_the_shape_of_the_reply_is_asked_for_as_configured(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(BERN)
     for structured in ("json_schema", "json_object", "none"):
-        ask_cities(door_to(structured=structured))
+        ask_cities(client_for(structured=structured))
     schema, any_object, nothing = (body.get("response_format") for body in server.requests)
     written = json.loads(instructions(ListCities).rpartition("\n")[2])
 

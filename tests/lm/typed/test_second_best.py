@@ -6,8 +6,8 @@ import dspy
 import pytest
 
 from freshstack_dspy.errors import DeferredError, ReplyError
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.programs import Nuggetizer
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.records import Query
 from tests.lm.asking import PROSE
 from tests.lm.chat_server import ChatServer, Scripted
@@ -28,9 +28,11 @@ def asked(lm: object) -> dspy.Prediction:
         return Nuggetizer()(QUERY)
 
 
-def test_a_misquotation_is_sent_back_with_its_words(server: ChatServer, door_to: Connect) -> None:
+def test_a_misquotation_is_sent_back_with_its_words(
+    server: ChatServer, client_for: Connect
+) -> None:
     server.says(MISQUOTED, QUOTED)
-    made = asked(door_to())
+    made = asked(client_for())
 
     assert (made.nuggets[0].text, made.nuggets[0].answer_span) == ("better", (0, 11))
     assert made.failure is None
@@ -38,11 +40,11 @@ def test_a_misquotation_is_sent_back_with_its_words(server: ChatServer, door_to:
 
 
 def test_after_the_last_re_ask_the_last_such_reply_is_used_and_not_asked_for_again(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     server.says(MISQUOTED, reply("second", "Used"), reply("third", "Uses"))
-    made = asked(door_to())
-    replayed, live = asked(door_to("replay")), asked(door_to())
+    made = asked(client_for())
+    replayed, live = asked(client_for("replay")), asked(client_for())
     (used,) = (one for one in store.replies() if one.key == made.nuggets[0].call_id)
 
     assert (
@@ -58,11 +60,11 @@ def test_after_the_last_re_ask_the_last_such_reply_is_used_and_not_asked_for_aga
 
 @pytest.mark.parametrize("worse", [PROSE, '{"nuggets": []}'])
 def test_a_worse_reply_does_not_replace_it(
-    server: ChatServer, store: ReplyStore, door_to: Connect, worse: str
+    server: ChatServer, store: ReplyStore, client_for: Connect, worse: str
 ) -> None:
     server.says(MISQUOTED, worse, worse)
-    made = asked(door_to())
-    replayed = asked(door_to("replay"))
+    made = asked(client_for())
+    replayed = asked(client_for("replay"))
     statuses = [one.status for one in store.replies()]
 
     assert (made.nuggets[0].text, replayed.nuggets[0].text) == ("first", "first")
@@ -71,24 +73,24 @@ def test_a_worse_reply_does_not_replace_it(
 
 
 def test_a_refused_or_truncated_re_ask_does_not_lose_it(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(MISQUOTED, Scripted(QUOTED[:-9], finish_reason="length"))
 
-    assert asked(door_to()).nuggets[0].text == "first"
+    assert asked(client_for()).nuggets[0].text == "first"
 
 
 def test_a_fault_that_is_no_lesser_one_is_never_passed(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says('{"nuggets": [{"quote": "no such", "text": " "}]}')
     with pytest.raises(ReplyError, match="the text is blank"):
-        asked(door_to())
+        asked(client_for())
 
 
-def test_a_re_ask_that_is_put_off_is_waited_for(server: ChatServer, door_to: Connect) -> None:
+def test_a_re_ask_that_is_put_off_is_waited_for(server: ChatServer, client_for: Connect) -> None:
     server.says(MISQUOTED)
-    asked(door_to(reasks=0))
+    asked(client_for(reasks=0))
 
     with pytest.raises(DeferredError):
-        asked(door_to("defer"))
+        asked(client_for("defer"))

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.lm.connect import connect
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedAdapter, TypedPredict
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import BERN, PROSE, City, ListCities, ask_cities
@@ -24,10 +24,10 @@ from tests.lm.conftest import Connect
 
 
 def test_a_valid_reply_is_an_answer_with_the_key_of_its_reply(
-    server: ChatServer, store: ReplyStore, door_to: Connect
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     server.says(BERN)
-    answer = ask_cities(door_to())
+    answer = ask_cities(client_for())
     reply = store.get(answer.call_id)
 
     assert [City(name="Bern", people=137000)] == answer.cities
@@ -45,15 +45,15 @@ def test_a_valid_reply_is_an_answer_with_the_key_of_its_reply(
     ],
 )
 def test_one_fence_is_taken_off_without_asking_again(
-    server: ChatServer, door_to: Connect, fenced: str
+    server: ChatServer, client_for: Connect, fenced: str
 ) -> None:
     server.says(fenced)
 
-    assert (ask_cities(door_to()).cities[0].name, len(server.requests)) == ("Bern", 1)
+    assert (ask_cities(client_for()).cities[0].name, len(server.requests)) == ("Bern", 1)
 
 
 def test_two_signatures_of_one_name_do_not_share_a_model(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     """In a notebook a signature is defined again and again under its name."""
 
@@ -70,17 +70,17 @@ def test_two_signatures_of_one_name_do_not_share_a_model(
         return GradeIt
 
     server.says('{"grade": {"value": 0}}')
-    with dspy.context(lm=door_to(reasks=0)):
+    with dspy.context(lm=client_for(reasks=0)):
         assert TypedPredict(signature(0))(text="x").grade.value == 0
         with pytest.raises(ReplyError, match=r"grade\.value is 0; allowed: 1, 2 or 3"):
             TypedPredict(signature(1))(text="x")
 
 
 def test_sampling_parameters_are_sent_and_reach_the_key(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(BERN)
-    lm = door_to(temperature=0.3, max_tokens=100)
+    lm = client_for(temperature=0.3, max_tokens=100)
     keys = {ask_cities(lm, **config).call_id for config in ({}, {"top_p": 0.5}, {"seed": 3})}
     keys.add(ask_cities(lm.copy(temperature=0.9)).call_id)
 
@@ -92,10 +92,10 @@ def test_sampling_parameters_are_sent_and_reach_the_key(
 
 
 def test_a_sample_number_of_one_call_or_of_a_copy_is_a_question_of_its_own(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(PROSE, BERN)
-    lm = door_to()
+    lm = client_for()
     keys = [
         ask_cities(lm).call_id,
         ask_cities(lm, rollout_id=1).call_id,
@@ -107,29 +107,29 @@ def test_a_sample_number_of_one_call_or_of_a_copy_is_a_question_of_its_own(
     assert len(server.requests) == 4
 
 
-def test_a_setting_that_cannot_be_kept_is_refused(server: ChatServer, door_to: Connect) -> None:
+def test_a_setting_that_cannot_be_kept_is_refused(server: ChatServer, client_for: Connect) -> None:
     with pytest.raises(FatalModelError, match="does not take n, tempreature"):
-        ask_cities(door_to(), n=3, tempreature=1.0)
+        ask_cities(client_for(), n=3, tempreature=1.0)
     with pytest.raises(FatalModelError, match="a sampling parameter cannot be used"):
-        ask_cities(door_to(), temperature=7)
+        ask_cities(client_for(), temperature=7)
 
     assert server.requests == []
 
 
 def test_a_model_that_dspy_takes_for_a_reasoner_keeps_its_limit(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(BERN)
-    ask_cities(door_to(name="openai/gpt-5", temperature=1.0, max_tokens=16000))
+    ask_cities(client_for(name="openai/gpt-5", temperature=1.0, max_tokens=16000))
 
     assert server.requests[0]["max_completion_tokens"] == 16000
 
 
 def test_an_asynchronous_program_asks_the_same_typed_question(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(PROSE, BERN)
-    lm = door_to()
+    lm = client_for()
 
     async def ask() -> Any:
         with dspy.context(lm=lm):
@@ -174,15 +174,15 @@ def test_parse_validates_a_single_reply() -> None:
 
 
 def test_the_typed_adapter_can_be_configured_for_any_program(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     server.says(BERN)
-    with dspy.context(lm=door_to(), adapter=TypedAdapter()):
+    with dspy.context(lm=client_for(), adapter=TypedAdapter()):
         assert dspy.Predict(ListCities)(country="Switzerland").cities[0].name == "Bern"
 
 
 def test_sixteen_threads_get_their_own_answers_and_re_asks(
-    server: ChatServer, door_to: Connect
+    server: ChatServer, client_for: Connect
 ) -> None:
     """instructor and DSPy keep state of their own; none of it may leak between threads."""
 
@@ -193,7 +193,7 @@ def test_sixteen_threads_get_their_own_answers_and_re_asks(
         return Scripted(json.dumps({"cities": [{"name": f"City {country}", "people": 1}]}))
 
     server.script = script
-    lm = door_to(reasks=1)
+    lm = client_for(reasks=1)
     names = [f"City {number}" for number in range(200)]
 
     def ask(number: int) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import (
+from freshstack_dspy.measures.agreement import (
     SharedLabel,
     cohen_kappa,
     mean_pairwise_kappa,

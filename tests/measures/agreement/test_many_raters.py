@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import Estimate, fleiss_kappa, krippendorff_alpha
-from freshstack_dspy.measures.agreement import Level
+from freshstack_dspy.measures.agreement import Level, fleiss_kappa, krippendorff_alpha
+from freshstack_dspy.measures.statistics import Estimate
 from tests.measures.strategies import untimed
 
 Items = list[list[int | None]]

@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, precision_score, recall_score
 
-from freshstack_dspy.measures import (
-    Estimate,
+from freshstack_dspy.measures.agreement import (
     by_class,
     class_precision,
     class_recall,
@@ -13,6 +12,7 @@ from freshstack_dspy.measures import (
     confusion,
     exact_match,
 )
+from freshstack_dspy.measures.statistics import Estimate
 from tests.measures.strategies import untimed
 
 # Judge down, person across:  0 1

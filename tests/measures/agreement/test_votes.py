@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import vote_agreement
+from freshstack_dspy.measures.agreement import vote_agreement
 
 
 @pytest.mark.parametrize(

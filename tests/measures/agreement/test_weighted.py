@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import cohen_kappa_score
 
-from freshstack_dspy.measures import Estimate, binarised_kappa, cohen_kappa, weighted_kappa
-from freshstack_dspy.measures.agreement import Weights
+from freshstack_dspy.measures.agreement import Weights, binarised_kappa, cohen_kappa, weighted_kappa
+from freshstack_dspy.measures.statistics import Estimate
 from tests.measures.strategies import untimed
 
 # Judge down, person across:  0 1 2

@@ -9,8 +9,9 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from freshstack_dspy.collection.answers import read_agreement
-from freshstack_dspy.measures import bootstrap_interval, cohen_kappa, exact_match
+from freshstack_dspy.measures.agreement import cohen_kappa, exact_match
 from freshstack_dspy.measures.answers import agrees_with_any, score_agreement
+from freshstack_dspy.measures.statistics import bootstrap_interval
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "data" / "qa-eval-nq301"
 YES_OR_NO = {"Yes": True, "No": False}

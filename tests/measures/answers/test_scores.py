@@ -1,6 +1,5 @@
 import pytest
 
-from freshstack_dspy.measures import bootstrap_interval
 from freshstack_dspy.measures.answers import (
     AnswerAssignments,
     NuggetAssignment,
@@ -8,6 +7,7 @@ from freshstack_dspy.measures.answers import (
     Scores,
     score_assignments,
 )
+from freshstack_dspy.measures.statistics import bootstrap_interval
 from freshstack_dspy.records import Assignment
 
 HELD: dict[float, Assignment] = {1: "support", 0.5: "partial_support", 0: "not_support"}

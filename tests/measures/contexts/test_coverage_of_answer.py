@@ -1,14 +1,14 @@
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import (
+from freshstack_dspy.measures.contexts import (
     AnswerCoverage,
-    Judged,
     answer_coverage,
     answer_density,
-    coverage,
     density,
 )
+from freshstack_dspy.measures.diversity import coverage
+from freshstack_dspy.measures.qrels import Judged
 
 LABELS = {"n1": {"a": 5}, "n2": {"a": 3}, "n3": {"a": 4, "b": 5}, "n4": {"b": 3}, "n5": {"a": 2}}
 JUDGED = Judged(LABELS, 3, {"a": 60, "b": 40})

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.measures import NuggetQrels, Run, evaluate, evaluate_contexts, read_run
-from freshstack_dspy.measures.contexts import required_chunks
+from freshstack_dspy.measures.contexts import evaluate_contexts, required_chunks
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run, read_run
 from freshstack_dspy.records import ScoredChunk
 
 FOLDER = Path(__file__).resolve().parents[4] / "shared" / "data" / "crux-duc04-ratings"

@@ -3,7 +3,9 @@
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import Judged, NuggetQrels, evaluate, evaluate_context
+from freshstack_dspy.measures.contexts import evaluate_context
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 from tests.measures.five import in_order, run
 
 ONE_IN_TEN = NuggetQrels({"q": ("n",)}, {"n": {"z": 5, **dict.fromkeys("abcdefghi", 0)}})

@@ -7,16 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import (
-    Judged,
-    NuggetQrels,
-    coverage,
-    density,
-    evaluate,
-    parse_measure,
-    required_chunks,
-)
-from freshstack_dspy.measures.contexts.required_subset import required_only
+from freshstack_dspy.measures.contexts import density, required_chunks, required_only
+from freshstack_dspy.measures.diversity import coverage
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 from tests.measures import strategies
 from tests.measures.five import LABELS, in_order, run
 from tests.measures.strategies import untimed

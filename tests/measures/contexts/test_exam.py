@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import Judged, parse_measure
+from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.qrels import Judged
 from tests.measures import strategies
 from tests.measures.strategies import NuggetLabels, untimed
 

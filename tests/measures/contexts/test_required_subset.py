@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures.contexts.required_subset import RequiredSubset, required_subset
+from freshstack_dspy.measures.contexts import RequiredSubset, required_subset
 
 Rating = st.one_of(st.none(), st.integers(0, 5))
 

@@ -1,13 +1,9 @@
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures import (
-    ContextScores,
-    NuggetQrels,
-    evaluate,
-    evaluate_context,
-    evaluate_contexts,
-)
+from freshstack_dspy.measures.contexts import ContextScores, evaluate_context, evaluate_contexts
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import NuggetQrels
 from tests.measures.five import in_order, run
 
 QRELS = NuggetQrels(

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import Judged, alpha_ndcg, coverage, recall
+from freshstack_dspy.measures.diversity import alpha_ndcg, coverage
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.ranking import recall
 from tests.measures.five import LABELS
 from tests.measures.strategies import (
     CHUNKS,

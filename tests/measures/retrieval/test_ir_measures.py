@@ -9,7 +9,9 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import FAMILIES, Judged, ndcg, parse_measure
+from freshstack_dspy.measures.measure import FAMILIES, parse_measure
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.ranking import ndcg
 from tests.measures.strategies import NuggetLabels
 
 from .graded import by_chunk, by_subtopic, graded, rankings, rels, scored, theirs

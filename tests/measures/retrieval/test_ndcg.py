@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import Judged, ndcg, parse_measure
+from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.ranking import ndcg
 from tests.measures.five import LABELS
 from tests.measures.strategies import untimed
 

@@ -6,23 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import (
-    FAMILIES,
-    Judged,
+from freshstack_dspy.measures.diversity import (
     alpha_dcg,
     alpha_ndcg,
-    average_precision,
     average_precision_ia,
     coverage,
     err_ia,
     nerr_ia,
     nnrbp,
     nrbp,
-    parse_measure,
-    precision,
     precision_ia,
     subtopic_recall,
 )
+from freshstack_dspy.measures.measure import FAMILIES, parse_measure
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.ranking import average_precision, precision
 from tests.measures.five import LABELS
 from tests.measures.strategies import NuggetLabels, cutoffs, labels, rankings, untimed
 

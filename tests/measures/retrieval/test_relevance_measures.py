@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 
-from freshstack_dspy.measures import (
-    Judged,
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.ranking import (
     average_precision,
     f1,
     judged_share,

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from freshstack_dspy.measures import bootstrap_interval, cohen_kappa
+from freshstack_dspy.measures.agreement import cohen_kappa
+from freshstack_dspy.measures.statistics import bootstrap_interval
 
 ALL_ALIKE = "all resamples give the same figure: they cannot tell how sure it is"
 GROUPS = {"a": [1.0, 2.0], "b": [3.0], "c": [5.0, 8.0, 13.0]}

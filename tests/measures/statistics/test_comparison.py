@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import (
-    Comparison,
-    ComparisonRules,
-    Evaluation,
-    adjust,
-    compare,
-    mean_interval,
-    permutation_test,
-    t_test,
-)
+from freshstack_dspy.measures.compare import Comparison, ComparisonRules, compare
+from freshstack_dspy.measures.evaluation import Evaluation
+from freshstack_dspy.measures.statistics import adjust, mean_interval, permutation_test, t_test
 
 from .test_ranking_agreement import evaluation
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import false_discovery_control
 
-from freshstack_dspy.measures import CorrectionName, adjust
-from freshstack_dspy.measures.statistics.correction import strictest_level
+from freshstack_dspy.measures.statistics import CorrectionName, adjust, strictest_level
 
 p_lists = st.lists(st.floats(0, 1), max_size=12)
 ADJUSTING: list[CorrectionName] = ["holm", "bonferroni", "bh"]

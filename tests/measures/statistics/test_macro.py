@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures import Interval, macro_interval, mean_interval
+from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_interval
 
 VALUES = {f"q{number}": random.Random(number).random() for number in range(60)}
 queries = st.sampled_from("abcdefgh")

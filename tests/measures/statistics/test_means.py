@@ -6,12 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import bootstrap
 
-from freshstack_dspy.measures import (
-    bootstrap_interval,
-    evaluate,
-    mean_interval,
-    mean_intervals,
-)
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.statistics import bootstrap_interval, mean_interval, mean_intervals
 from tests.measures.five import QRELS, run
 
 VALUES = {f"q{number}": random.Random(number).random() for number in range(60)}

@@ -1,6 +1,6 @@
 import pytest
 
-from freshstack_dspy.measures.statistics.pairs import pair
+from freshstack_dspy.measures.statistics import pair
 
 
 def test_only_queries_with_a_value_in_both_are_paired_and_the_others_counted() -> None:

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from freshstack_dspy.measures import permutation_test
-from freshstack_dspy.measures.statistics.permutation import MOST_ENUMERATED
+from freshstack_dspy.measures.statistics import MOST_ENUMERATED, permutation_test
 
 lattice = st.integers(-8, 8).map(lambda eighths: eighths / 8)
 """Sums of eighths are exact, so the tests need no tolerance of their own."""

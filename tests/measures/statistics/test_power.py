@@ -3,8 +3,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import nct, t
 
-from freshstack_dspy.measures import detectable_difference, permutation_test, queries_needed
-from freshstack_dspy.measures.statistics.power import fewest_for_permutations
+from freshstack_dspy.measures.statistics import (
+    detectable_difference,
+    fewest_for_permutations,
+    permutation_test,
+    queries_needed,
+)
 
 
 @pytest.mark.parametrize("queries", [10, 25, 50, 200, 672])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, spearmanr
 
-from freshstack_dspy.measures import Estimate, kendall_tau, spearman_rho, tau_ap
+from freshstack_dspy.measures.statistics import Estimate, kendall_tau, spearman_rho, tau_ap
 
 Correlation = Callable[[Mapping[str, float], Mapping[str, float]], Estimate]
 EVERY: list[Correlation] = [kendall_tau, spearman_rho, tau_ap]

@@ -1,11 +1,8 @@
 import pytest
 
-from freshstack_dspy.measures import (
-    Evaluation,
-    kendall_tau,
-    measure_agreements,
-    ranking_agreement,
-)
+from freshstack_dspy.measures.compare import measure_agreements, ranking_agreement
+from freshstack_dspy.measures.evaluation import Evaluation
+from freshstack_dspy.measures.statistics import kendall_tau
 
 FIRST = {
     "a": {"q1": 0.9, "q2": 0.8, "q3": 0.5},

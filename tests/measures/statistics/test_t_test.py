@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from freshstack_dspy.measures import t_test
-from freshstack_dspy.measures.statistics.t_test import deviation
+from freshstack_dspy.measures.statistics import deviation, t_test
 
 
 def test_by_hand() -> None:

@@ -7,9 +7,9 @@ says that an answer agrees if it holds all that a reference says.
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_judging
-from freshstack_dspy.measures import Run, write_run
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.answering.answering import Answering, answer_from_runs
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.run_holes import look

@@ -18,7 +18,7 @@ def agreed(found: Answering) -> dict[tuple[str, str], Any]:
 
 
 def read_back(found: Answering, folder: Path, *, assignments: bool = False) -> Any:
-    from freshstack_dspy.collection.jsonl import encode_records
+    from freshstack_dspy.files import encode_records
 
     path = folder / "rows.jsonl"
     path.write_bytes(encode_records(found.assignments if assignments else found.agreements))

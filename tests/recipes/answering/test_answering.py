@@ -6,11 +6,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.config import load_judging
-from freshstack_dspy.errors import (
-    CollectionError,
-    ConfigError,
-    FatalModelError,
-)
+from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError
 from freshstack_dspy.measures.answers import score_assignments
 from freshstack_dspy.recipes.answering.answering import answer_from_runs
 from freshstack_dspy.recipes.answering.figures import figures

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.imports import import_collection
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.imports.importing import import_collection
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import Judged
+from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.recipes.answering.contexts import Packing, gold_chunks
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import OmittedChunk

@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.errors import (
-    BudgetError,
-    DeferredError,
-    ReplayMissError,
-)
+from freshstack_dspy.errors import BudgetError, DeferredError, ReplayMissError
 from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.answering import writing
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import inputs_of, judge

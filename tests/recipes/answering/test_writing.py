@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.errors import (
-    ConfigError,
-)
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures.answers import score_agreement
 from freshstack_dspy.recipes.answering import writing
 from tests.recipes.domain import files_of

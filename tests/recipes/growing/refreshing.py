@@ -4,8 +4,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.difference import JudgmentChange, QueryChange
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.diff import JudgmentChange, QueryChange
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.growing.refreshing import Refreshed, refresh
 from tests.recipes.scripted import ScriptedProvider

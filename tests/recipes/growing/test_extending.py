@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.measures import Run, find_holes, write_run
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.measures.evaluation import find_holes
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.extending import Extended, extend
 from freshstack_dspy.recipes.growing.run_holes import Unknown, holes, look
@@ -78,7 +79,7 @@ def run(config: BuildConfig, tmp_path: Path) -> Path:
 
 
 def unjudged_at(collection: Collection, run: Path, depth: int) -> float | None:
-    from freshstack_dspy.measures import read_run
+    from freshstack_dspy.measures.run import read_run
 
     qrels = collection.qrels(("answerable", "partly_supported", "unanswerable"))
     return find_holes(qrels, read_run(run), depth).mean_unjudged
@@ -340,9 +341,9 @@ def test_a_query_without_an_answer_is_extended_too(
     config: BuildConfig, run: Path, tmp_path: Path
 ) -> None:
     """As those of an imported collection are."""
-    from freshstack_dspy.collection import write_collection
     from freshstack_dspy.collection.contents import RECORD_FILES, Contents
     from freshstack_dspy.collection.manifest import Provenance
+    from freshstack_dspy.collection.writing import write_collection
 
     known = Collection.load(config.out)
     records = {file.name: getattr(known, file.name) for file in RECORD_FILES}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.extending import extend

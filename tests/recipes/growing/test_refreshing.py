@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.difference import JudgmentChange, QueryChange
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.diff import JudgmentChange, QueryChange
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, FatalModelError
 from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.replies.store import ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.refreshing import refresh, retire
 from freshstack_dspy.records import Candidate, Judgment

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.difference import JudgmentChange
-from freshstack_dspy.collection.imports import import_collection
-from freshstack_dspy.collection.validation import validate
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.diff import JudgmentChange
+from freshstack_dspy.collection.imports.importing import import_collection
+from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures import weighted_kappa
+from freshstack_dspy.measures.agreement import weighted_kappa
 from freshstack_dspy.recipes.growing.rejudging import Rejudged, label_agreement, rejudge
 from freshstack_dspy.recipes.opening import opened
 from tests.collection.imports.foreign import beir, freshstack, freshstack_row, json_lines

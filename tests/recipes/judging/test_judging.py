@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection
-from freshstack_dspy.collection.batch_agreement import batch_agreement
-from freshstack_dspy.collection.self_agreement import self_agreement
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.self_agreement import batch_agreement, self_agreement
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, DeferredError, FatalModelError
 from freshstack_dspy.recipes.build import build
@@ -192,14 +191,14 @@ def test_votes_see_other_orders_and_the_majority_wins(tmp_path: Path) -> None:
 def test_a_refused_vote_is_listed_and_outvoted(tmp_path: Path) -> None:
     times: Counter[str] = Counter()
 
-    def refuse_the_second(inputs: Inputs) -> Any:
+    def check_the_second(inputs: Inputs) -> Any:
         times[inputs["question"]] += 1
         if times[inputs["question"]] == 2:
             return Said("No.", "content_filter")
         return judge(inputs)
 
     settings = config(tmp_path, judge={"votes": 3, "batch": 20}, model={"concurrency": 1})
-    collection = build(settings, provider=provider(JudgeSupport=refuse_the_second))
+    collection = build(settings, provider=provider(JudgeSupport=check_the_second))
 
     assert all(one.status == "ok" for one in collection.judgments)
     assert all(
@@ -266,11 +265,11 @@ def test_a_sample_is_also_judged_alone(tmp_path: Path) -> None:
 
 
 def test_a_failure_alone_is_listed_under_its_step(tmp_path: Path) -> None:
-    def refuse_alone(inputs: Inputs) -> Any:
+    def check_alone(inputs: Inputs) -> Any:
         return Said("No.", "content_filter") if len(inputs["chunks"]) == 1 else judge(inputs)
 
     settings = config(tmp_path, judge={"compare": 2, "batch": 3})
-    collection = build(settings, provider=provider(JudgeSupport=refuse_alone))
+    collection = build(settings, provider=provider(JudgeSupport=check_alone))
 
     assert [one.step for one in collection.failures] == ["single_support"] * 2
     assert {one.status for one in collection.single_judgments} == {"refused"}

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.estimates import StepEstimate, estimate_errors
+from freshstack_dspy.collection.manifest import StepEstimate, estimate_errors
 from freshstack_dspy.config import PoolConfig, load_config
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.lm.spending.ledger import StepLedger
+from freshstack_dspy.lm.usage import StepLedger
+from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.indexing import cut_corpora
@@ -21,7 +22,6 @@ from freshstack_dspy.recipes.planning.planned import Plan, PlannedStep
 from freshstack_dspy.recipes.planning.sample import sample_corpus
 from freshstack_dspy.recipes.progress import Silence
 from freshstack_dspy.records import TECHNIQUES
-from freshstack_dspy.sources import read_queries
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 

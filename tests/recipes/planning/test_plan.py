@@ -7,10 +7,9 @@ import pytest
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.lm.cl100k import count_tokens
-from freshstack_dspy.lm.replies.read_only import ReadOnlyStore
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.spent import Spent
+from freshstack_dspy.lm.budget import Spent
+from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
+from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.planning.plan import plan
 from freshstack_dspy.recipes.planning.planned import Plan, PlannedStep

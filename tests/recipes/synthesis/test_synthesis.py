@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection import Collection
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BudgetConfig, BuildConfig
 from freshstack_dspy.errors import (
     BudgetError,
@@ -18,10 +18,11 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     SourceError,
 )
-from freshstack_dspy.lm.connect import connect, in_bulk
-from freshstack_dspy.lm.replies.bundle import write_bundle
-from freshstack_dspy.lm.replies.store import ReplyStore
-from freshstack_dspy.lm.spending.ledger import StepLedger, step
+from freshstack_dspy.lm.bundle import write_bundle
+from freshstack_dspy.lm.client import connect, in_bulk
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.usage import StepLedger, step
+from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.indexing import cut_corpora
@@ -29,8 +30,6 @@ from freshstack_dspy.recipes.progress import Silence
 from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
 from freshstack_dspy.recipes.used_replies import used_replies
 from freshstack_dspy.records import Attribution
-from freshstack_dspy.sources import QueryReading
-from freshstack_dspy.sources.questions.queries import query_files
 from tests.recipes.domain import afresh
 from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider, inputs_of, nuggetize
 from tests.recipes.test_deferred import hand_in, task

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.config import BudgetConfig
-from freshstack_dspy.errors import (
-    BudgetError,
-)
+from freshstack_dspy.errors import BudgetError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.planning.plan import plan
 from tests.recipes.scripted import ScriptedProvider

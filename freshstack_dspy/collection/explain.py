@@ -1,0 +1,275 @@
+"""The explanation of what was judged of a query and a chunk: from what pooled it to what was said."""
+
+from collections import Counter
+from collections.abc import Collection as Ids
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from freshstack_dspy.collection.collection import Collection, named_nearest, nearest_ids
+from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.records import (
+    SCALES,
+    Candidate,
+    Chunk,
+    Failure,
+    HumanLabel,
+    Judgment,
+    Nugget,
+    Query,
+    QuerySlice,
+    Record,
+    Scale,
+)
+
+if TYPE_CHECKING:
+    from freshstack_dspy.lm.reply import Reply
+    from freshstack_dspy.lm.store import Recorded
+
+
+def check_labels_above(collection: Collection, labels: Iterable[HumanLabel]) -> None:
+    """Refuse labels above the highest of the collection's scale.
+
+    Beside yes and no, any label from 1 on is support: a person's scale may be finer than the judge's.
+
+    Raises:
+        CollectionError: There is one; the message names the first.
+    """
+    name = collection.manifest.scale.name
+    highest = SCALES[name].highest
+    if name == "binary":
+        return
+    for label in labels:
+        if label.label > highest:
+            raise CollectionError(
+                f"a label is {label.label} (query {label.query_id!r}, nugget {label.nugget_id!r}, "
+                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and the scale {name} of "
+                f"{collection.name!r} ends at {highest}: label on the scale of the collection"
+            )
+
+
+class Call(Record):
+    """A call that judged the chunk, as far as its reply is recorded where it was looked for."""
+
+    call_id: str
+    """The key of the reply."""
+    judgments: int
+    """How many judgments of the collection name it."""
+    recorded: bool
+    """Whether the reply was found; where not, the rest is not known."""
+    model: str | None = None
+    task: str | None = None
+    """The signature that it answers."""
+    status: str | None = None
+    finish_reason: str | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost: float | None = None
+    """US dollars for the whole call."""
+    received_at: str | None = None
+
+
+class JudgedNugget(Record):
+    """What was said of the chunk and one nugget of the query."""
+
+    nugget: Nugget
+    number: int | None
+    """By which the call, and so its reason, names the nugget, from 1; None without a call."""
+    judgment: Judgment | None
+    """None: the pair was not judged."""
+    supports: bool | None
+    """Whether its label counts as support; None without a label."""
+    judged_alone: Judgment | None
+    """Of the sample that was also judged one chunk at a time."""
+    labels: tuple[HumanLabel, ...]
+    """What people say."""
+
+
+class Explanation(Record):
+    """Everything that is known of one query and one chunk."""
+
+    query: Query
+    slice: QuerySlice
+    chunk: Chunk
+    scale: Scale
+    candidate: Candidate | None
+    """What found it; None where it was judged without being a candidate."""
+    is_seed: bool
+    """Whether the query was made from it."""
+    nuggets: tuple[JudgedNugget, ...]
+    """All of the query's, by nugget_id."""
+    failures: tuple[Failure, ...]
+    """What was asked of the chunk and not answered."""
+    calls: tuple[Call, ...]
+    """Each once, in the order in which the judgments above name them."""
+    looked_up: bool
+    """Whether there was any place to look for the replies."""
+    stray_labels: tuple[HumanLabel, ...]
+    """Human labels of this query and chunk for nuggets that the query does not have."""
+
+
+def explain(
+    collection: Collection,
+    query_id: str,
+    chunk_id: str,
+    *,
+    replies: Sequence["Recorded"] = (),
+    labels: Iterable[HumanLabel] = (),
+) -> Explanation:
+    """Explain what was judged of a query and a chunk.
+
+    Args:
+        collection: Of which.
+        query_id: The query.
+        chunk_id: The chunk; pooled or judged for the query.
+        replies: Where the replies may be recorded; the first that has one is believed.
+        labels: Of people, on the collection's scale; those of other pairs are passed over.
+
+    Raises:
+        CollectionError: There is no such query or chunk, or the chunk was neither pooled nor
+            judged for the query; the message names the nearest ids. A label is above the highest
+            of the collection's scale.
+        StoreError: A recorded reply cannot be read or trusted.
+    """
+    query = _query(collection, query_id)
+    candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
+    judged = {each.chunk_id for each in collection.judgments if each.query_id == query_id}
+    _check_chunk(collection, query_id, chunk_id, judged | candidates.keys())
+    labels = tuple(labels)
+    check_labels_above(collection, labels)
+    labels = [each for each in labels if (each.query_id, each.chunk_id) == (query_id, chunk_id)]
+    nuggets = tuple(_nuggets(collection, query_id, chunk_id, labels))
+    own = {each.nugget.nugget_id for each in nuggets}
+    failures = tuple(
+        each
+        for each in collection.failures
+        if each.query_id == query_id and chunk_id in each.chunk_ids
+    )
+    return Explanation(
+        query=query,
+        slice=next(part for part in collection.slices if part.query_id == query_id),
+        chunk=collection.chunk(chunk_id),
+        scale=collection.manifest.scale,
+        candidate=candidates.get(chunk_id),
+        is_seed=chunk_id in query.seed_chunk_ids,
+        nuggets=nuggets,
+        failures=failures,
+        calls=tuple(_calls(collection, nuggets, failures, replies)),
+        looked_up=bool(replies),
+        stray_labels=tuple(each for each in labels if each.nugget_id not in own),
+    )
+
+
+def _query(collection: Collection, query_id: str) -> Query:
+    queries = {query.query_id: query for query in collection.queries}
+    if query_id not in queries:
+        raise CollectionError(
+            f"{collection.name}: there is no query {query_id!r} among its {len(queries):,}; "
+            f"{named_nearest(query_id, queries, 'its queries.jsonl')}"
+        )
+    return queries[query_id]
+
+
+def _check_chunk(collection: Collection, query_id: str, chunk_id: str, of_query: Ids[str]) -> None:
+    if chunk_id in of_query:
+        return
+    corpus = collection.corpus.rows
+    if chunk_id in corpus:
+        others = "and no other was"
+        if of_query:
+            near = named_nearest(chunk_id, of_query, "its judgments.jsonl")
+            others = f"{len(of_query):,} others were: {near}"
+        raise CollectionError(
+            f"{collection.name}: chunk {chunk_id!r} was neither pooled nor judged for query "
+            f"{query_id!r}; {others}"
+        )
+    among = of_query if nearest_ids(chunk_id, of_query) else corpus
+    raise CollectionError(
+        f"{collection.name}: there is no chunk {chunk_id!r} among its {len(corpus):,}; "
+        f"{named_nearest(chunk_id, among, 'its judgments.jsonl')}"
+    )
+
+
+def _nuggets(
+    collection: Collection, query_id: str, chunk_id: str, labels: Sequence[HumanLabel]
+) -> Iterator[JudgedNugget]:
+    def of_pair(records: Iterable[Judgment]) -> dict[str, Judgment]:
+        return {
+            each.nugget_id: each
+            for each in records
+            if (each.query_id, each.chunk_id) == (query_id, chunk_id)
+        }
+
+    judgments, alone = of_pair(collection.judgments), of_pair(collection.single_judgments)
+    ordered = nuggets_by_query(collection.nuggets).get(query_id, [])
+    numbers = _numbers(ordered, judgments)
+    for nugget in collection.nuggets:
+        if nugget.query_id == query_id:
+            judgment = judgments.get(nugget.nugget_id)
+            label = judgment.label if judgment else None
+            yield JudgedNugget(
+                nugget=nugget,
+                number=numbers.get(nugget.nugget_id),
+                judgment=judgment,
+                supports=None if label is None else label >= collection.threshold,
+                judged_alone=alone.get(nugget.nugget_id),
+                labels=tuple(each for each in labels if each.nugget_id == nugget.nugget_id),
+            )
+
+
+def _calls(
+    collection: Collection,
+    nuggets: Sequence[JudgedNugget],
+    failures: Sequence[Failure],
+    replies: Sequence["Recorded"],
+) -> Iterator[Call]:
+    from freshstack_dspy.lm.store import recorded_reply
+
+    keys: dict[str, None] = {}
+    for nugget in nuggets:
+        for judgment in (nugget.judgment, nugget.judged_alone):
+            if judgment is not None:
+                keys.update(dict.fromkeys(filter(None, _keys_of(judgment))))
+    keys.update(dict.fromkeys(failure.call_id for failure in failures if failure.call_id))
+    named = dict.fromkeys(keys, 0)
+    for judgment in (*collection.judgments, *collection.single_judgments):
+        for key in set(_keys_of(judgment)) & named.keys():
+            named[key] += 1
+    for key in keys:
+        yield _call(key, named[key], recorded_reply(key, *replies))
+
+
+def _numbers(nuggets: Iterable[Nugget], judgments: Mapping[str, Judgment]) -> dict[str, int]:
+    """Number a query's nuggets from 1 in each call on a chunk, in the order in which it had them."""
+    calls: Counter[str] = Counter()
+    numbers: dict[str, int] = {}
+    for nugget in nuggets:
+        judgment = judgments.get(nugget.nugget_id)
+        if judgment is not None and judgment.call_id is not None:
+            calls[judgment.call_id] += 1
+            numbers[nugget.nugget_id] = calls[judgment.call_id]
+    return numbers
+
+
+def _keys_of(judgment: Judgment) -> Iterator[str]:
+    for key in (judgment.call_id, *(vote.call_id for vote in judgment.votes)):
+        if key is not None:
+            yield key
+
+
+def _call(key: str, judgments: int, reply: "Reply | None") -> Call:
+    if reply is None:
+        return Call(call_id=key, judgments=judgments, recorded=False)
+    return Call(
+        call_id=key,
+        judgments=judgments,
+        recorded=True,
+        model=reply.ask.model,
+        task=reply.ask.task,
+        status=reply.status,
+        finish_reason=reply.finish_reason,
+        input_tokens=reply.input_tokens,
+        output_tokens=reply.output_tokens,
+        cost=reply.cost,
+        received_at=reply.received_at,
+    )

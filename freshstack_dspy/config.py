@@ -1,0 +1,761 @@
+"""The configuration of a build: one Pydantic model, read from TOML."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.faults import in_one_line
+from freshstack_dspy.records import SCALES, TECHNIQUES, Scale, ScaleName, Technique
+
+
+class Section(BaseModel):
+    """The base of all sections: immutable, and a misspelt key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SynthesisConfig(Section):
+    """How synthetic queries are made: from which chunks, how many, and what is refused."""
+
+    count: int | None = Field(default=None, ge=1, le=100_000)
+    """How many queries to make: exactly so many."""
+    per_seed: int = Field(default=2, ge=1, le=20)
+    """Questions asked for in one request."""
+    seed: int = 0
+    """Decides in which order chunks are sampled."""
+    sampling: Literal["even", "proportional"] = "even"
+    """Whether every source gives the same number of seeds, or one in proportion to its chunks."""
+    chunks: int = Field(default=1, ge=1, le=10)
+    """Chunks that each question is made from: related ones, of which it needs more than one."""
+    min_tokens: int = Field(default=64, ge=1)
+    """Tokens of the shortest chunk that is sampled."""
+    sources: tuple[str, ...] = ()
+    """Names of the `[[corpus]]` to sample from; empty: all."""
+    include: tuple[str, ...] = ()
+    """Globs of paths to sample from; empty: all."""
+    exclude: tuple[str, ...] = ()
+    """Globs of paths not to sample from."""
+    style: Path | None = None
+    """A file with questions whose style and length to follow: one a line, or JSON Lines."""
+    near_duplicate: float = Field(default=0.7, gt=0, le=1)
+    """From which similarity to an earlier question on one is refused: Jaccard of their terms."""
+    copied: float = Field(default=0.5, gt=0, le=1)
+    """The share of a question's runs of four words from which on it copies its chunk, and is
+    refused."""
+
+
+QuerySource = Literal[
+    "stackexchange", "jsonl", "csv", "parquet", "huggingface", "freshstack", "synthetic"
+]
+QueryColumn = Literal[
+    "query_id",
+    "title",
+    "body",
+    "answer_id",
+    "answer",
+    "tags",
+    "asked_at",
+    "score",
+    "question_author",
+    "question_url",
+    "question_licence",
+    "answer_author",
+    "answer_url",
+    "answer_licence",
+]
+KeptKind = Literal["generated", "minified", "vendored", "data", "licence"]
+
+
+_READ_ONLY = (
+    "path",
+    "site",
+    "tags",
+    "all_tags",
+    "exclude_tags",
+    "retired",
+    "since",
+    "until",
+    "min_score",
+    "licences",
+    "limit",
+)
+"""Keys of `[queries]` that say nothing where questions are made."""
+
+_SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[?#]")
+
+
+class QueriesConfig(SynthesisConfig):
+    """Where the questions and their accepted answers come from."""
+
+    source: QuerySource = "jsonl"
+    path: Path | None = None
+    """A file; for stackexchange, parquet, huggingface and freshstack it may be a folder; for
+    synthetic there is none."""
+    site: str | None = None
+    """Host of the Stack Exchange site, for the links of the attribution, as `stackoverflow.com`."""
+    tags: tuple[str, ...] = ()
+    """Keep questions with any of these; empty: all."""
+    all_tags: tuple[str, ...] = ()
+    """Keep questions that have every one of these."""
+    exclude_tags: tuple[str, ...] = ()
+    """Leave out questions with any of these."""
+    retired: tuple[str, ...] = ()
+    """Leave out the questions with these ids."""
+    since: str | None = None
+    """Keep questions asked on or after this ISO date; a date of TOML will do."""
+    until: str | None = None
+    """Keep questions asked before this ISO date."""
+    min_score: int | None = None
+    """Keep questions with this score or a higher one."""
+    min_answer_score: int | None = None
+    """For stackexchange: keep questions whose accepted answer has this score or a higher one."""
+    licences: tuple[str, ...] = ()
+    """Keep questions whose question and answer are both under one of these; empty: all."""
+    duplicates: Literal["keep", "drop"] = "keep"
+    """What becomes of questions that were closed as duplicates of another (PostLinks.xml)."""
+    columns: dict[QueryColumn, str] = Field(default_factory=dict)
+    """For jsonl, csv, parquet and huggingface: under which name each part of a query is there."""
+    split: str | None = None
+    """For huggingface and freshstack: which split of a dataset, where there are several."""
+    limit: int | None = Field(default=None, ge=1)
+    """Keep this many at most: the first in order of their ids."""
+
+    @property
+    def location(self) -> Path:
+        """The file or folder that questions are read from; every source but synthetic has one."""
+        assert self.path is not None
+        return self.path
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the questions are made from the documents, and none are read."""
+        return self.source == "synthetic"
+
+    @model_validator(mode="after")
+    def _read_or_made(self) -> Self:
+        if self.is_synthetic:
+            if self.count is None:
+                raise ValueError("count is missing: how many queries to make, as count = 100")
+            others = [key for key in _READ_ONLY if self._is_set(key)]
+            if others:
+                raise ValueError(
+                    f"{', '.join(others)}: for questions that are read, and source synthetic makes "
+                    "them from the documents; leave it out"
+                )
+            return self
+        if self.path is None:
+            raise ValueError("path is missing")
+        if made := [key for key in SynthesisConfig.model_fields if self._is_set(key)]:
+            raise ValueError(
+                f"{', '.join(made)}: for source synthetic alone, and this is {self.source}"
+            )
+        return self
+
+    def _is_set(self, key: str) -> bool:
+        field = QueriesConfig.model_fields[key]
+        return bool(getattr(self, key) != field.get_default(call_default_factory=True))
+
+    @model_validator(mode="after")
+    def _only_what_the_source_has(self) -> Self:
+        uses: tuple[tuple[str, object, tuple[QuerySource, ...]], ...] = (
+            ("min_answer_score", self.min_answer_score is not None, ("stackexchange",)),
+            ("duplicates", self.duplicates == "drop", ("stackexchange",)),
+            ("columns", self.columns, ("jsonl", "csv", "parquet", "huggingface")),
+            ("split", self.split is not None, ("huggingface", "freshstack")),
+        )
+        for key, used, sources in uses:
+            if used and self.source not in sources:
+                raise ValueError(
+                    f"{key} is for source {' and '.join(sources)}, and this is {self.source}"
+                )
+        return self
+
+
+class CorpusConfig(Section):
+    """One set of documents: a folder, a git repository, a wheel, an installed package, JSON Lines."""
+
+    name: str = Field(min_length=1, pattern=r"^[^/\s]+$")
+    path: Path | None = None
+    """A folder, a git repository (with `revision`), a wheel (`.whl`) or a JSON Lines file."""
+    url: str | None = None
+    """Or a git repository elsewhere, which is copied to `cache.clones`."""
+    package: str | None = None
+    """Or the name of an installed Python distribution."""
+    revision: str | None = None
+    """A commit, tag or branch; makes `path` a git repository. Of `url`, by default its HEAD."""
+    include: tuple[str, ...] = ()
+    """Globs of paths to keep; empty: all."""
+    exclude: tuple[str, ...] = ()
+    """Globs of paths to leave out."""
+    keep: tuple[KeptKind, ...] = ()
+    """Kinds of files that are left out otherwise."""
+    pages: bool = False
+    """Read HTML as pages, for what they say, and not as source code."""
+
+    @field_validator("url")
+    @classmethod
+    def _without_password(cls, url: str | None) -> str | None:
+        if url is not None and _SECRET.match(url):
+            raise ValueError(
+                "holds a name or password; leave them out, and let git ask its credential helper, "
+                "or use an address of SSH, as git@host:path"
+            )
+        return url
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        places = [key for key in ("path", "url", "package") if getattr(self, key) is not None]
+        if len(places) != 1:
+            raise ValueError(f"name one of path, url and package, not {places or 'none'}")
+        if self.package is not None and self.revision is not None:
+            raise ValueError("a package has no revision; leave it out")
+        suffix = self.path.suffix if self.path is not None else ""
+        if self.revision is not None and suffix in (".whl", ".jsonl", ".ndjson"):
+            raise ValueError(f"a {suffix} file has no revision; leave it out")
+        return self
+
+
+class ChunkingConfig(Section):
+    """How files are cut."""
+
+    max_tokens: int = Field(default=512, ge=32, le=8192)
+    max_file_bytes: int = Field(default=1_000_000, ge=1)
+
+
+FusionMethod = Literal["normalised_sum", "rrf", "weighted", "z_score", "isr", "comb_mnz"]
+RETRIEVERS = ("bm25", "lsa", "hybrid", "hybrid+rerank")
+"""The names of retrievers that every index has or that are made of others."""
+
+
+class IndexConfig(Section):
+    """How chunks are indexed."""
+
+    path: Path = Path(".freshstack/index")
+    dimensions: int = Field(default=256, ge=2, le=2048)
+    """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
+    search: Literal["auto", "exact", "approximate"] = "auto"
+    """How vectors are searched; `auto` is exact up to a size, and says which."""
+
+
+_OF_PROVIDERS = ("api_base", "api_key", "price", "concurrency", "timeout", "retries")
+"""Settings that a model in a folder has no use for."""
+
+
+class SearchModelConfig(Section):
+    """A model that embeds or reranks: one of LiteLLM's, or one in a folder."""
+
+    model: str | None = None
+    """As LiteLLM calls it: `openai/text-embedding-3-small`, `cohere/rerank-v3.5`."""
+    path: Path | None = None
+    """Or the folder of a sentence-transformers model or cross-encoder."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """US dollars per million tokens, where LiteLLM's table of prices has none or is wrong."""
+    concurrency: int = Field(default=8, ge=1, le=256)
+    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
+    retries: int = Field(default=4, ge=0, le=20)
+
+    @model_validator(mode="after")
+    def _one_model(self) -> Self:
+        if (self.model is None) == (self.path is None):
+            raise ValueError(
+                "name either model, of LiteLLM, or path, a sentence-transformers folder"
+            )
+        unused = [name for name in _OF_PROVIDERS if name in self.model_fields_set]
+        if self.path is not None and unused:
+            raise ValueError(f"a model in a folder has no {', '.join(unused)}; leave them out")
+        return self
+
+
+class EmbedderConfig(SearchModelConfig):
+    """A model that gives each chunk a vector; its name is that of the retriever."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=60)
+    dimensions: int | None = Field(default=None, ge=2, le=8192)
+    """Of the vectors, where the model can shorten them."""
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    max_tokens: int | None = Field(default=None, ge=16)
+    """Longer texts are cut to so many tokens, prefix included; by default to what the model is
+    known to take. Of a hosted model's texts the tokens are counted as cl100k_base."""
+    batch: int = Field(default=64, ge=1, le=2048)
+    """Most texts in one request."""
+
+    @model_validator(mode="after")
+    def _own_name(self) -> Self:
+        if self.name in RETRIEVERS:
+            raise ValueError(f"name is {self.name!r}, which is taken; call it otherwise")
+        return self
+
+
+class RerankerConfig(SearchModelConfig):
+    """A model that scores the first chunks of the hybrid retriever anew: `hybrid+rerank`."""
+
+    depth: int = Field(default=50, ge=1, le=1000)
+    """How many chunks are scored for each text; no others are found."""
+
+
+class FusionConfig(Section):
+    """How the rankings of several retrievers become one."""
+
+    method: FusionMethod = "normalised_sum"
+    """See `index/fusion.py` for the formulas."""
+    weights: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
+        default_factory=dict
+    )
+    """Of each retriever, for `weighted`; those not named weigh 1, those of 0 are left out."""
+
+    @model_validator(mode="after")
+    def _weights_are_used(self) -> Self:
+        if self.weights and self.method != "weighted":
+            raise ValueError(f'weights are for method = "weighted", not {self.method!r}')
+        return self
+
+
+Mode = Literal["live", "replay", "defer", "rerecord"]
+MODES: tuple[Mode, ...] = ("live", "replay", "defer", "rerecord")
+
+
+class ModelConfig(Section):
+    """Which language model is asked, and how."""
+
+    name: str = "extractive/baseline"
+    temperature: float = Field(default=0.1, ge=0, le=2)
+    max_tokens: int = Field(default=4096, ge=16)
+    """Longest reply, in tokens."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    """Better left to the provider's environment variable."""
+    concurrency: int = Field(default=16, ge=1, le=256)
+    """Most requests in flight; fewer while the provider answers that they are too many."""
+    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
+    """Seconds for one attempt, from its start to the last byte of the reply."""
+    retries: int = Field(default=4, ge=0, le=20)
+    """Attempts after the first on rate limits, timeouts and server errors."""
+    reasks: int = Field(default=2, ge=0, le=10)
+    """How often an invalid reply is sent back with its error."""
+    context: int | None = Field(default=None, ge=1024)
+    """Tokens that fit into one request with its reply; by default what LiteLLM knows of the model."""
+    structured: Literal["json_schema", "json_object", "none"] = "json_schema"
+    """How the reply's shape is asked for; the prompt describes it in any case."""
+
+
+class BudgetConfig(Section):
+    """What a collection may cost in all, over all its runs; no entry: no cap."""
+
+    dollars: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """US dollars."""
+    tokens: int | None = Field(default=None, ge=0)
+    """Input and output tokens."""
+    calls: int | None = Field(default=None, ge=0)
+
+
+class PricesConfig(Section):
+    """What the model costs, in US dollars per million tokens, where LiteLLM's table is wrong."""
+
+    input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    batch_input: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Through the provider's batch API."""
+    batch_output: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class CacheConfig(Section):
+    """Where replies, and copies of repositories, are kept."""
+
+    path: Path = Path(".freshstack/cache")
+    clones: Path = Path(".freshstack/clones")
+    """Copies of the repositories that a corpus names by URL."""
+    bundles: tuple[Path, ...] = ()
+    """Recorded replies to read beside the store: JSON Lines files."""
+
+
+class NuggetsConfig(Section):
+    """How answers are cut into nuggets."""
+
+    limit: int = Field(default=10, ge=1, le=50)
+    importance: bool = False
+    """Whether each nugget is rated vital or okay, by one more call for each query."""
+
+
+class SubQuestionsConfig(Section):
+    """How questions are decomposed."""
+
+    limit: int = Field(default=5, ge=1, le=20)
+
+
+class PoolConfig(Section):
+    """Which chunks are judged."""
+
+    depth: int = Field(default=100, ge=1)
+    """How many chunks each retriever gives for each technique."""
+    top_k: int = Field(default=20, ge=1)
+    """How many chunks of each technique's fused list are judged."""
+    techniques: tuple[Technique, ...] = TECHNIQUES
+    retrievers: tuple[str, ...] = ("bm25", "lsa")
+    lists: Literal["concatenate", "fuse"] = "concatenate"
+    """Whether the sub-questions, and the nuggets, of a query are one text to search with (the
+    paper), or each is searched with and their rankings are fused."""
+
+    @model_validator(mode="after")
+    def _something_to_pool(self) -> Self:
+        for key, values in (("techniques", self.techniques), ("retrievers", self.retrievers)):
+            if not values or len(set(values)) != len(values):
+                raise ValueError(f"{key} takes at least one name, each once, not {list(values)}")
+        if self.top_k > self.depth:
+            raise ValueError(f"top_k ({self.top_k}) cannot be larger than depth ({self.depth})")
+        return self
+
+
+class JudgeConfig(Section):
+    """How support is judged."""
+
+    shape: Literal["batch", "windowed", "pairwise"] = "batch"
+    """What one call holds: all nuggets and several chunks (FreshStack), some nuggets and one chunk
+    (nuggetizer), or one nugget and one chunk (CRUX, UMBRELA)."""
+    batch: int = Field(default=20, ge=1, le=100)
+    """Most chunks in one call of shape batch."""
+    window: int = Field(default=10, ge=1, le=50)
+    """Most nuggets in one call of shape windowed."""
+    scale: ScaleName = "binary"
+    threshold: int | None = Field(default=None, ge=1)
+    """The lowest label that counts as support; by default that of the scale."""
+    shuffle: int | None = Field(default=None, ge=0)
+    """A seed to shuffle the chunks of each query by; None: in the order of their ids."""
+    votes: int = Field(default=1, ge=1, le=15)
+    """How often each pair is judged, each time with the chunks in another order; odd."""
+    compare: int = Field(default=0, ge=0)
+    """How many pooled chunks are also judged alone, to say how far batches agree with that."""
+
+    @property
+    def graded(self) -> Scale:
+        """The scale with the threshold that holds."""
+        return Scale(name=self.scale, threshold=self.threshold or SCALES[self.scale].threshold)
+
+    @model_validator(mode="after")
+    def _threshold_and_votes(self) -> Self:
+        _ = self.graded
+        if self.votes % 2 == 0:
+            raise ValueError(
+                f"votes is an odd number, so that there is a majority, not {self.votes}"
+            )
+        return self
+
+
+class ContaminationConfig(Section):
+    """What is looked at to tell how far a model knows the queries already."""
+
+    score: bool = True
+    """Whether the closed-book answers are judged against the nuggets: one more call for each
+    query, where the pool has that technique."""
+    cutoff: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$")
+    """The ISO date up to which the model has read."""
+    ngram: int = Field(default=8, ge=2, le=50)
+    """Words of a run of words that a question and a supporting chunk share."""
+    near_duplicate: float = Field(default=0.8, gt=0, le=1)
+    """From which similarity on two questions ask nearly the same: Jaccard of their terms."""
+
+    @field_validator("cutoff")
+    @classmethod
+    def _cutoff_is_a_day(cls, cutoff: str | None) -> str | None:
+        try:
+            _ = date.fromisoformat(cutoff) if cutoff is not None else None
+        except ValueError as error:
+            raise ValueError(f"{error}; cutoff is a day as 2024-06-30") from None
+        return cutoff
+
+
+class FilterConfig(Section):
+    """Which queries the collection is evaluated on."""
+
+    unsupported_nuggets: Literal["drop", "keep"] = "drop"
+    """What becomes of a query with a nugget that no chunk supports (the paper drops it)."""
+
+
+class ProgramsConfig(Section):
+    """Optimized programs, saved by `freshstack optimize`, to use in place of the plain ones."""
+
+    nuggetizer: Path | None = None
+    question_decomposer: Path | None = None
+    closed_book_answerer: Path | None = None
+    support_judge: Path | None = None
+
+
+class BuildConfig(Section):
+    """All of a build."""
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    recipe: Literal["freshstack"] = "freshstack"
+    out: Path
+    queries: QueriesConfig
+    corpus: tuple[CorpusConfig, ...] = Field(min_length=1)
+    chunking: ChunkingConfig = ChunkingConfig()
+    index: IndexConfig = IndexConfig()
+    embedder: tuple[EmbedderConfig, ...] = ()
+    reranker: RerankerConfig | None = None
+    fusion: FusionConfig = FusionConfig()
+    model: ModelConfig = ModelConfig()
+    prices: PricesConfig = PricesConfig()
+    budget: BudgetConfig = BudgetConfig()
+    cache: CacheConfig = CacheConfig()
+    nuggets: NuggetsConfig = NuggetsConfig()
+    sub_questions: SubQuestionsConfig = SubQuestionsConfig()
+    pool: PoolConfig = PoolConfig()
+    judge: JudgeConfig = JudgeConfig()
+    contamination: ContaminationConfig = ContaminationConfig()
+    filters: FilterConfig = FilterConfig()
+    programs: ProgramsConfig = ProgramsConfig()
+
+    @model_validator(mode="after")
+    def _corpus_names_differ(self) -> Self:
+        names = [corpus.name for corpus in self.corpus]
+        if len(set(names)) != len(names):
+            raise ValueError(f"each [[corpus]] needs a name of its own, not {names}")
+        return self
+
+    @model_validator(mode="after")
+    def _seeds_exist(self) -> Self:
+        names = [corpus.name for corpus in self.corpus]
+        if unknown := [name for name in self.queries.sources if name not in names]:
+            raise ValueError(f"queries.sources names {unknown}; there are: {', '.join(names)}")
+        least, most = self.queries.min_tokens, self.chunking.max_tokens
+        if self.queries.is_synthetic and least > most:
+            raise ValueError(
+                f"queries.min_tokens ({least}) is above chunking.max_tokens ({most}), so no chunk "
+                "could be sampled; lower it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _retrievers_exist(self) -> Self:
+        own = [embedder.name for embedder in self.embedder]
+        if len(set(own)) != len(own):
+            raise ValueError(f"each [[embedder]] needs a name of its own, not {own}")
+        known = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
+        for key, names in (
+            ("pool.retrievers", self.pool.retrievers),
+            ("fusion.weights", self.fusion.weights),
+        ):
+            unknown = [name for name in names if name not in known]
+            if unknown:
+                raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")
+        return self
+
+
+S = TypeVar("S", bound=Section)
+
+
+def load_config(path: Path | str) -> BuildConfig:
+    """Read a TOML configuration.
+
+    Raises:
+        ConfigError: In one line with the file, the key, what was found and what is allowed.
+    """
+    path = Path(path)
+    config = _validated(_values_of(path), BuildConfig, path)
+    config = _with_absolute_paths(config, path)
+    faults = [*_missing_inputs(config), *_outputs_in_the_corpus(config)]
+    if faults:
+        raise ConfigError(f"{path}: {'; '.join(faults)}")
+    return config
+
+
+def load_judging(path: Path | str) -> BuildConfig:
+    """Read a TOML configuration for what it says of the model and the judge alone.
+
+    Whoever judges for a collection that stands needs no questions and no documents: `[queries]`,
+    `[[corpus]]`, `name` and `out` may lack, and the files that they name too.
+
+    Raises:
+        ConfigError: As for `load_config`.
+    """
+    path = Path(path)
+    elsewhere: dict[str, Any] = {
+        "name": "judging",
+        "out": "collection",
+        "queries": {"path": "questions.jsonl"},
+        "corpus": [{"name": "corpus", "path": "corpus"}],
+    }
+    config = _validated({**elsewhere, **_values_of(path)}, BuildConfig, path)
+    config = _with_absolute_paths(config, path)
+    needed = ("cache.bundles ", "programs.")
+    faults = [fault for fault in _missing_inputs(config) if fault.startswith(needed)]
+    if faults:
+        raise ConfigError(f"{path}: {'; '.join(faults)}")
+    return config
+
+
+def load_queries(path: Path | str) -> QueriesConfig:
+    """Read the `[queries]` of a TOML configuration, whatever else is in it or not there yet.
+
+    Raises:
+        ConfigError: In one line with the file, the key, what was found and what is allowed.
+    """
+    path = Path(path)
+    values = _values_of(path).get("queries")
+    if values is None:
+        raise ConfigError(f"{path}: queries is missing")
+    return _with_absolute_paths(_validated(values, QueriesConfig, path), path)
+
+
+def _values_of(path: Path) -> dict[str, Any]:
+    """Read the tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file; write a commented example with: freshstack init {path}"
+        ) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: a folder, and the TOML file of a build is wanted") from None
+    except NotADirectoryError:
+        raise ConfigError(f"{path}: no such file, for a part of its path is no folder") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: a number in it is too long") from None
+
+
+def _validated(values: object, section: type[S], path: Path) -> S:
+    try:
+        # As JSON, so that dates are text and nothing else is silently made into another type.
+        text = json.dumps(values, default=lambda moment: moment.isoformat())
+    except (ValueError, RecursionError):
+        # Hexadecimal numbers of any length are read, and decimal ones of 4,300 digits written.
+        raise ConfigError(f"{path}: a number in it is too long, or its tables too deep") from None
+    try:
+        return section.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {in_one_line(error, section)}") from None
+
+
+def with_bundles(config: BuildConfig, bundles: Sequence[Path]) -> BuildConfig:
+    """A configuration that reads further bundles of recorded replies.
+
+    Raises:
+        ConfigError: There is no such file.
+    """
+    for bundle in bundles:
+        if not bundle.is_file():
+            raise ConfigError(f"{bundle}: no such bundle of recorded replies")
+    added = tuple(bundle.resolve() for bundle in bundles)
+    cache = config.cache.model_copy(update={"bundles": (*config.cache.bundles, *added)})
+    return config.model_copy(update={"cache": cache})
+
+
+def _with_absolute_paths(config: S, file: Path) -> S:
+    """Resolve every path of a configuration against the folder of its file."""
+
+    def absolute(value: Any, key: str) -> Any:
+        if isinstance(value, Path):
+            try:
+                return (file.parent / value.expanduser()).resolve()
+            except (OSError, RuntimeError, ValueError) as error:
+                raise ConfigError(f"{file}: {key} is {str(value)!r}: {error}") from None
+        if isinstance(value, Section):
+            fields = {
+                name: absolute(getattr(value, name), f"{key}.{name}".removeprefix("."))
+                for name in type(value).model_fields
+            }
+            return value.model_copy(update=fields)
+        if isinstance(value, tuple):
+            return tuple(absolute(item, f"{key}[{number}]") for number, item in enumerate(value))
+        return value
+
+    resolved: S = absolute(config, "")
+    return resolved
+
+
+def _missing_inputs(config: BuildConfig) -> Iterator[str]:
+    inputs: list[tuple[str, Path | None]] = [
+        ("queries.path", config.queries.path),
+        ("queries.style", config.queries.style),
+    ]
+    inputs += [(f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus]
+    inputs += [(f"embedder {embedder.name!r}: path", embedder.path) for embedder in config.embedder]
+    inputs += [("reranker.path", config.reranker.path)] if config.reranker else []
+    inputs += [("cache.bundles", bundle) for bundle in config.cache.bundles]
+    inputs += [(f"programs.{name}", value) for name, value in config.programs]
+    for key, value in inputs:
+        if value is None:
+            continue
+        try:
+            exists = value.exists()
+        except OSError as error:
+            yield f"{key} names {value}, which cannot be read: {error.strerror}"
+            continue
+        if not exists:
+            yield f"{key} names {value}, and there is no such file or folder"
+
+
+def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:
+    """A build that reads what builds write is another one each time."""
+    outputs = (
+        ("out", config.out),
+        ("cache.path", config.cache.path),
+        ("cache.clones", config.cache.clones),
+        ("index.path", config.index.path),
+    )
+    for corpus in config.corpus:
+        if corpus.path is None:
+            continue
+        for key, value in outputs:
+            if corpus.revision is None and value.is_relative_to(corpus.path):
+                yield (
+                    f"{key} is {value}, inside corpus {corpus.name!r}, so a build would read what "
+                    "it writes; name a folder outside, or a revision of the corpus"
+                )
+
+
+__all__ = [
+    "MODES",
+    "RETRIEVERS",
+    "BudgetConfig",
+    "BuildConfig",
+    "CacheConfig",
+    "ChunkingConfig",
+    "ContaminationConfig",
+    "CorpusConfig",
+    "EmbedderConfig",
+    "FilterConfig",
+    "FusionConfig",
+    "FusionMethod",
+    "IndexConfig",
+    "JudgeConfig",
+    "KeptKind",
+    "Mode",
+    "ModelConfig",
+    "NuggetsConfig",
+    "PoolConfig",
+    "PricesConfig",
+    "ProgramsConfig",
+    "QueriesConfig",
+    "QuerySource",
+    "RerankerConfig",
+    "Section",
+    "SubQuestionsConfig",
+    "SynthesisConfig",
+    "load_config",
+    "load_judging",
+    "with_bundles",
+]

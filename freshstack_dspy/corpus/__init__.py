@@ -1,0 +1,1 @@
+"""Documents: the files of a corpus, and the chunks that they are cut into."""

@@ -1,0 +1,262 @@
+"""Chunks of one file: cut by kind of text, and byte-exact."""
+
+import functools
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from freshstack_dspy.corpus.boundaries import Boundary, Fits, file_kind, has_text, refine
+from freshstack_dspy.corpus.decoding import FileText, decode_part
+from freshstack_dspy.corpus.notebook import NotANotebookError, Notebook
+from freshstack_dspy.corpus.outlines import outline_of
+from freshstack_dspy.corpus.tokens import TokenTable
+from freshstack_dspy.records import Chunk, SourceFile
+
+_SMALLEST_SHARE = 8
+"""A boundary that would leave less than this part of the limit is a last resort."""
+
+
+class Piece(NamedTuple):
+    """A part of a text, from one byte to another."""
+
+    start: int
+    end: int
+    tokens: int
+
+
+class Packer:
+    """Cuts one text from front to back.
+
+    Each piece reaches to the best boundary within the limit: the one highest in the structure,
+    and of several such the farthest. Where no boundary is within the limit, as inside an
+    endless word, the cut falls between two characters.
+    """
+
+    def __init__(
+        self,
+        data: bytes,
+        boundaries: list[Boundary],
+        table: TokenTable,
+        inseparable: Collection[int] = (),
+    ) -> None:
+        """Take a text in UTF-8, its boundaries, and the offsets that may not be cut before."""
+        self._data = data
+        self._boundaries = boundaries
+        self._offsets = [boundary.offset for boundary in boundaries]
+        self._table = table
+        self._inseparable = inseparable
+
+    def pieces(self, max_tokens: int) -> Iterator[Piece]:
+        """Give pieces of at most `max_tokens` tokens, each of which begins where the last ended.
+
+        A piece holds some text, unless it lies in white space that is longer than the limit.
+        """
+        start = 0
+        while start < len(self._data):
+            budget = max_tokens
+            end = self._cut(start, budget)
+            tokens = self._table.exact_count(start, end)
+            while tokens > max_tokens and budget > 1:
+                budget = max(1, min(budget - 1, budget + max_tokens - tokens))
+                end = self._cut(start, budget)
+                tokens = self._table.exact_count(start, end)
+            yield Piece(start, end, tokens)
+            start = end
+
+    def _cut(self, start: int, budget: int) -> int:
+        """Choose where the piece ends that begins at `start`."""
+        left = self._table.count(start, len(self._data))
+        if left <= budget:
+            return len(self._data)
+        small = budget // _SMALLEST_SHARE
+        first = bisect_right(self._offsets, start)
+        # First so that what is left for the last piece is no crumb.
+        for room in (max(1, min(budget, left - small)), budget):
+            reach = self._table.reach(start, room)
+            last = bisect_right(self._offsets, reach)
+            if first < last:
+                return self._best(start, small, first, last)
+        end = [*self._offsets[first : first + 1], len(self._data)][0]
+        return self._between_characters(start, self._table.reach(start, budget), end)
+
+    def _best(self, start: int, small: int, first: int, last: int) -> int:
+        large = bisect_left(self._offsets, self._table.reach(start, small), first, last)
+        if large == last:
+            return self._offsets[last - 1]
+        best = min(self._boundaries[large:last], key=lambda found: (found.level, -found.offset))
+        return best.offset
+
+    def _between_characters(self, start: int, offset: int, end: int) -> int:
+        """Move a cut back to where one is allowed, but not so far that nothing is left.
+
+        Text is left behind the cut as well, before the next boundary at `end`, if there can be.
+        """
+        cut = self._outside(start, offset)
+        if not has_text(self._data[cut:end]):
+            text = self._data[start:cut].decode().rstrip()
+            last = start + len(text[:-1].encode())
+            cut = self._outside(start, last) if last > start else cut
+        return cut
+
+    def _outside(self, start: int, offset: int) -> int:
+        """Give the next place, backwards if it can be, that is not inside of a character."""
+        while offset > start and self._inside(offset):
+            offset -= 1
+        if offset == start:
+            offset += 1
+            while offset < len(self._data) and self._inside(offset):
+                offset += 1
+        return offset
+
+    def _inside(self, offset: int) -> bool:
+        return self._data[offset] & 0xC0 == 0x80 or offset in self._inseparable
+
+
+SMALLEST_LIMIT = 16
+"""Tokens. One character can take several; a limit must hold at least a few characters."""
+NOTEBOOK = "ipynb"
+"""The encoding of notebooks."""
+
+
+class Cuts(NamedTuple):
+    """Where a file is cut."""
+
+    encoding: str
+    """As `SourceFile.encoding`; not always that of the file, as a notebook may be none."""
+    pieces: Sequence[Piece]
+    """Parts of the file's bytes."""
+
+
+def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
+    """Cut a file into chunks.
+
+    Code is cut between definitions, prose between sections, notebooks between cells, and
+    everything else between paragraphs; finer only where that leaves too much. Small neighbours
+    share a chunk. The chunks tile the file: the first begins at byte 0, each where the one before
+    ends, and the last ends with the file; white space between them belongs to the one before.
+    `text_of(file.data, chunk) == chunk.text` always holds.
+
+    Args:
+        file: Its encoding says how its bytes are read. A damaged notebook is cut as the text it is.
+        max_tokens: The most cl100k_base tokens in a chunk; never exceeded.
+
+    Returns:
+        The chunks in order; none for a file without text.
+
+    Raises:
+        ValueError: `max_tokens` is below `SMALLEST_LIMIT`.
+        UnicodeDecodeError: The data is not in the file's encoding.
+        LookupError: There is no such encoding.
+    """
+    return chunks_at(file, cut_file(file, max_tokens))
+
+
+def text_of(file_bytes: bytes, chunk: Chunk) -> str:
+    """Read a chunk's text from the bytes of its file.
+
+    Of most files it is `file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)`,
+    without a byte order mark at the beginning; of a notebook the source of the cells in that range.
+
+    Args:
+        file_bytes: All of the file.
+        chunk: One of its chunks.
+
+    Raises:
+        ValueError: These are not the bytes of the chunk's file.
+    """
+    return _text(file_bytes, chunk.encoding, chunk.start_byte, chunk.end_byte)
+
+
+def cut_file(file: SourceFile, max_tokens: int, *, parse: bool = True) -> Cuts:
+    """Find where a file is cut.
+
+    Args:
+        file: As for `chunk_file`.
+        max_tokens: As for `chunk_file`.
+        parse: Whether code is cut at its joints; otherwise as plain text.
+    """
+    if max_tokens < SMALLEST_LIMIT:
+        raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
+    if file.encoding != NOTEBOOK:
+        return _cut_text(file, file.encoding, max_tokens, parse=parse)
+    try:
+        notebook = _notebook(file.data)
+    except NotANotebookError:
+        return _cut_text(file, _plain_encoding(file.data), max_tokens, parse=parse)
+    outline = functools.partial(notebook.outline, parse=parse)
+    return Cuts(NOTEBOOK, _pieces(notebook, outline, max_tokens, len(file.data)))
+
+
+def chunks_at(file: SourceFile, cuts: Cuts) -> list[Chunk]:
+    """Make the chunks of a file that is cut."""
+    return [
+        Chunk(
+            chunk_id=f"{file.source}/{file.path}_{start}_{end}",
+            source=file.source,
+            path=file.path,
+            start_byte=start,
+            end_byte=end,
+            text=_text(file.data, cuts.encoding, start, end),
+            tokens=tokens,
+            revision=file.revision,
+            encoding=cuts.encoding,
+        )
+        for start, end, tokens in cuts.pieces
+    ]
+
+
+def _cut_text(file: SourceFile, encoding: str, max_tokens: int, *, parse: bool) -> Cuts:
+    text = FileText(file.data, encoding)
+    kind = file_kind(file.path)
+
+    def outline(fits: Fits) -> Iterable[Boundary]:
+        return outline_of(kind, text.utf8, fits, parse=parse)
+
+    return Cuts(encoding, _pieces(text, outline, max_tokens, len(file.data)))
+
+
+def _pieces(
+    text: FileText | Notebook,
+    outline: Callable[[Fits], Iterable[Boundary]],
+    max_tokens: int,
+    size: int,
+) -> list[Piece]:
+    """Cut a text, and give the pieces as parts of the bytes of its file."""
+    if not text.utf8.decode().strip():
+        return []
+    table = TokenTable(text.utf8)
+
+    def fits(start: int, end: int) -> bool:
+        return end - start <= max_tokens or table.count(start, end) <= max_tokens
+
+    if fits(0, len(text.utf8)):
+        return [Piece(0, size, table.count(0, len(text.utf8)))]
+    boundaries = refine(outline(fits), text.utf8, fits)
+    pieces = list(Packer(text.utf8, boundaries, table, text.inseparable).pieces(max_tokens))
+    starts = [0, *text.file_offsets([piece.start for piece in pieces[1:]])]
+    ends = [*starts[1:], size]
+    return [
+        Piece(start, end, piece.tokens)
+        for piece, start, end in zip(pieces, starts, ends, strict=True)
+    ]
+
+
+def _text(data: bytes, encoding: str, start: int, end: int) -> str:
+    if encoding == NOTEBOOK:
+        return _notebook(data).part(start, end)
+    return decode_part(data, start, end, encoding)
+
+
+@functools.lru_cache(maxsize=1)
+def _notebook(data: bytes) -> Notebook:
+    """Read a notebook; kept, as its chunks are read one after another."""
+    return Notebook(data)
+
+
+def _plain_encoding(data: bytes) -> str:
+    """Choose how the bytes of a damaged notebook are read, so that they can be."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"

@@ -1,0 +1,391 @@
+"""The files of a corpus: which are read, which are kept apart, and why the others are left out."""
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from freshstack_dspy.config import CorpusConfig
+from freshstack_dspy.corpus.documents import JsonDocuments, notebook_text, page_text, pdf_text
+from freshstack_dspy.corpus.encodings import detect
+from freshstack_dspy.corpus.git import Repository
+from freshstack_dspy.corpus.packages import Package, Wheel
+from freshstack_dspy.corpus.tree import Entry, FileTree, Folder, Glob, Skip, Wanted
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.records import LicenceFile, SkipKind, SkippedFile, SourceFile
+
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_WRAPPED = (".pdf", ".ipynb")
+_WRAPPING = 20
+"""How much larger than its text a PDF or a notebook, with its pictures, may be."""
+_PAGES = (".html", ".htm", ".xhtml")
+
+
+class Readable(NamedTuple):
+    """The content of a file that can be indexed."""
+
+    data: bytes
+    """The bytes of the file; of a PDF, and of HTML read as a page, its text in UTF-8."""
+    encoding: str
+    """See `SourceFile.encoding`."""
+    text: str
+
+
+def largest(path: str, max_file_bytes: int) -> int:
+    """Give the size in bytes up to which a file is read.
+
+    Of notebooks and PDFs it is the text that may have `max_file_bytes`, for most of such a file
+    is pictures.
+    """
+    return max_file_bytes * _WRAPPING if path.lower().endswith(_WRAPPED) else max_file_bytes
+
+
+def too_large(size: int, most: int) -> Skip:
+    """Say that a file is larger than is read."""
+    return Skip("oversized", f"larger than max_file_bytes ({size:,} of {most:,} bytes)")
+
+
+def understand(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
+    """Tell what is in a file.
+
+    Args:
+        path: Its suffix tells PDFs, notebooks and pages.
+        data: All of the file.
+        max_file_bytes: Of its text.
+        pages: Whether HTML is read as pages and not as the source of them.
+    """
+    if not data:
+        return Skip("empty", "empty")
+    if data.startswith(_LFS_POINTER):
+        return Skip("unreadable", "a Git LFS pointer; fetch the file itself with: git lfs pull")
+    found = _content(path.lower(), data, max_file_bytes, pages=pages)
+    if isinstance(found, Skip):
+        return found
+    if not found.text.removeprefix("\ufeff").strip():
+        return Skip("empty", "blank")
+    if found.encoding == "ipynb":
+        size = len(found.text.encode("utf-8", "replace"))
+        return too_large(size, max_file_bytes) if size > max_file_bytes else found
+    return found
+
+
+def _content(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
+    if path.endswith(".pdf"):
+        return _as_utf8(pdf_text(data, max_file_bytes))
+    if path.endswith(".ipynb"):
+        text = notebook_text(data)
+        return text if isinstance(text, Skip) else Readable(data, "ipynb", text)
+    encoding = detect(data, path)
+    if isinstance(encoding, Skip):
+        return encoding
+    text = data.decode(encoding)
+    if pages and path.endswith(_PAGES):
+        return _as_utf8(page_text(text))
+    return Readable(data, encoding, text)
+
+
+def _as_utf8(text: str | Skip) -> Readable | Skip:
+    return text if isinstance(text, Skip) else Readable(text.encode(), "utf-8", text)
+
+
+_KNOWN = (
+    r"apache|mit|bsd|gpl|lgpl|agpl|mpl|epl|cc0|cc|isc|zlib|unlicense|boost|artistic|wtfpl|"
+    r"psf|python|ofl|third[-_]?party|thirdparty|exceptions?|\d+"
+)
+_PROSE = r"(?:\.(?:txt|md|markdown|rst|adoc|html?|rtf))?"
+_ANY_CASE = (
+    r"(?:un)?licen[cs]es?|copying|copyrights?|authors|contributors|"
+    r"third[-_]?party[-_]?(?:notices?|licen[cs]es?)"
+)
+_SHOUTED = r"NOTICES?|PATENTS|CREDITS|MAINTAINERS"
+_NAME = re.compile(
+    rf"(?:(?i:{_ANY_CASE})|{_SHOUTED})(?:[-_. ](?:(?i:{_KNOWN})|[A-Z][A-Z0-9]*))*(?i:{_PROSE})"
+    rf"|(?i:(?:{_KNOWN})(?:[-_.](?:{_KNOWN}))*[-_]licen[cs]e{_PROSE})"
+)
+_FOLDER = re.compile(r"(?:^|/)(?:LICENSES|[^/]+\.dist-info/licen[cs]es)/")
+_CODE = re.compile(r"\.(?:py|pyi|js|ts|tsx|jsx|go|rs|java|c|h|cc|cpp|rb|php|cs|kt|swift)$", re.I)
+
+
+def is_licence(path: str) -> bool:
+    """Tell from its path whether a file is a licence, a notice or a list of authors.
+
+    `LICENSE`, `LICENCE.txt`, `LICENSE-APACHE`, `COPYING.LESSER`, `NOTICE`, `AUTHORS.rst`,
+    `third_party_notices.txt`, and all that lies in `LICENSES/` or in the `licenses` of a
+    `.dist-info`; not `license.py`, `license-keys.md` or `notice.ts`.
+    """
+    if _CODE.search(path):
+        return False
+    name = path.rpartition("/")[2]
+    return _NAME.fullmatch(name) is not None or _FOLDER.search(path) is not None
+
+
+_VENDORED = re.compile(
+    r"(?:^|/)(node_modules|bower_components|jspm_packages|_?vendor(?:s|ed)?|"
+    r"_?(?:third|3rd)[-_]?party|_?externals|extern|Godeps|Carthage|Pods|"
+    r"site-packages|dist-packages)/"
+)
+_GENERATED_FOLDER = re.compile(r"(?:^|/)(__pycache__|[^/]+\.egg-info)/")
+_LOCK_FILES = frozenset(
+    "package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json gradle.lockfile "
+    "go.sum go.work.sum Package.resolved bun.lockb deno.lock".split()
+)
+_GENERATED_NAME = re.compile(
+    r".+\.lock"
+    r"|.+\.(?:js|mjs|cjs|css|ts)\.map"
+    r"|.+_pb2(?:_grpc)?\.pyi?"
+    r"|.+\.pb(?:\.gw|\.validate)?\.(?:go|h|cc|c|cpp|swift|dart)"
+    r"|.+_pb(?:_service)?\.(?:js|ts|d\.ts)"
+    r"|.+\.(?:g|freezed|pb|gr)\.dart"
+    r"|.+\.(?:designer|g|g\.i|feature)\.(?:cs|vb)"
+    r"|.+\.zep\.(?:c|h|php)",
+    re.IGNORECASE,
+)
+_INSTALLERS_OWN = re.compile(
+    r"(?:^|/)[^/]+\.dist-info/(?:RECORD|WHEEL|INSTALLER|REQUESTED|direct_url\.json|"
+    r"top_level\.txt|zip-safe|entry_points\.txt|sboms/[^/]+)$"
+)
+_MINIFIED_NAME = re.compile(r".+[.-]min\.(?:js|mjs|cjs|css)", re.IGNORECASE)
+_MINIFIABLE = (".js", ".mjs", ".cjs", ".css")
+_LONG_LINE = 110
+"""Characters: a script whose lines are longer on average was written by a program (Linguist)."""
+_DATA = (".csv", ".tsv", ".psv", ".svg", ".geojson", ".topojson", ".jsonl", ".ndjson")
+_LARGE_JSON = 50_000
+"""Bytes. Settings and schemas that people read are smaller; larger files are dumps."""
+
+_PROSE_worth = (
+    ".md",
+    ".markdown",
+    ".mdx",
+    ".rst",
+    ".txt",
+    ".adoc",
+    ".html",
+    ".htm",
+    ".ipynb",
+    ".pdf",
+)
+_HEAD = 2_000
+_HEAD_LINES = 20
+_LONGEST_LINE = 300
+_COMMENT = re.compile(
+    r"\s*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|'''|\(\*|\"|rem\b|dnl\b)", re.IGNORECASE
+)
+_BY = (
+    r"(?:auto-?|auto |automatically |machine[- ])?generated (?:by|from|with|using|automatically)\b"
+)
+_WHAT = r"(?:file|code|module|source|class|header|script|document|stub)"
+_GENERATED = "generated"
+"""Part of all that such a comment says."""
+_SAYS_GENERATED = re.compile(
+    r"(?<![\w.`'\"/])@generated\b(?![`'\"])"
+    r"|\bgenerated\b.*\b(?:do not|don't) (?:edit|modify|change|touch)\b"
+    r"|\b(?:do not|don't) (?:edit|modify|change|touch)\b.*\bgenerated\b"
+    r"|<auto-?generated"
+    rf"|(?:^\W*|\b(?:this|the) ){_WHAT} (?:(?:is|was|has been) )?{_BY}"
+    rf"|\b(?:this|the) {_WHAT} (?:is|was|has been) (?:auto-?|auto |automatically |machine[- ])generated\b"
+    r"|\b(?:auto-?|auto |automatically |machine[- ])generated (?:by|from|with|using)\b"
+    r"|\bgenerated (?:by|with) (?:the )?(?:cython|protocol buffer|grpc|swig|bison|flex|antlr|"
+    r"thrift|coffeescript|peg\.js|swagger|openapi|stringer|mockgen|sqlc|ragel|re2c)\b",
+    re.IGNORECASE,
+)
+
+
+def skip_by_path(path: str, size: int, keep: Collection[SkipKind]) -> Skip | None:
+    """Say from its path and size why a file is not worth indexing, if it is not.
+
+    Args:
+        path: From the root of the corpus: the folders above it have no say.
+        size: Bytes.
+        keep: Kinds that are worth it nevertheless.
+    """
+    found = _vendored(path), _generated_name(path), _minified_name(path), _data(path, size)
+    return next((skip for skip in found if skip and skip.kind not in keep), None)
+
+
+def _vendored(path: str) -> Skip | None:
+    folder = _VENDORED.search(path)
+    return folder and Skip("vendored", f"in {folder[1]}/, a folder of other people's code")
+
+
+def _generated_name(path: str) -> Skip | None:
+    folder, name = _GENERATED_FOLDER.search(path), path.rpartition("/")[2]
+    if folder:
+        return Skip("generated", f"in {folder[1]}/, which a program writes")
+    if name in _LOCK_FILES or _GENERATED_NAME.fullmatch(name) or _INSTALLERS_OWN.search(path):
+        return Skip("generated", "a program writes files of this name")
+    return None
+
+
+def _minified_name(path: str) -> Skip | None:
+    if _MINIFIED_NAME.fullmatch(path.rpartition("/")[2]):
+        return Skip("minified", "minified, as its name says")
+    return None
+
+
+def _data(path: str, size: int) -> Skip | None:
+    name = path.lower()
+    if name.endswith(_DATA):
+        return Skip("data", f".{name.rpartition('.')[2]} holds data, not text")
+    if name.endswith(".json") and size > _LARGE_JSON:
+        return Skip("data", f"a JSON file of more than {_LARGE_JSON:,} bytes ({size:,})")
+    return None
+
+
+def skip_by_text(path: str, text: str, keep: Collection[SkipKind]) -> Skip | None:
+    """Say from its text why a file is not worth indexing, if it is not.
+
+    Args:
+        path: Of the file; prose is never called generated.
+        text: All of it.
+        keep: Kinds that are worth it nevertheless.
+    """
+    name = path.rpartition("/")[2].lower()
+    if "generated" not in keep and not name.endswith(_PROSE_worth) and "." in name:
+        line = _generated_line(text)
+        if line:
+            return Skip("generated", f"says so itself: {line[:100]!r}")
+    if "minified" not in keep and name.endswith(_MINIFIABLE):
+        length = len(text) // (text.count("\n") + 1)
+        if length > _LONG_LINE:
+            return Skip("minified", f"its lines have {length:,} characters on average")
+    return None
+
+
+def _generated_line(text: str) -> str | None:
+    """Find the comment at the head of a file that says that a program wrote it."""
+    head = text[:_HEAD]
+    if _GENERATED not in head.lower():
+        return None
+    for line in head.splitlines()[:_HEAD_LINES]:
+        short = line[:_LONGEST_LINE]
+        if _COMMENT.match(short) and _SAYS_GENERATED.search(short):
+            return short.strip()
+    return None
+
+
+JSON_LINES = (".jsonl", ".ndjson")
+
+
+def read_files(
+    corpus: CorpusConfig, max_file_bytes: int
+) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
+    """Read the files of a corpus in order of path, one at a time.
+
+    Everything that is there comes out: as a file with something in it, as a licence, or as a
+    skipped file with the reason. A hidden folder comes out as one skipped "file".
+
+    Args:
+        corpus: One with a `url` has to be fetched before (`clones.fetch`).
+        max_file_bytes: Larger files are skipped; of a notebook or a PDF, its text counts.
+
+    Raises:
+        ConfigError: A glob cannot be understood.
+        SourceError: The place cannot be read (raised by the call, but for damage met later).
+    """
+    reading = _Reading(corpus, max_file_bytes)
+    return reading.files(open_tree(corpus))
+
+
+class _Reading:
+    """The decisions on the files of one corpus."""
+
+    def __init__(self, corpus: CorpusConfig, max_file_bytes: int) -> None:
+        self._corpus = corpus
+        self._max_file_bytes = max_file_bytes
+        self._include = _globs("include", corpus.include)
+        self._exclude = _globs("exclude", corpus.exclude)
+
+    def files(self, tree: FileTree) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
+        with contextlib.closing(tree):
+            entries = sorted(tree.entries(), key=lambda entry: entry.path)
+            decided = [(entry, self._against(entry, tree.of_files)) for entry in entries]
+            wanted = [
+                Wanted(entry, self._most(entry) + 1) for entry, skip in decided if skip is None
+            ]
+            contents = tree.contents(wanted)
+            for entry, skip in decided:
+                content = skip or next(contents)
+                if isinstance(content, Skip):
+                    yield self._skipped(entry, content)
+                    continue
+                found = self._understood(entry, content, tree)
+                yield self._skipped(entry, found) if isinstance(found, Skip) else found
+
+    def _skipped(self, entry: Entry, skip: Skip) -> SkippedFile:
+        return SkippedFile(
+            source=self._corpus.name, path=entry.path, kind=skip.kind, reason=skip.reason
+        )
+
+    def _most(self, entry: Entry) -> int:
+        return largest(entry.path, self._max_file_bytes)
+
+    def _against(self, entry: Entry, of_files: bool) -> Skip | None:
+        """Decide from path and size alone."""
+        if entry.skip:
+            return entry.skip
+        licence = of_files and is_licence(entry.path)
+        skip = _outside(entry.path, () if licence else self._include, self._exclude)
+        if skip is None and of_files:
+            skip = skip_by_path(entry.path, entry.size, self._corpus.keep)
+        if skip is None and entry.size > self._most(entry):
+            return too_large(entry.size, self._most(entry))
+        return skip
+
+    def _understood(
+        self, entry: Entry, data: bytes, tree: FileTree
+    ) -> SourceFile | LicenceFile | Skip:
+        """Decide from the content."""
+        corpus, path = self._corpus, entry.path
+        if len(data) > self._most(entry):
+            return Skip("oversized", f"larger than max_file_bytes ({self._most(entry):,} bytes)")
+        kind = path if tree.of_files else ""
+        found = understand(kind, data, self._max_file_bytes, pages=corpus.pages)
+        if isinstance(found, Skip):
+            return found
+        if tree.of_files:
+            if is_licence(path) and "licence" not in corpus.keep:
+                text = found.text.removeprefix("\ufeff")
+                return LicenceFile(source=corpus.name, path=path, text=text)
+            skip = skip_by_text(path, found.text, corpus.keep)
+            if skip:
+                return skip
+        return SourceFile(corpus.name, path, found.data, tree.revision, found.encoding)
+
+
+def open_tree(corpus: CorpusConfig) -> FileTree:
+    """Open the place of a corpus.
+
+    Raises:
+        SourceError: It cannot be read, or is elsewhere and was not fetched.
+    """
+    if corpus.package is not None:
+        return Package(corpus.package)
+    if corpus.path is None:
+        raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
+    if corpus.revision is not None:
+        return Repository(corpus.path, corpus.revision)
+    return _file_or_folder(corpus.path)
+
+
+def _file_or_folder(path: Path) -> FileTree:
+    if path.suffix == ".whl" and path.is_file():
+        return Wheel(path)
+    if path.suffix in JSON_LINES and path.is_file():
+        return JsonDocuments(path)
+    return Folder(path)
+
+
+def _globs(key: str, texts: tuple[str, ...]) -> tuple[Glob, ...]:
+    try:
+        return tuple(map(Glob.of, texts))
+    except ValueError as error:
+        raise ConfigError(f"corpus.{key}: {error}") from None
+
+
+def _outside(path: str, include: tuple[Glob, ...], exclude: tuple[Glob, ...]) -> Skip | None:
+    if include and not any(glob.matches(path) for glob in include):
+        names = ", ".join(repr(glob.text) for glob in include)
+        return Skip("not_chosen", f"not included by {names}")
+    excluding = next((glob for glob in exclude if glob.matches(path)), None)
+    return Skip("not_chosen", f"excluded by {excluding.text!r}") if excluding else None

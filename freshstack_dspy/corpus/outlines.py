@@ -1,0 +1,348 @@
+"""The outline of a text, by its kind."""
+
+import functools
+import importlib
+import itertools
+import mmap
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from tree_sitter import Language as Grammar
+from tree_sitter import Node, Parser, Tree
+
+from freshstack_dspy.corpus.boundaries import (
+    JOINED,
+    Boundary,
+    FileKind,
+    Fits,
+    Language,
+    is_language,
+)
+
+_GRAMMARS: dict[Language, tuple[str, str]] = {
+    "php": ("tree_sitter_php", "language_php"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+}
+"""The module that carries a grammar, and its function, where the names do not follow the rule."""
+_LONGEST_LINE = 10_000
+"""Bytes. Minified code has no line on which a definition begins, so nothing is lost."""
+_MOST_OPEN = {b"([{": (b")]}", 1000), b"<": (b">", 3000)}
+"""How many brackets may be open at once; `<` may be a comparison, which nothing closes."""
+_BLOCK = 1024
+_READS_PER_BLOCK, _STEPS_PER_BLOCK = 20, 60
+"""Code that people wrote takes about 2 reads and 5 to 25 steps (of 100 operations) for each."""
+_ALLOWANCE = 1000
+_STEPS_PER_LOOK = 16
+_MOST_MEMORY, _MEMORY_PER_BYTE = 1 << 30, 200
+"""Bytes by which the process may grow: in any case, and for each byte of the file."""
+
+
+def syntax_tree(data: bytes, language: Language) -> Tree | None:
+    """Parse source code.
+
+    Args:
+        data: UTF-8.
+        language: Which grammar reads it.
+
+    Returns:
+        The tree, also for code with errors; None for code that is not worth parsing, or whose
+        grammar is not installed.
+    """
+    grammar = _grammar(language)
+    if grammar is None or not _looks_written(data):
+        return None
+    blocks = len(data) // _BLOCK
+    most_memory = _memory() + _MOST_MEMORY + _MEMORY_PER_BYTE * len(data)
+    reads = steps = 0
+
+    def read(offset: int, _point: object) -> bytes:
+        nonlocal reads
+        reads += 1
+        return data[offset : offset + _BLOCK]
+
+    def give_up(_offset: int, _has_error: bool) -> bool:
+        nonlocal steps
+        steps += 1
+        return (
+            reads > _READS_PER_BLOCK * blocks + _ALLOWANCE
+            or steps > _STEPS_PER_BLOCK * blocks + _ALLOWANCE
+            or (steps % _STEPS_PER_LOOK == 0 and _memory() > most_memory)
+        )
+
+    parser = Parser(grammar)
+    try:
+        return parser.parse(read, progress_callback=give_up)
+    except ValueError:  # given up
+        return None
+
+
+@functools.cache
+def _grammar(language: Language) -> Grammar | None:
+    module, function = _GRAMMARS.get(language, (f"tree_sitter_{language}", "language"))
+    try:
+        return Grammar(getattr(importlib.import_module(module), function)())
+    except ModuleNotFoundError:
+        return None
+
+
+def _memory() -> int:
+    """Give the bytes of memory that this process occupies; 0 where that cannot be told."""
+    try:
+        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
+    except OSError:
+        return 0
+    return pages * mmap.PAGESIZE
+
+
+def _looks_written(data: bytes) -> bool:
+    if max(map(len, data.split(b"\n"))) > _LONGEST_LINE:
+        return False
+    return all(
+        _most_open(data, opening, closing) <= most
+        for opening, (closing, most) in _MOST_OPEN.items()
+        if sum(map(data.count, opening)) > most
+    )
+
+
+def _most_open(data: bytes, opening: bytes, closing: bytes) -> int:
+    """Count the brackets that are open at once; those that close nothing count for nothing."""
+    change = np.zeros(256, dtype=np.int32)
+    change[list(opening)] = 1
+    change[list(closing)] = -1
+    level = np.cumsum(change[np.frombuffer(data, dtype=np.uint8)])
+    lowest = np.minimum(np.minimum.accumulate(level), 0)
+    return int((level - lowest).max())
+
+
+_BELONGS_TO_NEXT = frozenset(
+    ["comment", "line_comment", "block_comment", "decorator", "attribute_item"]
+)
+_BELONGS_TO_PARENT = ("block", "body", "list", "compound_statement", "parameters")
+"""Ends of the names of nodes that continue what stands before them."""
+_FARTHEST_COMMENT = 3
+"""Lines, from the end of a comment to what it is about: up to two blank ones between."""
+_DEEPEST = 100
+"""Levels below are not told apart."""
+_FARTHEST_INDENT = 400
+"""Bytes. A node that begins farther to the right is inside of a line."""
+
+
+def code_outline(data: bytes, language: Language, fits: Fits) -> Iterator[Boundary]:
+    """Give the line on which each definition or statement begins, by depth in the syntax tree.
+
+    Comments, decorators and attributes above a definition belong to it, and a
+    definition's head to the first line of its body. Only nodes that do not fit are entered.
+    Broken code has an outline as well, as long as it can be parsed at a sane cost.
+
+    Args:
+        data: UTF-8.
+        language: Which grammar reads it.
+        fits: Whether a range of bytes needs no cut.
+    """
+    tree = syntax_tree(data, language)
+    pending = [(tree.root_node, 0)] if tree else []
+    while pending:
+        node, depth = pending.pop()
+        children = node.named_children
+        deeper = min(depth + 1, _DEEPEST)
+        pending += [(one, deeper) for one in children if not fits(one.start_byte, one.end_byte)]
+        for before, child in itertools.pairwise(children):
+            line = _line_start(data, child)
+            if line is not None and not _belongs_together(data, before, child):
+                yield Boundary(line, depth)
+
+
+def _belongs_together(data: bytes, before: Node, node: Node) -> bool:
+    if node.type.endswith(_BELONGS_TO_PARENT):
+        return True
+    rows_apart = node.start_point.row - before.end_point.row
+    return (
+        before.type in _BELONGS_TO_NEXT
+        and rows_apart <= _FARTHEST_COMMENT
+        and _line_start(data, before) is not None  # a comment behind code is about that code
+    )
+
+
+def _line_start(data: bytes, node: Node) -> int | None:
+    """Give the start of a node's line, if nothing but white space stands before the node on it."""
+    column = node.start_point.column
+    start = node.start_byte - column
+    if column > _FARTHEST_INDENT or data[start : node.start_byte].strip():
+        return None
+    return start
+
+
+_ASCIIDOC = re.compile(
+    rb"^(?P<fence>-{4,}|\.{4,}|/{4,}|\+{4,})[ \t]*\r?$|^(?P<mark>={1,6})[ \t]+\S", re.MULTILINE
+)
+_ORG = re.compile(rb"^(?P<mark>\*{1,9})[ \t]+\S", re.MULTILINE)
+_LATEX = re.compile(
+    rb"^[ \t]*\\(?P<rank>part|chapter|section|subsection|subsubsection|paragraph)\b\*?[\[{]",
+    re.MULTILINE,
+)
+_RANKS = (b"part", b"chapter", b"section", b"subsection", b"subsubsection", b"paragraph")
+
+
+def asciidoc_outline(data: bytes) -> Iterator[Boundary]:
+    """Give the headings of AsciiDoc by rank; none in a listing, literal or comment block."""
+    fence = b""
+    for found in _ASCIIDOC.finditer(data):
+        if found["fence"]:
+            if not fence:
+                fence = found["fence"]
+            elif fence == found["fence"]:
+                fence = b""
+        elif not fence:
+            yield Boundary(found.start(), len(found["mark"]))
+
+
+def org_outline(data: bytes) -> Iterator[Boundary]:
+    """Give the headings of Org by rank."""
+    for found in _ORG.finditer(data):
+        yield Boundary(found.start(), len(found["mark"]))
+
+
+def latex_outline(data: bytes) -> Iterator[Boundary]:
+    """Give the sections of LaTeX by rank."""
+    for found in _LATEX.finditer(data):
+        yield Boundary(found.start(), _RANKS.index(found["rank"]) + 1)
+
+
+_BLOCK_LEVEL = 50
+"""Below every heading."""
+_ATX_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]|$)")
+_SETEXT_UNDERLINE = re.compile(rb" {0,3}(=+|-+)[ \t]*$")
+_FENCE = re.compile(rb"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
+_FRONT_MATTER = b"---"
+_ADORNMENT = re.compile(rb"([!-/:-@\[-`{-~])\1*$")
+
+
+def markdown_outline(data: bytes) -> Iterator[Boundary]:
+    """Give the headings of Markdown by their rank, and its blocks below them.
+
+    Nothing inside a fenced block or the front matter is a boundary, and a heading is joined to
+    what follows it.
+    """
+    offset = 0
+    fence = b""
+    paragraph: int | None = None
+    after_blank, after_heading = True, False
+    for number, line in enumerate(data.splitlines(keepends=True)):
+        text = line.rstrip()
+        start, offset = offset, offset + len(line)
+        if fence:
+            fence = b"" if _closes(text, fence) else fence
+            continue
+        if number == 0 and text == _FRONT_MATTER:
+            fence = text
+            continue
+        if not text:
+            after_blank, paragraph = True, None
+            continue
+        heading = _heading(text, start, paragraph)
+        if after_heading or (heading and heading.offset < start):
+            yield Boundary(start, JOINED)
+        if heading:
+            yield heading
+        elif after_blank and not line[:1].isspace():
+            yield Boundary(start, _BLOCK_LEVEL)
+        opening = _FENCE.match(text)
+        fence = opening[1] if opening else b""
+        if heading or opening:
+            paragraph = None
+        elif paragraph is None:
+            paragraph = start
+        after_blank, after_heading = False, heading is not None
+
+
+def _heading(text: bytes, start: int, paragraph: int | None) -> Boundary | None:
+    """Read a line as a heading, or as what makes one of the paragraph above it."""
+    marked = _ATX_HEADING.match(text)
+    if marked:
+        return Boundary(start, len(marked[1]))
+    underline = _SETEXT_UNDERLINE.match(text)
+    if underline and paragraph is not None:
+        return Boundary(paragraph, 1 if underline[1].startswith(b"=") else 2)
+    return None
+
+
+def _closes(text: bytes, fence: bytes) -> bool:
+    if fence == _FRONT_MATTER:
+        return text in (_FRONT_MATTER, b"...")
+    text = text.strip()
+    return len(text) >= len(fence) and text == fence[:1] * len(text)
+
+
+def rst_outline(data: bytes) -> Iterator[Boundary]:
+    """Give the section titles of reStructuredText by rank, and its blocks below them.
+
+    The rank of a title is the order in which its style (adornment, with or without overline)
+    first appears. What is indented belongs to the block above it.
+    """
+    lines = data.splitlines(keepends=True)
+    texts = [line.rstrip() for line in lines]
+    styles: list[tuple[bytes, bool]] = []
+    offset, skip_to, after_title = 0, 0, False
+    for number, text in enumerate(texts):
+        start, offset = offset, offset + len(lines[number])
+        if not text:
+            continue
+        if after_title:
+            yield Boundary(start, JOINED)
+        if number < skip_to:
+            continue
+        title = _title(texts, number)
+        if title is not None:
+            overlined = title[1]
+            if title not in styles:
+                styles.append(title)
+            yield Boundary(start, min(styles.index(title) + 1, _BLOCK_LEVEL - 1))
+            skip_to = number + (3 if overlined else 2)
+        elif not text[:1].isspace() and (number == 0 or not texts[number - 1]):
+            yield Boundary(start, _BLOCK_LEVEL)
+        after_title = title is not None
+
+
+def _title(texts: list[bytes], number: int) -> tuple[bytes, bool] | None:
+    """Give the style of the title that begins on a line: its character, and if it has an overline."""
+    lines = [*texts[number : number + 3], b"", b""]
+    over = _ADORNMENT.match(lines[0])
+    if over and lines[2] == lines[0] and 0 < _width(lines[1]) <= len(lines[0]):
+        return over[1], True
+    under = _ADORNMENT.match(lines[1])
+    if under and not over and not lines[0][:1].isspace() and _width(lines[0]) <= len(lines[1]):
+        return under[1], False
+    return None
+
+
+def _width(line: bytes) -> int:
+    """Count the characters of a line."""
+    return len(line.decode())
+
+
+_OF_PROSE = {
+    "markdown": markdown_outline,
+    "rst": rst_outline,
+    "asciidoc": asciidoc_outline,
+    "org": org_outline,
+    "latex": latex_outline,
+}
+
+
+def outline_of(kind: FileKind, data: bytes, fits: Fits, *, parse: bool) -> Iterable[Boundary]:
+    """Give the places where a text's structure begins anew; none for plain text.
+
+    Args:
+        kind: Of the text.
+        data: UTF-8.
+        fits: Whether a range of bytes needs no cut.
+        parse: Whether code is parsed; otherwise it counts as plain text.
+    """
+    if kind in _OF_PROSE:
+        return _OF_PROSE[kind](data)
+    if parse and is_language(kind):
+        return code_outline(data, kind, fits)
+    return ()

@@ -1,0 +1,266 @@
+"""What all places of documents have in common: named files that can be read."""
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol, Self
+
+from freshstack_dspy.errors import SourceError
+from freshstack_dspy.records import SkipKind
+
+
+class Skip(NamedTuple):
+    """A reason not to index a file."""
+
+    kind: SkipKind
+    reason: str
+
+
+_LONGEST_PATH = 4096
+"""Bytes. No system opens a longer one; a path becomes part of the id of every chunk."""
+_SHOWN = 100
+
+
+class Entry(NamedTuple):
+    """One file, or a thing that is none."""
+
+    path: str
+    """Relative, with forward slashes."""
+    size: int = 0
+    """Bytes, as the place says."""
+    skip: Skip | None = None
+    """Why it cannot be read."""
+    key: str = ""
+    """By which the tree finds its content."""
+
+
+class Wanted(NamedTuple):
+    """A file to read."""
+
+    entry: Entry
+    most: int
+    """Bytes to read at most: what the place says of its size need not be true."""
+
+
+class FileTree(Protocol):
+    """A set of files."""
+
+    revision: str | None
+    of_files: bool
+    """Whether a name says what a file is; that of a document in a JSON file is only an id."""
+
+    def entries(self) -> Iterator[Entry]:
+        """List the entries, in any order; a hidden folder is one entry.
+
+        Raises:
+            SourceError: The place is damaged.
+        """
+        ...
+
+    def contents(self, wanted: Sequence[Wanted]) -> Iterator[bytes | Skip]:
+        """Read files, one at a time: for each the bytes, or why it cannot be read.
+
+        Raises:
+            SourceError: The whole tree cannot be read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what reading needed."""
+        ...
+
+
+def named_entry(raw_path: bytes, size: int = 0, skip: Skip | None = None, key: str = "") -> Entry:
+    r"""Make the entry of a path as the system has it.
+
+    A path becomes part of ids, and ids become words in lines of run and qrels files; so paths
+    that could break a line, have no text at all, or are very long, are not read. They are shown
+    with escapes, and the long ones shortened.
+    """
+    if len(raw_path) > _LONGEST_PATH:
+        skip = Skip("unreadable", f"its path is longer than {_LONGEST_PATH:,} bytes")
+        ends = (raw_path[:_SHOWN], raw_path[-_SHOWN:])
+        start, end = (part.decode("utf-8", "ignore") for part in ends)
+        return Entry("".join(map(_visible, f"{start}…{end}")), size, skip, key)
+    path = raw_path.decode("utf-8", "backslashreplace")
+    if path.encode() != raw_path:
+        skip = Skip("unreadable", "its name is not UTF-8")
+    plain = path.isascii() and path.isprintable()
+    shown = path if plain else "".join(map(_visible, path))
+    if shown != path:
+        skip = Skip("unreadable", "its name holds a line break or control character")
+    return Entry(shown, size, skip, key)
+
+
+def without_hidden(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Give one entry, a hidden one, for all that lies under a name that begins with a dot."""
+    hidden: set[str] = set()
+    for entry in entries:
+        names = entry.path.split("/")
+        hides = [name.startswith(".") and name not in (".", "..") for name in names]
+        first = hides.index(True) if any(hides) else None
+        if first is None:
+            yield entry
+            continue
+        path = "/".join(names[: first + 1])
+        if path not in hidden:
+            hidden.add(path)
+            yield Entry(path, skip=Skip("hidden", "hidden"))
+
+
+def not_readable(error: OSError) -> Skip:
+    """Say what the system says against reading a file."""
+    return Skip("unreadable", f"cannot be read: {error.strerror}")
+
+
+def _visible(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode()
+    return character
+
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FLAGS |= getattr(os, "O_BINARY", 0)
+LINK = Skip("link", "a symbolic link; links are not followed")
+NO_FILE = Skip("unreadable", "not a regular file")
+
+
+class Folder:
+    """The files below a folder, as they are on disk."""
+
+    revision: str | None = None
+    of_files = True
+
+    def __init__(self, path: Path) -> None:
+        """Take a folder.
+
+        Raises:
+            SourceError: It does not exist, is a file or a bare repository, or may not be listed.
+        """
+        self._path = path
+        if not path.exists():
+            raise SourceError(f"{path}: no such folder")
+        if not path.is_dir():
+            raise SourceError(
+                f"{path}: a file, and not one that holds documents (.whl, .jsonl); "
+                "name the folder that it is in"
+            )
+        if (path / "HEAD").is_file() and all(
+            (path / name).is_dir() for name in ("objects", "refs")
+        ):
+            raise SourceError(
+                f"{path}: a bare git repository; say which of its states to read, "
+                'as revision = "HEAD"'
+            )
+        try:
+            os.scandir(path).close()
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be listed: {error.strerror}") from None
+
+    def entries(self) -> Iterator[Entry]:
+        """List the files below the folder; hidden folders are not entered."""
+        pending = [""]
+        while pending:
+            folder = pending.pop()
+            try:
+                with os.scandir(self._path / folder) as listing:
+                    children = list(listing)
+            except OSError as error:
+                yield named_entry(os.fsencode(folder), skip=not_readable(error))
+                continue
+            for child in children:
+                path = f"{folder}/{child.name}" if folder else child.name
+                if child.is_dir(follow_symlinks=False) and not child.name.startswith("."):
+                    pending.append(path)
+                else:
+                    yield _entry(child, path)
+
+    def contents(self, wanted: Sequence[Wanted]) -> Iterator[bytes | Skip]:
+        """Read the files."""
+        for entry, most in wanted:
+            yield read_regular(self._path / entry.key, most)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def read_regular(path: Path, most: int) -> bytes | Skip:
+    """Read at most so many bytes of a file that is neither link nor device."""
+    try:
+        with os.fdopen(os.open(path, _FLAGS), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return NO_FILE
+            return file.read(most)
+    except OSError as error:
+        return not_readable(error)
+
+
+def _entry(child: os.DirEntry[str], path: str) -> Entry:
+    skip, size = None, 0
+    try:
+        if child.name.startswith("."):
+            skip = Skip("hidden", "hidden")
+        elif child.is_symlink():
+            skip = LINK
+        elif not child.is_file(follow_symlinks=False):
+            skip = NO_FILE
+        else:
+            size = child.stat(follow_symlinks=False).st_size
+    except OSError as error:
+        skip = not_readable(error)
+    return named_entry(os.fsencode(path), size, skip, key=path)
+
+
+_PIECE = re.compile(r"/\*\*/|^\*\*/|/\*\*$|^\*\*$|\*+|\?|\[!?[^\]/]+\]|.", re.DOTALL)
+_RANGE = re.compile(r"(.)-(.)|(.)", re.DOTALL)
+_REGEX = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "?": "[^/]"}
+
+
+class Glob(NamedTuple):
+    """A compiled glob.
+
+    A glob without a slash is compared with the name of the file and of each folder it is in; one
+    with a slash, with the path from the root of the corpus. What matches a folder matches
+    everything below it. `*` and `?` stop at slashes, `**` does not; `[a-z]` and `[!a-z]` are one
+    character. Case counts.
+    """
+
+    text: str
+    pattern: re.Pattern[str]
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Compile a glob.
+
+        Raises:
+            ValueError: A range in it is reversed, as `[z-a]`.
+        """
+        anywhere = "" if "/" in text.rstrip("/") else "(?:.*/)?"
+        path = re.sub(r"(?:\*\*/)+", "**/", text.strip("/"))
+        regex = "".join(_translated(piece[0]) for piece in _PIECE.finditer(path))
+        try:
+            return cls(text, re.compile(f"{anywhere}{regex}(?:/.*)?", re.DOTALL))
+        except re.error as error:
+            raise ValueError(f"{text!r} is not a glob: {error}") from None
+
+    def matches(self, path: str) -> bool:
+        """Say whether a path, relative and with forward slashes, is meant."""
+        return self.pattern.fullmatch(path) is not None
+
+
+def _translated(piece: str) -> str:
+    if piece in _REGEX:
+        return _REGEX[piece]
+    if piece.startswith("*"):
+        return "[^/]*"
+    if len(piece) == 1:
+        return re.escape(piece)
+    inverted = piece[1] == "!"
+    members = "".join(
+        re.escape(one) or f"{re.escape(low)}-{re.escape(high)}"
+        for low, high, one in _RANGE.findall(piece[2 if inverted else 1 : -1])
+    )
+    return f"[{'^/' if inverted else ''}{members}]"

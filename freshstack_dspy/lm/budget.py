@@ -1,0 +1,296 @@
+"""The budget: every call is reserved at its worst before it is sent, so no cap is overshot.
+
+What was spent is in the replies store, under the name of the collection: it counts over all runs,
+whatever became of them. What is reserved is only here, for the calls in flight.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Self
+
+from pydantic import Field
+
+from freshstack_dspy.config import BudgetConfig, PricesConfig
+from freshstack_dspy.errors import BudgetError, ConfigError
+from freshstack_dspy.lm.prices import Price
+from freshstack_dspy.lm.reply import NO_REPLY, Reply
+from freshstack_dspy.lm.request import Ask, canonical_json
+from freshstack_dspy.records import Record
+
+
+class Spent(Record):
+    """What was, or at worst would be, spent."""
+
+    calls: int = Field(default=0, ge=0, le=2**64)
+    tokens: int = Field(default=0, ge=0, le=2**64)
+    """Input and output."""
+    dollars: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+
+    def __add__(self, other: "Spent") -> Self:
+        return self.model_copy(
+            update={
+                "calls": self.calls + other.calls,
+                "tokens": self.tokens + other.tokens,
+                "dollars": self.dollars + other.dollars,
+            }
+        )
+
+
+ADDED_BY_PROVIDERS = 512
+"""Tokens that a provider may put around a request, as the instructions for a response schema."""
+_SET_PRICES = "set [prices] input and output, in dollars per million tokens"
+_LONGEST_REPLY = 131_072
+"""Tokens, where a request does not say."""
+
+Charge = Callable[[Spent], None]
+
+
+class InFlight:
+    """What the calls under way have reserved; shared by the clients that one account pays for.
+
+    Attributes:
+        reserved: The sum of their worst.
+        changed: Told when it shrinks; held while it is read or written.
+    """
+
+    def __init__(self) -> None:
+        self.reserved = Spent()
+        self.changed = threading.Condition()
+
+
+class Account(NamedTuple):
+    """Who pays for calls, what they cost, and how much at most."""
+
+    name: str = "default"
+    """Caps count over all runs in this name."""
+    caps: BudgetConfig = BudgetConfig()
+    prices: PricesConfig = PricesConfig()
+    reserved: Spent = Spent()
+    """What is under way elsewhere, as in a provider's batches, at its worst."""
+    in_flight: InFlight | None = None
+    """Given to several clients, their calls in flight are kept under the caps together."""
+
+
+def worst_case(ask: Ask, price: Price | None, *, batch: bool = False) -> Spent:
+    """The most that one request can cost.
+
+    No tokenizer in use makes more tokens than its input has bytes, so its bytes are the bound: the
+    provider's own count is not known before.
+
+    Args:
+        ask: The request.
+        price: Of its model; without one the dollars are 0.
+        batch: Whether it goes through the provider's batch API.
+    """
+    sent = canonical_json(ask.body()).encode("utf-8", "surrogatepass")
+    input_tokens = len(sent) + ADDED_BY_PROVIDERS
+    output_tokens = int(ask.parameters.get("max_tokens") or _LONGEST_REPLY)
+    dollars = price.cost(input_tokens, output_tokens, batch=batch) if price else None
+    return Spent(calls=1, tokens=input_tokens + output_tokens, dollars=dollars or 0.0)
+
+
+class Caps:
+    """Caps on what is spent, for calls of any kind; shared by threads."""
+
+    def __init__(
+        self,
+        caps: BudgetConfig,
+        *,
+        spent: Callable[[], Spent],
+        in_flight: InFlight | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            caps: The caps.
+            spent: Tells what is spent so far, by whoever spends it.
+            in_flight: What is reserved, where others share it.
+        """
+        self._caps = {name: cap for name, cap in caps if cap is not None}
+        self._spent = spent
+        self._in_flight = in_flight or InFlight()
+
+    @contextmanager
+    def reserved(self, worst: Callable[[], Spent], charge: Charge) -> Iterator["Reservation"]:
+        """Reserve what a call costs at its worst, for as long as it lasts.
+
+        It waits where what is in flight may come back cheaper than reserved.
+
+        Args:
+            worst: Tells what it is; asked only where it matters.
+            charge: Writes down what was spent without a reply.
+
+        Raises:
+            BudgetError: The call could go over a cap even with nothing else in flight.
+        """
+        reservation = Reservation(self, worst, charge)
+        reservation.take()
+        try:
+            yield reservation
+        finally:
+            reservation.give_back()
+
+    @property
+    def capped(self) -> bool:
+        """Whether there is any cap."""
+        return bool(self._caps)
+
+    def admit(self, worst: Spent) -> None:
+        """Wait until this much can be spent on top of all that is in flight.
+
+        Raises:
+            BudgetError: It could go over a cap even with nothing else in flight.
+        """
+        in_flight = self._in_flight
+        with in_flight.changed:
+            while (full := self._full(worst)) is not None:
+                if in_flight.reserved.calls == 0:
+                    raise BudgetError(full)
+                in_flight.changed.wait()
+            in_flight.reserved += worst
+
+    def release(self, worst: Spent) -> None:
+        """Let what was reserved go."""
+        in_flight = self._in_flight
+        with in_flight.changed:
+            in_flight.reserved = Spent(
+                calls=in_flight.reserved.calls - worst.calls,
+                tokens=in_flight.reserved.tokens - worst.tokens,
+                dollars=max(0.0, in_flight.reserved.dollars - worst.dollars),
+            )
+            in_flight.changed.notify_all()
+
+    def _full(self, worst: Spent) -> str | None:
+        """Which cap the request could go over, in words."""
+        spent = self._spent()
+        taken = spent + self._in_flight.reserved + worst
+        for name, cap in self._caps.items():
+            if getattr(taken, name) > cap:
+                return (
+                    f"[budget] {name} = {cap:g} does not allow another call: "
+                    f"{_said(name, getattr(spent, name))} spent so far, and the next could take "
+                    f"{_said(name, getattr(worst, name))}, so it takes at least "
+                    f"{_said(name, getattr(spent + worst, name))} to go on"
+                )
+        return None
+
+
+class Budget(Caps):
+    """The caps on calls of one language model."""
+
+    def __init__(
+        self,
+        caps: BudgetConfig,
+        *,
+        model: str,
+        price: Price | None,
+        spent: Callable[[], Spent],
+        in_flight: InFlight | None = None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            caps: The caps.
+            model: The name of the model, for messages.
+            price: What it costs.
+            spent: As for `Caps`.
+            in_flight: As for `Caps`.
+
+        Raises:
+            ConfigError: The dollars have a cap, and the model has no price.
+        """
+        check_unpriced(caps, model, _SET_PRICES, known=price is not None)
+        super().__init__(caps, spent=spent, in_flight=in_flight)
+        self._price = price
+
+    @contextmanager
+    def reservation(self, ask: Ask, charge: Charge) -> Iterator["Reservation"]:
+        """Reserve the worst that a request can cost; see `Caps.reserved`.
+
+        Args:
+            ask: The request.
+            charge: Writes down what was spent without a reply.
+
+        Raises:
+            BudgetError: The request could go over a cap even with nothing else in flight.
+        """
+        with self.reserved(functools.partial(self.worst, ask), charge) as reservation:
+            yield reservation
+
+    def worst(self, ask: Ask) -> Spent:
+        """The most that a request can cost."""
+        return worst_case(ask, self._price)
+
+
+class Reservation:
+    """One request's share of the budget; without caps nothing is reserved."""
+
+    def __init__(self, caps: Caps, worst: Callable[[], Spent], charge: Charge) -> None:
+        self._caps = caps
+        self._worst = worst
+        self._charge = charge
+        self._held: Spent | None = None
+
+    @functools.cached_property
+    def worst(self) -> Spent:
+        """The most that the request can cost."""
+        return self._worst()
+
+    def take(self) -> None:
+        """Reserve the worst.
+
+        Raises:
+            BudgetError: There is not so much left.
+        """
+        if self._caps.capped:
+            self._caps.admit(self.worst)
+            self._held = self.worst
+
+    def give_back(self) -> None:
+        """End the reservation."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._caps.release(held)
+
+    def lost(self) -> None:
+        """Count an attempt without a reply that may have been billed, and reserve the next one.
+
+        Raises:
+            BudgetError: There is nothing left for another attempt.
+        """
+        self._charge(self.worst)
+        self.give_back()
+        self.take()
+
+    def spent_on(self, reply: Reply) -> Spent:
+        """What a reply cost; at worst where the provider did not count."""
+        if reply.finish_reason == NO_REPLY:
+            return Spent()
+        if reply.input_tokens is None or reply.output_tokens is None:
+            return self.worst
+        return Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
+
+
+def _said(name: str, amount: float) -> str:
+    return f"${amount:.4f}" if name == "dollars" else f"{amount:,}"
+
+
+def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) -> None:
+    """Refuse a cap on dollars where nobody says what a model costs.
+
+    Args:
+        caps: The caps.
+        model: Its name.
+        remedy: What to do about it.
+        known: Whether its price is.
+
+    Raises:
+        ConfigError: There is such a cap, and no price.
+    """
+    if caps.dollars is not None and not known:
+        raise ConfigError(
+            f"[budget] dollars is {caps.dollars:g}, and nobody says what {model} costs: {remedy}, "
+            "or cap tokens or calls"
+        )

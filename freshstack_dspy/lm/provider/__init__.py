@@ -1,1 +1,0 @@
-"""Speaking to providers: one attempt over the network, and when to make another."""

@@ -1,1 +1,0 @@
-"""Recorded replies: the store, the bundles that people exchange, and what both are checked for."""

@@ -1,0 +1,489 @@
+"""Cov(y) and Den(y): a generated answer, rated against the questions as one passage is."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.diversity import alpha_ndcg, coverage
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.ranking import top
+from freshstack_dspy.measures.run import Run
+from freshstack_dspy.records import Record
+
+
+class RequiredSubset(NamedTuple):
+    """Positions of passages, each in one of four lists; those but the first ascending."""
+
+    required: tuple[int, ...]
+    """In the order in which they were chosen."""
+    partly_redundant: tuple[int, ...]
+    redundant: tuple[int, ...]
+    undetermined: tuple[int, ...] = ()
+    """Redundant or partly so: a rating that would tell is missing."""
+
+    @property
+    def labels(self) -> dict[int, int]:
+        """CRUX's labels: 3 required, 2 partly redundant, 1 redundant; none where undetermined."""
+        lists = {3: self.required, 2: self.partly_redundant, 1: self.redundant}
+        return {place: label for label, places in lists.items() for place in places}
+
+
+class RequiredChunks(NamedTuple):
+    """As `RequiredSubset`, with the ids of chunks for their positions."""
+
+    required: tuple[str, ...]
+    """In the order in which they were chosen."""
+    partly_redundant: tuple[str, ...]
+    redundant: tuple[str, ...]
+    undetermined: tuple[str, ...] = ()
+    """Redundant or partly so: a rating that would tell is missing."""
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """CRUX's labels: 3 required, 2 partly redundant, 1 redundant; none where undetermined."""
+        lists = {3: self.required, 2: self.partly_redundant, 1: self.redundant}
+        return {chunk: label for label, chunks in lists.items() for chunk in chunks}
+
+
+def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> RequiredSubset:
+    """Choose passages, greedily, until every question is answered that any of them answers.
+
+    A passage answers a question where its rating is `threshold` or more. Each step takes the
+    passage with the largest
+
+        |{questions not answered yet, rating >= threshold}| + 0.1 * [one of them has rating > 0]
+
+    and of equals the first. A passage that was not taken is redundant if, on every question, the
+    best rating among those taken is higher than its own; else it is partly redundant. So where no
+    passage says anything about some question, none is redundant.
+    A rating that is missing answers nothing, and CRUX, which writes it -1, takes it to be lower
+    than any; here a passage that is redundant only if so is undetermined.
+
+    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
+    2506.20051, and `binarize_amount_rerank_greedy` of its code.
+
+    Args:
+        ratings: One row for each passage, one column for each question; None where there is none.
+        threshold: The lowest rating that answers a question, at least 1.
+
+    Returns:
+        The lists; where no passage answers anything, all are partly redundant.
+
+    Raises:
+        ValueError: The rows differ in length, or the threshold is below 1.
+    """
+    rows = [[-1 if rating is None else rating for rating in row] for row in ratings]
+    if len({len(row) for row in rows}) > 1:
+        raise ValueError("each passage has a rating, or None, for each question")
+    if threshold < 1:
+        raise ValueError(f"the threshold is at least 1, not {threshold!r}")
+    required = _greedy([_bits(row, threshold) for row in rows], [_bits(row, 1) for row in rows])
+    taken = set(required)
+    others = [place for place in range(len(rows)) if place not in taken]
+    best = [max(column) for column in zip(*(rows[place] for place in required), strict=True)]
+    below = {
+        place
+        for place in others
+        if required and all(high > own for high, own in zip(best, rows[place], strict=True))
+    }
+    return RequiredSubset(
+        required=tuple(required),
+        partly_redundant=tuple(place for place in others if place not in below),
+        redundant=tuple(place for place in sorted(below) if None not in ratings[place]),
+        undetermined=tuple(place for place in sorted(below) if None in ratings[place]),
+    )
+
+
+def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> RequiredChunks:
+    """Choose the required subset P** of a query's chunks, and say which others are redundant.
+
+    Args:
+        judged: The judgments of the query; its `rel` is the threshold.
+        candidates: Chunk ids to choose from, of equals the first. None: all judged chunks by id,
+            so that the choice does not hang on how they are stored. CRUX takes the passages of
+            the topic's own documents, in the order of its file.
+
+    Returns:
+        As `required_subset`, by chunk id.
+
+    Raises:
+        ValueError: A candidate has no label, or stands twice.
+    """
+    chunks = sorted(judged.chunks) if candidates is None else list(candidates)
+    if unjudged := [chunk for chunk in chunks if chunk not in judged.chunks]:
+        raise ValueError(
+            f"chunk {unjudged[0]!r} has no label for this query, so it cannot be required; "
+            "leave it out of the candidates"
+        )
+    if len(set(chunks)) != len(chunks):
+        raise ValueError("a chunk stands twice among the candidates")
+    labels = judged.labels.values()
+    ratings = [[of.get(chunk) for of in labels] for chunk in chunks]
+    places = required_subset(ratings, judged.rel)
+    return RequiredChunks(*(tuple(chunks[place] for place in each) for each in places))
+
+
+def required_only(judged: Judged) -> tuple[str, ...]:
+    """Give `required_chunks(judged).required`, from the chunks that support a nugget alone."""
+    chunks = sorted(judged.supported)
+    touches = dict.fromkeys(chunks, 0)
+    for place, labels in enumerate(judged.labels.values()):
+        for chunk in chunks:
+            if labels.get(chunk, 0) > 0:
+                touches[chunk] |= 1 << place
+    answers = [sum(1 << place for place in judged.supported[chunk]) for chunk in chunks]
+    return tuple(chunks[place] for place in _greedy(answers, list(touches.values())))
+
+
+def _bits(row: Sequence[int], lowest: int) -> int:
+    """Give the questions whose rating is at least `lowest`, one bit for each."""
+    return sum(1 << question for question, rating in enumerate(row) if rating >= lowest)
+
+
+def _greedy(answers: Sequence[int], touches: Sequence[int]) -> list[int]:
+    """Take the most useful passage until none answers anything that is not answered yet.
+
+    Args:
+        answers: The questions that each passage answers, one bit for each.
+        touches: Those on which its rating is above 0.
+    """
+    waiting = 0
+    for each in answers:
+        waiting |= each
+    open_, taken = -1, []  # -1 has every bit: all questions are open, answerable or not
+    while waiting & open_:
+        worths = [
+            ((each & open_).bit_count(), touch & open_ != 0)
+            for each, touch in zip(answers, touches, strict=True)
+        ]
+        place = max(range(len(worths)), key=worths.__getitem__)
+        taken.append(place)
+        open_ &= ~answers[place]
+    return taken
+
+
+def density(
+    ranking: Sequence[str], judged: Judged, k: int | None = None, *, w: float = 0.5
+) -> float | None:
+    """Compute Density@k of the context Z, the top k chunks of a ranking.
+
+        ((covered(Z) / tokens(Z)) / (|A| / tokens(P**)))^w
+
+    where A are the answerable nuggets, which some judged chunk supports, covered(Z) is how many of
+    them a chunk of Z supports, and P** is the required subset of all judged chunks, which supports
+    all of A (`required_chunks`). P** has density 1. A context that is shorter than P** for what it
+    supports has more than 1: P** is chosen by what its chunks support, not by their length. An
+    empty context supports nothing and has density 0.
+
+    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
+    2506.20051, §3.3, eq. 5, with w = 0.5; its code has w = 1 by default.
+
+    Args:
+        ranking: Chunk ids, best first, each once.
+        judged: The judgments of the query, with the tokens of its chunks.
+        k: How many chunks are looked at; None: all.
+        w: How much a denser context gains, above 0 and at most 1; below 1, ever less.
+
+    Returns:
+        The value, or None where no nugget is answerable; no length is then looked up.
+
+    Raises:
+        ValueError: k is below 1 or w not in its range.
+        CollectionError: The length of a chunk of the context, or of the required subset, is not
+            known, or none of them has any length. CRUX takes the mean length instead.
+    """
+    context = top(ranking, k)
+    covered = {place for chunk in context for place in judged.supported.get(chunk, ())}
+    check_weight(w)
+    if not judged.answerable:
+        return None
+    if not context:
+        return 0.0
+    return relative_density(len(covered), tokens_of(context, judged), judged, w)
+
+
+def check_weight(w: float) -> None:
+    """Refuse an exponent outside the range that density has a meaning for."""
+    if not 0 < w <= 1:
+        raise ValueError(f"w is a number above 0 and at most 1, not {w!r}")
+
+
+def relative_density(covered: int, tokens: int, judged: Judged, w: float) -> float:
+    """Compute the density of a text that supports `covered` of the answerable nuggets.
+
+    Args:
+        covered: How many; there is at least one answerable nugget.
+        tokens: Its length; 0 only if it covers none.
+        judged: The judgments of the query, with the tokens of its chunks.
+        w: The exponent.
+    """
+    required = tokens_of(required_only(judged), judged)
+    if covered == 0:
+        return 0.0
+    if tokens == 0 or required == 0:
+        what = "the text" if tokens == 0 else "the required subset of the judged chunks"
+        raise CollectionError(f"{what} supports nuggets and has 0 tokens, so it has no density")
+    return float((covered * required / (len(judged.answerable) * tokens)) ** w)
+
+
+def tokens_of(chunks: Iterable[str], judged: Judged) -> int:
+    """Add up the lengths of chunks.
+
+    Raises:
+        CollectionError: One is not known, or is no length.
+    """
+    lengths = {} if judged.tokens is None else judged.tokens
+    total = 0
+    for chunk in chunks:
+        tokens = lengths.get(chunk)
+        if tokens is None:
+            raise CollectionError(
+                f"the length of chunk {chunk!r} is not known, and Density takes no mean for it; "
+                + (
+                    "evaluate on a collection that has its text"
+                    if chunk in judged.chunks
+                    else "evaluate the run on the collection it was made for, or only what is "
+                    "judged: Density(judged_only=True)"
+                )
+            )
+        if tokens < 0:
+            raise CollectionError(
+                f"the length of chunk {chunk!r} is {tokens!r}; allowed: 0 or more"
+            )
+        total += tokens
+    return total
+
+
+class AnswerCoverage(Record):
+    """What of a query's answerable nuggets a generated answer tells.
+
+    Attributes:
+        coverage: Cov(y): the share of the answerable nuggets that the answer supports, what is not
+            rated counting as not supported; None where no nugget is answerable.
+        highest: What it would be if it supported all that are not rated.
+        supported: The answerable nuggets that it supports.
+        unsupported: Those that it does not.
+        unrated: Those without a rating, as where the judge's reply was none.
+        beyond: Nuggets that it supports and no judged chunk does: from the model's memory, or
+            made up. They count for nothing.
+    """
+
+    coverage: float | None
+    highest: float | None
+    supported: tuple[str, ...]
+    unsupported: tuple[str, ...]
+    unrated: tuple[str, ...]
+    beyond: tuple[str, ...]
+
+
+def answer_coverage(ratings: Mapping[str, int | None], judged: Judged) -> AnswerCoverage:
+    """Compute Cov(y), the coverage of a context, of a generated answer y.
+
+    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
+    2506.20051, §3.3, eq. 3.
+
+    Args:
+        ratings: Nugget id -> how far the answer supports it, on the judge's scale; None, or left
+            out, where there is no rating.
+        judged: The judgments of the query's chunks, which say what is answerable; its `rel` is
+            the threshold for the answer too.
+
+    Raises:
+        CollectionError: A nugget is not one of the query's, or a rating is below 0: CRUX writes
+            failures so, and here they are None.
+    """
+    _check(ratings, judged)
+    lists: dict[str, list[str]] = {"supported": [], "unsupported": [], "unrated": [], "beyond": []}
+    for place, nugget in enumerate(judged.labels):
+        rating = ratings.get(nugget)
+        answered = rating is not None and rating >= judged.rel
+        if place not in judged.answerable:
+            if answered:
+                lists["beyond"].append(nugget)
+        elif rating is None:
+            lists["unrated"].append(nugget)
+        else:
+            lists["supported" if answered else "unsupported"].append(nugget)
+    found = {name: tuple(nuggets) for name, nuggets in lists.items()}
+    of = len(judged.answerable)
+    told, open_ = len(found["supported"]), len(found["unrated"])
+    return AnswerCoverage(
+        coverage=told / of if of else None, highest=(told + open_) / of if of else None, **found
+    )
+
+
+def answer_density(
+    ratings: Mapping[str, int | None], tokens: int, judged: Judged, *, w: float = 0.5
+) -> float | None:
+    """Compute Den(y), the density of a generated answer y, as `density` of a context.
+
+    Source: As `density`; Table 1 gives it for answers.
+
+    Args:
+        ratings: As in `answer_coverage`.
+        tokens: The length of the answer, counted as the lengths of the chunks are.
+        judged: The judgments of the query, with the tokens of its chunks.
+        w: As in `density`.
+
+    Returns:
+        The value, or None where no nugget is answerable.
+
+    Raises:
+        ValueError: w is not in its range, or there are fewer than 0 tokens.
+        CollectionError: As `answer_coverage` and `density`.
+    """
+    check_weight(w)
+    if tokens < 0:
+        raise ValueError(f"an answer has 0 tokens or more, not {tokens!r}")
+    supported = answer_coverage(ratings, judged).supported
+    return relative_density(len(supported), tokens, judged, w) if judged.answerable else None
+
+
+def _check(ratings: Mapping[str, int | None], judged: Judged) -> None:
+    if strangers := sorted(ratings.keys() - judged.labels.keys()):
+        raise CollectionError(
+            f"nugget {strangers[0]!r} is rated and is not one of the query's "
+            f"({len(strangers)} such)"
+        )
+    for nugget, rating in ratings.items():
+        if rating is not None and rating < 0:
+            raise CollectionError(
+                f"the rating of nugget {nugget!r} is {rating!r}; allowed: 0 or more, and None "
+                "where there is none"
+            )
+
+
+class ContextScores(Record):
+    """What the top k chunks of one ranking are worth as a context.
+
+    Attributes:
+        query_id: The query.
+        chunks: How many chunks the context has: k, or fewer where the ranking is shorter.
+        coverage: Cov(Z), of the answerable nuggets; None where there are none, as the next two.
+        ranked_coverage: alpha-nDCG@k.
+        density: Den(Z); None also where it was not asked for.
+        covered: The nuggets that a chunk of the context supports.
+        uncovered: Those that only chunks outside it support.
+        unanswerable: Those that no judged chunk supports.
+        supporting: How many of its chunks support any nugget.
+        required: How many of them are of the required subset.
+        of_required: How many chunks the required subset has.
+        partly_redundant: How many chunks of the context are partly redundant beside that subset.
+        redundant: How many are redundant beside it. As in CRUX, a chunk that supports nothing is
+            one of these two as well: redundant, if the subset has a higher label on every nugget.
+        undetermined: How many are one of these two, and a missing label would tell which.
+        unjudged: How many have no label for this query.
+        failed: How many judgments (nugget, chunk) of its chunks failed: they have no label, and
+            no measure takes them for one.
+    """
+
+    query_id: str
+    chunks: int
+    coverage: float | None
+    ranked_coverage: float | None
+    density: float | None
+    covered: tuple[str, ...]
+    uncovered: tuple[str, ...]
+    unanswerable: tuple[str, ...]
+    supporting: int
+    required: int
+    of_required: int
+    partly_redundant: int
+    redundant: int
+    undetermined: int
+    unjudged: int
+    failed: int
+
+
+def evaluate_context(
+    qrels: NuggetQrels,
+    query_id: str,
+    context: Sequence[str],
+    *,
+    k: int | None = None,
+    rel: int | None = None,
+    w: float | None = 0.5,
+) -> ContextScores:
+    """Say what one query's context is worth, as CRUX measures it.
+
+    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
+    2506.20051, §3.2 and §3.3.
+
+    Args:
+        qrels: The judgments.
+        query_id: A query of these.
+        context: Chunk ids in their order, each once.
+        k: How many of them are looked at; None: all.
+        rel: The lowest label that counts as support; None: the threshold of the judgments.
+        w: The exponent of density; None: no density, and no length is looked up.
+
+    Raises:
+        CollectionError: There is no such query, or as in `density`.
+        ValueError: k or rel is below 1, w is not in its range, or a chunk stands twice.
+    """
+    if query_id not in qrels.nuggets:
+        raise CollectionError(f"query {query_id!r} is not in the collection, or has no nuggets")
+    if len(set(context)) != len(context):
+        raise ValueError("a chunk stands twice in the context")
+    judged = qrels.judged(query_id, rel)
+    chunks = top(context, k)
+    found = {place for chunk in chunks for place in judged.supported.get(chunk, ())}
+    nuggets = qrels.nuggets[query_id]
+    subset = required_chunks(judged)
+    within = set(chunks)
+    return ContextScores(
+        query_id=query_id,
+        chunks=len(chunks),
+        coverage=coverage(chunks, judged, of="answerable"),
+        ranked_coverage=alpha_ndcg(chunks, judged, k),
+        density=None if w is None else density(chunks, judged, w=w),
+        covered=tuple(nuggets[place] for place in sorted(found)),
+        uncovered=tuple(nuggets[place] for place in sorted(judged.answerable - found)),
+        unanswerable=tuple(
+            nugget for place, nugget in enumerate(nuggets) if place not in judged.answerable
+        ),
+        supporting=len(within & judged.supported.keys()),
+        required=len(within.intersection(subset.required)),
+        of_required=len(subset.required),
+        partly_redundant=len(within.intersection(subset.partly_redundant)),
+        redundant=len(within.intersection(subset.redundant)),
+        undetermined=len(within.intersection(subset.undetermined)),
+        unjudged=len(within - judged.chunks),
+        failed=sum(len(within & qrels.failed[nugget]) for nugget in nuggets),
+    )
+
+
+def evaluate_contexts(
+    qrels: NuggetQrels,
+    run: Run,
+    k: int,
+    *,
+    rel: int | None = None,
+    w: float | None = 0.5,
+) -> tuple[ContextScores, ...]:
+    """Say what the top k of each query's ranking are worth as a context, by query.
+
+    A query that is not in the run has an empty context.
+
+    Args:
+        qrels: The judgments; queries that are only in the run are passed over.
+        run: The rankings.
+        k: How many chunks are looked at.
+        rel: As in `evaluate_context`.
+        w: As in `evaluate_context`.
+
+    Raises:
+        CollectionError: As `evaluate_context`.
+        ValueError: As `evaluate_context`.
+    """
+    return tuple(
+        evaluate_context(
+            qrels,
+            query,
+            [chunk.chunk_id for chunk in run.rankings.get(query, ())],
+            k=k,
+            rel=rel,
+            w=w,
+        )
+        for query in qrels.nuggets
+    )

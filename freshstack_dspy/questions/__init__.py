@@ -1,0 +1,1 @@
+"""Questions with accepted answers: dumps, tables, datasets; filters and tags."""

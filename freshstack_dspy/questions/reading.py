@@ -1,0 +1,118 @@
+"""The queries of a build: read, filtered, put in order, and every rejection counted."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.files import ReadProgress
+from freshstack_dspy.questions.jsonl import (
+    OFFICIAL_COLUMNS,
+    official_files,
+    read_jsonl,
+    read_official,
+)
+from freshstack_dspy.questions.selection import Intake, Selection, id_order
+from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
+from freshstack_dspy.questions.tables import (
+    Columns,
+    PlacedRow,
+    dataset_files,
+    parquet_files,
+    read_arrow,
+    read_csv,
+    read_parquet,
+)
+from freshstack_dspy.records import Query
+
+
+class QueryReading(NamedTuple):
+    """What was read, and what was left out."""
+
+    queries: tuple[Query, ...]
+    """In the order of `id_order`."""
+    rejected: dict[str, int]
+    """How many questions were left out, by reason; each question counts once, under the first
+    reason that holds."""
+
+
+def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) -> QueryReading:
+    """Read the questions that have an accepted answer and pass the filters.
+
+    Numeric ids come first, by number; other ids follow in code point order. `limit` keeps the
+    first in that order and counts the others as rejected.
+
+    Args:
+        config: The source and the filters.
+        progress: Is told how the reading goes on.
+
+    Raises:
+        ConfigError: `since`, `until` or `site` cannot be understood, or nothing is read.
+        SourceError: The file is missing, damaged, hostile or not of the kind that
+            `config.source` names.
+    """
+    if config.is_synthetic:
+        raise ConfigError(
+            "[queries] source is synthetic: its questions are made by a build, and there is no "
+            "file to read; name a source with a path"
+        )
+    rejected: Counter[str] = Counter()
+    selection = Selection.of(config)
+    if config.source == "stackexchange":
+        queries = read_stackexchange(config, selection, rejected, progress)
+    else:
+        intake = Intake(selection, rejected)
+        _take_all(config, intake, progress)
+        queries = intake.queries
+    queries.sort(key=lambda query: id_order(query.query_id))
+    kept = queries[: config.limit]
+    rejected["beyond limit"] += len(queries) - len(kept)
+    return QueryReading(tuple(kept), {key: rejected[key] for key in sorted(+rejected)})
+
+
+def query_files(config: QueriesConfig) -> list[Path]:
+    """Name every file that the queries depend on, each once; of synthetic ones that of their style.
+
+    Raises:
+        SourceError: The source is not there, or not of the kind that `config.source` names.
+    """
+    if config.is_synthetic:
+        return [config.style] if config.style else []
+    if config.source == "stackexchange":
+        return Dump.at(config.location).files(dump_tables(config))
+    if config.source == "parquet":
+        return parquet_files(config.location)
+    if config.source == "huggingface":
+        rows, described = dataset_files(config.location, config.split)
+        return [*described, *rows]
+    if config.source == "freshstack":
+        rows, described = official_files(config.location, config.split)
+        return [*described, *rows]
+    return [config.location]
+
+
+def _take_all(config: QueriesConfig, intake: Intake, progress: ReadProgress | None) -> None:
+    if config.source == "jsonl":
+        read_jsonl(config.location, config.columns, intake, progress)
+        return
+    columns = OFFICIAL_COLUMNS if config.source == "freshstack" else Columns(config.columns)
+    for row in _rows(config, columns, progress):
+        query = columns.query(row.values, f"{row.file}:{row.number}", intake)
+        if query is not None:
+            intake.take(query, row.file, row.number)
+
+
+def _rows(
+    config: QueriesConfig, columns: Columns, progress: ReadProgress | None
+) -> Iterator[PlacedRow]:
+    """Read the table that the source is."""
+    if config.source == "csv":
+        return read_csv(config.location, columns, progress)
+    if config.source == "freshstack":
+        return read_official(config.location, config.split, progress)
+    if config.source == "parquet":
+        return read_parquet(parquet_files(config.location), columns.choose, progress)
+    rows, _ = dataset_files(config.location, config.split)
+    return read_arrow(rows, columns.choose, progress)

@@ -1,0 +1,148 @@
+"""Which tags occur together, and how many questions they cover: what to gather a corpus from.
+
+FreshStack chooses the repositories of a topic by the tags that occur beside the topic's own: the
+first k of them, where k balances the questions covered against the size of the index.
+Source: arXiv 2504.13128, §3.2.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from typing import Literal
+
+from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.files import ReadProgress
+from freshstack_dspy.questions.reading import read_queries
+from freshstack_dspy.questions.selection import Selection
+from freshstack_dspy.questions.stackexchange import QUESTION, Dump, date_of, integer, tags_of
+from freshstack_dspy.records import Record
+
+
+def question_tags(
+    config: QueriesConfig, *, accepted_only: bool = False, progress: ReadProgress | None = None
+) -> Iterator[tuple[str, ...]]:
+    """Give the tags of each question that passes the filters, but for `limit`.
+
+    Of a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
+    duplicates do not count. Of other sources it is the queries that would be read.
+
+    Args:
+        config: The source and the filters.
+        accepted_only: Whether questions of a dump without an accepted answer are left out.
+        progress: Is told how the reading goes on.
+
+    Raises:
+        ConfigError: A filter cannot be understood.
+        SourceError: The source cannot be read.
+    """
+    if config.source != "stackexchange":
+        unlimited = config.model_copy(update={"limit": None})
+        yield from (query.tags for query in read_queries(unlimited, progress).queries)
+        return
+    selection = Selection.of(config)
+    for _, row in Dump.at(config.location, progress).rows(("Posts",)):
+        if row.get("PostTypeId") != QUESTION or (accepted_only and "AcceptedAnswerId" not in row):
+            continue
+        tags = tags_of(row)
+        if selection.reason_against(tags, date_of(row), integer(row.get("Score"))) is None:
+            yield tags
+
+
+TagOrder = Literal["coverage", "questions"]
+
+
+class TagCount(Record):
+    """One tag in a list."""
+
+    tag: str
+    questions: int
+    """How many questions have it."""
+    share: float
+    """Of all questions."""
+    added: int
+    """How many questions have it and none of the tags before it in the list."""
+    coverage: float
+    """The share of questions that have this tag or one before it."""
+
+
+class TagCoverage(Record):
+    """How the questions of a topic spread over other tags."""
+
+    questions: int
+    without: int
+    """Questions that have none of the tags that count: nothing covers them."""
+    distinct: int
+    """How many tags there are that count."""
+    tags: tuple[TagCount, ...]
+
+
+def tag_coverage(
+    questions: Iterable[Collection[str]],
+    *,
+    ignored: Collection[str] = (),
+    order: TagOrder = "coverage",
+    top: int | None = None,
+) -> TagCoverage:
+    """Count the tags of questions, and how many questions they cover one after the other.
+
+    Args:
+        questions: The tags of each question.
+        ignored: Tags that do not count, as the topic's own; case does not matter.
+        order: `coverage` lists next the tag that adds the most questions, and ends when none adds
+            any; `questions` lists the tag of the most questions first. Ties go to the tag of more
+            questions, then by name.
+        top: How many tags to list at most.
+    """
+    passed = {tag.casefold() for tag in ignored}
+    sets: Counter[frozenset[str]] = Counter()
+    for tags in questions:
+        sets[frozenset(tag for tag in map(str.casefold, tags) if tag not in passed)] += 1
+    counts: Counter[str] = Counter()
+    for tags, number in sets.items():
+        counts.update(dict.fromkeys(tags, number))
+    total = sets.total()
+    listed: list[TagCount] = []
+    covered = 0
+    for tag, added in _in_order(sets, counts, order, len(counts) if top is None else top):
+        covered += added
+        listed.append(
+            TagCount(
+                tag=tag,
+                questions=counts[tag],
+                share=counts[tag] / total,
+                added=added,
+                coverage=covered / total,
+            )
+        )
+    return TagCoverage(
+        questions=total,
+        without=sets[frozenset()],
+        distinct=len(counts),
+        tags=tuple(listed),
+    )
+
+
+def _in_order(
+    sets: Counter[frozenset[str]], counts: Counter[str], order: TagOrder, top: int
+) -> Iterable[tuple[str, int]]:
+    """Give tags in order, each with how many questions it adds to those before it."""
+    having: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
+    for tags in sets:
+        for tag in tags:
+            having[tag].append(tags)
+    gains, uncovered = dict(counts), dict(sets)
+    waiting = set(counts)
+
+    def rank(tag: str) -> tuple[int, int, str]:
+        return (-gains[tag] if order == "coverage" else 0, -counts[tag], tag)
+
+    for _ in range(min(top, len(counts))):
+        tag = min(waiting, key=rank)
+        waiting.remove(tag)
+        added = gains[tag]
+        if order == "coverage" and not added:
+            return
+        for tags in having[tag]:
+            number = uncovered.pop(tags, 0)
+            for each in tags if number else ():
+                gains[each] -= number
+        yield tag, added

@@ -1,0 +1,601 @@
+"""The records of a test collection: frozen, typed, with every id explicit.
+
+A record of a collection is one line of JSON in the file named in `docs/data-model.md`.
+Nothing is ever parsed out of an id.
+Records that a language model made carry `call_id`, the key of the reply they came from.
+"""
+
+import re
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from freshstack_dspy.errors import FailureStatus
+
+Whole = Annotated[int, Field(le=2**63 - 1)]
+"""An integer that a table can hold; the field that it is the type of says from where on."""
+Signed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+"""An integer that a table can hold."""
+
+
+class Record(BaseModel):
+    """The base of all records: immutable, and no unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Status = Literal["ok", "unparsed", "refused", "truncated", "failed"]
+Step = Literal[
+    "synthesis",
+    "nuggets",
+    "importance",
+    "sub_questions",
+    "closed_book_answer",
+    "support",
+    "single_support",  # of single chunks, to compare with batches
+    "contamination",
+    # Of answering from a run, which a build does not do:
+    "gold_answer",
+    "answer",
+    "assignment",
+    "comparison",
+]
+ScaleName = Literal["binary", "support", "graded_3", "graded_5"]
+
+
+class ScaleDefinition(NamedTuple):
+    """The labels of a scale, from 0."""
+
+    highest: int
+    threshold: int
+    """The lowest label that counts as support unless a configuration says otherwise."""
+
+
+SCALES: dict[ScaleName, ScaleDefinition] = {
+    "binary": ScaleDefinition(1, 1),  # FreshStack: no, yes
+    "support": ScaleDefinition(2, 2),  # TREC RAG, nuggetizer: no, partial, full support
+    "graded_3": ScaleDefinition(3, 2),  # UMBRELA: 0 to 3
+    "graded_5": ScaleDefinition(5, 3),  # CRUX, RUBRIC: 0 to 5
+}
+
+
+class Scale(Record):
+    """On which scale the labels of a collection are, and from which one on they are support."""
+
+    name: ScaleName = "binary"
+    threshold: Whole = Field(default=1, ge=1)
+
+    @model_validator(mode="after")
+    def _threshold_on_scale(self) -> Self:
+        highest = SCALES[self.name].highest
+        if self.threshold > highest:
+            raise ValueError(
+                f"threshold {self.threshold} is above the highest label of scale {self.name}, "
+                f"which is {highest}"
+            )
+        return self
+
+
+class Vote(Record):
+    """One of several things that a model said of a pair."""
+
+    vote: Whole = Field(ge=1)
+    """Which vote, from 1; each sees the chunks in another order."""
+    part: Whole = Field(default=1, ge=1)
+    """Which part of the chunk, from 1, where it is longer than the model's window."""
+    label: Whole | None = Field(ge=0)
+    status: Status
+    reason: str
+    call_id: str | None
+
+
+class Judgment(Record):
+    """Whether, or how well, a chunk supports a nugget. Whatever is not `ok` has no label."""
+
+    query_id: str
+    nugget_id: str
+    chunk_id: str
+    label: Whole | None = Field(ge=0)
+    """On the scale of the collection, which its manifest names with the threshold of support."""
+    status: Status
+    reason: str
+    call_id: str | None
+    """The key of the reply; of several votes, of the first that gave the label."""
+    parts: Whole = Field(default=1, ge=1)
+    """In how many parts the chunk was judged; its label is the highest of theirs."""
+    votes: tuple[Vote, ...] = ()
+    """Everything that was said, where that is more than one thing."""
+
+    @model_validator(mode="after")
+    def _label_only_when_ok(self) -> Self:
+        if (self.status == "ok") != (self.label is not None):
+            raise ValueError(
+                f"a judgment has a label if and only if its status is ok, not {self.status!r}"
+            )
+        return self
+
+
+class Failure(Record):
+    """Something a build asked for and did not get."""
+
+    query_id: str
+    step: Step
+    status: FailureStatus
+    message: str
+    chunk_ids: tuple[str, ...] = ()
+    call_id: str | None
+
+
+class HumanLabel(Record):
+    """What one person says of one (nugget, chunk) pair.
+
+    The three texts make a label file stand on its own, as optimization without a
+    collection needs; with a collection they are taken from it by the ids.
+    """
+
+    query_id: str
+    nugget_id: str
+    chunk_id: str
+    label: Whole = Field(ge=0)
+    annotator: str
+    time: str | None = None
+    question: str | None = None
+    nugget: str | None = None
+    chunk: str | None = None
+
+
+QueryOrigin = Literal["community", "synthetic", "imported"]
+Importance = Literal["vital", "okay"]
+ExpansionKind = Literal["sub_questions", "closed_book_answer"]
+SliceName = Literal["answerable", "partly_supported", "unanswerable", "undetermined"]
+
+
+class Attribution(Record):
+    """Who wrote a text, where it stands and under which licence it may be passed on."""
+
+    author: str
+    url: str
+    licence: str
+
+
+class Query(Record):
+    """A question with its accepted answer, both as Markdown."""
+
+    query_id: str = Field(min_length=1)
+    title: str
+    body: str
+    answer_id: str | None = None
+    answer: str = ""
+    """Empty only where a collection was imported that has none."""
+    tags: tuple[str, ...] = ()
+    asked_at: str | None = None
+    """ISO 8601 date and time."""
+    score: Signed | None = None
+    question_source: Attribution | None = None
+    answer_source: Attribution | None = None
+    origin: QueryOrigin = "community"
+    """Whether people asked it, a model did, or it came with an imported collection."""
+    seed_chunk_ids: tuple[str, ...] = ()
+    """Of a synthetic query: the chunks that it was made from."""
+    call_id: str | None = None
+    """Of a synthetic query: the key of the reply that it came from."""
+
+    @model_validator(mode="after")
+    def _answered(self) -> Self:
+        if not self.answer and self.origin != "imported":
+            raise ValueError("a query has an answer; only an imported one may lack it")
+        return self
+
+    @property
+    def text(self) -> str:
+        """Title and body joined by a space, as FreshStack's loader makes the query text."""
+        return f"{self.title} {self.body}".strip()
+
+
+class Nugget(Record):
+    """An atomic fact that a good answer to its query must hold."""
+
+    nugget_id: str
+    query_id: str
+    text: str = Field(min_length=1)
+    call_id: str | None
+    """None where it was imported."""
+    answer_span: tuple[Signed, Signed] | None = None
+    """Where in the answer it comes from, as `query.answer[start:end]`; None where nobody knows."""
+    importance: Importance | None = None
+    """`vital` or `okay` (nuggetizer's scale); None where it was not rated."""
+    importance_call_id: str | None = None
+    """The key of the reply that rated it."""
+    duplicate_of: str | None = None
+    """An earlier nugget of its query that says nearly the same."""
+
+
+class Expansion(Record):
+    """What a model made of a question, without the corpus, to search with."""
+
+    query_id: str
+    kind: ExpansionKind
+    texts: tuple[str, ...] = Field(min_length=1)
+    call_id: str
+
+
+class QuerySlice(Record):
+    """To which slice of the collection a query belongs, by the support of its nuggets.
+
+    `answerable`: every nugget has a supporting chunk; `partly_supported`: some have none;
+    `unanswerable`: none has one; `undetermined`: failures leave it open.
+    """
+
+    query_id: str
+    slice: SliceName
+    nuggets: Whole = Field(ge=0)
+    supported: Whole = Field(ge=0)
+    undetermined: Whole = Field(ge=0)
+    unsupported_nuggets: tuple[str, ...] = ()
+    """Ids of the nuggets that no chunk supports, by nugget_id; those undetermined left out."""
+
+
+class Contamination(Record):
+    """What a model knows of a query without the corpus, and where else the query may be known from.
+
+    The closed-book answer is judged against the nuggets as a chunk is; None stands for what was
+    not looked at, or could not be.
+    """
+
+    query_id: str
+    known_nuggets: tuple[str, ...] | None
+    """Ids of the nuggets that the closed-book answer supports, by nugget_id."""
+    closed_book_coverage: float | None = Field(ge=0, le=1)
+    """Their share of the query's nuggets."""
+    asked: Literal["before_cutoff", "after_cutoff"] | None
+    """When the question was asked, by the model's cut-off that the configuration gives."""
+    gold_overlap: float | None = Field(ge=0, le=1)
+    """The largest share of the question's word n-grams that one supporting chunk holds."""
+    near_duplicates: tuple[str, ...] = ()
+    """Other queries of the collection that ask nearly the same, by query_id; the first 20."""
+    call_id: str | None = None
+    """The key of the reply that judged the closed-book answer."""
+
+
+Assignment = Literal["support", "partial_support", "not_support", "failed"]
+"""nuggetizer's words for how far a text supports a nugget; `failed` where nobody knows."""
+AnswerStatus = Status | Literal["not_retrieved"]
+"""`not_retrieved`: the context is empty, so that nobody was asked."""
+AgreementStatus = (
+    Literal["ok", "not_retrieved", "no_gold_context", "no_gold_answer"] | FailureStatus
+)
+Place = Annotated[Whole, Field(ge=0)]
+
+
+class CitedSentence(Record):
+    """One sentence of an answer."""
+
+    text: str = Field(min_length=1)
+    citations: tuple[Place, ...]
+    """Places in the answer's `references`, from 0, the best first."""
+
+
+class OmittedChunk(Record):
+    """A chunk of the context that was not shown to the generator."""
+
+    chunk_id: str
+    reason: Literal["no_room", "no_text"]
+    """The model's window was full, or the corpus has no text of it."""
+
+
+class Answer(Record):
+    """What a generator answered to a query from a context. Whatever is not `ok` has no sentences.
+
+    An answer that is `ok` and has no sentences says that its context does not answer the query.
+    """
+
+    run_id: str
+    """Whose context it was."""
+    topic_id: str
+    """The query."""
+    topic: str
+    """Its text."""
+    references: tuple[str, ...]
+    """Ids of the chunks that were shown, in their order."""
+    response_length: Whole = Field(ge=0)
+    """Words of the answer."""
+    answer: tuple[CitedSentence, ...]
+    sample: Whole = Field(default=1, ge=1)
+    """Of several answers from the same context which."""
+    omitted: tuple[OmittedChunk, ...] = ()
+    status: AnswerStatus
+    call_id: str | None
+
+    @property
+    def text(self) -> str:
+        """All sentences, a line each."""
+        return "\n".join(sentence.text for sentence in self.answer)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether it is an answer, and not a failure or the word that there is none."""
+        return bool(self.answer)
+
+    @model_validator(mode="after")
+    def _sentences_rest_on_references(self) -> Self:
+        if self.status != "ok" and self.answer:
+            raise ValueError(f"an answer that is {self.status} has no sentences")
+        cited = (place for sentence in self.answer for place in sentence.citations)
+        if (last := max(cited, default=-1)) >= len(self.references):
+            raise ValueError(f"citation {last} is beyond the {len(self.references)} references")
+        return self
+
+
+class Agreement(Record):
+    """Whether the answer from a run's context agrees with one from the gold context (LLM-retEval)."""
+
+    run_id: str
+    """Whose context it was."""
+    query_id: str
+    agrees: bool | None
+    """None unless the status is `ok`."""
+    status: AgreementStatus
+    """`not_retrieved`: the run has nothing for the query; `no_gold_context`: no chunk supports a
+    nugget of it; `no_gold_answer`: the generator found no answer in the gold context, so that there
+    is nothing to agree with."""
+    reason: str
+    call_id: str | None
+    """The reply that compared; None where it was plain without asking."""
+    answer_call_id: str | None = None
+    gold_call_ids: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _said_only_when_ok(self) -> Self:
+        if (self.status == "ok") != (self.agrees is not None):
+            raise ValueError(f"agrees is said if and only if the status is ok, not {self.status!r}")
+        return self
+
+
+class AssignedNugget(Record):
+    """A nugget of a query, and how far an answer supports it."""
+
+    text: str
+    importance: Importance
+    """`vital` where it was not rated, as nuggetizer reads it."""
+    assignment: Assignment
+    """`failed`: nothing valid was said of it."""
+    nugget_id: str
+    rated: bool
+    """Whether the nugget's importance was rated."""
+    label: Whole | None = Field(ge=0)
+    """On the judge's scale; None where nothing valid was said."""
+    reason: str
+    call_id: str | None
+
+
+class AssignedAnswer(Record):
+    """An answer held against the nuggets of its query."""
+
+    query: str
+    qid: str
+    answer_text: str
+    response_length: Whole = Field(ge=0)
+    run_id: str
+    nuggets: tuple[AssignedNugget, ...]
+    status: AnswerStatus
+    """Of the answer."""
+
+
+class AnsweringFailure(Failure):
+    """Something that answering from runs asked for and did not get."""
+
+    run_id: str
+    """Whose context it was of."""
+    sample: Whole = Field(default=1, ge=1)
+
+
+SkipKind = Literal[
+    "not_chosen",  # by include and exclude
+    "hidden",
+    "link",  # symbolic links and submodules
+    "oversized",
+    "empty",
+    "binary",
+    "undecodable",  # text in no encoding that can be told
+    "generated",
+    "minified",
+    "vendored",
+    "data",  # tables, drawings and dumps: rows of values, no text
+    "licence",  # kept apart: see LicenceFile
+    "unreadable",  # refused by the system, or of a damaged format
+    "missing",  # named by imported judgments, and without a text there
+]
+
+_BLANK_LINES = re.compile(r"\A(?:[^\S\n\r]*[\n\r])+")
+
+
+class Chunk(Record):
+    """A run of bytes of one file: `chunking.text_of(file_bytes, chunk) == chunk.text`.
+
+    Of a file in UTF-8 that is `file_bytes[start_byte:end_byte].decode()`.
+    """
+
+    chunk_id: str
+    """`{source}/{path}_{start_byte}_{end_byte}`; for reading, never for parsing."""
+    source: str
+    path: str
+    start_byte: Whole = Field(ge=0)
+    end_byte: Whole = Field(ge=0)
+    text: str
+    """Empty only where an imported corpus has none for it."""
+    tokens: Whole = Field(ge=0)
+    revision: str | None = None
+    """The git commit of the file's repository, or the version of its package."""
+    encoding: str = "utf-8"
+    """How the file's bytes are read; see `SourceFile.encoding`."""
+    title: str = ""
+    """Of a document that came with one, as those of BEIR do; it stands in front of the text."""
+    url: str | None = None
+    """Where the text stands, as an imported corpus says it."""
+
+    @property
+    def titled(self) -> str:
+        """The text, below its title where it has one."""
+        return f"{self.title}\n{self.text}" if self.title else self.text
+
+    @property
+    def passage(self) -> str:
+        """What a model is shown: title and text without blank lines before and white space behind."""
+        return _BLANK_LINES.sub("", self.titled.rstrip(), count=1)
+
+
+class SourceFile(NamedTuple):
+    """One readable file of a corpus, as it is on disk or in the repository."""
+
+    source: str
+    path: str
+    """Relative to the folder or repository, with forward slashes."""
+    data: bytes
+    revision: str | None = None
+    encoding: str = "utf-8"
+    """How the bytes are read: a codec of Python that decodes any run of whole characters
+    (`utf-8`, `utf-16-le`, `cp1252`, …, never one that looks for a byte order mark), or `ipynb`."""
+
+
+class SkippedFile(Record):
+    """A file of a corpus that was not indexed, and why."""
+
+    source: str
+    path: str
+    kind: SkipKind
+    reason: str
+
+
+class LicenceFile(Record):
+    """A licence, notice or list of authors of a corpus: kept beside its passages, not among them."""
+
+    source: str
+    path: str
+    text: str
+
+
+Technique = Literal["question", "sub_questions", "closed_book_answer", "answer", "nuggets"]
+CandidateOrigin = Literal[
+    "pooled",
+    "run",  # a hole of a run, filled by `freshstack extend`
+    "seed",  # what a synthetic query was made from
+    "carried",  # judged before a refresh, and pooled no more
+    "imported",
+]
+
+TECHNIQUES: tuple[Technique, ...] = (
+    "question",
+    "sub_questions",
+    "closed_book_answer",
+    "answer",
+    "nuggets",
+)
+"""The five pooling techniques: three see the question only, the last two are the oracle's."""
+
+
+class TechniqueRank(Record):
+    """At which rank a technique's fused list holds a chunk (from 1)."""
+
+    technique: Technique
+    rank: Whole = Field(ge=1)
+
+
+class Found(Record):
+    """At which rank one retriever found a chunk with one technique's text (from 1)."""
+
+    technique: Technique
+    retriever: str
+    rank: Whole = Field(ge=1)
+
+
+class RunRank(Record):
+    """At which rank a run that the collection was extended with holds a chunk (from 1)."""
+
+    run: str
+    rank: Whole = Field(ge=1)
+
+
+class Candidate(Record):
+    """A chunk to be judged for a query, with everything that found it."""
+
+    query_id: str
+    chunk_id: str
+    origin: CandidateOrigin = "pooled"
+    pooled_by: tuple[TechniqueRank, ...] = ()
+    """The fused lists that hold it among their `pool.top_k`."""
+    ranked_below: tuple[TechniqueRank, ...] = ()
+    """The fused lists that hold it further down, to `pool.depth`."""
+    found_by: tuple[Found, ...] = ()
+    lost_without: tuple[str, ...] = ()
+    """Retrievers without any one of which it would not have been pooled."""
+    runs: tuple[RunRank, ...] = ()
+
+    @model_validator(mode="after")
+    def _led_back_to_what_brought_it(self) -> Self:
+        if self.origin == "pooled" and not (self.pooled_by and self.found_by):
+            raise ValueError("a pooled candidate names what pooled it in pooled_by and found_by")
+        if self.origin == "run" and not self.runs:
+            raise ValueError("a candidate of a run names it in runs")
+        return self
+
+
+class ScoredChunk(NamedTuple):
+    """One entry of a ranking."""
+
+    chunk_id: str
+    score: float
+
+
+def ranked(scores: dict[str, float], depth: int | None = None) -> list[ScoredChunk]:
+    """Order scored chunks by the one rule of this program: score descending, then id ascending."""
+    order = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    return [ScoredChunk(chunk_id, score) for chunk_id, score in order[:depth]]
+
+
+__all__ = [
+    "SCALES",
+    "TECHNIQUES",
+    "Agreement",
+    "AgreementStatus",
+    "Answer",
+    "AnswerStatus",
+    "AnsweringFailure",
+    "AssignedAnswer",
+    "AssignedNugget",
+    "Assignment",
+    "Attribution",
+    "Candidate",
+    "CandidateOrigin",
+    "Chunk",
+    "CitedSentence",
+    "Contamination",
+    "Expansion",
+    "ExpansionKind",
+    "Failure",
+    "Found",
+    "HumanLabel",
+    "Importance",
+    "Judgment",
+    "LicenceFile",
+    "Nugget",
+    "OmittedChunk",
+    "Query",
+    "QueryOrigin",
+    "QuerySlice",
+    "Record",
+    "RunRank",
+    "Scale",
+    "ScaleDefinition",
+    "ScaleName",
+    "ScoredChunk",
+    "SkipKind",
+    "SkippedFile",
+    "SliceName",
+    "SourceFile",
+    "Status",
+    "Step",
+    "Technique",
+    "TechniqueRank",
+    "Vote",
+    "ranked",
+]

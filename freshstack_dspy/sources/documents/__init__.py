@@ -1,1 +1,0 @@
-"""Where documents come from: folders, repositories, wheels, packages, and what is left out."""

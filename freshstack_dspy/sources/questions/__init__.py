@@ -1,1 +1,0 @@
-"""Where questions with accepted answers come from: dumps, tables, datasets."""

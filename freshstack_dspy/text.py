@@ -1,0 +1,306 @@
+"""How alike two texts are, by the terms that they share."""
+
+import functools
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+import Stemmer
+
+
+def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
+    """The share of the terms of either set that both hold: |a ∩ b| / |a ∪ b|, in [0, 1].
+
+    Args:
+        a: The different terms of a text: `set(freshstack_dspy.text.terms(text))`.
+        b: Those of the other.
+
+    Returns:
+        1 for the same terms, 0 where none is shared; also 0 where one or both have none, for then
+        nothing says that they are alike.
+
+    Source:
+        P. Jaccard, Étude comparative de la distribution florale, 1901.
+    """
+    shared = len(a & b)
+    return shared / (len(a) + len(b) - shared) if shared else 0.0
+
+
+_MARKS = frozenset("*_`\\|")
+_SIMPLE = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+    }
+)
+_FENCE = re.compile(r"^[ \t>]{0,20}(?:`{3,}|~{3,})[^`\n]{0,200}$", re.MULTILINE)
+_LINE_MARK = re.compile(
+    r"^[ \t]*(?:(?:>[ \t]?)+|(?:\#{1,6}|[-*+]|\d{1,3}[.)]|\.\.\.|\$)(?=[ \t]))", re.MULTILINE
+)
+_LINK = re.compile(r"!?\[(?P<shown>[^\[\]\n]{0,300})\](?:\([^()\n]{0,1000}\)|\[[^\[\]\n]{0,100}\])")
+_TAG = re.compile(
+    r"</?(?:a|b|blockquote|br|code|div|em|hr|i|img|kbd|li|ol|p|pre|span|strong|sub|sup|ul)"
+    r"(?:\s[^<>\n]{0,1000})?/?>",
+    re.IGNORECASE,
+)
+_MOST_LOOKED_AT = 100
+"""Places of a quotation that are looked at for one that cuts no word."""
+
+
+class Span(NamedTuple):
+    """A place in a text, as `text[start:end]`; in characters (code points)."""
+
+    start: int
+    end: int
+
+
+class _Bare(NamedTuple):
+    """What is compared of a text, and where each of its characters stands in it."""
+
+    text: str
+    places: tuple[int, ...]
+
+
+def find_quotation(quotation: str, text: str) -> Span | None:
+    """Find where a quotation stands in a text.
+
+    It stands there word for word, or but for white space, marks of Markdown (emphasis, code,
+    links, headings, list items, tags, escapes) and the form of quotation marks and dashes.
+
+    Args:
+        quotation: What is quoted; white space around it does not count.
+        text: Markdown.
+
+    Returns:
+        The first place that cuts no word, or else the first place; None if there is none, or
+        nothing is quoted. Marks of emphasis and code directly around a place belong to it.
+    """
+    written = quotation.strip()
+    found = _first(written, text, text, range(len(text))) if written else None
+    for without in (_without_space, _without_marks):
+        if found is None:
+            bare, whole = without(written).text, without(text)
+            found = _first(bare, whole.text, text, whole.places) if bare else None
+            found = found and _with_marks(found, text)
+    return found
+
+
+def _first(needle: str, hay: str, text: str, places: "range | tuple[int, ...]") -> Span | None:
+    first: Span | None = None
+    position = hay.find(needle)
+    for _ in range(_MOST_LOOKED_AT):
+        if position < 0:
+            break
+        span = Span(places[position], places[position + len(needle) - 1] + 1)
+        if not (_cuts_word(text, span.start) or _cuts_word(text, span.end)):
+            return span
+        first = first or span
+        position = hay.find(needle, position + 1)
+    return first
+
+
+def _cuts_word(text: str, place: int) -> bool:
+    return 0 < place < len(text) and all(
+        one.isalnum() or one == "_" for one in text[place - 1 : place + 1]
+    )
+
+
+def _with_marks(span: Span, text: str) -> Span:
+    start, end = span
+    while start > 0 and text[start - 1] in "*`":
+        start -= 1
+    while end < len(text) and text[end] in "*`":
+        end += 1
+    return Span(start, end)
+
+
+# Kept for the many quotations from one text.
+@functools.lru_cache(maxsize=64)
+def _without_space(text: str) -> _Bare:
+    places = tuple(place for place, one in enumerate(text) if not one.isspace())
+    return _Bare("".join(text.split()), places)
+
+
+@functools.lru_cache(maxsize=64)
+def _without_marks(text: str) -> _Bare:
+    left_out = bytearray(len(text))
+    for pattern in (_FENCE, _LINE_MARK, _TAG):
+        for match in pattern.finditer(text):
+            left_out[match.start() : match.end()] = b"\1" * (match.end() - match.start())
+    for match in _LINK.finditer(text):
+        for start, end in (
+            (match.start(), match.start("shown")),
+            (match.end("shown"), match.end()),
+        ):
+            left_out[start:end] = b"\1" * (end - start)
+    places = tuple(
+        place
+        for place, one in enumerate(text)
+        if not (left_out[place] or one in _MARKS or one.isspace())
+    )
+    simple = text.translate(_SIMPLE)
+    return _Bare("".join([simple[place] for place in places]), places)
+
+
+_COMPOUND = re.compile(r"\w+(?:\.\w+)*")
+_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Japanese syllables and the Han characters of all languages: written without spaces."""
+_PART = re.compile(rf"[{_CJK}]+|[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[^\W\d_{_CJK}]+|\d+")
+_UNSPACED = re.compile(f"[{_CJK}]+")
+STOP_WORDS = frozenset(
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with".split()
+)
+"""Lucene's English stop words."""
+
+
+@functools.lru_cache(maxsize=1)
+def _stemmer() -> Stemmer.Stemmer:
+    return Stemmer.Stemmer("english")
+
+
+def terms(text: str) -> list[str]:
+    """Cut a text into index terms, in order, with repetitions.
+
+    Args:
+        text: Prose, code or both.
+
+    Returns:
+        For a plain word its lower-case Snowball stem, stop words left out; for a compound
+        (dotted, underscored or mixed-case) the stems of its parts and, last, the whole in lower case.
+        Characters written without spaces, as in Chinese and Japanese, give each two neighbours
+        as a term, as Lucene's CJK analyzer does; one alone is itself.
+    """
+    found: list[str] = []
+    for compound in _COMPOUND.findall(text):
+        found += (_remembered if len(compound) <= _LONGEST_REMEMBERED else _cut)(compound)
+    return found
+
+
+def _cut(compound: str) -> tuple[str, ...]:
+    stem = _stemmer().stemWord
+    parts = _PART.findall(compound)
+    found: list[str] = []
+    for part in map(str.lower, parts):
+        if _UNSPACED.fullmatch(part):
+            found += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
+        elif part not in STOP_WORDS:
+            found.append(stem(part))
+    if len(parts) > 1:
+        found.append(compound.lower())
+    return tuple(found)
+
+
+_LONGEST_REMEMBERED = 64
+_remembered = functools.lru_cache(maxsize=65_536)(_cut)
+
+
+RESTATED = 0.8
+"""From which likeness to a sentence of the question on a statement restates it."""
+FEWEST_TERMS = 3
+"""A statement of fewer content terms is never taken for a restatement."""
+
+_LONGEST_TITLE = 40
+"""Words of the longest title that is looked for in front of a body."""
+_LONGEST_SENTENCE = 250
+"""Words of the longest first sentence that is cut into beginnings and ends."""
+_WORDS_OF_ASKING = frozenset(
+    term
+    for word in """
+    how what why which where when who whose whom do does did doing done am is are was were been
+    being can could should shall would will may might must have has had having i me my mine myself
+    we us our ours you your yours he she his her him its it's i'm i've i'd there here so any some
+    please thanks thank hello hi help anyone someone way ways possible
+    """.split()
+    for term in terms(word)
+)
+_ASKS_OPENLY = re.compile(r"\b(?:how|what|why|which|where|when|who|whose|whom)\b", re.IGNORECASE)
+_DENIES = re.compile(
+    r"\b(?:no|not|never|none|neither|nor|without|cannot)\b|n['\u2019]t\b", re.IGNORECASE
+)
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,4}\s+")
+_CODE = re.compile(r"`([^`\n]+)`")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?!\w)")
+"""One that stands alone: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
+_PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
+
+
+class _Said(NamedTuple):
+    terms: frozenset[str]
+    denies: bool
+
+
+class _Question(NamedTuple):
+    terms: frozenset[str]
+    sentences: tuple[_Said, ...]
+
+
+def restates(statement: str, question: str) -> bool:
+    """Whether a statement says nothing that the question does not say itself.
+
+    That is so if all of these hold, which is meant to err on the side of the statement:
+
+    - it has at least three content terms: its terms (`freshstack_dspy.text`), without words of
+      asking (interrogatives, auxiliaries, pronouns);
+    - all of them occur in the question, so that a statement with one word of its own never counts;
+    - they are those of one sentence of the question, by a Jaccard index of 0.8 or more;
+    - its code, in backticks, stands in the question as it is: terms know neither `<=` from `>=` nor
+      `-f` from `-F`, and the answer may be that;
+    - so does every number that stands alone in it: the 3 of `knob3` does not answer how far;
+    - the statement and that sentence both deny something, or neither does;
+    - that sentence is no yes-or-no question, whose answer has its words.
+
+    A question is its title and its body joined by a space (`Query.text`), and few titles end as
+    sentences do. So every beginning of the first sentence, and every end of it, up to 40 words into
+    it, is held for a sentence as well.
+
+    Args:
+        statement: What a nugget says.
+        question: Title and body, as Markdown.
+    """
+    said = _said(statement)
+    if len(said.terms) < FEWEST_TERMS:
+        return False
+    asked = _cut_restatement(question)
+    return (
+        said.terms <= asked.terms
+        and any(
+            said.denies == sentence.denies and jaccard(said.terms, sentence.terms) >= RESTATED
+            for sentence in asked.sentences
+        )
+        and all(find_quotation(code, question) for code in _CODE.findall(statement))
+        and set(_NUMBER.findall(statement)) <= set(_NUMBER.findall(question))
+    )
+
+
+def _said(text: str) -> _Said:
+    return _Said(frozenset(terms(text)) - _WORDS_OF_ASKING, bool(_DENIES.search(text)))
+
+
+@functools.lru_cache(maxsize=64)
+def _cut_restatement(question: str) -> _Question:
+    found = dict.fromkeys(
+        _said(sentence) for sentence in _sentences(question) if not _is_yes_or_no(sentence)
+    )
+    return _Question(
+        frozenset(terms(question)),
+        tuple(sentence for sentence in found if len(sentence.terms) >= FEWEST_TERMS - 1),
+    )
+
+
+def _is_yes_or_no(sentence: str) -> bool:
+    return sentence.rstrip("\"')]*_` ").endswith("?") and not _ASKS_OPENLY.search(sentence)
+
+
+def _sentences(question: str) -> Iterator[str]:
+    """Every sentence, once as its paragraph and once as its line has it; some lines are broken."""
+    paragraphs = [" ".join(part.split()) for part in _PARAGRAPH_END.split(question)]
+    first = _SENTENCE_END.split(paragraphs[0])[0].split()
+    longest = _LONGEST_TITLE if len(first) <= _LONGEST_SENTENCE else 0
+    for place in range(1, min(len(first), longest + 1)):
+        yield " ".join(first[:place])
+        yield " ".join(first[place:])
+    for text in [*paragraphs, *question.splitlines()]:
+        yield from _SENTENCE_END.split(text)

@@ -1,0 +1,170 @@
+"""Chunks are byte-exact, complete and within the limit, whatever the file holds."""
+
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.corpus.chunks import chunk_file
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.records import SourceFile
+from tests.corpus.exactness import chunks_of
+
+SUFFIXES = [
+    "adoc",
+    "html",
+    "org",
+    "php",
+    "rb",
+    "tex",
+    "py",
+    "md",
+    "rst",
+    "txt",
+    "ts",
+    "tsx",
+    "js",
+    "go",
+    "rs",
+    "java",
+    "c",
+    "cpp",
+    "json",
+    "",
+]
+PIECES = [
+    "\n", "\n\n", "\r\n", "\r", "\r\n\r\n", "\n \n", " ", "    ", "\t", "\v", "\f", "\u3000", "\xa0",
+    "\u2028", "\ufeff", "é", "e\u0301", "\u0301", "中文字", "。", "👍", "👩‍👩‍👧", "\U0001f468\U0001f3fd",
+    "word ", "word. ", "aVeryLongIdentifierOfMany_parts", "0123456789", "x = 1\n", "# a comment\n",
+    "# Heading\n", "## Heading\n\n", "Title\n=====\n", "====\nTop\n====\n", "----\n", "```\n", "~~~py\n",
+    "- item\n", "  continued\n", ".. note::\n\n   inside\n", "def f(a):\n    return a\n",
+    "@decorator\n", "class A:\n    '''doc'''\n", "function f() { return 1; }\n", "export class B {\n",
+    "}\n", "{", "(", ")", "'''", '"', "/* ", " */", "// c\n", "#[derive(Debug)]\n", "fn f() {}\n",
+    "a;b;c;", "<|endoftext|>", "...", "```", "---\n", "\x00", "\x1c", "\x85",
+]  # fmt: skip
+TEXTS = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"])),
+    st.lists(st.sampled_from(PIECES), max_size=60).map("".join),
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=4).map(lambda some: "".join(some) * 40),
+)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(SUFFIXES), TEXTS, st.integers(16, 64))
+@example("md", "\ufeff# A\r\n\r\ne\u0301" * 40, 16)
+@example("txt", "a\n\u3000\n" * 60, 16)
+@example("txt", "👩‍👩‍👧" * 40, 16)
+@example("py", "x\n \r y\n" * 60, 17)
+@example("txt", "a" * 128 + "\n\n\n" + "b" * 400, 16)
+def test_any_text_of_any_kind_is_cut_exactly(suffix: str, text: str, max_tokens: int) -> None:
+    chunks = chunks_of(f"a.{suffix}", text, max_tokens)
+
+    endless = max(map(count_tokens, re.findall(r"\s+", text)), default=0) >= max_tokens - 8
+    assert endless or all(chunk.text.strip() for chunk in chunks)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("text", ["", " \r\n\t\v\f", "\ufeff", "\ufeff\n", "\u3000\n\xa0"])
+def test_a_blank_file_has_no_chunks(suffix: str, text: str) -> None:
+    assert chunks_of(f"a.{suffix}", text, 16) == []
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_file_that_fits_is_one_chunk(suffix: str) -> None:
+    [chunk] = chunks_of(f"a.{suffix}", "\ufeff\r\n  # é\r\n\r\nb\r\n\r\n", 16)
+
+    assert chunk.text == "\r\n  # é\r\n\r\nb\r\n\r\n"
+    assert (chunk.start_byte, chunk.end_byte) == (0, 20)
+
+
+@pytest.mark.parametrize("suffix", ["py", "ts", "md", "rst", "txt"])
+@pytest.mark.parametrize(
+    "word", ["a", "é", "👍", "中", "e\u0301", "0", "(", "/-", "x ", ". ", "\\", "<|endoftext|>"]
+)
+def test_an_endless_line_is_cut_within_the_limit(suffix: str, word: str) -> None:
+    chunks = chunks_of(f"a.{suffix}", word * 3000, 64)
+
+    assert len(chunks) > 2
+    assert min(chunk.tokens for chunk in chunks[:-1]) >= 24
+
+
+def test_offsets_are_of_bytes_where_text_is_not_ascii() -> None:
+    """FreshStack's chunker cuts the text at offsets of its bytes: shifted and empty chunks."""
+    lines = [f"def größe_{number}():\n    return 'äöü👍'" for number in range(6)]
+    text = "\n\n\n".join(lines)
+
+    chunks = chunks_of("a.py", text, 25)
+
+    assert [chunk.text.rstrip("\n") for chunk in chunks] == lines
+    assert [chunk.start_byte for chunk in chunks] == [
+        len(text[: text.index(line)].encode()) for line in lines
+    ]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a.cpp", "a.hpp", "a.cc", "a.cs", "a.rst", "a.jsx", "a.m", "a.mm", "a.sql", "a.proto",
+        "a.ini", "a.cfg", "a.tex", "a.less", "a.r", "a.pl", "a.diff", "a.po", "a.pyx", "a.bat",
+        "a.vb", "Dockerfile", "Makefile", "LICENSE", "a.csv", "a.json", "a.unknown", "a.",
+    ],
+)  # fmt: skip
+def test_no_kind_of_file_is_dropped(path: str) -> None:
+    """FreshStack's chunker gives nothing for most of these, silently."""
+    assert len(chunks_of(path, "select a from b;\n\n" * 60, 64)) > 1
+
+
+def test_white_space_belongs_to_the_piece_before_it() -> None:
+    paragraphs = ["a " * 14, "    b " * 7, "c " * 14]
+
+    chunks = chunks_of(
+        "a.txt", f"\n\n {paragraphs[0]}\n \n{paragraphs[1]}\n\n\n{paragraphs[2]}\n", 20
+    )
+
+    assert [chunk.text for chunk in chunks] == [
+        f"\n\n {paragraphs[0]}\n \n", f"{paragraphs[1]}\n\n\n", f"{paragraphs[2]}\n"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\t", "\r\n", " \n", "\u3000", "\xa0\n"])
+def test_endless_white_space_is_cut_within_the_limit(space: str) -> None:
+    chunks = chunks_of("a.txt", f"{space * 3000}a{space * 3000}b{space * 3000}", 16)
+
+    assert len(chunks) > 3
+
+
+@pytest.mark.parametrize("limit", range(16, 40))
+def test_the_end_of_a_file_is_no_chunk_of_white_space(limit: int) -> None:
+    for text in ("a" * 300 + "\n", "word " * 90 + "\n\n", "x\n" * 50 + " \n" * 4):
+        assert all(chunk.text.strip() for chunk in chunks_of("a.py", text, limit))
+
+
+def test_more_than_a_hundred_chunks_are_kept() -> None:
+    assert len(chunks_of("a.txt", "one line of text\n\n" * 2000, 16)) > 500
+
+
+def test_small_neighbours_share_a_chunk() -> None:
+    chunks = chunks_of(
+        "a.py", "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(40)), 128
+    )
+
+    assert all(chunk.tokens > 100 for chunk in chunks[:-1])
+    assert all(chunk.text.startswith("def f") for chunk in chunks)
+
+
+def test_the_last_chunk_is_no_crumb() -> None:
+    chunks = chunks_of("a.txt", "word " * 65, 64)
+
+    assert [chunk.tokens for chunk in chunks] == [58, 9]
+
+
+@pytest.mark.parametrize("max_tokens", [15, 0, -1])
+def test_a_limit_that_no_chunk_can_keep_is_an_error(max_tokens: int) -> None:
+    with pytest.raises(ValueError, match=rf"max_tokens is {max_tokens}; allowed: 16 or more"):
+        chunk_file(SourceFile("lib", "a.py", b"x"), max_tokens)
+
+
+def test_data_that_is_not_utf8_is_an_error() -> None:
+    with pytest.raises(UnicodeDecodeError):
+        chunk_file(SourceFile("lib", "a.py", b"\xff"), 16)

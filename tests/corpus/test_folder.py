@@ -1,0 +1,239 @@
+"""Files of a folder: what is read, what is skipped, and that nothing outside is ever reached."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.config import CorpusConfig
+from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
+
+LIMIT = 1_000_000
+
+
+def read(
+    path: Path, limit: int = LIMIT, **settings: object
+) -> list[SourceFile | SkippedFile | LicenceFile]:
+    corpus = CorpusConfig.model_validate({"name": "docs", "path": path, **settings})
+    return list(read_files(corpus, limit))
+
+
+def files(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, bytes]:
+    return {file.path: file.data for file in found if isinstance(file, SourceFile)}
+
+
+def skipped(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, str]:
+    return {file.path: file.reason for file in found if isinstance(file, SkippedFile)}
+
+
+def write(folder: Path, **contents: bytes) -> Path:
+    for name, data in contents.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
+
+
+def test_files_come_as_they_are_in_order_of_path(tmp_path: Path) -> None:
+    r"""`a.b` is before `a/b`, as `.` is before `/`; bytes are not touched, not even `\r`."""
+    write(tmp_path, a__b_md="é\r\n".encode(), a_b=b"2", b=b"\xef\xbb\xbf3", A=b"4")
+
+    found = read(tmp_path)
+
+    assert found == [
+        SourceFile("docs", "A", b"4"),
+        SourceFile("docs", "a.b", b"2"),
+        SourceFile("docs", "a/b.md", "é\r\n".encode()),
+        SourceFile("docs", "b", b"\xef\xbb\xbf3"),
+    ]
+
+
+def test_every_file_that_is_not_read_is_listed_with_its_reason(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        empty=b"",
+        blank=b" \n\xe3\x80\x80",
+        bom=b"\xef\xbb\xbf",
+        image=b"\x89PNG\r\n\x1a\n\x00",
+        latin=b"\xe9\xf1\xfa",
+        utf16=b"\xff\xfea",
+        pointer=b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
+        large=b"x" * 21,
+        fits=b"x" * 20,
+        _git__config=b"x",
+        _env=b"SECRET=1",
+        sub___hidden__a=b"x",
+        LICENSE=b"Do as you like.",
+    )
+
+    found = read(tmp_path, limit=20)
+
+    assert list(files(found)) == ["fits"]
+    assert [file.text for file in found if isinstance(file, LicenceFile)] == ["Do as you like."]
+    assert skipped(found) == {
+        ".env": "hidden",
+        ".git": "hidden",
+        "blank": "blank",
+        "bom": "blank",
+        "empty": "empty",
+        "image": "binary (a NUL at byte 8)",
+        "large": "larger than max_file_bytes (21 of 20 bytes)",
+        "latin": "not UTF-8; byte 0 is 0xe9",
+        "pointer": "larger than max_file_bytes (63 of 20 bytes)",
+        "sub/.hidden": "hidden",
+        "utf16": "has the byte order mark of utf-16-le and is not",
+    }
+    assert skipped(read(tmp_path))["pointer"].startswith("a Git LFS pointer")
+
+
+def test_globs_choose_and_what_they_leave_out_is_listed(tmp_path: Path) -> None:
+    write(tmp_path, a_md=b"1", b_py=b"2", docs__c_md=b"3", old__d_md=b"4")
+
+    found = read(tmp_path, include=("*.md",), exclude=("old/**",))
+
+    assert list(files(found)) == ["a.md", "docs/c.md"]
+    assert skipped(found) == {
+        "b.py": "not included by '*.md'",
+        "old/d.md": "excluded by 'old/**'",
+    }
+
+
+def test_a_glob_that_is_none_is_an_error_of_the_configuration(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"corpus.exclude: '\[b-a\]' is not a glob"):
+        read(tmp_path, exclude=("[b-a]",))
+
+
+def test_symbolic_links_are_never_followed(tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside", secret=b"secret")
+    inside = write(tmp_path / "inside", a=b"1")
+    (inside / "file").symlink_to(outside / "secret")
+    (inside / "folder").symlink_to(outside)
+    (inside / "near").symlink_to("a")
+    (inside / "loop").symlink_to(inside)
+    (inside / "nowhere").symlink_to("missing")
+
+    found = read(inside)
+
+    assert files(found) == {"a": b"1"}
+    assert set(skipped(found)) == {"file", "folder", "near", "loop", "nowhere"}
+    assert set(skipped(found).values()) == {"a symbolic link; links are not followed"}
+
+
+def test_a_file_that_becomes_a_link_while_we_read_is_not_followed(tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside", secret=b"secret")
+    inside = write(tmp_path / "inside", a=b"1", b=b"2")
+    reading = read_files(CorpusConfig(name="docs", path=inside), LIMIT)
+    next(reading)
+    (inside / "b").unlink()
+    (inside / "b").symlink_to(outside / "secret")
+
+    [entry] = reading
+
+    assert isinstance(entry, SkippedFile)
+    assert entry.reason.startswith("cannot be read: ")
+
+
+def test_a_file_that_grows_or_goes_while_we_read_is_skipped(tmp_path: Path) -> None:
+    write(tmp_path, a=b"1", b=b"2", c=b"3")
+    reading = read_files(CorpusConfig(name="docs", path=tmp_path), 10)
+    next(reading)
+    (tmp_path / "b").write_bytes(b"x" * 11)
+    (tmp_path / "c").unlink()
+
+    assert skipped(list(reading)) == {
+        "b": "larger than max_file_bytes (10 bytes)",
+        "c": "cannot be read: No such file or directory",
+    }
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")
+def test_pipes_and_sockets_do_not_stop_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+
+        assert skipped(read(tmp_path)) == {
+            "pipe": "not a regular file",
+            "socket": "not a regular file",
+        }
+
+
+def test_names_that_would_break_a_line_are_skipped(tmp_path: Path) -> None:
+    """A path becomes a word of run files: this one would add a line of its own."""
+    for name in ("x\nq1 Q0 d 1", "tab\tname", "line\u2028name", "a name", "ünï.md", "👩‍👩‍👧.md"):
+        (tmp_path / name).write_bytes(b"1")
+
+    found = read(tmp_path)
+
+    assert set(files(found)) == {"a name", "ünï.md", "👩‍👩‍👧.md"}
+    assert set(skipped(found)) == {"x\\nq1 Q0 d 1", "tab\\tname", "line\\u2028name"}
+    assert set(skipped(found).values()) == {"its name holds a line break or control character"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
+def test_names_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).write_bytes(b"1")
+
+    assert skipped(read(tmp_path)) == {r"caf\xe9": "its name is not UTF-8"}
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
+def test_what_may_not_be_read_is_skipped(tmp_path: Path) -> None:
+    write(tmp_path, a=b"1", folder__b=b"2")
+    (tmp_path / "a").chmod(0)
+    (tmp_path / "folder").chmod(0)
+
+    found = read(tmp_path)
+    (tmp_path / "folder").chmod(0o700)
+
+    assert skipped(found) == {
+        "a": "cannot be read: Permission denied",
+        "folder": "cannot be read: Permission denied",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("missing", "missing: no such folder"),
+        ("file", "file: a file, and not one that holds documents"),
+    ],
+)
+def test_a_corpus_is_a_folder(tmp_path: Path, name: str, message: str) -> None:
+    """The call itself fails, not the first step of the iteration."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(SourceError, match=message):
+        read_files(CorpusConfig(name="docs", path=tmp_path / name), LIMIT)
+
+
+NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), max_size=30)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(NAMES, st.binary(max_size=6), max_size=6))
+def test_every_file_comes_out_once(
+    tmp_path_factory: pytest.TempPathFactory, contents: dict[str, bytes]
+) -> None:
+    folder = tmp_path_factory.mktemp("folder")
+    usual = {name: data for name, data in contents.items() if name.strip(".") and len(name) < 30}
+    for name, data in usual.items():
+        (folder / name).write_bytes(data)
+
+    found = read(folder)
+
+    assert len(found) == len(usual)
+    assert [file.path for file in found] == sorted(file.path for file in found)
+    for path, data in files(found).items():
+        assert usual[path] == data
+        (encoding,) = (
+            file.encoding for file in found if isinstance(file, SourceFile) and file.path == path
+        )
+        assert data.decode(encoding).strip("\ufeff \n\t")

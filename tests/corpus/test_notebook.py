@@ -1,0 +1,223 @@
+"""Notebooks are cut cell by cell; offsets are of the file, and lead back to the cell."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.corpus.chunks import chunk_file, text_of
+from freshstack_dspy.records import Chunk, SourceFile
+from tests.corpus.exactness import chunks_of
+
+WORDS = "one two three four five six seven eight nine ten"
+PYTHON = {"kernelspec": {"language": "python", "name": "python3"}}
+
+
+def cell(kind: str, source: str | list[str], **more: Any) -> dict[str, Any]:
+    return {"cell_type": kind, "metadata": {}, "source": source, **more}
+
+
+def notebook(*cells: dict[str, Any], **settings: Any) -> bytes:
+    content = {"cells": cells, "metadata": PYTHON, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(content, **settings).encode()
+
+
+def cut(data: bytes, max_tokens: int = 32) -> list[Chunk]:
+    return chunks_of("a.ipynb", data, max_tokens, "ipynb")
+
+
+SOURCES = st.one_of(
+    st.text(max_size=40),
+    st.lists(st.sampled_from(["é", "👍", "\\", '"', "\n", "中文", "def f():\n", "# A\n", f"{WORDS}. "]))
+    .map("".join),
+)  # fmt: skip
+CELLS = st.lists(st.tuples(st.sampled_from(["code", "markdown", "raw"]), SOURCES, st.booleans()))
+
+
+@settings(deadline=None, max_examples=60)
+@given(CELLS, st.booleans(), st.sampled_from([None, 1]), st.integers(16, 40), st.sampled_from(
+    ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"]
+))  # fmt: skip
+def test_the_chunks_of_any_notebook_make_up_its_source(
+    cells: list[tuple[str, str, bool]], ascii_only: bool, indent: int | None, most: int, coding: str
+) -> None:
+    made = [
+        cell(kind, text.splitlines(keepends=True) if in_lines else text, outputs=[{"text": "no"}])
+        for kind, text, in_lines in cells
+    ]
+    data = notebook(*made, ensure_ascii=ascii_only, indent=indent).decode().encode(coding)
+
+    chunks = cut(data, most)
+
+    expected = "\n\n".join(text for _, text, _ in cells if text.strip())
+    assert "".join(chunk.text for chunk in chunks) == expected
+    assert {chunk.encoding for chunk in chunks} <= {"ipynb"}
+
+
+def test_the_source_of_a_cell_lies_in_the_bytes_of_its_chunk() -> None:
+    sources = [f"cell {number}: {WORDS}, {WORDS}\n" for number in range(6)]
+    data = notebook(*(cell("code", [source]) for source in sources), indent=1)
+
+    chunks = cut(data)
+
+    assert [chunk.text.rstrip() for chunk in chunks] == [source.rstrip() for source in sources]
+    for chunk, source in zip(chunks, sources, strict=True):
+        part = data[chunk.start_byte : chunk.end_byte]
+        assert json.dumps(source).encode() in part
+        assert part.startswith(b"{")
+
+
+def test_small_cells_share_a_chunk() -> None:
+    data = notebook(*(cell("code", f"x{number} = {number}") for number in range(4)))
+
+    [chunk] = cut(data)
+
+    assert chunk.text == "x0 = 0\n\nx1 = 1\n\nx2 = 2\n\nx3 = 3"
+
+
+def test_a_long_cell_is_cut_at_its_joints() -> None:
+    functions = [f"def f{number}():\n    return '{WORDS}'" for number in range(4)]
+    data = notebook(cell("code", "\n".join(functions).splitlines(keepends=True)))
+
+    assert [chunk.text.rstrip() for chunk in cut(data, 24)] == functions
+
+
+@pytest.mark.parametrize(
+    ("metadata", "language_of_cell"),
+    [
+        ({"kernelspec": {"language": "javascript"}}, None),
+        ({"language_info": {"name": "JavaScript"}}, None),
+        ({}, "javascript"),
+    ],
+)
+def test_code_is_in_the_language_of_the_kernel(
+    metadata: dict[str, Any], language_of_cell: str | None
+) -> None:
+    functions = [f"function f{n}(a) {{\n\n  return '{WORDS}'\n\n}}" for n in range(4)]
+    made = cell("code", "\n".join(functions))
+    if language_of_cell:
+        made["language"] = language_of_cell
+    data = json.dumps({"cells": [made], "metadata": metadata}).encode()
+
+    assert [chunk.text.rstrip() for chunk in cut(data)] == functions
+
+
+def test_a_heading_stays_with_the_cell_below_it() -> None:
+    code = f"x = '{WORDS} {WORDS}'"
+    data = notebook(*(cell(*one) for one in [("markdown", "## Head\n"), ("code", code)] * 3))
+
+    assert [chunk.text.rstrip() for chunk in cut(data)] == [f"## Head\n\n\n{code}"] * 3
+
+
+def test_sections_are_kept_together() -> None:
+    data = notebook(
+        cell("markdown", "# A"), cell("code", f"'{WORDS}'"), cell("markdown", "# B"),
+        cell("code", f"'{WORDS}'"), cell("code", f"'{WORDS}'"),
+    )  # fmt: skip
+
+    assert [chunk.text[:3] for chunk in cut(data, 40)] == ["# A", "# B"]
+
+
+def test_outputs_and_attachments_are_left_out() -> None:
+    output = {"output_type": "stream", "text": ["secret\n"], "data": {"source": "secret"}}
+    data = notebook(
+        cell("code", "shown()", outputs=[output], execution_count=1),
+        cell("markdown", "shown too", attachments={"a.png": {"image/png": "secret"}}),
+    )
+
+    assert [chunk.text for chunk in cut(data)] == ["shown()\n\nshown too"]
+
+
+def test_words_in_code_are_left_as_they_are() -> None:
+    """FreshStack's chunker turns `pipeline` into `#pipeline` and `my.python` into `my.ipynbthon`."""
+    source = "!pip install x\nfrom my.python import pipeline\n"
+
+    [chunk] = cut(notebook(cell("code", source)))
+
+    assert chunk.text == source
+
+
+def test_nbformat_3_is_read() -> None:
+    content = {
+        "metadata": {"name": ""},
+        "nbformat": 3,
+        "worksheets": [
+            {
+                "cells": [
+                    {"cell_type": "heading", "level": 1, "source": ["Head"]},
+                    {"cell_type": "code", "input": ["x = 1\n", "y"], "language": "python",
+                     "outputs": [{"text": ["no"]}]},
+                ]
+            },
+            {"cells": [{"cell_type": "markdown", "source": "end"}]},
+        ],
+    }  # fmt: skip
+
+    [chunk] = cut(json.dumps(content).encode())
+
+    assert chunk.text == "Head\n\nx = 1\ny\n\nend"
+
+
+def test_half_a_surrogate_pair_is_replaced() -> None:
+    data = notebook(cell("raw", "a\ud83d b \U0001f44d"), ensure_ascii=True)
+
+    [chunk] = cut(data)
+
+    assert chunk.text == "a\ufffd b 👍"
+
+
+@pytest.mark.parametrize("source", ["", [], [""], " \n", ["\n", "\t"]])
+def test_a_notebook_without_text_has_no_chunks(source: str | list[str]) -> None:
+    assert cut(notebook(cell("code", source))) == []
+    assert cut(notebook()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"cells": [{"source": "x"}]',
+        '{"cells": [{"source": "x"}]} x',
+        '{"cells": [{"source": "x" "y"}]}',
+        '{"cells": [{"source": "\\x"}]}',
+        '{"cells": [{"source": "\n"}]}',
+        '{"cells": {"source": "x"}}',
+        '{"cells": [}',
+        '{"a": [1, 2.5e3, null, true, "cells"]}',
+        "[]x",
+        "print(1)",
+        "[" * 5_000,
+        '{"a":' * 5_000,
+    ],
+)
+def test_what_is_no_notebook_is_cut_as_text(text: str) -> None:
+    file = SourceFile("lib", "a.ipynb", text.encode(), None, "ipynb")
+
+    chunks = chunk_file(file, 1024)
+
+    assert "".join(chunk.text for chunk in chunks) == text
+    assert {chunk.encoding for chunk in chunks} == {"utf-8"}
+    assert all(text_of(file.data, chunk) == chunk.text for chunk in chunks)
+
+
+def test_damaged_bytes_are_cut_as_text_too() -> None:
+    [chunk] = chunk_file(SourceFile("lib", "a.ipynb", b'{"cells": "\xff', None, "ipynb"), 32)
+
+    assert (chunk.text, chunk.encoding) == ('{"cells": "ÿ', "latin-1")
+
+
+def test_depth_and_size_are_no_danger() -> None:
+    deep = "[" * 50_000 + "]" * 50_000
+    data = json.dumps({"cells": [cell("code", "x = 1", outputs="DEEP")]}).replace('"DEEP"', deep)
+
+    [chunk] = cut(data.encode())
+
+    assert chunk.text == "x = 1"
+
+
+def test_the_bytes_of_another_file_are_refused() -> None:
+    [chunk] = cut(notebook(cell("code", "x")))
+
+    with pytest.raises(ValueError, match="no notebook"):
+        text_of(b"other", chunk)

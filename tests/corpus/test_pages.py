@@ -1,0 +1,114 @@
+"""HTML pages and PDFs: the text of them, and files that are made to do harm."""
+
+import importlib.util
+import io
+import zlib
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.corpus.documents import page_text
+
+from .read_corpus import files, read, reasons
+
+PAGE = b"""<!DOCTYPE html><html><head><title>Rings</title><script>x()</script></head><body>
+<nav><a href="/">Home</a></nav><main><p>Call <code>read_rings()</code>.</p>
+<pre>def f(x):
+    if x:
+
+        return x &lt; 3
+</pre></main><footer>(c)</footer></body></html>"""
+
+
+def pdf(content: bytes, more: bytes = b"") -> bytes:
+    """The smallest PDF with one page."""
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R 3 0 R]/Count 2>>",
+        (
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 300]/Contents 4 0 R"
+            b"/Resources<</Font<</F 5 0 R>>>>>>"
+        ),
+        b"<<" + more + b"/Length %d>>stream\n" % len(content) + content + b"\nendstream",
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    data, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(objects, start=1):
+        places.append(len(data))
+        data += b"%d 0 obj\n" % number + body + b"\nendobj\n"
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    return (
+        data + b"xref\n0 6\n0000000000 65535 f \n" + table
+        + b"trailer<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % len(data)
+    )  # fmt: skip
+
+
+needs_pypdf = pytest.mark.skipif(
+    importlib.util.find_spec("pypdf") is None, reason="the extra pages is not installed"
+)
+TEXT = b"BT /F 12 Tf 10 100 Td (Rings of oak) Tj ET"
+
+
+def test_html_is_source_code_unless_pages_are_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_bytes(PAGE)
+    said = (
+        "# Rings\n\nCall `read_rings()`.\n\n```\ndef f(x):\n    if x:\n\n        return x < 3\n```"
+    )
+
+    assert files(read(tmp_path)) == {"a.html": PAGE}
+    assert files(read(tmp_path, pages=True)) == {"a.html": said.encode()}
+
+
+@pytest.mark.parametrize("html", ["", "<html>", "<nav>x</nav>", "<!--", "<div>" * 100_000])
+def test_pages_without_text_have_none(html: str) -> None:
+    assert page_text(html) == ""
+
+
+@needs_pypdf
+def test_a_pdf_is_its_text_page_by_page(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_bytes(pdf(TEXT))
+
+    assert files(read(tmp_path)) == {"a.pdf": b"Rings of oak\n\n\fRings of oak\n\n\f"}
+
+
+@pytest.mark.slow
+@needs_pypdf
+def test_hostile_pdfs_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    bomb = zlib.compress(zlib.compress(bytes(1 << 28), 9), 9)
+    hostile = {
+        "bomb": pdf(bomb, b"/Filter[/FlateDecode/FlateDecode]"),
+        "deep": b"%PDF-1.4\n" + b"[" * 100_000,
+        "empty": pdf(b""),
+        "long": pdf(TEXT * 100),
+        "text": b"no PDF at all",
+    }
+    for name, data in hostile.items():
+        (tmp_path / f"{name}.pdf").write_bytes(data)
+
+    said = reasons(read(tmp_path, limit=1000))
+
+    assert set(said) == {f"{name}.pdf" for name in hostile}
+    assert said["long.pdf"] == "a PDF with more than 1,000 characters of text"
+    assert said["text.pdf"].startswith("a damaged PDF (")
+
+
+@needs_pypdf
+def test_an_encrypted_pdf_is_skipped(tmp_path: Path) -> None:
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(TEXT))))
+    writer.encrypt("secret", algorithm="RC4-128")
+    writer.write(tmp_path / "a.pdf")
+
+    assert reasons(read(tmp_path)) == {"a.pdf": "an encrypted PDF; save it without a password"}
+
+
+def test_without_the_extra_a_pdf_says_how_to_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    (tmp_path / "a.pdf").write_bytes(pdf(TEXT))
+
+    assert reasons(read(tmp_path)) == {
+        "a.pdf": "a PDF; to read it: pip install 'freshstack_dspy[pages]'"
+    }

@@ -1,0 +1,225 @@
+"""The modes of the client."""
+
+import copy
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import (
+    DamagedReplyError,
+    DeferredError,
+    FatalModelError,
+    ReplayMissError,
+    ReplyError,
+)
+from freshstack_dspy.lm.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.client import connect, open_store
+from freshstack_dspy.lm.store import ReplyStore
+
+from .asking import BERN, ask_cities, request
+from .chat_server import ChatServer
+from .conftest import Connect
+from .recording import rows
+
+
+def _forbid_sockets(patch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    patch.setattr(socket, "socket", refuse)
+    patch.setattr(socket, "create_connection", refuse)
+
+
+def test_live_asks_once_and_serves_from_then_on(server: ChatServer, client_for: Connect) -> None:
+    server.says("first", "second")
+    texts = [client_for()(request()).text, client_for()(request()).text]
+
+    assert (texts, len(server.requests)) == (["first", "first"], 1)
+
+
+def test_the_id_of_a_response_is_the_key_of_its_reply(
+    store: ReplyStore, client_for: Connect
+) -> None:
+    response = client_for()(request())
+    reply = store.get(response.id)
+
+    assert reply is not None
+    assert tuple(message.content for message in reply.ask.messages) == ("be brief", "hello")
+    assert (
+        reply.input_tokens,
+        reply.output_tokens,
+        reply.finish_reason,
+        reply.origin,
+    ) == (7, 3, "stop", "live")
+
+
+def test_replay_serves_without_a_socket(server: ChatServer, client_for: Connect) -> None:
+    server.says(BERN)
+    recorded = ask_cities(client_for())
+    with pytest.MonkeyPatch.context() as patch:
+        _forbid_sockets(patch)
+        replayed = ask_cities(client_for("replay"))
+
+    assert (recorded.cities, recorded.call_id) == (replayed.cities, replayed.call_id)
+
+
+def test_a_replay_miss_opens_no_socket_and_names_key_nearest_request_and_difference(
+    server: ChatServer, client_for: Connect
+) -> None:
+    lm = client_for()
+    near = lm(request("How high is the tower of Pisa?", temperature=0.5)).id
+    lm(request("Something else entirely", temperature=0.5))
+    missing = request("How high is the tower of Pisa?", temperature=0.7)
+    replay = client_for("replay")
+    with pytest.MonkeyPatch.context() as patch:
+        _forbid_sockets(patch)
+        with pytest.raises(ReplayMissError) as caught:
+            replay(missing)
+    message = str(caught.value)
+
+    assert replay.key_of(missing) in message
+    assert near[:12] in message
+    assert "temperature (0.5 recorded, 0.7 asked)" in message
+    assert "--mode live" in message
+    assert "\n" not in message
+
+
+def test_a_replay_miss_shows_where_two_texts_part(server: ChatServer, client_for: Connect) -> None:
+    client_for()(request("The tower of Pisa"))
+    with pytest.raises(ReplayMissError) as caught:
+        client_for("replay")(request("The tower of Paris"))
+
+    assert "message 2 (user) from character 14 on ('isa' recorded, 'aris' asked)" in str(
+        caught.value
+    )
+
+
+def test_a_replay_of_nothing_says_that_nothing_is_recorded(client_for: Connect) -> None:
+    with pytest.raises(ReplayMissError, match="nothing is recorded at all"):
+        client_for("replay")(request())
+
+
+def test_a_replay_needs_no_store(server: ChatServer, client_for: Connect, tmp_path: Path) -> None:
+    first = client_for()
+    first(request())
+    write_bundle(first.client.used(), tmp_path / "replies.jsonl")
+    nowhere = tmp_path / "nowhere"
+    lm = connect(
+        ModelConfig(name="openai/scripted", api_base=server.api_base),
+        mode="replay",
+        store=open_store(nowhere, "replay"),
+        recorded=read_bundle(tmp_path / "replies.jsonl"),
+    )
+
+    assert (lm(request()).text, nowhere.exists()) == ("{}", False)
+
+
+def test_replay_writes_nothing(server: ChatServer, store: ReplyStore, client_for: Connect) -> None:
+    """Not even what a served reply turns out to be worth."""
+    server.says("prose")
+    with pytest.raises(ReplyError):
+        ask_cities(client_for())
+    before = [reply.model_dump() for reply in store.replies()]
+    with pytest.raises(ReplyError):
+        ask_cities(client_for("replay"))
+
+    assert before == [reply.model_dump() for reply in store.replies()]
+
+
+def test_defer_writes_the_request_down_and_serves_what_is_there(
+    server: ChatServer, store: ReplyStore, client_for: Connect
+) -> None:
+    client_for()(request("known"))
+    lm = client_for("defer")
+
+    assert lm(request("known")).text == "{}"
+    for _ in range(2):
+        with pytest.raises(DeferredError, match="written down"):
+            lm(request("new"))
+
+    assert [lm.key_of(request("new"))] == [ask.key for ask in store.deferred()]
+    assert (len(server.requests), len(lm.client.deferred)) == (1, 1)
+
+
+def test_a_deferred_request_that_live_answers_waits_no_longer(
+    store: ReplyStore, client_for: Connect
+) -> None:
+    with pytest.raises(DeferredError):
+        client_for("defer")(request())
+    client_for()(request())
+
+    assert list(store.deferred()) == []
+
+
+def test_refresh_asks_again_once_in_a_run(
+    server: ChatServer, store: ReplyStore, client_for: Connect
+) -> None:
+    server.says("old", "new", "newest")
+    client_for()(request())
+    lm = client_for("rerecord")
+
+    assert [lm(request()).text, lm(request()).text] == ["new", "new"]
+    assert [reply.text for reply in store.replies()] == ["new"]
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("mode", ["live", "defer", "rerecord"])
+def test_every_mode_but_replay_needs_a_store(mode: Any) -> None:
+    lm = connect(ModelConfig(name="openai/scripted"), mode=mode)
+
+    with pytest.raises(FatalModelError, match="needs a replies store"):
+        lm(request())
+
+
+def test_a_damaged_reply_is_asked_again_and_said_so(
+    server: ChatServer, store: ReplyStore, client_for: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.says("first", "second")
+    client_for()(request())
+    _damage(store)
+
+    assert client_for()(request()).text == "second"
+    assert "damaged or edited by hand: asked again" in caplog.text
+
+
+def test_a_damaged_reply_stops_a_replay(store: ReplyStore, client_for: Connect) -> None:
+    client_for()(request())
+    _damage(store)
+
+    with pytest.raises(DamagedReplyError, match="damaged or edited by hand"):
+        client_for("replay")(request())
+
+
+def _damage(store: ReplyStore) -> None:
+    with rows(store) as table:
+        table.execute(
+            "UPDATE Cache SET value = replace(value, 'hello', 'jello') WHERE key LIKE 'reply:%'"
+        )
+
+
+def test_used_replies_are_those_given_out_as_they_are_recorded_now(
+    server: ChatServer, client_for: Connect
+) -> None:
+    lm = client_for()
+    keys = {lm(request(text)).id for text in ("one", "two", "one")}
+    client_for()(request("three"))
+    server.says("prose")
+    with pytest.raises(ReplyError):
+        ask_cities(lm)
+    used = list(lm.client.used())
+
+    assert [reply.key for reply in used] == sorted(reply.key for reply in used)
+    assert keys < {reply.key for reply in used}
+    assert {"ok", "unparsed"} == {reply.status for reply in used}
+    assert "three" not in {reply.ask.messages[-1].content for reply in used}
+
+
+def test_a_copied_program_keeps_its_client(client_for: Connect) -> None:
+    """DSPy's optimizers copy programs, and with them the models that they hold."""
+    lm = client_for()
+
+    assert lm.client is copy.deepcopy(lm).client
+    assert copy.deepcopy(lm)(request()).text == "{}"

@@ -1,0 +1,138 @@
+"""Filters, order and limit, whatever the queries come from."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.questions.reading import QueryReading, read_queries
+from freshstack_dspy.questions.selection import id_order
+
+QUESTIONS: list[dict[str, object]] = [
+    {"query_id": "b"},
+    {"query_id": "10", "tags": ["Python", "bam"], "asked_at": "2020-05-01T12:00:00", "score": 3},
+    {"query_id": "9", "tags": ["bam"], "asked_at": "2021-01-01", "score": 1},
+    {"query_id": "a", "tags": ["sql"], "asked_at": "2021-01-01T00:30:00+01:00", "score": 5},
+]
+
+
+def read(folder: Path, **filters: object) -> QueryReading:
+    path = folder / "queries.jsonl"
+    lines = [json.dumps({"title": "T", "body": "B", "answer": "A", **one}) for one in QUESTIONS]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return read_queries(QueriesConfig.model_validate({"path": path, **filters}))
+
+
+def ids(reading: QueryReading) -> list[str]:
+    return [query.query_id for query in reading.queries]
+
+
+def test_numbers_come_first_by_value_and_then_names(tmp_path: Path) -> None:
+    assert ids(read(tmp_path)) == ["9", "10", "a", "b"]
+
+
+def test_limit_takes_the_first_in_order_and_counts_the_others(tmp_path: Path) -> None:
+    reading = read(tmp_path, limit=1)
+
+    assert ids(reading) == ["9"]
+    assert reading.rejected == {"beyond limit": 3}
+
+
+def test_any_of_the_tags_is_enough_and_case_does_not_count(tmp_path: Path) -> None:
+    reading = read(tmp_path, tags=("python", "SQL"))
+
+    assert ids(reading) == ["10", "a"]
+    assert reading.rejected == {"outside the tags": 2}
+
+
+def test_retired_questions_are_left_out_before_the_limit_counts(tmp_path: Path) -> None:
+    everything = [query.query_id for query in read(tmp_path).queries]
+
+    reading = read(tmp_path, retired=(everything[0], "never there"), limit=2)
+
+    assert [query.query_id for query in reading.queries] == everything[1:3]
+    assert reading.rejected["retired"] == 1
+
+
+def test_all_tags_and_exclude_tags_narrow_further(tmp_path: Path) -> None:
+    both = read(tmp_path, all_tags=("BAM", "python"))
+    without = read(tmp_path, tags=("bam",), exclude_tags=("PYTHON",))
+
+    assert ids(both) == ["10"]
+    assert both.rejected == {"without some of all_tags": 3}
+    assert ids(without) == ["9"]
+    assert without.rejected == {"outside the tags": 2, "with some of exclude_tags": 1}
+
+
+def test_a_licence_that_is_not_known_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
+    reading = read(tmp_path, licences=("CC0",))
+
+    assert reading.queries == ()
+    assert reading.rejected == {"no licence to compare with licences": 4}
+
+
+@pytest.mark.parametrize(
+    ("settings_", "message"),
+    [
+        (
+            {"min_answer_score": 1},
+            "min_answer_score is for source stackexchange, and this is jsonl",
+        ),
+        ({"duplicates": "drop"}, "duplicates is for source stackexchange, and this is jsonl"),
+        ({"split": "test"}, "split is for source huggingface and freshstack, and this is jsonl"),
+        ({"columns": {"bdy": "text"}}, "Input should be 'query_id', 'title', 'body'"),
+        (
+            {"source": "freshstack", "columns": {"body": "text"}},
+            "columns is for source jsonl and csv and parquet and huggingface",
+        ),
+    ],
+)
+def test_a_setting_that_the_source_has_no_use_for_is_an_error(
+    settings_: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        QueriesConfig.model_validate({"path": "x", **settings_})
+
+
+def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
+    """`a` was asked half an hour before 2021 in UTC."""
+    reading = read(tmp_path, since="2020-05-01T12:00:00", until="2021-01-01")
+
+    assert ids(reading) == ["10", "a"]
+    assert reading.rejected == {
+        "no date to compare with since and until": 1,
+        "not before until": 1,
+    }
+    assert read(tmp_path, since="2020-05-02").rejected["before since"] == 1
+
+
+def test_scores_below_the_least_are_rejected(tmp_path: Path) -> None:
+    reading = read(tmp_path, min_score=3)
+
+    assert ids(reading) == ["10", "a"]
+    assert reading.rejected == {"no score to compare with min_score": 1, "score below min_score": 1}
+
+
+@pytest.mark.parametrize("key", ["since", "until"])
+def test_a_date_that_is_none_is_an_error_of_the_configuration(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError, match=rf"queries\.{key} is '1\.5\.2020'; allowed: an ISO 8601"):
+        read(tmp_path, **{key: "1.5.2020"})
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 10**30), unique=True))
+def test_numeric_ids_are_in_order_of_their_value(numbers: list[int]) -> None:
+    assert sorted(map(str, numbers), key=id_order) == [str(number) for number in sorted(numbers)]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(alphabet="0123a٣"), unique=True))
+def test_the_order_of_ids_is_total(names: list[str]) -> None:
+    """`0`, `00` and the empty text are three ids, and an Arabic digit is no digit of ours."""
+    assert len({id_order(name) for name in names}) == len(names)
+    assert sorted(names, key=id_order) == sorted(sorted(names), key=id_order)

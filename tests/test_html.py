@@ -1,0 +1,212 @@
+"""HTML of posts → Markdown. The expected texts are CommonMark, written by hand."""
+
+import re
+from html import escape
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from freshstack_dspy.html import html_to_markdown
+
+DUMP = Path(__file__).parents[3] / "shared/data/stackexchange-bioinformatics/Posts.xml"
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("", ""),
+        ("<p> </p>\n", ""),
+        ("plain", "plain"),
+        ("<p>one\ntwo</p>\n\n<p>three</p>", "one two\n\nthree"),
+        ("<p>a<br>b<br />c</p>", "a\nb\nc"),
+        ("<h1>A</h1><h3>B <em>c</em></h3>", "# A\n\n### B *c*"),
+        ("<p>x<strong> bold </strong>y</p>", "x **bold** y"),
+        (
+            "<p><del>a</del> 2<sup>10</sup> <kbd>Esc</kbd></p>",
+            "~~a~~ 2<sup>10</sup> <kbd>Esc</kbd>",
+        ),
+        ("<p>a</p><hr><p>b</p>", "a\n\n---\n\nb"),
+        ("<blockquote><p>a</p><p>b</p></blockquote>", "> a\n>\n> b"),
+        ("<dl><dt>a</dt><dd>b</dd></dl>", "a\n\n: b"),
+        ("<p>a<!-- hidden --><script>x()</script>b</p>", "ab"),
+    ],
+)
+def test_text_keeps_its_structure(html: str, markdown: str) -> None:
+    assert html_to_markdown(html) == markdown
+
+
+def test_entities_are_decoded_once_and_nothing_is_escaped() -> None:
+    html = "<p>&lt;div&gt; &amp;lt; a_b * c A&nbsp;B &#x1F600; caf&eacute;</p>"
+
+    assert html_to_markdown(html) == "<div> &lt; a_b * c A B \U0001f600 café"
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("<ul><li>a</li><li>b</li></ul>", "- a\n- b"),
+        ("<ol start='3'><li>a</li><li>b</li></ol>", "3. a\n4. b"),
+        ("<ul><li><p>a</p><p>b</p></li><li>c</li></ul>", "- a\n\n  b\n\n- c"),
+        ("<ul><li>a<ol><li>b</li><li>c</li></ol></li><li>d</li></ul>", "- a\n  1. b\n  2. c\n- d"),
+        ("<ul><li>a<ul><li>b<ul><li>c</li></ul></li></ul></li></ul>", "- a\n  - b\n    - c"),
+        (
+            "<ol><li>a\n<pre><code>x\n\n  y\n</code></pre></li></ol>",
+            "1. a\n   ```\n   x\n\n     y\n   ```",
+        ),
+    ],
+)
+def test_lists_are_indented_by_their_markers(html: str, markdown: str) -> None:
+    assert html_to_markdown(html) == markdown
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("<pre><code>a\n  b &lt; c\n\n</code></pre>", "```\na\n  b < c\n\n```"),
+        ("<pre class='lang-py x'><code>a\n</code></pre>", "```py\na\n```"),
+        ("<pre><code class='language-c++'>a</code></pre>", "```c++\na\n```"),
+        ("<pre><code>```\na ```` b\n</code></pre>", "`````\n```\na ```` b\n`````"),
+        ("<pre>a<br>b <span>c</span>d</pre>", "```\na\nb cd\n```"),
+        ("<b><pre><code> a\n  b</code></pre></b>", "```\n a\n  b\n```"),
+        ("<pre><code> \n</code></pre>", ""),
+    ],
+)
+def test_code_blocks_are_fenced(html: str, markdown: str) -> None:
+    assert html_to_markdown(html) == markdown
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("<code>a  b</code>", "`a  b`"),
+        ("<code>a`b</code>", "``a`b``"),
+        ("<code>`</code>", "`` ` ``"),
+        ("<code>a\nb</code>", "`a b`"),
+        ("x<code></code>y", "xy"),
+    ],
+)
+def test_code_inside_a_line_is_fenced_by_more_backticks_than_it_holds(
+    html: str, markdown: str
+) -> None:
+    assert html_to_markdown(html) == markdown
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("<a href='https://x.org/a'>b</a>", "[b](https://x.org/a)"),
+        ("<a href='https://x.org/a'>https://x.org/a</a>", "<https://x.org/a>"),
+        ("<a href='https://x.org/a_(b)'>c</a>", "[c](<https://x.org/a_(b)>)"),
+        ("<a href='/questions/1'>a</a>", "[a](/questions/1)"),
+        ("<a href='https://x.org'><img src='https://i.org/1.png' alt='i'></a>",
+         "[![i](https://i.org/1.png)](https://x.org)"),
+        ("<a>a</a>", "a"),
+        ("<a href='javascript:alert(1)'>a</a>", "a"),
+        ("<a href='JaVa\tscript:alert(1)'>a</a>", "a"),
+        ("<a href='data:text/html;base64,x'>a</a>", "a"),
+        ("<img src='javascript:x' alt='i'>", "i"),
+    ],
+)  # fmt: skip
+def test_links_lead_to_the_web_or_keep_their_text_only(html: str, markdown: str) -> None:
+    assert html_to_markdown(html) == markdown
+
+
+def test_tables_have_a_head_and_full_rows() -> None:
+    html = (
+        "<table><thead><tr><th>a</th><th>b|c</th></tr></thead>"
+        "<tbody><tr><td><code>x</code></td></tr></tbody></table>"
+    )
+
+    assert html_to_markdown(html) == "| a | b\\|c |\n| --- | --- |\n| `x` |  |"
+
+
+@pytest.mark.parametrize("depth", [30, 45, 200, 300, 5_000, 200_000])
+@pytest.mark.parametrize("tag", ["div", "b", "blockquote", "ul"])
+def test_text_survives_any_nesting(tag: str, depth: int) -> None:
+    html = f"<p>before</p>{f'<{tag}>' * depth}deep &amp; low{f'</{tag}>' * depth}<p>after</p>"
+
+    markdown = html_to_markdown(html)
+
+    for word in ("before", "deep & low", "after"):
+        assert word in markdown
+
+
+@pytest.mark.parametrize("html", ["a</body>b</html>c", "<html><body>a</html>bc", "<p>a<p>b</div>c"])
+def test_text_survives_broken_html(html: str) -> None:
+    assert "".join(html_to_markdown(html).split()) == "abc"
+
+
+TREES = st.recursive(
+    st.sampled_from(["xa ", " xb", "xc", "<br>", "<code>xd</code>", "<pre>xe\n</pre>", "<hr>"]),
+    lambda inner: st.tuples(
+        st.sampled_from(
+            "p,div,ul,ol,li,table,tr,td,thead,blockquote,b,em,h2,dl,dd,a href='/y',span,font".split(
+                ","
+            )
+        ),
+        st.lists(inner, max_size=4),
+    ).map(lambda tree: f"<{tree[0]}>{''.join(tree[1])}</{tree[0].split()[0]}>"),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None)
+@given(TREES)
+def test_no_text_is_lost_or_doubled_however_elements_are_nested(html: str) -> None:
+    words = re.findall("x[a-e]", re.sub("<[^>]*>", " ", html))
+
+    assert sorted(re.findall("x[a-e]", html_to_markdown(html))) == sorted(words)
+
+
+@settings(deadline=None)
+@given(st.text(st.characters(exclude_categories=("Cs", "Cc"))))
+def test_any_code_is_kept_exactly(code: str) -> None:
+    markdown = html_to_markdown(f"<pre><code>{escape(code)}\n</code></pre>")
+
+    assert markdown == "" if not code.strip() else code in markdown.split("\n")
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("<>/abpreulicod &;=\"'#!-\n")))
+def test_any_text_at_all_is_converted(html: str) -> None:
+    assert html_to_markdown(html).strip() == html_to_markdown(html)
+
+
+@pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not there")
+def test_all_code_of_a_real_dump_is_kept() -> None:
+    """The oracle reads the code with another tree and compares without the indent of lists."""
+    compared = 0
+    for row in etree.parse(DUMP).getroot():
+        markdown = html_to_markdown(row.get("Body"))
+        lines = [line.lstrip("> ") for line in markdown.split("\n")]
+        root = etree.fromstring(f"<div>{row.get('Body')}</div>", etree.HTMLParser())
+        for code in root.iterfind(".//pre/code"):
+            for line in "".join(code.itertext()).split("\n"):
+                assert line.lstrip("> ") in lines
+                compared += bool(line.strip())
+
+    assert compared > 5_000
+
+
+@pytest.mark.parametrize("depth", [18, 60, 1000])
+@pytest.mark.parametrize("text", ["", "word"])
+def test_tables_in_tables_are_rendered_once(depth: int, text: str) -> None:
+    """Walked again on every level, 18 empty ones would take seconds, and 60 for ever."""
+    markdown = html_to_markdown("<table><tr><td>" * depth + text)
+
+    assert re.findall(r"\w+", markdown) == ([text] if text else [])
+
+
+def test_a_table_around_a_table_is_only_a_frame() -> None:
+    html = "<table><tr><td>a<table><tr><td>b</td><td>c</td></tr></table></td></tr></table>"
+
+    assert html_to_markdown(html) == "a\n\n| b | c |\n| --- | --- |"
+
+
+def test_a_table_of_very_uneven_rows_is_not_filled_up() -> None:
+    html = "<table><tr>" + "<td>x" * 2000 + "<tr><td>y" * 2000
+
+    assert len(html_to_markdown(html)) < len(html)
