@@ -1,9 +1,10 @@
-"""All commands of `freshstack`; each one's work is in the package, imported when it is called."""
+"""All commands of `freshstack`, in the groups that its help shows."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from freshstack_dspy.cli import (
     answer,
@@ -28,8 +29,25 @@ from freshstack_dspy.cli import (
     validate,
 )
 
+GROUPS = ("Build", "Search", "Measure", "Look", "Exchange", "People", "Replies")
+
+
+class _Grouped(TyperGroup):
+    """Lists the commands below the name of their group."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            groups[command.rich_help_panel].append((name, command.get_short_help_str(76)))
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(rows, col_max=16)
+
+
 app = typer.Typer(
     name="freshstack",
+    cls=_Grouped,
     help="Build judged retrieval and RAG test collections for your own domain.",
     no_args_is_help=True,
     add_completion=False,
@@ -38,7 +56,6 @@ app = typer.Typer(
 )
 
 
-@app.command()
 def init(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
 ) -> None:
@@ -51,31 +68,40 @@ def init(
     )
 
 
-app.command()(plan.plan)
-app.command()(collections.build)
-app.command()(growing.extend)
-app.command()(growing.refresh)
-app.command()(collections.retrieve)
-app.command()(evaluate.evaluate)
-app.command()(compare.compare)
-app.command()(leaderboard.leaderboard)
-app.command()(exports.export)
-app.command("import")(imports.import_)
-app.command()(validate.validate)
-app.command()(exports.push)
-app.command()(diagnose.diagnose)
-app.command()(explain.explain)
-app.command()(rejudge.rejudge)
-app.command()(answer.answer)
-app.command()(labels.agree)
-app.command()(labels.optimize)
-app.command()(documents.synthesize)
-app.command()(documents.decontextualize)
-app.command()(tags.tags)
-app.add_typer(index.app, name="index")
-app.add_typer(score.app, name="score")
-app.add_typer(requests.app, name="requests")
-app.add_typer(cache.app, name="cache")
+def _add(group: str, **commands: Any) -> None:
+    """Add commands by name: functions, or apps with commands of their own."""
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name.strip("_"), rich_help_panel=group)
+        else:
+            app.command(name.strip("_"), rich_help_panel=group)(command)
+
+
+_add(
+    "Build",
+    init=init,
+    tags=tags.tags,
+    plan=plan.plan,
+    build=collections.build,
+    extend=growing.extend,
+    refresh=growing.refresh,
+    rejudge=rejudge.rejudge,
+    synthesize=documents.synthesize,
+    decontextualize=documents.decontextualize,
+)
+_add("Search", index=index.app, retrieve=collections.retrieve)
+_add(
+    "Measure",
+    evaluate=evaluate.evaluate,
+    compare=compare.compare,
+    answer=answer.answer,
+    score=score.app,
+    leaderboard=leaderboard.leaderboard,
+)
+_add("Look", explain=explain.explain, diagnose=diagnose.diagnose, validate=validate.validate)
+_add("Exchange", export=exports.export, import_=imports.import_, push=exports.push)
+_add("People", agree=labels.agree, optimize=labels.optimize)
+_add("Replies", requests=requests.app, cache=cache.app)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,322 @@
+"""What commands print: lines, tables for a screen or to paste, JSON, and progress.
+
+Texts of others (names of runs, questions, files) are shown on one line, without control
+characters, so that nothing in them moves the cursor.
+"""
+
+import csv
+import io
+import json
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from freshstack_dspy.collection.collection import Collection
+
+Cell = str | int | float | None
+TableFormat = Literal["markdown", "latex", "csv"]
+
+_STEP_NAMES = {
+    "terms": "index: terms",
+    "bm25": "index: bm25",
+    "lsa": "index: lsa",
+    "table": "index: table",
+    "synthesis": "synthetic questions",
+    "importance": "nugget importance",
+    "sub_questions": "sub-questions",
+    "closed_book_answer": "closed-book answers",
+    "support": "support judgments",
+}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    **{letter: f"\\{letter}" for letter in "{}$&#_%"},
+}
+
+
+# Lines
+
+
+def say(text: str) -> None:
+    """Print one line."""
+    print(one_line(text))
+
+
+def say_wrapped(text: str, indent: int = 0) -> None:
+    """Print a long text in as many lines as the screen takes; those after the first hang."""
+    lines = textwrap.wrap(
+        one_line(text),
+        width(),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    for line in lines:
+        print(line)
+
+
+def complain(text: str) -> None:
+    """Print one line on standard error."""
+    print(one_line(text), file=sys.stderr)
+
+
+def one_line(text: str) -> str:
+    """Put a space for every line break and control character."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """Write a number with its noun: `1 pair`, `1,200 pairs`."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def cut(text: str, longest: int = 80) -> str:
+    """Cut a text to a length, and put … where something is missing."""
+    line = one_line(text)
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def percent(share: float) -> str:
+    """Write a share in per cent: `95%`, `99.9%`."""
+    return f"{100 * share:.10g}%"
+
+
+def width() -> int:
+    """How many characters a line of the screen takes; 80 where there is none."""
+    return max(40, shutil.get_terminal_size().columns)
+
+
+def labels_by(collection: "Collection") -> str:
+    """Say in one line who made the labels of a collection, to stand below tables of metrics."""
+    from freshstack_dspy.collection.manifest import is_baseline, makers
+
+    found = makers(collection.manifest)
+    if not found:
+        return "labels as they were imported"
+    named = (f"{model}, a word counter" if is_baseline(model) else model for model in found)
+    return f"labels by {' and '.join(named)}"
+
+
+# Tables and JSON
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header and rows of cells.
+
+    Attributes:
+        header: The names of the columns.
+        rows: As many cells as columns; None is shown as –; a text may have several lines.
+        title: What is in it.
+        digits: How many decimals of a float are shown; CSV gives them in full.
+        keys: How many leading columns say what a row is: they are flush left, and repeated
+            where a wide table is shown in several parts.
+    """
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    digits: int = 4
+    keys: int = 1
+
+
+def show(table: Table, form: TableFormat | None = None) -> None:
+    """Print a table: for the screen, or in a format to paste elsewhere.
+
+    A table that is wider than the screen is shown in several parts, one below the other.
+    """
+    if form is not None:
+        print(_WRITERS[form](table), end="")
+        return
+    if table.title:
+        say(table.title)
+    for columns in _parts(table):
+        _print_part(table, columns)
+
+
+def show_json(value: Any) -> None:
+    """Print a value as JSON: models, named tuples and dataclasses become objects."""
+    from pydantic_core import to_jsonable_python
+
+    def plain(given: Any) -> Any:
+        if isinstance(given, tuple) and hasattr(given, "_asdict"):
+            return {name: plain(one) for name, one in given._asdict().items()}
+        if isinstance(given, dict):
+            return {str(name): plain(one) for name, one in given.items()}
+        if isinstance(given, list | tuple):
+            return [plain(one) for one in given]
+        return to_jsonable_python(given)
+
+    print(json.dumps(plain(value), ensure_ascii=False, indent=2))
+
+
+def _shown(cell: Cell, digits: int) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, float):
+        return f"{cell:.{digits}f}"
+    return f"{cell:,}" if isinstance(cell, int) else "\n".join(map(one_line, cell.split("\n")))
+
+
+def _column_width(table: Table, column: int) -> int:
+    from rich.cells import cell_len
+
+    texts = [table.header[column], *(_shown(row[column], table.digits) for row in table.rows)]
+    return max(cell_len(line) for text in texts for line in text.split("\n"))
+
+
+def _parts(table: Table) -> list[list[int]]:
+    """The columns of each part: the keys and as many others as fit on the screen."""
+    widths = [_column_width(table, column) + 3 for column in range(len(table.header))]
+    keys = list(range(table.keys))
+    room = width() - 1 - sum(widths[: table.keys])
+    parts: list[list[int]] = [[]]
+    for column in range(table.keys, len(widths)):
+        if parts[-1] and sum(widths[one] for one in parts[-1]) + widths[column] > room:
+            parts.append([])
+        parts[-1].append(column)
+    return [keys + part for part in parts]
+
+
+def _print_part(table: Table, columns: Sequence[int]) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    shown: RichTable = RichTable()
+    for column in columns:
+        texts = column < table.keys or not _looks_numeric(table, column)
+        shown.add_column(table.header[column], justify="left" if texts else "right", no_wrap=True)
+    for row in table.rows:
+        shown.add_row(*(_shown(row[column], table.digits) for column in columns))
+    console = Console(highlight=False, markup=False, emoji=False)
+    wanted = sum(_column_width(table, column) + 3 for column in columns) + 1
+    console.width = max(console.width, wanted)  # rich would cut what does not fit
+    console.print(shown)
+
+
+def _numeric(table: Table, column: int) -> bool:
+    cells = [row[column] for row in table.rows if row[column] is not None]
+    return bool(cells) and not any(isinstance(cell, str) for cell in cells)
+
+
+def _looks_numeric(table: Table, column: int) -> bool:
+    """Whether a column holds numbers, or texts that begin as numbers do: intervals, dollars."""
+    cells = (_shown(row[column], table.digits) for row in table.rows)
+    return all(not cell or cell[0] in "0123456789+-−–.$±<" for cell in cells)
+
+
+def _pasted_rows(table: Table) -> Iterable[Sequence[str]]:
+    for row in table.rows:
+        yield [_shown(cell, table.digits).replace("\n", " ") for cell in row]
+
+
+def _markdown(table: Table) -> str:
+    def line(cells: Iterable[str]) -> str:
+        return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+    rules = ["---:" if _numeric(table, at) else "---" for at in range(len(table.header))]
+    lines = [line(table.header), f"| {' | '.join(rules)} |", *map(line, _pasted_rows(table))]
+    return "\n".join([*([table.title, ""] if table.title else []), *lines, ""])
+
+
+def _latex(table: Table) -> str:
+    def line(cells: Iterable[str]) -> str:
+        escaped = ("".join(_LATEX.get(letter, letter) for letter in cell) for cell in cells)
+        return " & ".join(escaped) + r" \\"
+
+    columns = "".join("r" if _numeric(table, at) else "l" for at in range(len(table.header)))
+    lines = [
+        r"% \usepackage{booktabs}",
+        rf"\begin{{tabular}}{{{columns}}}",
+        r"\toprule",
+        line(table.header),
+        r"\midrule",
+        *map(line, _pasted_rows(table)),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _csv(table: Table) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.header)
+    for row in table.rows:
+        writer.writerow([one_line(cell) if isinstance(cell, str) else cell for cell in row])
+    return text.getvalue()
+
+
+_WRITERS = {"markdown": _markdown, "latex": _latex, "csv": _csv}
+
+
+# Progress
+
+
+class Bars:
+    """Progress on standard error: bars on a screen, one line a step in a log."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        self._screen = sys.stderr.isatty()
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description:<22}", markup=False),
+            BarColumn(bar_width=8),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=Console(stderr=True),
+            disable=not self._screen,
+        )
+        self._tasks: dict[str, TaskID] = {}
+        self._started: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    @property
+    def steps(self) -> list[str]:
+        """The steps that were begun, in their order."""
+        return list(self._started)
+
+    def start(self, step: str, total: int) -> None:
+        """Show a step's bar."""
+        self._started[step] = time.monotonic()
+        name = _STEP_NAMES.get(step, step)
+        self._tasks[step] = self._bars.add_task(name, total=total, note="")
+
+    def advance(self, step: str, by: int = 1) -> None:
+        """Move a step's bar."""
+        self._bars.advance(self._tasks[step], by)
+
+    def finish(self, step: str, note: str = "") -> None:
+        """Say how a step went."""
+        task = self._tasks[step]
+        self._bars.update(task, completed=self._bars.tasks[task].total, note=note)
+        if not self._screen:
+            seconds = time.monotonic() - self._started[step]
+            print(f"{_STEP_NAMES.get(step, step):<22} {seconds:6.1f} s  {note}", file=sys.stderr)
