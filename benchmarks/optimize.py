@@ -48,12 +48,12 @@ def assignments(path: Path) -> list[HumanLabel]:
 
 
 def shown(split: SplitFigures) -> dict[str, object]:
-    kappa = split.figures.kappa
+    kappa = split.metrics.kappa
     return {
         "kappa": kappa.value,
         "interval": [kappa.low, kappa.high],
-        "exact_match": split.figures.exact_match.value,
-        "pairs": split.figures.pairs,
+        "exact_match": split.metrics.exact_match.value,
+        "pairs": split.metrics.pairs,
         "failed": split.failed,
     }
 

@@ -6,7 +6,7 @@ from freshstack_dspy.calibration.optimization import (
     OPTIMIZERS,
     OptimizationReport,
     OptimizerName,
-    SplitFigures,
+    SplitMetrics,
     optimize,
 )
 
@@ -15,7 +15,7 @@ __all__ = [
     "AgreementReport",
     "OptimizationReport",
     "OptimizerName",
-    "SplitFigures",
+    "SplitMetrics",
     "agree",
     "optimize",
     "read_labels",

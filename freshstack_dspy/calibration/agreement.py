@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, get_args
 
+from freshstack_dspy.calibration.labels import read_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.explain import check_labels_above
 from freshstack_dspy.errors import CollectionError
@@ -29,12 +31,12 @@ from freshstack_dspy.records import SCALES, HumanLabel, Record
 SUPPORTS, SUPPORTS_NOT = 1, 0
 PairId = tuple[str, str, str]
 ByQuery = Mapping[str, Sequence[LabelPair]]
-Figure = Callable[[Sequence[LabelPair]], Estimate]
+Metric = Callable[[Sequence[LabelPair]], Estimate]
 ClassMeasure = Callable[[Sequence[LabelPair], int], Estimate]
 
 
-class JudgeFigures(Record):
-    """Figures of a judge on pairs (judge's label, person's label), with intervals over queries.
+class JudgeMetrics(Record):
+    """Metrics of a judge on pairs (judge's label, person's label), with intervals over queries.
 
     Labels are read as support, from the collection's threshold on, and no support.
     """
@@ -49,8 +51,8 @@ class JudgeFigures(Record):
     confusion: Confusion
 
 
-class GradedFigures(Record):
-    """Figures of a judge on a graded scale, on the labels as they were given."""
+class GradedMetrics(Record):
+    """Metrics of a judge on a graded scale, on the labels as they were given."""
 
     kappa: Interval
     """Plain: any difference is as large as any other."""
@@ -78,17 +80,17 @@ class Annotators(Record):
 class AgreementReport(Record):
     """What `agree` found."""
 
-    figures: JudgeFigures
-    graded: GradedFigures | None = None
+    metrics: JudgeMetrics
+    graded: GradedMetrics | None = None
     """None where the scale of the collection is yes and no."""
     annotators: tuple[str, ...]
     ceiling: Estimate
     """Mean pairwise kappa of the annotators: what a judge can be expected to reach."""
     among: Annotators
     failed: int
-    """Labels of pairs whose judgment failed; they are in no figure."""
+    """Labels of pairs whose judgment failed; they are left out."""
     unjudged: int
-    """Labels of pairs that were not in the pool; they are in no figure."""
+    """Labels of pairs that were not in the pool; they are left out."""
     first_failed: PairId | None = None
     first_unjudged: PairId | None = None
     """The first of them, in the order of the labels: query_id, nugget_id, chunk_id."""
@@ -102,7 +104,11 @@ class _Compared(NamedTuple):
 
 
 def agree(
-    collection: Collection, labels: Sequence[HumanLabel], *, resamples: int = 1000, seed: int = 0
+    collection: Collection | Path | str,
+    labels: Sequence[HumanLabel] | Path | str,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
 ) -> AgreementReport:
     """Compare the judgments of a collection with labels of people.
 
@@ -114,6 +120,10 @@ def agree(
         CollectionError: No label is of a judged pair of this collection, or they are on another
             scale.
     """
+    if isinstance(collection, Path | str):
+        collection = Collection.load(collection)
+    if isinstance(labels, Path | str):
+        labels = read_labels(labels)
     _check_scale(collection, labels)
     threshold = collection.threshold
     pairs, failed, unjudged = _compared(collection, labels)
@@ -121,9 +131,9 @@ def agree(
     highest = SCALES[collection.manifest.scale.name].highest
     graded = None
     if highest > 1:
-        graded = graded_figures(pairs, highest, resamples=resamples, seed=seed)
+        graded = graded_metrics(pairs, highest, resamples=resamples, seed=seed)
     return AgreementReport(
-        figures=judge_figures(on_support, resamples=resamples, seed=seed),
+        metrics=judge_metrics(on_support, resamples=resamples, seed=seed),
         graded=graded,
         annotators=tuple(sorted({label.annotator for label in labels})),
         ceiling=mean_pairwise_kappa(
@@ -141,7 +151,7 @@ def agree(
 
 
 def _compared(collection: Collection, labels: Sequence[HumanLabel]) -> _Compared:
-    """Set the judge's labels beside the people's; what has none is no 0 but named apart."""
+    """Pair the judge's labels with the people's; pairs without a label are listed apart."""
     judged = {
         (judgment.query_id, judgment.nugget_id, judgment.chunk_id): judgment.label
         for judgment in collection.judgments
@@ -167,11 +177,11 @@ def _compared(collection: Collection, labels: Sequence[HumanLabel]) -> _Compared
     return _Compared(pairs, failed, unjudged)
 
 
-def judge_figures(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> JudgeFigures:
-    """Compute all figures of a judge, from its pairs by query."""
+def judge_metrics(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> JudgeMetrics:
+    """Compute all metrics of a judge, from its pairs by query."""
 
-    def interval(figure: Figure) -> Interval:
-        return _interval(pairs, figure, resamples, seed)
+    def interval(metric: Metric) -> Interval:
+        return _interval(pairs, metric, resamples, seed)
 
     def by_class(measure: ClassMeasure) -> dict[str, Interval]:
         def of_label(label: int) -> Interval:
@@ -180,7 +190,7 @@ def judge_figures(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> Ju
         return {"support": of_label(SUPPORTS), "no_support": of_label(SUPPORTS_NOT)}
 
     everything = _together(pairs)
-    return JudgeFigures(
+    return JudgeMetrics(
         pairs=len(everything),
         kappa=interval(cohen_kappa),
         exact_match=interval(exact_match),
@@ -190,10 +200,10 @@ def judge_figures(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> Ju
     )
 
 
-def graded_figures(
+def graded_metrics(
     pairs: ByQuery, highest: int, *, resamples: int = 1000, seed: int = 0
-) -> GradedFigures:
-    """Compute the figures of a judge on a graded scale, from its pairs by query.
+) -> GradedMetrics:
+    """Compute the metrics of a judge on a graded scale, from its pairs by query.
 
     Args:
         pairs: (judge's label, person's label), as they were given.
@@ -202,13 +212,13 @@ def graded_figures(
         seed: Of the bootstrap.
     """
 
-    def interval(figure: Figure) -> Interval:
-        return _interval(pairs, figure, resamples, seed)
+    def interval(metric: Metric) -> Interval:
+        return _interval(pairs, metric, resamples, seed)
 
     def support_from(label: int) -> Interval:
         return interval(lambda items: binarised_kappa(items, label))
 
-    return GradedFigures(
+    return GradedMetrics(
         kappa=interval(cohen_kappa),
         linear_kappa=interval(lambda items: weighted_kappa(items, "linear")),
         quadratic_kappa=interval(lambda items: weighted_kappa(items, "quadratic")),
@@ -233,9 +243,9 @@ def _among(labels: Sequence[HumanLabel], threshold: int, *, graded: bool) -> Ann
     )
 
 
-def _interval(pairs: ByQuery, figure: Figure, resamples: int, seed: int) -> Interval:
+def _interval(pairs: ByQuery, metric: Metric, resamples: int, seed: int) -> Interval:
     return bootstrap_interval(
-        pairs, lambda items: figure(items).value, resamples=resamples, seed=seed
+        pairs, lambda items: metric(items).value, resamples=resamples, seed=seed
     )
 
 
@@ -258,7 +268,7 @@ def binary(label: int, threshold: int = SUPPORTS) -> int:
 
 
 def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:
-    """Refuse labels that cannot be on the collection's scale.
+    """Check that the labels can be on the collection's scale.
 
     None is above its highest. Labels that are all 0 or 1, with a 1 that would not be support, were
     given as yes and no.

@@ -132,7 +132,7 @@ class _Texts:
             wanted = {label.chunk_id for label in labels}
             self._chunks |= {
                 chunk.chunk_id: NumberedChunk(
-                    number=0, path=f"{chunk.source}/{chunk.path}", text=chunk.text
+                    number=0, path=f"{chunk.source}/{chunk.path}", text=chunk.passage
                 )
                 for chunk in collection.chunks()
                 if chunk.chunk_id in wanted

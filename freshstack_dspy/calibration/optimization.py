@@ -5,14 +5,14 @@ import importlib.util
 import io
 import sys
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
 
-from freshstack_dspy.calibration.agreement import JudgeFigures, judge_figures
+from freshstack_dspy.calibration.agreement import JudgeMetrics, judge_metrics
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import CollectionError, ConfigError, ReplyError
+from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, ReplyError
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.typed import TypedPredict
@@ -33,12 +33,12 @@ _FEWEST_FOR_MIPRO = 2
 """It keeps some of them for choosing among its candidates."""
 
 
-class SplitFigures(Record):
+class SplitMetrics(Record):
     """How a judge does on the test split."""
 
-    figures: JudgeFigures
+    metrics: JudgeMetrics
     failed: int
-    """Examples without a valid answer; they are in no figure."""
+    """Examples without a valid answer; they are left out."""
 
 
 class OptimizationReport(Record):
@@ -52,8 +52,8 @@ class OptimizationReport(Record):
     test_queries: int
     test_examples: int
     demonstrations: int
-    before: SplitFigures
-    after: SplitFigures
+    before: SplitMetrics
+    after: SplitMetrics
 
 
 class Optimized(NamedTuple):
@@ -106,15 +106,16 @@ def optimize(
             f"mipro needs {_FEWEST_FOR_MIPRO} examples to train on, and here is {len(trainset)}: "
             "label more questions or chunks, or take --optimizer bootstrap or labeled"
         )
-    student = TypedPredict(JudgeSupport)
+    student = _StoppingPredict(JudgeSupport)
     # An example whose reply is no answer scores nothing; DSPy would give up after ten of them.
     with dspy.context(lm=lm, disable_history=True, max_errors=sys.maxsize):
         with step("optimize: test before"):
-            before = _figures(student, split.test, lm)
+            before = _measured(student, split.test, lm)
         with step("optimize: compile"):
             compiled = _compile(student, trainset, optimizer, seed, lm)
+            student.stop.raise_if_set()
         with step("optimize: test after"):
-            after = _figures(compiled, split.test, lm)
+            after = _measured(compiled, split.test, lm)
     judge = SupportJudge()
     judge.predict.signature = compiled.signature
     judge.predict.demos = compiled.demos
@@ -130,6 +131,41 @@ def optimize(
         after=after,
     )
     return Optimized(judge, report)
+
+
+class _Stop:
+    """The first error that ends an optimization; copies of a program share it."""
+
+    error: FreshstackError | None = None
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def raise_if_set(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+class _StoppingPredict(TypedPredict):
+    """Asks nothing more after an error that is not about one reply.
+
+    DSPy's optimizers count every error as a failed example and go on: with the budget used up
+    they would report a program that was tuned on nothing.
+    """
+
+    def __init__(self, signature: Any) -> None:
+        super().__init__(signature)
+        self.stop = _Stop()
+
+    def forward(self, **inputs: Any) -> Any:
+        self.stop.raise_if_set()
+        try:
+            return super().forward(**inputs)
+        except ReplyError:
+            raise
+        except FreshstackError as error:
+            self.stop.error = error
+            raise
 
 
 def _check_names(program: str, optimizer: str, model: str) -> None:
@@ -198,7 +234,7 @@ def _optimizer(name: OptimizerName, seed: int, lm: RecordedLM) -> Any:
     )
 
 
-def _figures(judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM) -> SplitFigures:
+def _measured(judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM) -> SplitMetrics:
     def run(labelled: LabelledExample) -> list[LabelPair] | None:
         try:
             return _pairs(labelled.example, judge(**labelled.example.inputs()))
@@ -210,8 +246,8 @@ def _figures(judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM) ->
     pairs: dict[str, list[LabelPair]] = {}
     for labelled, result in zip(examples, results, strict=True):
         pairs.setdefault(labelled.query_id, []).extend(result or [])
-    return SplitFigures(
-        figures=judge_figures(pairs), failed=sum(result is None for result in results)
+    return SplitMetrics(
+        metrics=judge_metrics(pairs), failed=sum(result is None for result in results)
     )
 
 

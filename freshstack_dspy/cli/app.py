@@ -19,8 +19,8 @@ from freshstack_dspy.cli import (
     growing,
     imports,
     index,
-    labels,
     leaderboard,
+    people,
     plan,
     rejudge,
     requests,
@@ -100,7 +100,7 @@ _add(
 )
 _add("Look", explain=explain.explain, diagnose=diagnose.diagnose, validate=validate.validate)
 _add("Exchange", export=exports.export, import_=imports.import_, push=exports.push)
-_add("People", agree=labels.agree, optimize=labels.optimize)
+_add("People", agree=people.agree, optimize=people.optimize)
 _add("Replies", requests=requests.app, cache=cache.app)
 
 

@@ -54,8 +54,8 @@ def rejudge(
 def _say(rejudged: "Rejudged", before: str, out: Path, changes: Path) -> None:
     from rich.table import Table
 
-    from freshstack_dspy.cli.agreement_tables import figure
     from freshstack_dspy.cli.lines import say
+    from freshstack_dspy.cli.people import metric as figure
     from freshstack_dspy.cli.tables import show
     from freshstack_dspy.collection.manifest import NO_MODEL
 

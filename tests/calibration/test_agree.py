@@ -38,12 +38,12 @@ def report(collection: Collection) -> AgreementReport:
 
 def test_the_confusion_by_hand(report: AgreementReport) -> None:
     """The judge's label down, the person's across."""
-    assert report.figures.confusion.labels == (0, 1)
-    assert report.figures.confusion.counts == ((2, 0), (1, 3))
+    assert report.metrics.confusion.labels == (0, 1)
+    assert report.metrics.confusion.counts == ((2, 0), (1, 3))
 
 
 def test_the_figures_by_hand(report: AgreementReport) -> None:
-    figures = report.figures
+    figures = report.metrics
 
     assert figures.pairs == 6
     assert figures.exact_match.value == pytest.approx(5 / 6)
@@ -62,7 +62,7 @@ def test_a_failed_and_an_unjudged_pair_are_counted_and_in_no_figure(
 
 
 def test_intervals_are_over_queries(report: AgreementReport) -> None:
-    interval = report.figures.exact_match
+    interval = report.metrics.exact_match
 
     assert interval.groups == 2
     assert interval.low is not None
@@ -73,7 +73,7 @@ def test_intervals_are_over_queries(report: AgreementReport) -> None:
 def test_a_graded_label_is_read_as_support(collection: Collection) -> None:
     report = agree(collection, [label("12", "12_1", B, 5), label("12", "12_1", A, 0)])
 
-    assert report.figures.exact_match.value == 1
+    assert report.metrics.exact_match.value == 1
 
 
 def test_one_annotator_gives_no_ceiling_and_says_so(report: AgreementReport) -> None:
@@ -96,8 +96,8 @@ def test_two_annotators_give_a_ceiling_and_each_label_counts(collection: Collect
 
     assert report.annotators == ("ada", "bob")
     assert report.ceiling.value == pytest.approx(1 / 2)
-    assert report.figures.pairs == 8
-    assert report.figures.exact_match.value == pytest.approx(7 / 8)
+    assert report.metrics.pairs == 8
+    assert report.metrics.exact_match.value == pytest.approx(7 / 8)
 
 
 def test_the_same_labels_give_the_same_report(
@@ -105,8 +105,8 @@ def test_the_same_labels_give_the_same_report(
 ) -> None:
     assert agree(collection, tuple(reversed(LABELS))) == report
     other = agree(collection, LABELS, seed=1, resamples=50)
-    assert other.figures.kappa.value == report.figures.kappa.value
-    assert other.figures.kappa.resamples == 50
+    assert other.metrics.kappa.value == report.metrics.kappa.value
+    assert other.metrics.kappa.resamples == 50
 
 
 @pytest.mark.parametrize(

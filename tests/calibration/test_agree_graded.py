@@ -48,8 +48,8 @@ def graded(folder: Path) -> Collection:
 def test_labels_are_support_from_the_threshold_on(tmp_path: Path) -> None:
     report = agree(graded(tmp_path), GRADES)
 
-    assert report.figures.confusion.counts == ((2, 0), (1, 1))
-    assert report.figures.exact_match.value == 3 / 4
+    assert report.metrics.confusion.counts == ((2, 0), (1, 1))
+    assert report.metrics.exact_match.value == 3 / 4
 
 
 def test_labels_of_another_scale_are_refused(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_the_grades_themselves_by_hand(tmp_path: Path) -> None:
     assert found.kappa.value == pytest.approx((2 / 4 - 4 / 16) / (1 - 4 / 16))
     assert found.linear_kappa.value == pytest.approx(1 - 2 * 4 / 18)
     assert found.quadratic_kappa.value == pytest.approx(1 - 2 * 4 / 32)
-    assert found.support_from[2] == report.figures.kappa
+    assert found.support_from[2] == report.metrics.kappa
     assert (found.support_from[1].value, found.support_from[3].value) == (1.0, 0.0)
 
 
@@ -120,4 +120,4 @@ def test_a_failed_judgment_is_no_zero(tmp_path: Path) -> None:
 
     assert report.graded is not None
     assert report.graded.confusion == agree(collection, GRADES).graded.confusion  # type: ignore[union-attr]
-    assert (report.figures.pairs, report.unjudged + report.failed) == (4, 1)
+    assert (report.metrics.pairs, report.unjudged + report.failed) == (4, 1)

@@ -131,8 +131,20 @@ def test_texts_come_from_the_collection_by_their_ids(collection: Collection) -> 
     (example,) = judge_examples(labels, collection, 5)
 
     assert example.example.question == "How? It fails."
-    assert verdicts(example) == {"alpha": {"fact 12_0"}, "bêta ": set()}
+    assert verdicts(example) == {"alpha": {"fact 12_0"}, "bêta": set()}
     assert [chunk.path for chunk in example.example.chunks] == ["docs/x", "docs/x"]
+
+
+def test_a_chunk_is_shown_as_a_build_shows_it(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its title, which documents of imported corpora have."""
+    titled = [one.model_copy(update={"title": "Greek"}) for one in collection.chunks()]
+    monkeypatch.setattr(type(collection), "chunks", lambda _: titled)
+
+    (example,) = judge_examples([label("12", "12_0", A, 1)], collection, 5)
+
+    assert list(verdicts(example)) == ["Greek\nalpha"]
 
 
 def test_the_collections_texts_go_before_the_labels(collection: Collection) -> None:

@@ -17,7 +17,7 @@ from freshstack_dspy.calibration.optimization import (
     share_agreed,
 )
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError
+from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, FatalModelError
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
@@ -94,7 +94,7 @@ def test_a_judge_that_agrees_keeps_its_own_words_as_demonstrations(lm_to: Connec
     optimized = optimize("support_judge", synthetic_labels(), lm_to(provider))
 
     assert "whether the words are there" in json.dumps(prompts(optimized))
-    assert optimized.report.after.figures.exact_match.value == 1
+    assert optimized.report.after.metrics.exact_match.value == 1
 
 
 def test_a_judge_that_disagrees_is_shown_what_people_said(lm_to: Connect) -> None:
@@ -127,11 +127,11 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
     ).report
 
     # Per query 2 nuggets x 3 chunks, of which 2 are supported.
-    assert report.before.figures.pairs == report.after.figures.pairs == 12
-    assert report.before.figures.exact_match.value == pytest.approx(8 / 12)
-    assert report.after.figures.exact_match.value == 1
-    assert report.before.figures.recall["support"].value == 0
-    assert report.after.figures.recall["support"].value == 1
+    assert report.before.metrics.pairs == report.after.metrics.pairs == 12
+    assert report.before.metrics.exact_match.value == pytest.approx(8 / 12)
+    assert report.after.metrics.exact_match.value == 1
+    assert report.before.metrics.recall["support"].value == 0
+    assert report.after.metrics.recall["support"].value == 1
 
 
 def test_an_example_without_a_valid_reply_is_counted_and_in_no_figure(lm_to: Connect) -> None:
@@ -146,7 +146,7 @@ def test_an_example_without_a_valid_reply_is_counted_and_in_no_figure(lm_to: Con
     report = optimize("support_judge", labels, lm, optimizer="labeled").report
 
     assert (report.before.failed, report.after.failed) == (1, 1)
-    assert report.before.figures.pairs == 6
+    assert report.before.metrics.pairs == 6
     assert lm.ledger.steps()["optimize: test before"].failed == 1
 
 
@@ -156,8 +156,8 @@ def test_a_judge_that_never_answers_has_no_figures(lm_to: Connect) -> None:
     report = optimize("support_judge", synthetic_labels(), lm).report
 
     assert report.before.failed == report.test_examples
-    assert report.before.figures.pairs == 0
-    assert report.before.figures.kappa.value is None
+    assert report.before.metrics.pairs == 0
+    assert report.before.metrics.kappa.value is None
 
 
 def test_more_failures_than_dspy_puts_up_with_do_not_stop_the_optimizer(
@@ -171,6 +171,24 @@ def test_more_failures_than_dspy_puts_up_with_do_not_stop_the_optimizer(
     assert optimized.report.train_examples > 10
     assert optimized.report.demonstrations == 8, "labelled ones"
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("optimizer", ["bootstrap", "mipro"])
+def test_a_budget_that_is_used_up_stops_the_optimizer(lm_to: Connect, optimizer: Any) -> None:
+    """DSPy would count each refused call as a failed example, and report a program all the same."""
+    calls = 0
+
+    def judge_until_the_budget_ends(inputs: Inputs) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 6:
+            raise BudgetError("[budget] calls = 6 is used up")
+        return judge(inputs)
+
+    lm = lm_to(Writer(JudgeSupport=judge_until_the_budget_ends))
+
+    with pytest.raises(BudgetError, match="used up"):
+        optimize("support_judge", synthetic_labels(12), lm, optimizer=optimizer)
 
 
 def test_a_model_that_cannot_be_asked_stops_the_optimizer(lm_to: Connect) -> None:
@@ -272,7 +290,7 @@ def test_mipro_runs_to_the_end(lm_to: Connect, capfd: pytest.CaptureFixture[str]
 
     assert writer.calls["instructions"] > 0
     assert optimized.report.optimizer == "mipro"
-    assert optimized.report.after.figures.exact_match.value == 1
+    assert optimized.report.after.metrics.exact_match.value == 1
     assert optimized.program.predict.signature.__name__ == "JudgeSupport"
     for demo in optimized.program.predict.demos:
         assert demo.keys() == {"question", "nuggets", "chunks", "verdicts"}

@@ -71,7 +71,7 @@ def test_several_annotators_are_compared_among_themselves(
     lines = freshstack("agree", graded, write_people(graded, "ada", "bob")).out.splitlines()
 
     start = next(i for i, line in enumerate(lines) if line.startswith("annotators among them"))
-    assert [line.split(": ") for line in lines[start + 1 :]] == [
+    assert [line.split(": ") for line in lines[start + 1 : -1]] == [
         ["  kappa, the mean of each two", "1.000"],
         ["  Fleiss' kappa", "1.000"],
         ["  Krippendorff's alpha", "1.000"],
