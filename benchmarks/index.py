@@ -23,7 +23,7 @@ import bm25s
 from scifact import report, scifact
 
 from freshstack_dspy.config import PoolConfig
-from freshstack_dspy.corpus.parallel import chunk_files
+from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.settings import IndexedFile, IndexSettings
 from freshstack_dspy.recipes.pooling import pool

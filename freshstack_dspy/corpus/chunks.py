@@ -151,6 +151,12 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     return chunks_at(file, cut_file(file, max_tokens))
 
 
+def chunk_files(files: Iterable[SourceFile], max_tokens: int) -> Iterator[list[Chunk]]:
+    """Cut files into chunks, one after the other, as `chunk_file` does."""
+    for file in files:
+        yield chunk_file(file, max_tokens)
+
+
 def text_of(file_bytes: bytes, chunk: Chunk) -> str:
     """Read a chunk's text from the bytes of its file.
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from freshstack_dspy.collection.counts import count_kinds, listed
 from freshstack_dspy.config import BuildConfig, CorpusConfig
+from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.corpus.files import read_files
-from freshstack_dspy.corpus.parallel import chunk_files
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile

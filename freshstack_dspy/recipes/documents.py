@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
+from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.corpus.files import largest, read_files, understand
-from freshstack_dspy.corpus.parallel import chunk_files
 from freshstack_dspy.corpus.tree import Skip
 from freshstack_dspy.errors import ReplyError, SourceError
 from freshstack_dspy.lm.client import RecordedLM, in_bulk

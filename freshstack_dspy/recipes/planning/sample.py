@@ -1,7 +1,7 @@
 """A sample of a corpus: how many chunks it will give, and how long they are, in seconds."""
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.corpus.parallel import chunk_files
+from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.recipes.corpus import read_corpora
 from freshstack_dspy.recipes.planning.estimate import measure_chunks, spread
 from freshstack_dspy.recipes.planning.expected_judging import ChunkSizes
@@ -25,7 +25,7 @@ def sample_corpus(config: BuildConfig, progress: Progress) -> ChunkSizes:
     chosen = spread(files, min(_MOST_FILES, max(1, len(files) * _MOST_BYTES // max(1, total))))
     progress.start("sample", len(chosen))
     chunks = []
-    for of_file in chunk_files(chosen, config.chunking.max_tokens, workers=1):
+    for of_file in chunk_files(chosen, config.chunking.max_tokens):
         chunks += of_file
         progress.advance("sample")
     progress.finish("sample", f"{len(chunks):,} chunks of {len(chosen):,} files")
