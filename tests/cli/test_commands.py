@@ -6,13 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration.labels import write_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import SLICES
-from freshstack_dspy.config import load_config
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import read_run
-from freshstack_dspy.records import HumanLabel
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command
@@ -197,68 +194,6 @@ def test_names_with_brackets_are_printed_as_they_are(
     assert (tmp_path / "[red]a:x:.run").exists()
 
 
-def test_agree_prints_a_table_or_json(
-    freshstack: Command, built: Path, labels_of_built: Path
-) -> None:
-    table = freshstack("agree", built, labels_of_built)
-    as_json = freshstack("agree", built, labels_of_built, "--json")
-
-    report = json.loads(as_json.out)
-    assert (table.code, as_json.code) == (0, 0)
-    assert table.out.startswith(f"judge against 1 annotator, {report['figures']['pairs']} pairs\n")
-    row = next(line for line in table.out.splitlines() if "exact match" in line)
-    assert "1.000" in row
-    assert report["figures"]["exact_match"]["value"] == 1.0
-    assert "no item was labelled by two annotators" in table.out
-
-
-def test_optimize_writes_a_program_that_a_build_takes(
-    freshstack: Command, labels: Path, tmp_path: Path
-) -> None:
-    done = freshstack("optimize", "support_judge", "--labels", labels, "--out", "judge.json")
-    config = write_domain(tmp_path, model=BASELINE, programs={"support_judge": "judge.json"})
-    built = freshstack("build", config)
-
-    assert done.code == 0
-    assert done.out.startswith(
-        "bootstrap for extractive/baseline: 4 queries to train, 2 to test (12 pairs)\n"
-    )
-    assert 'name it in a build as [programs] support_judge = "judge.json"' in done.out
-    assert built.code == 0
-    assert load_config(config).programs.support_judge == tmp_path / "judge.json"
-
-
-def test_optimize_reports_json(freshstack: Command, labels: Path) -> None:
-    done = freshstack(
-        "optimize", "support_judge", "--labels", labels, "--out", "judge.json",
-        "--optimizer", "labeled", "--test-share", 0.5, "--seed", 3, "--json",
-    )  # fmt: skip
-
-    report = json.loads(done.out)
-    assert (report["optimizer"], report["train_queries"], report["test_queries"]) == (
-        "labeled",
-        3,
-        3,
-    )
-    assert report["before"].keys() == report["after"].keys() == {"figures", "failed"}
-
-
-def test_optimize_takes_texts_from_a_collection(
-    freshstack: Command, built: Path, labels_of_built: Path
-) -> None:
-    without = freshstack(
-        "optimize", "support_judge", "--labels", labels_of_built, "--out", "a.json"
-    )
-    within = freshstack(
-        "optimize", "support_judge", "--labels", labels_of_built, "--out", "b.json",
-        "--collection", built,
-    )  # fmt: skip
-
-    assert without.code == 1
-    assert "name the collection with --collection" in without.err
-    assert within.code == 0
-
-
 def test_synthesize_and_decontextualize_write_json_lines(
     freshstack: Command, tmp_path: Path
 ) -> None:
@@ -302,32 +237,6 @@ def test_the_model_and_the_store_come_from_a_configuration(
 
 def test_the_version_is_that_of_the_package(freshstack: Command) -> None:
     assert freshstack("--version") == (0, version("freshstack_dspy") + "\n", "")
-
-
-def test_agree_says_what_is_in_no_figure_and_why_there_is_no_interval(
-    freshstack: Command, built: Path, tmp_path: Path
-) -> None:
-    judged = Collection.load(built).judgments[0]
-    label = HumanLabel(
-        query_id=judged.query_id,
-        nugget_id=judged.nugget_id,
-        chunk_id=judged.chunk_id,
-        label=1,
-        annotator="ada",
-    )
-    write_labels([label, label.model_copy(update={"nugget_id": "9_9"})], tmp_path / "one.jsonl")
-
-    lines = freshstack("agree", built, "one.jsonl").out.splitlines()
-
-    assert lines[0] == "judge against 1 annotator, 1 pair"
-    assert any(
-        line.startswith("no interval for ") and line.endswith("needs two with items, not 1")
-        for line in lines
-    )
-    assert lines[-1] == (
-        "1 label in no figure, of pairs not in judgments.jsonl: the first is of query "
-        f"{judged.query_id!r}, nugget '9_9', chunk {judged.chunk_id!r}"
-    )
 
 
 def test_evaluate_says_what_an_absent_query_counts(
