@@ -12,6 +12,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     SecretStr,
     ValidationError,
     field_validator,
@@ -521,6 +522,12 @@ class BuildConfig(Section):
     contamination: ContaminationConfig = ContaminationConfig()
     filters: FilterConfig = FilterConfig()
     programs: ProgramsConfig = ProgramsConfig()
+    _file: Path = PrivateAttr(Path("CONFIG"))
+
+    @property
+    def file(self) -> Path:
+        """The TOML file it was read from, for messages that say what to type."""
+        return self._file
 
     @model_validator(mode="after")
     def _corpus_names_differ(self) -> Self:
@@ -573,6 +580,7 @@ def load_config(path: Path | str) -> BuildConfig:
     faults = [*_missing_inputs(config), *_outputs_in_the_corpus(config)]
     if faults:
         raise ConfigError(f"{path}: {'; '.join(faults)}")
+    config._file = path  # noqa: SLF001 - of this module
     return config
 
 
@@ -598,6 +606,7 @@ def load_judging(path: Path | str) -> BuildConfig:
     faults = [fault for fault in _missing_inputs(config) if fault.startswith(needed)]
     if faults:
         raise ConfigError(f"{path}: {'; '.join(faults)}")
+    config._file = path  # noqa: SLF001 - of this module
     return config
 
 

@@ -10,7 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
-    from freshstack_dspy.recipes.opening import Opened
+    from freshstack_dspy.recipes.session import Session
 
 ModeName = Literal["live", "replay", "defer"]
 
@@ -50,7 +50,7 @@ def typed(config: Path) -> Iterator[None]:
 @contextmanager
 def judging(
     settings: "BuildConfig", config: Path, mode: ModeName, requests: Path | None, log: Path | None
-) -> Iterator["Opened"]:
+) -> Iterator["Session"]:
     """Open the judge of a configuration, with bars.
 
     Args:
@@ -62,19 +62,19 @@ def judging(
     """
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.cli.listening import listening
-    from freshstack_dspy.recipes.opening import opened
+    from freshstack_dspy.recipes.session import open_session
 
     with (
         typed(config),
         Bars() as bars,
         listening(log, trace=False) as callback,
-        opened(
+        open_session(
             settings,
             mode,
             progress=bars,
             requests_file=requests,
             callback=callback,
             searching=False,
-        ) as asking,
+        ) as session,
     ):
-        yield asking
+        yield session

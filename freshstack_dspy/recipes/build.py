@@ -17,8 +17,13 @@ from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 from freshstack_dspy.recipes.models import asks_models
-from freshstack_dspy.recipes.opening import check_mode, opened, recorded_replies
-from freshstack_dspy.recipes.progress import Progress, Silence
+from freshstack_dspy.recipes.session import (
+    Progress,
+    Silence,
+    check_mode,
+    open_replies,
+    open_session,
+)
 from freshstack_dspy.recipes.unchanged import unchanged
 
 NOTHING_TO_DO = "unchanged"
@@ -60,7 +65,7 @@ def build(
     progress = progress or Silence()
     config = with_repositories(config, mode, progress)
     inputs = fingerprint_inputs(config)
-    with recorded_replies(config, mode) as replies:
+    with open_replies(config, mode) as replies:
         store, bundles = replies
         standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
         if standing is not None and not asks_models(config):  # whose numbers no record names
@@ -70,7 +75,7 @@ def build(
             progress.advance(NOTHING_TO_DO)
             progress.finish(NOTHING_TO_DO, "same inputs, same replies: the collection stands")
             return standing.collection
-        with opened(
+        with open_session(
             config,
             mode,
             progress=progress,
@@ -78,16 +83,16 @@ def build(
             provider=provider,
             callback=callback,
             replies=replies,
-        ) as asking:
+        ) as session:
             # DSPy is imported here, where there is something to ask.
             from freshstack_dspy.recipes.run import Run
 
-            made = Run(asking).made(inputs)
+            made = Run(session).made(inputs)
             collection = write_collection(
                 config.out, made.contents, made.chunks, made.provenance, rejected=made.rejected
             )
             if replies_file is not None:
-                asking.write_replies(replies_file)
+                session.save_replies(replies_file)
         return collection
 
 

@@ -8,7 +8,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
 from freshstack_dspy.recipes.judging.voting import merged
-from freshstack_dspy.recipes.steps import Steps
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Chunk,
     Contamination,
@@ -89,14 +89,14 @@ def score_calls(
 
 
 def score(
-    config: BuildConfig, recipe: FreshStack, steps: Steps, asked: Sequence[ToScore]
+    config: BuildConfig, recipe: FreshStack, session: Session, asked: Sequence[ToScore]
 ) -> Scored:
     """Have closed-book answers judged, in the step `contamination`.
 
     Args:
         config: Of the build.
         recipe: With the judge.
-        steps: Asks, with progress and account.
+        session: Asks, with progress and account.
         asked: As `to_score` lists it; of an empty list nobody hears.
 
     Returns:
@@ -109,7 +109,7 @@ def score(
     """
     if not asked:
         return Scored({}, ())
-    batches = steps.each("contamination", recipe.judged, score_calls(config, recipe, asked))
+    batches = session.each("contamination", recipe.judged, score_calls(config, recipe, asked))
     judged: dict[str, list[Judgment]] = {}
     for judgment in merged(batches, 1):
         judged.setdefault(judgment.query_id, []).append(judgment)

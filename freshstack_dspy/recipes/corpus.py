@@ -8,7 +8,7 @@ from freshstack_dspy.config import BuildConfig, CorpusConfig
 from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile
 
 _REASONS_SHOWN = 3

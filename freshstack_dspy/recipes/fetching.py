@@ -2,7 +2,7 @@
 
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.corpus.git import fetch
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 
 
 def with_repositories(config: BuildConfig, mode: Mode, progress: Progress) -> BuildConfig:

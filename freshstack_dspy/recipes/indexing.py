@@ -12,7 +12,7 @@ from freshstack_dspy.index.models import Embedder, Reranker
 from freshstack_dspy.index.settings import IndexedFile, IndexSettings
 from freshstack_dspy.recipes.corpus import cut_files, read_corpora
 from freshstack_dspy.recipes.cutting import cut_by
-from freshstack_dspy.recipes.progress import Progress, Silence
+from freshstack_dspy.recipes.session import Progress, Silence
 from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile
 
 

@@ -8,14 +8,13 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.recipes.indexing import CutCorpora
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.recipes.synthesis.seeds import known_seeds
 from freshstack_dspy.records import Chunk, Query
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.opening import Opened
-    from freshstack_dspy.recipes.steps import Steps
+    from freshstack_dspy.recipes.session import Session
 
 
 def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
@@ -39,22 +38,18 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
 
 
 def make_questions(
-    asking: "Opened",
+    session: "Session",
     recipe: "FreshStack",
-    steps: "Steps",
     index: HybridIndex,
     corpus: CutCorpora,
-    again: str,
 ) -> QueryReading:
     """Make the questions of a configuration whose source is `synthetic`, in the step `synthesis`.
 
     Args:
-        asking: Whom it asks, for which configuration.
+        session: Whom it asks, for which configuration.
         recipe: With the programs.
-        steps: Asks, with progress and account.
         index: Of the corpus.
         corpus: What they are made from.
-        again: What to do once deferred replies are there.
 
     Raises:
         BudgetError: The budget is used up.
@@ -66,24 +61,24 @@ def make_questions(
     from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
 
     synthesis = Synthesis(
-        asking.config,
+        session.config,
         recipe,
         corpus.chunks,
         index,
         corpus.licences,
-        failed=asking.lm.ledger.failed,
+        failed=session.lm.ledger.failed,
     )
 
     def ask(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        results = steps.each("synthesis", function, items)
-        asking.stop_if_deferred(again)
+        results = session.each("synthesis", function, items)
+        session.stop_if_deferred()
         return results
 
     reading = synthesis.run(ask)
     left_out = "; ".join(f"{number:,} {why}" for why, number in reading.rejected.items())
-    asking.progress.start("questions", 1)
-    asking.progress.advance("questions")
-    asking.progress.finish(
+    session.progress.start("questions", 1)
+    session.progress.advance("questions")
+    session.progress.finish(
         "questions", f"{len(reading.queries):,} synthetic; refused: {left_out or 'none'}"
     )
     return reading

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.steps import Steps
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Failure, Nugget, Query
 
 
@@ -45,13 +45,13 @@ def to_rate(
 
 
 def rate(
-    recipe: FreshStack, steps: Steps, queries: Sequence[Query], nuggets: Sequence[Nugget]
+    recipe: FreshStack, session: Session, queries: Sequence[Query], nuggets: Sequence[Nugget]
 ) -> Rated:
     """Have nuggets rated, in the step `importance`; without a rater they stay as they are.
 
     Args:
         recipe: With the rater.
-        steps: Asks, with progress and account.
+        session: Asks, with progress and account.
         queries: All of them.
         nuggets: Of all queries.
 
@@ -64,7 +64,7 @@ def rate(
     asked = to_rate(recipe, queries, nuggets)
     if not asked:
         return Rated(tuple(nuggets), ())
-    replies = steps.each("importance", lambda one: recipe.importance_of(*one), asked)
+    replies = session.each("importance", lambda one: recipe.importance_of(*one), asked)
     rated = {nugget.nugget_id: nugget for reply in replies for nugget in reply.nuggets}
     return Rated(
         tuple(rated.get(nugget.nugget_id, nugget) for nugget in nuggets),

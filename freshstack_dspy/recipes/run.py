@@ -16,13 +16,12 @@ from freshstack_dspy.recipes.growing.unjudged import unjudged
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora
 from freshstack_dspy.recipes.judging.judging import Judged, judge, judge_alone
 from freshstack_dspy.recipes.only_failures import check_no_labels, check_no_nuggets
-from freshstack_dspy.recipes.opening import Opened
 from freshstack_dspy.recipes.planning.estimate import estimate
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
 from freshstack_dspy.recipes.rating import Rated, rate
-from freshstack_dspy.recipes.steps import asking_steps
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.recipes.synthesis.seeds import with_seeds
 from freshstack_dspy.recipes.unchanged import fingerprints
 from freshstack_dspy.records import (
@@ -61,21 +60,21 @@ class Made(NamedTuple):
 class Run:
     """One run of the recipe: every step, for all queries."""
 
-    def __init__(self, asking: Opened, standing: Standing | None = None) -> None:
+    def __init__(self, session: Session, standing: Standing | None = None) -> None:
         """Prepare.
 
         Args:
-            asking: Whom it asks, for which configuration.
+            session: Whom it asks, for which configuration.
             standing: What need not be asked; by default nothing stands.
         """
-        self._asking = asking
+        self._asking = session
         self._standing = standing or Standing()
-        self._config = asking.config
-        self._lm = asking.lm
-        self._models = asking.models
-        self._progress = asking.progress
-        self.recipe = FreshStack(asking.config)
-        self._steps = asking.steps(asking_steps(asking.config), self._standing.again)
+        self._config = session.config
+        self._lm = session.lm
+        self._models = session.models
+        self._progress = session.progress
+        self.recipe = FreshStack(session.config)
+        self._steps = session
 
     def made(self, inputs: Mapping[str, str]) -> Made:
         """Run all steps.
@@ -99,9 +98,9 @@ class Run:
         if self._standing.is_empty:
             expected = estimate(self._config, self.recipe, queries, corpus.chunks)
         first = self._first_round(queries)
-        self._asking.stop_if_deferred(self._standing.again)
+        self._asking.stop_if_deferred()
         second = self._second_round(index, queries, first, corpus.chunks)
-        self._asking.stop_if_deferred(self._standing.again)
+        self._asking.stop_if_deferred()
         contents = self._contents(queries, corpus, first, second)
         used = self._lm.client.used_replies()
         told = provenance(
@@ -119,8 +118,7 @@ class Run:
     ) -> QueryReading:
         """The questions that were read, or those that are made."""
         if reading is None:
-            again = self._standing.again
-            return make_questions(self._asking, self.recipe, self._steps, index, corpus, again)
+            return make_questions(self._asking, self.recipe, index, corpus)
         queries = of_this_corpus(reading.queries, corpus.chunks, self._progress)
         return reading._replace(queries=queries)
 

@@ -13,7 +13,7 @@ from freshstack_dspy.lm.bundle import Bundle, read_bundle
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import TECHNIQUES
 
 from .domain import FILES, afresh, domain, files_of, write_domain

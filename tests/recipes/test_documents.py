@@ -11,7 +11,7 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.documents import Harvest, decontextualize, synthesize
-from freshstack_dspy.recipes.progress import Silence
+from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.records import Query
 
 from .scripted import Inputs, Said, ScriptedProvider

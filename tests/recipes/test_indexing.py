@@ -21,7 +21,7 @@ from freshstack_dspy.recipes.indexing import (
     open_index,
     update_index,
 )
-from freshstack_dspy.recipes.progress import Silence
+from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.records import Chunk
 from tests.recipes.domain import FILES, write_domain
 

@@ -15,8 +15,7 @@ from freshstack_dspy.recipes.answering.comparing import ToCompare, settled, to_c
 from freshstack_dspy.recipes.answering.contexts import GOLD, Context, Packing, gold_chunks
 from freshstack_dspy.recipes.answering.reteval import LLMRetEval
 from freshstack_dspy.recipes.growing.run_holes import Look
-from freshstack_dspy.recipes.opening import Opened
-from freshstack_dspy.recipes.steps import Steps
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
     Answer,
@@ -26,7 +25,6 @@ from freshstack_dspy.records import (
     SliceName,
 )
 
-AGAIN = "answer again"
 STEPS = ("gold_answer", "answer", "assignment", "comparison")
 MOST_GOLD_ANSWERS = 15
 SAMPLED_TEMPERATURE = 0.5
@@ -67,7 +65,7 @@ class _Compared(NamedTuple):
 
 def answer_from_runs(
     looked: Look,
-    asking: Opened,
+    session: Session,
     *,
     slices: Sequence[SliceName] | None = None,
     gold_answers: int = 1,
@@ -76,7 +74,7 @@ def answer_from_runs(
 
     Args:
         looked: The collection with the top of each run, as `look` gives it.
-        asking: Whom to ask; its `[judge]` says how answers are held against nuggets.
+        session: Whom to ask; its `[judge]` says how answers are held against nuggets.
         slices: Of which slices the queries are; None: those that evaluations use.
         gold_answers: How many times the gold context is answered; several are drawn at
             `SAMPLED_TEMPERATURE`.
@@ -91,23 +89,22 @@ def answer_from_runs(
     """
     if not 1 <= gold_answers <= MOST_GOLD_ANSWERS:
         raise ConfigError(f"gold answers are 1 to {MOST_GOLD_ANSWERS}, not {gold_answers}")
-    config, recipe = asking.config, LLMRetEval()
+    config, recipe = session.config, LLMRetEval()
     contexts = _contexts(looked, slices, config.model)
     samples = _sampled(contexts.gold, gold_answers)
 
-    steps = asking.steps(STEPS, AGAIN)
-    gold_found = steps.each("gold_answer", recipe.answered, samples)
-    found = steps.each("answer", recipe.answered, contexts.runs)
-    asking.stop_if_deferred(AGAIN)
+    gold_found = session.each("gold_answer", recipe.answered, samples)
+    found = session.each("answer", recipe.answered, contexts.runs)
+    session.stop_if_deferred()
     _check_only_failures([*gold_found, *found])
     golds = [_recorded(*pair) for pair in zip(samples, gold_found, strict=True)]
     answers = [_recorded(*pair) for pair in zip(contexts.runs, found, strict=True)]
 
     firsts = [one for one in golds if one.sample == 1]
     nuggets = nuggets_by_query(looked.collection.nuggets)
-    assigned = assign(config, steps, [*firsts, *answers], contexts.queries, nuggets)
-    compared = _compare(recipe, steps, to_compare(config.model, answers, golds, contexts.queries))
-    asking.stop_if_deferred(AGAIN)
+    assigned = assign(config, session, [*firsts, *answers], contexts.queries, nuggets)
+    compared = _compare(recipe, session, to_compare(config.model, answers, golds, contexts.queries))
+    session.stop_if_deferred()
     with_gold = {one.query.query_id for one in contexts.gold}
     return Answering(
         answers=tuple(answers),
@@ -149,14 +146,14 @@ def _contexts(looked: Look, slices: Sequence[SliceName] | None, model: ModelConf
     )
 
 
-def _compare(recipe: LLMRetEval, steps: Steps, asked: Sequence[ToCompare]) -> _Compared:
+def _compare(recipe: LLMRetEval, session: Session, asked: Sequence[ToCompare]) -> _Compared:
     """Say of every answer whether it agrees, and ask where that is not plain.
 
     Where a question was put off nothing is said: whoever asked stops.
     """
     known = [settled(one) for one in asked]
     open_ = [one for one, plain in zip(asked, known, strict=True) if plain is None]
-    replies = steps.each("comparison", recipe.compared, open_)
+    replies = session.each("comparison", recipe.compared, open_)
     if len(replies) < len(open_):
         return _Compared((), ())
     said = iter(zip(open_, replies, strict=True))

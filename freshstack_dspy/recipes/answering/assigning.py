@@ -8,7 +8,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judging.judge_calls import ToJudge, judge_calls
 from freshstack_dspy.recipes.judging.voting import merged
-from freshstack_dspy.recipes.steps import Steps
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Answer,
     AnsweringFailure,
@@ -37,7 +37,7 @@ class Assigned(NamedTuple):
 
 def assign(
     config: BuildConfig,
-    steps: Steps,
+    session: Session,
     answers: Sequence[Answer],
     queries: Mapping[str, Query],
     nuggets: Mapping[str, Sequence[Nugget]],
@@ -51,7 +51,7 @@ def assign(
 
     Args:
         config: With the judge.
-        steps: Asks, with progress and account.
+        session: Asks, with progress and account.
         answers: From whatever contexts; of a run at most one for each query.
         queries: By id.
         nuggets: By query id.
@@ -71,7 +71,7 @@ def assign(
         config.model_copy(update={"judge": once}), recipe.support_judge, pairs, step="assignment"
     )
     fitting = [call._replace(unfit=call.unfit and _UNFIT) for call in calls]
-    batches = steps.each("assignment", recipe.judged, fitting)
+    batches = session.each("assignment", recipe.judged, fitting)
     said = {(one.chunk_id, one.nugget_id): one for one in merged(batches, 1)}
     scale = config.judge.graded
     return Assigned(

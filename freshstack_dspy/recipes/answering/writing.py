@@ -14,8 +14,8 @@ from freshstack_dspy.recipes.answering.reteval import LLMRetEval
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.growing.run_holes import Look, Unknown
 from freshstack_dspy.recipes.judging.window import context_of
-from freshstack_dspy.recipes.opening import Opened
 from freshstack_dspy.recipes.provenance import prompt_hash
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Record, Scale, SliceName
 
 ANSWERS, GOLD_ANSWERS = "answers.jsonl", "gold_answers.jsonl"
@@ -106,10 +106,10 @@ def answering_inputs(
 
 
 def account(
-    inputs: AnsweringInputs, looked: Look, asking: Opened, found: Answering
+    inputs: AnsweringInputs, looked: Look, session: Session, found: Answering
 ) -> AnsweringAccount:
     """Tell how answers were made."""
-    config = asking.config
+    config = session.config
     model = config.model
     judge = FreshStack(config).support_judge.predict
     asked = [*(predictor for _, predictor in LLMRetEval().named_predictors()), judge]

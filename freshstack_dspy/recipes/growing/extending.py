@@ -17,9 +17,7 @@ from freshstack_dspy.records import Candidate, Contamination, Failure, Judgment,
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.judging.judging import Judged
-    from freshstack_dspy.recipes.opening import Opened
-
-AGAIN = "extend again"
+    from freshstack_dspy.recipes.session import Session
 
 
 class Extended(NamedTuple):
@@ -51,12 +49,12 @@ def check_scale(look: Look, scale: Scale) -> None:
         )
 
 
-def extend(look: Look, asking: "Opened", out: Path | None = None) -> Extended:
+def extend(look: Look, session: "Session", out: Path | None = None) -> Extended:
     """Judge the holes of runs, and write the collection with them.
 
     Args:
         look: The collection, and its holes.
-        asking: Whom to ask; its `[judge]` says how.
+        session: Whom to ask; its `[judge]` says how.
         out: A folder to write to; by default that of the collection itself.
 
     Returns:
@@ -68,26 +66,26 @@ def extend(look: Look, asking: "Opened", out: Path | None = None) -> Extended:
         ConfigError: The judge's scale is not that of the collection.
         CollectionError: The collection cannot be written; what stood still stands.
     """
-    check_scale(look, asking.config.judge.graded)
+    check_scale(look, session.config.judge.graded)
     in_place = check_standing(look, out)
-    judged = _judge(look, asking)
+    judged = _judge(look, session)
     collection = look.collection
     contents = _contents(look, judged)
     new = _newly_labelled(look, judged.judgments)
-    extensions = _extensions(look, new, asking.config.model.name)
+    extensions = _extensions(look, new, session.config.model.name)
     failed = sum(judgment.label is None for judgment in judged.judgments)
     is_new = extensions != collection.manifest.extensions or any(
         getattr(contents, file.name) != getattr(collection, file.name) for file in RECORD_FILES
     )
     if in_place and not is_new:
         return Extended(collection, new, failed, changed=False)
-    used = set(asking.lm.client.used_replies())
+    used = set(session.lm.client.used_replies())
     told = collection.manifest.model_dump(include=set(Provenance.model_fields))
     provenance = Provenance.model_validate(
         {
             **told,
             "extensions": extensions,
-            "ledger": added(collection.manifest.ledger, asking.lm.ledger.steps()),
+            "ledger": added(collection.manifest.ledger, session.lm.ledger.steps()),
             "fingerprints": {},  # a build would make another collection
             "reasked": sorted({*collection.manifest.reasked, *(used - call_ids_of(contents))}),
         }
@@ -132,7 +130,7 @@ def added(before: Mapping[str, StepLedger], now: Mapping[str, StepLedger]) -> di
     return sums
 
 
-def _judge(look: Look, asking: "Opened") -> "Judged":
+def _judge(look: Look, session: "Session") -> "Judged":
     from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.growing.unjudged import unjudged
     from freshstack_dspy.recipes.judging.judging import judge
@@ -148,9 +146,8 @@ def _judge(look: Look, asking: "Opened") -> "Judged":
         chunks,
         labelled_pairs(collection),
     )
-    steps = asking.steps(["support"], AGAIN)
-    judged = judge(asking.config, FreshStack(asking.config), steps, pairs)
-    asking.stop_if_deferred(AGAIN)
+    judged = judge(session.config, FreshStack(session.config), session, pairs)
+    session.stop_if_deferred()
     return judged
 
 

@@ -22,8 +22,7 @@ from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.growing.extending import added
-from freshstack_dspy.recipes.opening import Opened, opened
-from freshstack_dspy.recipes.progress import Progress, Silence
+from freshstack_dspy.recipes.session import Progress, Session, Silence, open_session
 
 _HOW_LABELS_ARE_MADE = {
     "model": ("temperature",),
@@ -96,26 +95,26 @@ def refresh(
     check_foreign(config.out)
     standing = Collection.load(config.out)
     config = with_repositories(config, mode, progress or Silence())
-    with opened(
+    with open_session(
         config,
         mode,
         progress=progress,
         requests_file=requests_file,
         provider=provider,
         callback=callback,
-    ) as asking:
-        return _rerecorded(asking, standing, difference_file, keep_labels=keep_labels)
+    ) as session:
+        return _rerecorded(session, standing, difference_file, keep_labels=keep_labels)
 
 
 def _rerecorded(
-    asking: Opened, standing: Collection, difference_file: Path | None, *, keep_labels: bool
+    session: Session, standing: Collection, difference_file: Path | None, *, keep_labels: bool
 ) -> Refreshed:
     from freshstack_dspy.recipes.growing.standing import Kept
     from freshstack_dspy.recipes.provenance import provenance
     from freshstack_dspy.recipes.run import Run
 
-    run = Run(asking, Kept(standing, asking.config.judge.graded.threshold))
-    now = provenance(asking.config, run.recipe, asking.lm.ledger)
+    run = Run(session, Kept(standing, session.config.judge.graded.threshold))
+    now = provenance(session.config, run.recipe, session.lm.ledger)
     _check_other_labels(standing.manifest, now, keep_labels=keep_labels)
     made = run.made({})
     found = difference(State(standing, standing.chunks()), State(made.contents, made.chunks))
@@ -141,7 +140,7 @@ def _rerecorded(
     if is_same:
         return Refreshed(standing, found, changed=False, calls=calls)
     written = write_collection(
-        asking.config.out, made.contents, chunks, told, rejected=made.rejected
+        session.config.out, made.contents, chunks, told, rejected=made.rejected
     )
     return Refreshed(written, found, changed=True, calls=calls)
 

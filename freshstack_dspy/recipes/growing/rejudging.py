@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.manifest import Provenance
     from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.judging.judging import Judged
-    from freshstack_dspy.recipes.opening import Opened
+    from freshstack_dspy.recipes.session import Session
 
-AGAIN = "judge again"
 NO_TEXT = "the chunk has no text, so nothing was asked"
 
 
@@ -64,7 +63,7 @@ class Rejudged(NamedTuple):
     """Pairs of which nothing was asked, for the chunk has no text."""
 
 
-def rejudge(standing: Collection, asking: "Opened", out: Path) -> Rejudged:
+def rejudge(standing: Collection, session: "Session", out: Path) -> Rejudged:
     """Judge every judged pair of a collection again, and write a collection with the new labels.
 
     Queries, nuggets, pool and corpus stay. What the old judge said beside its judgments (single
@@ -72,7 +71,7 @@ def rejudge(standing: Collection, asking: "Opened", out: Path) -> Rejudged:
 
     Args:
         standing: The collection; nothing in it is changed.
-        asking: Whom to ask; its `[judge]` says how, and on which scale.
+        session: Whom to ask; its `[judge]` says how, and on which scale.
         out: A folder where nothing stands.
 
     Raises:
@@ -91,13 +90,13 @@ def rejudge(standing: Collection, asking: "Opened", out: Path) -> Rejudged:
             f"{standing.name}: none of its {len(chunks)} judged chunks has a text, so that there "
             "is nothing to judge; import it with its corpus: freshstack import … --corpus PATH"
         )
-    recipe = FreshStack(asking.config)
-    judged = _judge(standing, asking, recipe, chunks)
+    recipe = FreshStack(session.config)
+    judged = _judge(standing, session, recipe, chunks)
     textless = tuple(_textless(standing, chunks))
     judgments = (*judged.judgments, *textless)
-    scale = asking.config.judge.graded
+    scale = session.config.judge.graded
     contents = _contents(standing, judgments, judged, scale)
-    told = _provenance(standing, asking, recipe, contents)
+    told = _provenance(standing, session, recipe, contents)
     rejected = standing.manifest.counts.rejected
     written = write_collection(out, contents, standing.chunks(), told, rejected=rejected)
     found = difference(State(standing, standing.chunks()), State(written, written.chunks()))
@@ -151,7 +150,7 @@ def _judged_chunks(standing: Collection) -> dict[str, Chunk]:
 
 
 def _judge(
-    standing: Collection, asking: "Opened", recipe: "FreshStack", chunks: dict[str, Chunk]
+    standing: Collection, session: "Session", recipe: "FreshStack", chunks: dict[str, Chunk]
 ) -> "Judged":
     """Ask about the pairs that were judged, and no others."""
     from freshstack_dspy.recipes.growing.unjudged import unjudged
@@ -174,8 +173,8 @@ def _judge(
     }
     by_query = {query_id: list(own.values()) for query_id, own in of_query.items()}
     pairs = unjudged(standing.queries, nuggets, by_query, others)
-    judged = judge(asking.config, recipe, asking.steps(["support"], AGAIN), pairs)
-    asking.stop_if_deferred(AGAIN)
+    judged = judge(session.config, recipe, session, pairs)
+    session.stop_if_deferred()
     return judged
 
 
@@ -213,13 +212,13 @@ def _contents(
 
 
 def _provenance(
-    standing: Collection, asking: "Opened", recipe: "FreshStack", contents: Contents
+    standing: Collection, session: "Session", recipe: "FreshStack", contents: Contents
 ) -> "Provenance":
     from freshstack_dspy.recipes.provenance import provenance
 
-    config = asking.config
-    used = set(asking.lm.client.used_replies())
-    told = provenance(config, recipe, asking.lm.ledger, reasked=used - call_ids_of(contents))
+    config = session.config
+    used = set(session.lm.client.used_replies())
+    told = provenance(config, recipe, session.lm.ledger, reasked=used - call_ids_of(contents))
     before = standing.manifest
     sections = {name: told.config[name] for name in ("model", "judge") if name in told.config}
     rejudged = {

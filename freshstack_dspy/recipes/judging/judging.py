@@ -8,7 +8,7 @@ from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judging.comparing import single_calls
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
 from freshstack_dspy.recipes.judging.voting import JudgedBatch, merged
-from freshstack_dspy.recipes.steps import Steps
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Failure, Judgment
 
 
@@ -22,14 +22,14 @@ class Judged(NamedTuple):
 
 
 def judge(
-    config: BuildConfig, recipe: FreshStack, steps: Steps, pairs: Sequence[ToJudge]
+    config: BuildConfig, recipe: FreshStack, session: Session, pairs: Sequence[ToJudge]
 ) -> Judged:
     """Judge every pair as `[judge]` says, in the step `support`.
 
     Args:
         config: Of the build.
         recipe: With the judge.
-        steps: Asks, with progress and account.
+        session: Asks, with progress and account.
         pairs: What is to be judged; a query may stand in several.
 
     Raises:
@@ -37,13 +37,13 @@ def judge(
         ConfigError: The longest reply leaves no room for a prompt.
     """
     calls = judge_calls(config, recipe.support_judge, pairs)
-    return _judged(steps.each("support", recipe.judged, calls), config.judge.votes)
+    return _judged(session.each("support", recipe.judged, calls), config.judge.votes)
 
 
 def judge_alone(
     config: BuildConfig,
     recipe: FreshStack,
-    steps: Steps,
+    session: Session,
     pairs: Sequence[ToJudge],
     asked: Sequence[ToJudge],
     standing: Sequence[Judgment] = (),
@@ -54,7 +54,7 @@ def judge_alone(
     Args:
         config: Of the build.
         recipe: With the judge.
-        steps: Asks, with progress and account.
+        session: Asks, with progress and account.
         pairs: All that is judged; the sample is drawn from it.
         asked: What of it is judged now; for the rest, judgments stand.
         standing: Judgments of single chunks that need not be made again.
@@ -70,7 +70,7 @@ def judge_alone(
     known = {(one.nugget_id, one.chunk_id): one for one in standing}
     stands = [_standing(call, known) for call in single]
     to_ask = [call for call, found in zip(single, stands, strict=True) if not found]
-    judged = _judged(steps.each("single_support", recipe.judged, to_ask), 1)
+    judged = _judged(session.each("single_support", recipe.judged, to_ask), 1)
     kept = {(one.nugget_id, one.chunk_id): one for found in stands for one in found}
     return Judged((*kept.values(), *judged.judgments), judged.failures)
 

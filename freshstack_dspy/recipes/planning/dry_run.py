@@ -10,7 +10,7 @@ from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import Ask
 from freshstack_dspy.lm.store import ReadOnlyStore, Recorded, ReplyStore, recorded_reply
 from freshstack_dspy.lm.usage import StepLedger, step
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import Status, Step
 
 Item = TypeVar("Item")

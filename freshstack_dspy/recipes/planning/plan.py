@@ -29,8 +29,8 @@ from freshstack_dspy.recipes.planning.planned_judging import PlannedJudging, pla
 from freshstack_dspy.recipes.planning.planned_rating import planned_rating
 from freshstack_dspy.recipes.planning.planned_search import planned_embeddings
 from freshstack_dspy.recipes.planning.planned_synthesis import planned_questions
-from freshstack_dspy.recipes.progress import Progress, Silence
 from freshstack_dspy.recipes.questions import read_questions
+from freshstack_dspy.recipes.session import Progress, Silence
 from freshstack_dspy.records import Expansion, Query, Step
 
 

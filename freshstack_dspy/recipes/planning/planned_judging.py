@@ -18,7 +18,7 @@ from freshstack_dspy.recipes.planning.expected_judging import ChunkSizes, Load
 from freshstack_dspy.recipes.planning.planned_search import index_without_asking
 from freshstack_dspy.recipes.planning.sample import sample_corpus
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.recipes.synthesis.seeds import with_seeds
 from freshstack_dspy.records import Chunk, Expansion, Query, Step
 

@@ -9,8 +9,8 @@ from freshstack_dspy.recipes.planning.estimate import ask_tokens, expected_ratin
 from freshstack_dspy.recipes.planning.expected import reply_tokens
 from freshstack_dspy.recipes.planning.expected_judging import Load
 from freshstack_dspy.recipes.planning.planned import PlannedStep, planned_step
-from freshstack_dspy.recipes.progress import Progress
 from freshstack_dspy.recipes.rating import to_rate
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import Query
 
 

@@ -12,7 +12,7 @@ from freshstack_dspy.index.term_counts import indexed_text
 from freshstack_dspy.lm.store import RecordedFigures
 from freshstack_dspy.recipes.cutting import cut_by
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora, open_index
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import Query
 
 

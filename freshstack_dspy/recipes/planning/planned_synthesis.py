@@ -14,7 +14,7 @@ from freshstack_dspy.recipes.planning.expected_judging import ChunkSizes
 from freshstack_dspy.recipes.planning.expected_synthesis import expected_synthesis, stand_ins
 from freshstack_dspy.recipes.planning.planned import PlannedStep, planned_step
 from freshstack_dspy.recipes.planning.planned_search import index_without_asking
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
 from freshstack_dspy.records import Query
 

@@ -5,7 +5,7 @@ from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.recipes.corpus import read_corpora
 from freshstack_dspy.recipes.planning.estimate import measure_chunks, spread
 from freshstack_dspy.recipes.planning.expected_judging import ChunkSizes
-from freshstack_dspy.recipes.progress import Progress
+from freshstack_dspy.recipes.session import Progress
 
 _MOST_FILES = 128
 _MOST_BYTES = 2_500_000

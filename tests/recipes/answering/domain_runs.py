@@ -13,7 +13,7 @@ from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.answering.answering import Answering, answer_from_runs
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.run_holes import look
-from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import ScoredChunk, SliceName
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
@@ -94,7 +94,7 @@ def answering(
     """Answer from runs with a scripted model, whose replies are kept below a folder."""
     path = folder / "answer.toml"
     path.write_text(text or '[model]\nname = "openai/scripted"\nretries = 0\n')
-    with opened(
+    with open_session(
         load_judging(path), mode, provider=model, searching=False, requests_file=requests
-    ) as asking:
-        return answer_from_runs(look(collection, files, depth=depth), asking, **options)
+    ) as session:
+        return answer_from_runs(look(collection, files, depth=depth), session, **options)

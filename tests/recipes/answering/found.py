@@ -8,7 +8,7 @@ from freshstack_dspy.config import load_judging
 from freshstack_dspy.recipes.answering import writing
 from freshstack_dspy.recipes.answering.answering import Answering
 from freshstack_dspy.recipes.growing.run_holes import look
-from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.recipes.session import open_session
 
 from .domain_runs import ALL, provider
 
@@ -36,7 +36,9 @@ def write_to(
     replace: bool = False,
 ) -> None:
     looked = look(collection, files, depth=depth)
-    with opened(load_judging(config), "replay", provider=provider(), searching=False) as asking:
-        inputs = writing.answering_inputs(looked, asking.config, slices=ALL)
-        told = writing.account(inputs, looked, asking, found)
+    with open_session(
+        load_judging(config), "replay", provider=provider(), searching=False
+    ) as session:
+        inputs = writing.answering_inputs(looked, session.config, slices=ALL)
+        told = writing.account(inputs, looked, session, found)
     writing.write_answering(folder, found, told, replace=replace)

@@ -11,7 +11,7 @@ from freshstack_dspy.measures.answers import score_assignments
 from freshstack_dspy.recipes.answering.answering import answer_from_runs
 from freshstack_dspy.recipes.answering.figures import figures
 from freshstack_dspy.recipes.growing.run_holes import look
-from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import Scale
 from tests.recipes.scripted import Said, judge, when
 
@@ -277,12 +277,12 @@ def test_a_run_that_has_nothing_at_all_is_refused(collection: Path, tmp_path: Pa
     model = provider()
 
     with (
-        opened(
+        open_session(
             load_judging(tmp_path / "answer.toml"), "live", provider=model, searching=False
-        ) as asking,
+        ) as session,
         pytest.raises(CollectionError, match="run 'odd': its top 20 holds no chunk of"),
     ):
-        answer_from_runs(looked, asking)
+        answer_from_runs(looked, session)
     assert not model.asked
 
 

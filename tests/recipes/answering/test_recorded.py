@@ -52,7 +52,7 @@ def test_deferred_requests_take_two_rounds(
     file = tmp_path / "requests.jsonl"
     rounds = []
     for _ in range(2):
-        with pytest.raises(DeferredError, match="then answer again"):
+        with pytest.raises(DeferredError, match="same command again"):
             answering(collection, files, provider(), tmp_path, mode="defer", requests=file)
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         rounds.append(sorted(task(line) for line in lines))

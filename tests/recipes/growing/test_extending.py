@@ -18,7 +18,7 @@ from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.extending import Extended, extend
 from freshstack_dspy.recipes.growing.run_holes import Unknown, holes, look
-from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import RunRank, ScoredChunk
 from tests.recipes.domain import FILES, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
@@ -39,8 +39,10 @@ def extended(
     out: Path | None = None,
 ) -> Extended:
     looked = look(config.out, runs, depth=depth, unknown=unknown)
-    with opened(config, mode, provider=provider or ScriptedProvider(), searching=False) as asking:
-        return extend(looked, asking, out)
+    with open_session(
+        config, mode, provider=provider or ScriptedProvider(), searching=False
+    ) as session:
+        return extend(looked, session, out)
 
 
 def chunk_ids(config: BuildConfig) -> list[str]:
@@ -309,7 +311,7 @@ def test_a_budget_that_runs_out_leaves_the_old_collection_and_says_how_far(
     spent = sum(account.calls for account in Collection.load(config.out).manifest.ledger.values())
     small = domain(tmp_path, pool=SMALL, budget={"calls": spent + 2})
 
-    with pytest.raises(BudgetError, match=r"support 2 of 6.*raise the cap and extend again"):
+    with pytest.raises(BudgetError, match=r"support 2 of 6.*raise the cap"):
         extended(small, [run], provider)
 
     assert files_of(config.out) == files
@@ -324,7 +326,7 @@ def test_two_rounds_of_deferred_requests_give_what_live_gives(
     shutil.rmtree(config.cache.path)
     file = tmp_path / "requests" / "small.jsonl"
 
-    with pytest.raises(DeferredError, match="then extend again"):
+    with pytest.raises(DeferredError, match="same command again"):
         extended(config, [run], mode="defer")
     requests = [json.loads(line) for line in file.read_text().splitlines()]
     replies = tmp_path / "replies.jsonl"
@@ -357,8 +359,8 @@ def test_a_query_without_an_answer_is_extended_too(
     write_collection(imported, Contents(**records), known.chunks(), told)
     looked = look(imported, [run])
 
-    with opened(config, "live", provider=ScriptedProvider(), searching=False) as asking:
-        after = extend(looked, asking).collection
+    with open_session(config, "live", provider=ScriptedProvider(), searching=False) as session:
+        after = extend(looked, session).collection
 
     assert holes(look(imported, [run])) == {}
     assert after.manifest.recipe == "import:beir"

@@ -15,7 +15,7 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.extending import extend
 from freshstack_dspy.recipes.growing.refreshing import refresh
 from freshstack_dspy.recipes.growing.run_holes import look
-from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.recipes.session import open_session
 from tests.recipes.domain import QUESTIONS, domain
 from tests.recipes.growing.refreshing import ask, put
 from tests.recipes.growing.test_extending import written
@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from freshstack_dspy.config import load_config
 from freshstack_dspy.recipes.growing.extending import extend
-from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.recipes.growing.refreshing import refresh
 from freshstack_dspy.recipes.growing.run_holes import look
 import lancedb, sklearn.feature_extraction.text, freshstack_dspy.lm.baseline, freshstack_dspy.recipes.run
@@ -37,8 +37,8 @@ print("ready", flush=True)
 if sys.argv[2] == "refresh":
     refresh(config)
 else:
-    with opened(config, "live", searching=False) as asking:
-        extend(look(config.out, [Path(sys.argv[2])]), asking)
+    with open_session(config, "live", searching=False) as session:
+        extend(look(config.out, [Path(sys.argv[2])]), session)
 """
 
 
@@ -96,8 +96,8 @@ def test_the_old_or_the_new_collection_stands(tmp_path: Path, what: str, round_:
 def grown(config: BuildConfig, what: str, run: Path) -> Collection:
     if what == "refresh":
         return refresh(config).collection
-    with opened(config, "live", searching=False) as asking:
-        return extend(look(config.out, [run]), asking).collection
+    with open_session(config, "live", searching=False) as session:
+        return extend(look(config.out, [run]), session).collection
 
 
 def _word(what: str, run: Path) -> str:

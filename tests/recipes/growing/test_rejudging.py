@@ -12,14 +12,14 @@ from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.agreement import weighted_kappa
 from freshstack_dspy.recipes.growing.rejudging import Rejudged, label_agreement, rejudge
-from freshstack_dspy.recipes.opening import opened
+from freshstack_dspy.recipes.session import open_session
 from tests.collection.imports.foreign import beir, freshstack, freshstack_row, json_lines
 
 
 def again(standing: Collection, folder: Path, judge: str = "") -> Rejudged:
     (folder / "judge.toml").write_text(f'[model]\nname = "extractive/baseline"\n[judge]\n{judge}\n')
-    with opened(load_judging(folder / "judge.toml"), "live", searching=False) as asking:
-        return rejudge(standing, asking, folder / "new")
+    with open_session(load_judging(folder / "judge.toml"), "live", searching=False) as session:
+        return rejudge(standing, session, folder / "new")
 
 
 def test_the_same_pairs_get_new_labels(tmp_path: Path) -> None:

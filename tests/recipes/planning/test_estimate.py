@@ -20,7 +20,7 @@ from freshstack_dspy.recipes.planning.expected_judging import Load
 from freshstack_dspy.recipes.planning.plan import plan
 from freshstack_dspy.recipes.planning.planned import Plan, PlannedStep
 from freshstack_dspy.recipes.planning.sample import sample_corpus
-from freshstack_dspy.recipes.progress import Silence
+from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.records import TECHNIQUES
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider

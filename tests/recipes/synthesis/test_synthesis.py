@@ -26,7 +26,7 @@ from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.indexing import cut_corpora
-from freshstack_dspy.recipes.progress import Silence
+from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
 from freshstack_dspy.recipes.used_replies import used_replies
 from freshstack_dspy.records import Attribution
@@ -44,7 +44,7 @@ def text_of(inputs: Inputs) -> str:
     return str(inputs["passages"][0]["text"])
 
 
-def asking(said: str, *tools: str) -> Any:
+def session(said: str, *tools: str) -> Any:
     """A synthesizer that asks something else of some tools."""
 
     def script(inputs: Inputs) -> Any:
@@ -128,7 +128,7 @@ def test_the_size_of_the_waves_changes_nothing_but_what_is_beyond_count(
 ) -> None:
     """So neither does concurrency, nor how many are asked for: the first ones stay the first."""
     config = workshop(tmp_path, queries={"count": 6})
-    script = asking("Which of the two gets hotter?", "kiln", "saw", "loom")
+    script = session("Which of the two gets hotter?", "kiln", "saw", "loom")
     usual = made_alone(config, scripted(SynthesizeQueries=script))
     monkeypatch.setattr("freshstack_dspy.recipes.synthesis.synthesis.EXPECTED_KEPT", share)
 
@@ -157,7 +157,7 @@ def test_a_replay_asks_nobody_and_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_the_bundle_of_a_collection_holds_what_its_replay_needs(tmp_path: Path) -> None:
     """The replies to refused questions too, for a replay comes past them."""
     config = all_but(workshop(tmp_path), 1)
-    script = asking("The kiln?", "kiln", "saw")
+    script = session("The kiln?", "kiln", "saw")
     made = build(config, provider=scripted(SynthesizeQueries=script))
     store = ReplyStore(config.cache.path)
     write_bundle(used_replies(made, [store]), tmp_path / "bundle.jsonl")
@@ -184,7 +184,7 @@ def test_a_question_is_refused_for_its_words_and_another_seed_is_tried(
 ) -> None:
     refused = max(1, tools - 1)
     config = all_but(workshop(tmp_path), refused)
-    script = asking(said, *("kiln", "saw", "loom")[:tools])
+    script = session(said, *("kiln", "saw", "loom")[:tools])
 
     made = made_alone(config, scripted(SynthesizeQueries=script))
 
@@ -242,7 +242,7 @@ def test_a_model_that_never_answers_is_not_asked_about_the_whole_corpus(tmp_path
 
 def test_an_exhausted_corpus_says_how_many_came_and_why_no_more(tmp_path: Path) -> None:
     config = all_but(workshop(tmp_path), 0)
-    script = asking("What does the passage say of heat?", "kiln", "saw")
+    script = session("What does the passage say of heat?", "kiln", "saw")
 
     with pytest.raises(SourceError) as caught:
         made_alone(config, scripted(SynthesizeQueries=script))

@@ -1,0 +1,306 @@
+"""A session: all that a recipe needs to ask its models, opened for a configuration and a mode.
+
+It is the only place that wires replies, recorded LM, embedders, reranker, budget and progress.
+"""
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+
+from freshstack_dspy.config import MODES, BuildConfig, Mode
+from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
+from freshstack_dspy.index.connecting import connected
+from freshstack_dspy.index.searching import Models
+from freshstack_dspy.lm.batch.deferred import write_requests
+from freshstack_dspy.lm.batch.jobs import JobFolder
+from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.client import open_store
+from freshstack_dspy.lm.engine import Provider
+from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.reply import Figures, Reply
+from freshstack_dspy.lm.store import ReadOnlyStore
+from freshstack_dspy.lm.usage import StepLedger, step
+from freshstack_dspy.lm.vectors import Access, used_figures
+from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.records import Failure
+
+if TYPE_CHECKING:
+    from freshstack_dspy.lm.client import RecordedLM
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Progress(Protocol):
+    """Is notified of how a recipe goes on; `cli.printing.Bars` is one."""
+
+    def start(self, step: str, total: int) -> None:
+        """A step begins, of so many parts."""
+        ...
+
+    def advance(self, step: str) -> None:
+        """One part is done."""
+        ...
+
+    def finish(self, step: str, note: str = "") -> None:
+        """The step is done."""
+        ...
+
+
+class Silence:
+    """Progress for nobody."""
+
+    def start(self, step: str, total: int) -> None:
+        """Print nothing."""
+
+    def advance(self, step: str) -> None:
+        """Print nothing."""
+
+    def finish(self, step: str, note: str = "") -> None:
+        """Print nothing."""
+
+
+def report(progress: Progress, step: str, note: str) -> None:
+    """Notify of a step that is done at once."""
+    progress.start(step, 1)
+    progress.advance(step)
+    progress.finish(step, note)
+
+
+class Replies(NamedTuple):
+    """Where recorded replies are."""
+
+    store: ReadOnlyStore | None
+    """None in a replay where there is none."""
+    bundles: Bundles
+
+
+class Session:
+    """Models that can be asked, step by step, with progress and account.
+
+    Attributes:
+        config: Of the build.
+        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
+        lm: The recorded LM; also DSPy's while the session is open.
+        replies: Where recorded replies are.
+        models: The embedders and the reranker; none where nothing is searched.
+        progress: Notified of every step.
+    """
+
+    def __init__(
+        self,
+        config: BuildConfig,
+        mode: Mode,
+        lm: "RecordedLM",
+        replies: Replies,
+        *,
+        models: Models | None = None,
+        progress: Progress | None = None,
+        requests_file: Path | None = None,
+    ) -> None:
+        """See `open_session`."""
+        self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
+        self.models = models or Models()
+        self.progress = progress or Silence()
+        self._requests_file = requests_file
+        self._done: dict[str, str] = {}
+        self._deferred: Counter[str] = Counter()
+
+    def each(
+        self, name: str, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> list[Result]:
+        """Ask for every item of a step, several at once; deferred ones are left out.
+
+        Raises:
+            BudgetError: The budget is used up; says what is done.
+        """
+        done = 0
+        self.progress.start(name, len(items))
+
+        def ask(item: Item) -> Result | None:
+            try:
+                result = function(item)
+            except DeferredError:
+                self._deferred[name] += 1
+                return None
+            if isinstance(getattr(result, "failure", result), Failure):
+                self.lm.ledger.failed()
+            return result
+
+        def advance() -> None:
+            nonlocal done
+            done += 1
+            self._done[name] = f"{name} {done} of {len(items)}"
+            self.progress.advance(name)
+
+        with step(name):
+            try:
+                results = map_in_order(
+                    ask, items, workers=self.lm.client.model.concurrency, done=advance
+                )
+            except BudgetError as error:
+                so_far = ", ".join(self._done.values()) or "nothing"
+                raise BudgetError(
+                    f"{error}. Done in this run: {so_far}. Every reply is recorded: raise the cap "
+                    "and run the same command again, and only what is missing is asked"
+                ) from None
+        self.progress.finish(name, self._account(name))
+        return [result for result in results if result is not None]
+
+    def stop_if_deferred(self) -> None:
+        """In mode `defer`, write down the requests without a reply, and stop if there are any.
+
+        Raises:
+            DeferredError: Says how many, where, and what to do with them.
+        """
+        store, missing = self.replies.store, self.lm.client.deferred
+        if self.mode != "defer" or store is None or not missing:
+            return
+        underway = {key for job in JobFolder.of(self.config).pending() for key in job.keys}
+        if underway >= missing:
+            raise DeferredError(
+                f"all {len(missing)} requests are in batches under way; wait for them with: "
+                f"freshstack requests status {self.config.file} --wait"
+            )
+        named = f" --requests {self._requests_file}" if self._requests_file else ""
+        path = self._requests_file or (
+            self.config.cache.path.parent / "requests" / f"{self.config.name}.jsonl"
+        )
+        written = write_requests(store, path, missing - underway)
+        raise DeferredError(
+            f"{written} requests were written to {path}; send them with: freshstack requests "
+            f"submit {self.config.file}{named}, or have them answered elsewhere and import the "
+            f"replies with: freshstack requests import REPLIES {self.config.file}; then run the "
+            "same command again"
+        )
+
+    def used_keys(self) -> set[str]:
+        """The keys of the replies that were used until now."""
+        return set(self.lm.client.used_replies())
+
+    def save_replies(self, path: Path) -> None:
+        """Write what was used until now as a bundle: replies, vectors and scores."""
+        used: list[Iterable[Reply | Figures]] = [
+            self.lm.client.used(),
+            used_figures([*self.models.embedders, self.models.reranker]),
+        ]
+        write_bundle(itertools.chain(*used), path)
+
+    def _account(self, name: str) -> str:
+        account = self.lm.ledger.steps().get(name, StepLedger())
+        if deferred := self._deferred[name]:
+            return f"{deferred} deferred, {account.cached} recorded"
+        if account == StepLedger():
+            return "nothing to ask"
+        cost = f", ${account.cost:.4f}" if account.cost else ""
+        failed = f", {account.failed} failed" if account.failed else ""
+        return f"{account.calls} calls, {account.cached} recorded{failed}{cost}"
+
+
+@contextmanager
+def open_session(
+    config: BuildConfig,
+    mode: Mode = "live",
+    *,
+    progress: Progress | None = None,
+    requests_file: Path | None = None,
+    provider: Provider | None = None,
+    callback: Callback | None = None,
+    replies: Replies | None = None,
+    searching: bool = True,
+) -> Iterator[Session]:
+    """Open a session, and close it at the end.
+
+    Args:
+        config: As `load_config` reads it.
+        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
+        progress: Notified of every step.
+        requests_file: Where `defer` writes the missing requests; by default next to the store.
+        provider: What answers, in place of the one that the model's name chooses.
+        callback: Notified of every request to a model, by many threads.
+        replies: Of `open_replies`, where they are open already.
+        searching: Whether embedders and reranker are opened too.
+
+    Raises:
+        ConfigError: No such mode, or batches under way would be paid for twice.
+        FreshstackError: A model or the store cannot be opened; see `errors.py`.
+    """
+    check_mode(config, mode)
+    from freshstack_dspy.lm.client import connect, in_bulk
+
+    with ExitStack() as stack:
+        store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
+        reserved = JobFolder.of(config).reserved()
+        account = Account(config.name, config.budget, config.prices, reserved, InFlight())
+        lm = connect(
+            config.model,
+            mode=mode,
+            store=store,
+            recorded=bundles,
+            provider=provider,
+            account=account,
+            callback=callback,
+        )
+        stack.callback(lm.client.close)
+        models = Models()
+        if searching:
+            access = Access(mode, store, bundles, account, lm.ledger, callback)
+            models = stack.enter_context(connected(config, access))
+        stack.enter_context(in_bulk(lm))
+        yield Session(
+            config,
+            mode,
+            lm,
+            replies,
+            models=models,
+            progress=progress,
+            requests_file=requests_file,
+        )
+
+
+@contextmanager
+def open_replies(config: BuildConfig, mode: Mode) -> Iterator[Replies]:
+    """Open the store and the bundles of a configuration.
+
+    Raises:
+        StoreError: They cannot be opened.
+    """
+    with ExitStack() as stack:
+        store = open_store(config.cache.path, mode)
+        if store is not None:
+            stack.callback(store.close)
+        yield Replies(store, stack.enter_context(closing(Bundles(config.cache.bundles))))
+
+
+def check_mode(config: BuildConfig, mode: Mode) -> None:
+    """Check that there is such a mode, and that a provider is not at work on the requests already.
+
+    Raises:
+        ConfigError: Says which, and what to type.
+    """
+    if mode not in MODES:
+        raise ConfigError(f"unknown mode {mode!r}; allowed: {', '.join(MODES)}")
+    if mode not in ("live", "rerecord"):
+        return
+    if underway := sum(len(job.keys) for job in JobFolder.of(config).pending()):
+        raise ConfigError(
+            f"{underway} requests are in batches under way, and would be paid for twice: wait for "
+            f"them with: freshstack requests status {config.file} --wait, or give a batch up with: "
+            f"freshstack requests submit {config.file} --forget SUBMISSION"
+        )
+
+
+def check_writable(folder: Path) -> None:
+    """Check that a folder can be made or replaced there, before anything is paid for.
+
+    Raises:
+        ConfigError: Its parent is no folder, or cannot be written.
+    """
+    parent = next(one for one in folder.absolute().parents if one.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise ConfigError(f"{folder} cannot be written: {parent} is no folder that can be written")
