@@ -1,18 +1,24 @@
 # Everything runs in .venv, which the first target that needs it makes.
 PYTHON ?= python3
 BIN := .venv/bin
-SETUP := .venv/.installed
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+PACKAGE := .venv/.package
+DEV := .venv/.dev
+BENCHMARKS := $(filter-out benchmarks/chat_server.py, $(wildcard benchmarks/*.py))
 
-.PHONY: demo test formats lint types docs bench
+.PHONY: demo test test-all formats lint types docs bench bench-smoke
 
-demo: $(SETUP)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
+demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
 	$(BIN)/freshstack retrieve collections/quickstart --retriever bm25 --out collections/bm25.run
 	$(BIN)/freshstack retrieve collections/quickstart --retriever hybrid --out collections/hybrid.run
 	$(BIN)/freshstack evaluate collections/quickstart collections/bm25.run collections/hybrid.run
 
-test: $(SETUP)  ## every test, with the blocks of README and docs; `pytest` alone leaves the slow ones out
-	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+test: $(DEV)  ## the tests, with the blocks of README and docs
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(DEV)  ## also the slow tests, with more examples for each property
+	FRESHSTACK_TESTS=nightly $(BIN)/python -m pytest -n 2 -m "slow or not slow"
 
 formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch: in an environment of their own
 	test -x .venv-formats/bin/python || $(PYTHON) -m venv .venv-formats
@@ -21,22 +27,29 @@ formats:  ## exports loaded by BEIR and MTEB, which bring PyTorch: in an environ
 	.venv-formats/bin/uv pip install --quiet --python .venv-formats/bin/python --constraint constraints.txt --editable '.[dev,formats]'
 	.venv-formats/bin/python -m pytest -m formats tests/collection/exports
 
-lint: $(SETUP)  ## style and layers
+lint: $(DEV)  ## style and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: $(SETUP)
+types: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/pyright
 
-docs: $(SETUP)  ## write the help pages of the commands into docs/cli.md
+docs: $(DEV)  ## write the help pages of the commands into docs/cli.md
 	$(BIN)/python docs/write_cli_help.py
 
-bench: $(SETUP)  ## one JSON line for each figure
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+bench: $(DEV)  ## one JSON line for each measurement
+	for script in $(BENCHMARKS); do $(BIN)/python $$script || exit 1; done
 
-$(SETUP): pyproject.toml constraints.txt
+bench-smoke: $(DEV)  ## every benchmark at a tiny size
+	for script in $(BENCHMARKS); do echo $$script; $(BIN)/python $$script --tiny > /dev/null || exit 1; done
+
+$(PACKAGE): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(SETUP)
+	$(PIP) --editable .
+	touch $(PACKAGE)
+
+$(DEV): $(PACKAGE)
+	$(PIP) --editable '.[dev]'
+	touch $(DEV)
