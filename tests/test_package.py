@@ -1,7 +1,6 @@
 """The package as it is built, imported and laid out."""
 
 import ast
-import importlib
 import subprocess
 import sys
 import tarfile
@@ -94,34 +93,8 @@ def test_all_names_are_sorted_and_importable() -> None:
         assert getattr(freshstack_dspy, name) is not None, name
 
 
-def test_each_name_comes_from_where_type_checkers_are_told() -> None:
-    """`__all__`, the lazy imports and the `TYPE_CHECKING` block name the same things."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    (block,) = (
-        node
-        for node in tree.body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
-    told = {
-        alias.name: str(statement.module)
-        for statement in block.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
-    lazy = {
-        name: f"freshstack_dspy.{home}"
-        for home, names in freshstack_dspy._HOMES.items()
-        for name in names
-    }
-
-    assert told == lazy
-    assert sorted(told) == freshstack_dspy.__all__
-    for name, home in told.items():
-        assert getattr(freshstack_dspy, name) is getattr(importlib.import_module(home), name)
-
-
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'Nuggets'"):
+    with pytest.raises(AttributeError, match="Nuggets"):
         freshstack_dspy.Nuggets  # noqa: B018
 
 
