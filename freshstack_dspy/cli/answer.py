@@ -1,27 +1,40 @@
 """`freshstack answer`: the retriever through the answer (LLM-retEval)."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.asking import CacheOption, LogOption, ModeOption, RequestsOption, judging
+from freshstack_dspy.cli.options import (
+    CollectionArgument,
+    LogOption,
+    ModeOption,
+    ReplaceOption,
+    RepliesOption,
+    RequestsOption,
+    RunsArgument,
+    check_out,
+)
 from freshstack_dspy.cli.slices import SlicesOption, slices_of
+
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
+    from freshstack_dspy.recipes.reteval import Answering
+
+_GOLD = "gold"
 
 
 def answer(
-    collection: Annotated[Path, typer.Argument(help="Folder of a collection.")],
-    runs: Annotated[list[Path], typer.Argument(help="TREC run files over its queries.")],
+    collection: CollectionArgument,
+    runs: RunsArgument,
     config: Annotated[
         Path,
-        typer.Option(
-            help="TOML file; its [model] answers and compares, and its [judge], [budget] and "
-            "[cache] are used."
-        ),
+        typer.Option(help="TOML file; its [model] answers and compares, its [judge] judges."),
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the answers, and what was said of them.")],
-    depth: Annotated[
-        int, typer.Option(min=1, help="Chunks that an answer is written from, at most.")
+    out: Annotated[Path, typer.Option(help="Folder of the answers and their judgments.")],
+    k: Annotated[
+        int, typer.Option("--k", min=1, help="Chunks that an answer is written from.")
     ] = 10,
     gold_answers: Annotated[
         int,
@@ -33,56 +46,99 @@ def answer(
         ),
     ] = 1,
     slices: SlicesOption = "evaluated",
-    absent: Annotated[
-        Literal["skip", "zero"],
-        typer.Option(
-            help="What a query counts for which a run holds nothing of the corpus. skip: it is "
-            "left out, and counted. zero: no agreement, and no nugget. What is written is the same."
-        ),
-    ] = "skip",
-    unknown: Annotated[
-        Literal["refuse", "skip"],
-        typer.Option(help="What becomes of chunks that the corpus lacks."),
-    ] = "refuse",
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Replace the answers of other inputs in --out.")
-    ] = False,
+    replace: ReplaceOption = False,
     mode: ModeOption = "live",
     requests: RequestsOption = None,
-    cache: CacheOption = None,
+    replies: RepliesOption = None,
     log: LogOption = None,
 ) -> None:
-    """Answer from each run's top and from the gold chunks; say how often both agree."""
-    from freshstack_dspy.cli.answer_tables import say_answers, say_looked_at
-    from freshstack_dspy.cli.outputs import check_around, check_collection, check_inputs
+    """Answer from runs and from gold chunks; say how often both agree."""
+    from freshstack_dspy.cli.asking import judging
+    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.config import load_judging, with_bundles
-    from freshstack_dspy.recipes.growing.run_holes import look
+    from freshstack_dspy.measures.run import read_run
 
-    settings = with_bundles(load_judging(config), cache or ())
-    read = (config, *runs, *settings.cache.bundles, settings.cache.path)
-    for output in (out, requests, log):
-        check_inputs(output, *read)
-        check_collection(output, collection)
-    check_around(out, collection, requests, log, *read)
-    looked = look(collection, runs, depth=depth, unknown=unknown)
-    chosen = slices_of(slices, looked.collection)
-    say_looked_at(looked)
-    with judging(settings, config, mode, requests, log) as asking:
-        from freshstack_dspy.recipes.answering.answering import answer_from_runs
-        from freshstack_dspy.recipes.answering.figures import figures
-        from freshstack_dspy.recipes.answering.writing import (
-            account,
-            answering_inputs,
-            check_standing,
-            write_answering,
+    check_out(out, replace=replace)
+    settings = with_bundles(load_judging(config), replies or ())
+    loaded = Collection.load(collection)
+    chosen = slices_of(slices, loaded)
+    read = [read_run(path) for path in runs]
+    with judging(settings, config, mode, requests, log) as session:
+        from freshstack_dspy.recipes.answers import (
+            answer_metrics,
+            answering_account,
+            write_answers,
         )
+        from freshstack_dspy.recipes.reteval import answer_from_runs
 
-        inputs = answering_inputs(
-            looked, asking.config, slices=chosen, gold_answers=gold_answers, unknown=unknown
+        found = answer_from_runs(
+            session, loaded, read, k=k, slices=chosen, gold_answers=gold_answers
         )
-        check_standing(out, inputs, replace=replace)
-        found = answer_from_runs(looked, asking, slices=chosen, gold_answers=gold_answers)
-        told = account(inputs, looked, asking, found)
-    figures_ = figures(found, looked, slices=chosen, scale=told.scale, absent=absent)
-    write_answering(out, found, told, replace=replace)
-    say_answers(out, found, told, figures_)
+        account = answering_account(
+            session, loaded, found, k=k, gold_answers=gold_answers, slices=chosen
+        )
+    metrics = answer_metrics(found, loaded, read, k=k, scale=account.scale, slices=chosen)
+    write_answers(out, found, account)
+    _show(out, found, account, metrics)
+
+
+def _show(
+    out: Path, found: "Answering", account: "AnsweringAccount", metrics: "AnswerMetrics"
+) -> None:
+    """Print how far the answers agree, what they hold, and what rankings say next to them."""
+    from freshstack_dspy.cli.printing import Table, counted, say, show
+    from freshstack_dspy.cli.score_relations import relation_table
+    from freshstack_dspy.cli.score_tables import View, print_scores
+    from freshstack_dspy.lm.request import BASELINE
+
+    say(f"agreement with the answers from the gold chunks, top {account.k} (LLM-retEval)")
+    print_scores(
+        metrics.agreement,
+        View(["agreement"], ("agree", "disagree", "undecided"), counts_are_all=True),
+    )
+    if account.without_gold:
+        number = counted(len(account.without_gold), "query", "queries")
+        say(f"{number} without gold chunks, left out: {_listed(account.without_gold)}")
+    say("")
+    say("nuggets that the answers support; gold: the answers from the gold chunks")
+    names = ["A_strict", "V_strict", *(["A"] if account.scale.name != "binary" else [])]
+    measured = {name for one in metrics.nuggets.answers for name in one.values}
+    shown = [name for name in names if name in measured] or ["A_strict"]
+    print_scores(metrics.nuggets, View(shown, ("nuggets", "failed"), last=_GOLD))
+    say("")
+    measures = next(iter(metrics.rankings.values())).measures
+    rows = []
+    for run, each in sorted(metrics.coverage.items(), key=lambda one: (one[0] == _GOLD, one[0])):
+        means = metrics.rankings[run].means if run in metrics.rankings else {}
+        rows.append([run, each.mean.value, each.answers, *(means.get(name) for name in measures)])
+    title = "answerable nuggets that the answers support, next to the rankings"
+    show(Table(("run", "Cov(y)", "answers", *measures), rows, title))
+    relation_table(metrics.relations)
+    model = f"{account.model}, a word counter" if account.model == BASELINE else account.model
+    say(f"answered, compared and judged by {model}")
+    _say_failures(out, found)
+
+
+def _say_failures(out: Path, found: "Answering") -> None:
+    from freshstack_dspy.cli.printing import counted, say
+
+    omitted = [one for one in (*found.answers, *found.gold_answers) if one.omitted]
+    if omitted:
+        chunks = counted(sum(len(one.omitted) for one in omitted), "chunk")
+        answers = counted(len(omitted), "answer")
+        say(
+            f"{chunks} of {answers} not shown to the generator, for there was no room in the "
+            "model's window, or no text; see omitted in answers.jsonl and gold_answers.jsonl"
+        )
+    empty = sum(one.status == "ok" and not one.is_answered for one in found.answers)
+    if empty:
+        say(f"{counted(empty, 'context')} in which the generator found no answer")
+    if found.failures:
+        say(f"{counted(len(found.failures), 'failure')}; see {out / 'failures.jsonl'}")
+    runs = counted(len({one.run_id for one in found.answers}), "run")
+    say(f"{out}: {counted(len(found.answers), 'answer')} from {runs}")
+
+
+def _listed(ids: Sequence[str], most: int = 10) -> str:
+    more = f" and {len(ids) - most} more" if len(ids) > most else ""
+    return ", ".join(ids[:most]) + more

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.programs.answer_comparer import AnswerComparer
 from freshstack_dspy.programs.answer_generator import AnswerGenerator
-from freshstack_dspy.recipes.answering.reteval import LLMRetEval
+from freshstack_dspy.recipes.reteval import LLMRetEval
 from freshstack_dspy.records import Agreement
 from freshstack_dspy.records import Answer
 from freshstack_dspy.records import Chunk

@@ -9,10 +9,9 @@ from typing import Any
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_judging
-from freshstack_dspy.measures.run import Run, write_run
-from freshstack_dspy.recipes.answering.answering import Answering, answer_from_runs
+from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.growing.run_holes import look
+from freshstack_dspy.recipes.reteval import Answering, answer_from_runs
 from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import ScoredChunk, SliceName
 from tests.recipes.domain import domain
@@ -87,7 +86,6 @@ def answering(
     *,
     mode: Any = "live",
     text: str = "",
-    depth: int = 10,
     requests: Path | None = None,
     **options: Any,
 ) -> Answering:
@@ -97,4 +95,5 @@ def answering(
     with open_session(
         load_judging(path), mode, provider=model, searching=False, requests_file=requests
     ) as session:
-        return answer_from_runs(look(collection, files, depth=depth), session, **options)
+        loaded = Collection.load(collection)
+        return answer_from_runs(session, loaded, [read_run(file) for file in files], **options)

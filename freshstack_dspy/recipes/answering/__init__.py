@@ -1,1 +1,0 @@
-"""The retriever through the answer: LLM-retEval, and what the answers hold."""

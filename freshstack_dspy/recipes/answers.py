@@ -1,0 +1,219 @@
+"""Answers from runs (LLM-retEval): what they are worth, and the folder that they are written to."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.files import encode_records, staged_folder
+from freshstack_dspy.measures.answers import (
+    NOT_RETRIEVED,
+    AnswerAssignments,
+    ComparedAnswer,
+    FoundAndAgrees,
+    NuggetAssignment,
+    Sampling,
+    Scores,
+    found_and_agrees,
+    score_agreement,
+    score_assignments,
+    verdicts_of,
+)
+from freshstack_dspy.measures.contexts import answer_coverage
+from freshstack_dspy.measures.evaluation import Evaluation, evaluate
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.statistics import Interval, mean_interval
+from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.provenance import prompt_hash
+from freshstack_dspy.recipes.reteval import SAMPLED_TEMPERATURE, Answering, LLMRetEval
+from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.records import Agreement, AssignedAnswer, Record, Scale, SliceName
+
+FAMILIES = ("alpha_nDCG", "Coverage", "Recall")
+"""The ranking measures next to the answers, cut off where the contexts are."""
+ANSWERING = "answering.json"
+
+
+class Coverage(NamedTuple):
+    """The mean Cov(y) of a run's answers (CRUX, arXiv 2506.20051, eq. 3)."""
+
+    mean: Interval
+    answers: int
+    """How many have one."""
+
+
+class AnswerMetrics(NamedTuple):
+    """All metrics of answers from runs, on the same queries."""
+
+    agreement: Scores
+    nuggets: Scores
+    """Of the nuggets that the answers support; the gold answers are run `gold`."""
+    coverage: dict[str, Coverage]
+    """By run, also `gold`."""
+    rankings: dict[str, Evaluation]
+    """By run."""
+    relations: dict[str, list[FoundAndAgrees]]
+    """By run: recall compared with agreement."""
+
+
+class AnsweringAccount(Record):
+    """How answers were made; it names no secret and no machine."""
+
+    schema_version: Literal[2] = 2
+    collection: str
+    content_hash: str
+    slices: tuple[SliceName, ...] | None
+    """Whose queries were answered; None: those with a supported nugget."""
+    runs: tuple[str, ...]
+    k: int
+    """How many chunks of each ranking, and of the gold ones, were shown at most."""
+    gold_answers: int
+    model: str
+    temperature: float
+    gold_temperature: float
+    max_tokens: int
+    scale: Scale
+    """Of the judge of nuggets."""
+    prompts: dict[str, str]
+    """SHA-256 of the prompt, by signature."""
+    queries: int
+    without_gold: tuple[str, ...]
+    """Ids of the queries of which no chunk supports a nugget."""
+
+
+def answer_metrics(
+    found: Answering,
+    collection: Collection,
+    runs: Iterable[Run],
+    *,
+    k: int,
+    scale: Scale,
+    slices: Sequence[SliceName] | None = None,
+) -> AnswerMetrics:
+    """Compute all metrics of answers from runs.
+
+    Args:
+        found: What `answer_from_runs` gave.
+        collection: That the runs are over.
+        runs: That were answered from.
+        k: How many chunks an answer was written from.
+        scale: Of the judge of the answers.
+        slices: Whose queries were answered.
+    """
+    qrels = collection.qrels(slices)
+    agreement = score_agreement(map(_compared, found.agreements))
+    assigned = (*found.assignments, *found.gold_assignments)
+    by_name = {run.name: run for run in sorted(runs, key=lambda run: run.name)}
+    recall = f"Recall@{k}"
+    relations = {
+        name: [
+            found_and_agrees(
+                evaluate(qrels, run, [recall]).values(recall),
+                verdicts_of(agreement, name),
+                measure=recall,
+            )
+        ]
+        for name, run in by_name.items()
+    }
+    measures = [f"{family}@{k}" for family in FAMILIES]
+    return AnswerMetrics(
+        agreement=agreement,
+        nuggets=score_assignments(map(_assigned, assigned)),
+        coverage={
+            run_id: Coverage(mean_interval(values, *Sampling()), len(values))
+            for run_id, values in _coverages(assigned, qrels, scale).items()
+        },
+        rankings={name: evaluate(qrels, run, measures) for name, run in by_name.items()},
+        relations=relations,
+    )
+
+
+def answering_account(
+    session: Session,
+    collection: Collection,
+    found: Answering,
+    *,
+    k: int,
+    gold_answers: int,
+    slices: tuple[SliceName, ...] | None = None,
+) -> AnsweringAccount:
+    """Record how answers were made."""
+    model = session.config.model
+    judge = FreshStack(session.config).support_judge.predict
+    predictors = [*(one for _, one in LLMRetEval().named_predictors()), judge]
+    return AnsweringAccount(
+        collection=collection.manifest.name,
+        content_hash=collection.manifest.content_hash,
+        slices=slices,
+        runs=tuple(sorted({answer.run_id for answer in found.answers})),
+        k=k,
+        gold_answers=gold_answers,
+        model=model.name,
+        temperature=model.temperature,
+        gold_temperature=SAMPLED_TEMPERATURE if gold_answers > 1 else model.temperature,
+        max_tokens=model.max_tokens,
+        scale=session.config.judge.graded,
+        prompts=dict(sorted(map(prompt_hash, predictors))),
+        queries=len({answer.topic_id for answer in found.answers}),
+        without_gold=found.without_gold,
+    )
+
+
+def write_answers(folder: Path, found: Answering, account: AnsweringAccount) -> None:
+    """Write a folder of answers; the same answers give the same bytes.
+
+    Raises:
+        CollectionError: The folder cannot be written.
+    """
+    records: dict[str, Sequence[Any]] = {
+        "answers.jsonl": found.answers,
+        "gold_answers.jsonl": found.gold_answers,
+        "agreement.jsonl": found.agreements,
+        "assignments.jsonl": found.assignments,
+        "gold_assignments.jsonl": found.gold_assignments,
+        "failures.jsonl": found.failures,
+    }
+    with staged_folder(folder.absolute()) as partial:
+        for name, rows in records.items():
+            (partial / name).write_bytes(encode_records(rows))
+        text = json.dumps(account.model_dump(mode="json"), ensure_ascii=False, indent=2)
+        (partial / ANSWERING).write_text(f"{text}\n", encoding="utf-8")
+
+
+def _coverages(
+    answers: Iterable[AssignedAnswer], qrels: NuggetQrels, scale: Scale
+) -> dict[str, dict[str, float]]:
+    """Run, query id -> coverage.
+
+    Left out are answers with a nugget that nobody could judge, and queries without an answerable
+    nugget. The judge of the answers may have another scale than the collection.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for answer in answers:
+        judged = qrels.judged(answer.qid)
+        ratings = {
+            nugget.nugget_id: judged.rel * (nugget.label >= scale.threshold)
+            for nugget in answer.nuggets
+            if nugget.label is not None
+        }
+        coverage = answer_coverage(ratings, judged)
+        values = found.setdefault(answer.run_id, {})
+        if coverage.coverage is not None and not coverage.unrated:
+            values[answer.qid] = coverage.coverage
+    return found
+
+
+def _compared(one: Agreement) -> ComparedAnswer:
+    status = None if one.status == "ok" else one.status
+    return ComparedAnswer(one.run_id, one.query_id, (one.agrees,), one.reason, status)
+
+
+def _assigned(one: AssignedAnswer) -> AnswerAssignments:
+    nuggets = tuple(
+        NuggetAssignment(each.nugget_id, each.importance if each.rated else None, each.assignment)
+        for each in one.nuggets
+    )
+    status = NOT_RETRIEVED if one.status == NOT_RETRIEVED else None
+    return AnswerAssignments(one.run_id, one.qid, nuggets, status)

@@ -1,0 +1,539 @@
+"""LLM-retEval: the retriever through the answer (Alinejad, Kumar and Vahdat, arXiv 2406.06458).
+
+A retriever is right about a query if the answer that a generator writes from what it found agrees
+with the answer that the same generator writes from the gold chunks, those that support the nuggets
+of the query. Each answer is also judged by the nuggets that it supports.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import dspy
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.collection.exports.nuggetizer import assignment
+from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
+from freshstack_dspy.measures.contexts import required_subset
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.run import Run
+from freshstack_dspy.programs.answer_comparer import AnswerComparer, comparer_inputs
+from freshstack_dspy.programs.answer_generator import AnswerGenerator, generator_inputs
+from freshstack_dspy.programs.failed import failure_of
+from freshstack_dspy.programs.passage import whole
+from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.judging.judge_calls import ToJudge, judge_calls
+from freshstack_dspy.recipes.judging.voting import merged
+from freshstack_dspy.recipes.judging.window import Window
+from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.records import (
+    Agreement,
+    Answer,
+    AnsweringFailure,
+    AssignedAnswer,
+    AssignedNugget,
+    Chunk,
+    Judgment,
+    Nugget,
+    OmittedChunk,
+    Query,
+    Scale,
+    SliceName,
+    Step,
+)
+
+GOLD = "gold"
+"""The run id of answers from gold chunks."""
+MOST_GOLD_ANSWERS = 15
+SAMPLED_TEMPERATURE = 0.5
+"""Of several gold answers (§3.2: three); at 0 they would all be the same."""
+
+
+class Context(NamedTuple):
+    """What a generator answers a query from."""
+
+    run_id: str
+    query: Query
+    chunks: Sequence[Chunk]
+    omitted: tuple[OmittedChunk, ...] = ()
+    sample: int = 1
+    temperature: float | None = None
+
+
+class Comparison(NamedTuple):
+    """An answer from a run's context, and those from the gold context."""
+
+    query: Query
+    answer: Answer
+    gold: Sequence[Answer]
+    fits: bool = True
+    """Whether they fit into the model's window together."""
+
+    @property
+    def references(self) -> list[str]:
+        """The texts of the gold answers that there are."""
+        return [one.text for one in self.gold if one.is_answered]
+
+    @property
+    def failed(self) -> Answer | None:
+        """The first gold answer that failed."""
+        return next((one for one in self.gold if one.status != "ok"), None)
+
+
+class Answering(NamedTuple):
+    """Answers from runs and from gold chunks; records by run, then query, in the order of ids."""
+
+    answers: tuple[Answer, ...]
+    """One for each run and query."""
+    gold_answers: tuple[Answer, ...]
+    """For each query with a gold context as many as were asked for."""
+    agreements: tuple[Agreement, ...]
+    """One for each run and query."""
+    assignments: tuple[AssignedAnswer, ...]
+    """The nuggets of each answer."""
+    gold_assignments: tuple[AssignedAnswer, ...]
+    """The nuggets of the first gold answer to each query."""
+    failures: tuple[AnsweringFailure, ...]
+    without_gold: tuple[str, ...]
+    """Ids of the queries of which no chunk supports a nugget."""
+
+
+class LLMRetEval(dspy.Module):
+    """The same generator answers from two contexts, and a comparer says whether they agree."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answer_generator = AnswerGenerator()
+        self.answer_comparer = AnswerComparer()
+
+    def forward(
+        self, query: Query, retrieved: Sequence[Chunk], gold: Sequence[Chunk], run_id: str = "run"
+    ) -> dspy.Prediction:
+        """Run every step for one query; all chunks are shown, whatever the model's window.
+
+        Args:
+            query: What is asked.
+            retrieved: What a retriever found for it, the best first; where it is empty nothing is
+                asked, and the status of the agreement is `not_retrieved`.
+            gold: What an ideal retriever would have found.
+            run_id: What the retriever is called.
+
+        Returns:
+            A prediction with `answer` and `gold_answer` (`Answer`) and `agreement` (`Agreement`).
+
+        Raises:
+            ReplyError: The model gave no valid answer in one of the steps.
+        """
+        answer = self.answer_generator(query=query, chunks=retrieved, run_id=run_id).answer
+        gold_answer = self.answer_generator(query=query, chunks=gold, run_id=GOLD).answer
+        asked = Comparison(query, answer, [gold_answer] if gold else [])
+        found = known_agreement(asked) or self._compared(asked)
+        return dspy.Prediction(answer=answer, gold_answer=gold_answer, agreement=found)
+
+    def answered(self, context: Context) -> Answer | AnsweringFailure:
+        """The answer from a context, or why there is none."""
+        step: Step = "gold_answer" if context.run_id == GOLD else "answer"
+        if context.omitted and not context.chunks:
+            error = ReplyError(_nothing_shown(context), status="failed", call_id=None)
+            return _failure(context.query, step, error, context.run_id, context.sample)
+        try:
+            answer: Answer = self.answer_generator(
+                query=context.query,
+                chunks=context.chunks,
+                run_id=context.run_id,
+                sample=context.sample,
+                temperature=context.temperature,
+            ).answer
+        except ReplyError as error:
+            return _failure(context.query, step, error, context.run_id, context.sample)
+        return answer.model_copy(update={"omitted": context.omitted})
+
+    def compared(self, asked: Comparison) -> Agreement | AnsweringFailure:
+        """Whether an answer agrees with a gold one, or why that could not be said."""
+        if not asked.fits:
+            error = ReplyError(
+                f"the question with an answer and {len(asked.gold)} gold answers does not fit into "
+                "the model's window: take a model with a larger one, or lower [model] max_tokens",
+                status="failed",
+                call_id=None,
+            )
+            return _failure(asked.query, "comparison", error, asked.answer.run_id)
+        try:
+            return self._compared(asked)
+        except ReplyError as error:
+            return _failure(asked.query, "comparison", error, asked.answer.run_id)
+
+    def _compared(self, asked: Comparison) -> Agreement:
+        reply = self.answer_comparer(
+            query=asked.query, references=asked.references, answer=asked.answer.text
+        )
+        if asked.failed is not None and not reply.agrees:
+            reason = "it agrees with no gold answer, and one of them failed"
+            return _agreement(asked, reason, status=asked.failed.status, call_id=reply.call_id)
+        return _agreement(asked, reply.reason, agrees=reply.agrees, call_id=reply.call_id)
+
+
+def answer_from_runs(
+    session: Session,
+    collection: Collection,
+    runs: Sequence[Run],
+    *,
+    k: int = 10,
+    slices: Sequence[SliceName] | None = None,
+    gold_answers: int = 1,
+) -> Answering:
+    """Answer every query from the top of every run and from its gold chunks, and compare.
+
+    Args:
+        session: Its `[model]` answers and compares; its `[judge]` judges answers by nuggets.
+        collection: With the queries, the gold chunks and the texts.
+        runs: Over its queries and its corpus; each has a name of its own.
+        k: How many chunks of a ranking, and of the gold ones, an answer is written from at most.
+        slices: Of which slices the queries are; None: those with a supported nugget.
+        gold_answers: How often the gold context is answered; several are drawn at
+            `SAMPLED_TEMPERATURE`.
+
+    Raises:
+        BudgetError: The budget is used up; what was answered is recorded.
+        DeferredError: In mode `defer`, requests were written down.
+        ConfigError: The number of gold answers is not allowed, or replies leave no room.
+        CollectionError: There is no query, no chunk with a text, or a run cannot be used.
+        FatalModelError: Not one answer came.
+    """
+    if not 1 <= gold_answers <= MOST_GOLD_ANSWERS:
+        raise ConfigError(f"gold answers are 1 to {MOST_GOLD_ANSWERS}, not {gold_answers}")
+    qrels = collection.qrels(slices)
+    by_id = {query.query_id: query for query in collection.queries}
+    queries = {query_id: by_id[query_id] for query_id in sorted(qrels.nuggets)}
+    if not queries:
+        raise CollectionError(f"{collection.name}: no query with nuggets is in these slices")
+    gold = {query_id: gold_chunks(qrels.judged(query_id), k) for query_id in queries}
+    tops = _tops(collection, runs, queries, k)
+
+    shown = {id_ for top in (gold, *tops.values()) for ids in top.values() for id_ in ids}
+    packing = Packing(collection, shown, session)
+    golds = [
+        packing.context(GOLD, queries[query_id], ids, sample, gold_answers)
+        for query_id, ids in gold.items()
+        if ids
+        for sample in range(1, gold_answers + 1)
+    ]
+    contexts = [
+        packing.context(run_id, query, top.get(query_id, ()))
+        for run_id, top in tops.items()
+        for query_id, query in queries.items()
+    ]
+
+    recipe = LLMRetEval()
+    gold_found = session.each("gold_answer", recipe.answered, golds)
+    found = session.each("answer", recipe.answered, contexts)
+    session.stop_if_deferred()
+    _check_any_answer([*gold_found, *found])
+    gold_records = list(map(_answer, golds, gold_found))
+    answers = list(map(_answer, contexts, found))
+
+    firsts = [one for one in gold_records if one.sample == 1]
+    nuggets = nuggets_by_query(collection.nuggets)
+    assigned, unassigned = _assign(session, [*firsts, *answers], queries, nuggets)
+    agreements, uncompared = _compare(session, recipe, answers, gold_records, queries)
+    session.stop_if_deferred()
+    return Answering(
+        answers=tuple(answers),
+        gold_answers=tuple(gold_records),
+        agreements=tuple(agreements),
+        assignments=tuple(assigned[len(firsts) :]),
+        gold_assignments=tuple(assigned[: len(firsts)]),
+        failures=(*_failures(gold_found), *_failures(found), *unassigned, *uncompared),
+        without_gold=tuple(query_id for query_id, ids in gold.items() if not ids),
+    )
+
+
+def gold_chunks(judged: Judged, k: int) -> list[str]:
+    """List the chunks that support a query's nuggets: those first that it takes to answer it.
+
+    First the required subset (CRUX), in the order in which it is chosen; then the others that
+    support a nugget, those that support more before those that support fewer, ties by id.
+    """
+    candidates = sorted(judged.supported, key=lambda id_: (-len(judged.supported[id_]), id_))
+    ratings = [[labels.get(id_) for labels in judged.labels.values()] for id_ in candidates]
+    required = required_subset(ratings, judged.rel).required
+    others = [place for place in range(len(candidates)) if place not in required]
+    return [candidates[place] for place in (*required, *others)][:k]
+
+
+class Packing:
+    """Shows as many chunks of a ranking as the model's window takes, each whole.
+
+    A chunk that does not fit is passed over, and those below it that do are shown.
+    """
+
+    def __init__(self, collection: Collection, shown: set[str], session: Session) -> None:
+        """Read the chunks with these ids."""
+        self._chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in shown}
+        if shown and not any(chunk.passage for chunk in self._chunks.values()):
+            raise CollectionError(
+                f"{collection.name}: none of the {len(shown)} chunks has a text to answer from; "
+                "import it with its corpus: freshstack import … --corpus PATH"
+            )
+        self._window = Window(session.config.model, AnswerGenerator().predict)
+
+    def context(
+        self, run_id: str, query: Query, ranking: Iterable[str], sample: int = 1, samples: int = 1
+    ) -> Context:
+        """Pack a ranking of chunk ids, the best first."""
+        room = self._window.room_beside(generator_inputs(query, []))
+        shown: list[Chunk] = []
+        omitted: list[OmittedChunk] = []
+        for chunk in (self._chunks[chunk_id] for chunk_id in ranking):
+            size = self._window.size(whole(chunk)) if room is not None else 0
+            if not chunk.passage:
+                omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_text"))
+            elif room is not None and size > room:
+                omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_room"))
+            else:
+                shown.append(chunk)
+                room = room - size if room is not None else None
+        temperature = SAMPLED_TEMPERATURE if samples > 1 else None
+        return Context(run_id, query, shown, tuple(omitted), sample, temperature)
+
+
+def known_agreement(asked: Comparison) -> Agreement | None:
+    """What is known of two answers without a comparer; None where it has to be asked."""
+    answer, failed = asked.answer, asked.failed
+    status, agrees, reason = "ok", None, ""
+    if not asked.gold:
+        status, reason = "no_gold_context", "no chunk supports a nugget of the query"
+    elif answer.status not in ("ok", "not_retrieved"):
+        status, reason = answer.status, "the answer from the retrieved context failed"
+    elif not asked.references and failed is not None:
+        status, reason = failed.status, "the answer from the gold context failed"
+    elif not asked.references:
+        status = "no_gold_answer"
+        reason = "the generator found no answer in the gold context"
+    elif answer.status == "not_retrieved":
+        status, reason = "not_retrieved", "the run has nothing for the query, so nothing was asked"
+    elif not answer.is_answered:
+        agrees, reason = False, "the generator found no answer in the retrieved context"
+    elif answer.text in asked.references:
+        agrees, reason = True, "the same text"
+    return _agreement(asked, reason, agrees=agrees, status=status) if reason else None
+
+
+def _tops(
+    collection: Collection, runs: Sequence[Run], queries: Mapping[str, Query], k: int
+) -> dict[str, dict[str, list[str]]]:
+    """Run name, query id -> ids of the chunks in its top, the best first; runs by name."""
+    names = Counter(run.name for run in runs)
+    if GOLD in names:
+        raise CollectionError(
+            f"a run is named {GOLD!r}, as the answers from the gold chunks are; give it another "
+            "name in the last field of its lines"
+        )
+    if repeated := next((name for name, count in names.items() if count > 1), None):
+        raise CollectionError(f"two runs are named {repeated!r}; give each a name of its own")
+    tops = {}
+    for run in sorted(runs, key=lambda run: run.name):
+        tops[run.name] = {
+            query_id: [one.chunk_id for one in run.rankings.get(query_id, ())[:k]]
+            for query_id in queries
+        }
+        if not any(tops[run.name].values()):
+            raise CollectionError(
+                f"run {run.name!r} holds nothing for any of the {len(queries)} queries; retrieve "
+                f"with: freshstack retrieve, or choose other --slices of {collection.name}"
+            )
+    return tops
+
+
+def _assign(
+    session: Session,
+    answers: Sequence[Answer],
+    queries: Mapping[str, Query],
+    nuggets: Mapping[str, Sequence[Nugget]],
+) -> tuple[list[AssignedAnswer], list[AnsweringFailure]]:
+    """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote.
+
+    An answer that says that there is none supports nothing, and nothing is asked. Of one that
+    failed, or that is not there because its run retrieved nothing, every nugget is `failed`.
+    """
+    config = session.config
+    once = config.judge.model_copy(update={"shape": "batch", "votes": 1, "shuffle": None})
+    recipe = FreshStack(config)
+    pairs = [
+        ToJudge(queries[one.topic_id], nuggets[one.topic_id], [_as_chunk(one)])
+        for one in answers
+        if one.is_answered
+    ]
+    once_config = config.model_copy(update={"judge": once})
+    calls = judge_calls(once_config, recipe.support_judge, pairs, step="assignment")
+    batches = session.each("assignment", recipe.judged, calls)
+    judged = {(one.chunk_id, one.nugget_id): one for one in merged(batches, 1)}
+    assigned = [
+        AssignedAnswer(
+            query=queries[one.topic_id].text,
+            qid=one.topic_id,
+            answer_text=one.text,
+            response_length=one.response_length,
+            run_id=one.run_id,
+            nuggets=tuple(
+                _assigned(
+                    nugget, one, judged.get((one.run_id, nugget.nugget_id)), config.judge.graded
+                )
+                for nugget in nuggets[one.topic_id]
+            ),
+            status=one.status,
+        )
+        for one in answers
+    ]
+    failures = [
+        AnsweringFailure.model_validate(
+            {
+                **dict(batch.failure),
+                "chunk_ids": (),
+                "run_id": batch.call.passages[0].chunk.chunk_id,
+            }
+        )
+        for batch in batches
+        if batch.failure is not None
+    ]
+    return assigned, failures
+
+
+def _assigned(
+    nugget: Nugget, answer: Answer, judged: Judgment | None, scale: Scale
+) -> AssignedNugget:
+    """A nugget with nuggetizer's word for its label, or what is known without the judge."""
+    if judged is not None:
+        label, reason, call_id = judged.label, judged.reason, judged.call_id
+    elif answer.status == "ok":
+        label, reason, call_id = 0, "there is no answer", None
+    elif answer.status == "not_retrieved":
+        label, reason, call_id = None, "nothing was retrieved to answer from", None
+    else:
+        label, reason, call_id = None, "the answer failed", None
+    return AssignedNugget(
+        text=nugget.text,
+        importance=nugget.importance or "vital",
+        assignment=assignment(label, scale),
+        nugget_id=nugget.nugget_id,
+        rated=nugget.importance is not None,
+        label=label,
+        reason=reason,
+        call_id=call_id,
+    )
+
+
+def _compare(
+    session: Session,
+    recipe: LLMRetEval,
+    answers: Sequence[Answer],
+    golds: Sequence[Answer],
+    queries: Mapping[str, Query],
+) -> tuple[list[Agreement], tuple[AnsweringFailure, ...]]:
+    """Compare every answer from a run with all gold answers to its query."""
+    window = Window(session.config.model, recipe.answer_comparer.predict)
+    of_query: dict[str, list[Answer]] = {}
+    for gold in golds:
+        of_query.setdefault(gold.topic_id, []).append(gold)
+    asked = []
+    for answer in answers:
+        one = Comparison(queries[answer.topic_id], answer, of_query.get(answer.topic_id, []))
+        inputs: dict[str, Any] = comparer_inputs(one.query, one.references, answer.text)
+        room = window.room_beside(inputs)
+        asked.append(one._replace(fits=room is None or room >= 0))
+    known = [known_agreement(one) for one in asked]
+    to_ask = [one for one, found in zip(asked, known, strict=True) if found is None]
+    replies = session.each("comparison", recipe.compared, to_ask)
+    if len(replies) < len(to_ask):  # deferred: the caller stops
+        return [], ()
+    compared = iter(map(_compared, to_ask, replies))
+    return [found or next(compared) for found in known], _failures(replies)
+
+
+def _compared(asked: Comparison, found: Agreement | AnsweringFailure) -> Agreement:
+    if isinstance(found, Agreement):
+        return found
+    return _agreement(asked, found.message, status=found.status, call_id=found.call_id)
+
+
+def _agreement(
+    asked: Comparison,
+    reason: str,
+    *,
+    agrees: bool | None = None,
+    status: Any = "ok",
+    call_id: str | None = None,
+) -> Agreement:
+    return Agreement(
+        run_id=asked.answer.run_id,
+        query_id=asked.query.query_id,
+        agrees=agrees,
+        status=status,
+        reason=reason,
+        call_id=call_id,
+        answer_call_id=asked.answer.call_id,
+        gold_call_ids=tuple(gold.call_id for gold in asked.gold if gold.call_id is not None),
+    )
+
+
+def _answer(context: Context, found: Answer | AnsweringFailure) -> Answer:
+    """The answer, or the record that there is none."""
+    if isinstance(found, Answer):
+        return found
+    return Answer(
+        run_id=context.run_id,
+        topic_id=context.query.query_id,
+        topic=context.query.text,
+        references=tuple(chunk.chunk_id for chunk in context.chunks),
+        response_length=0,
+        answer=(),
+        sample=context.sample,
+        omitted=context.omitted,
+        status=found.status,
+        call_id=found.call_id,
+    )
+
+
+def _as_chunk(answer: Answer) -> Chunk:
+    """The answer as the judge is shown it: equal answers of two runs are the same request."""
+    return Chunk(
+        chunk_id=answer.run_id,  # not shown to the judge
+        source="model",
+        path="answer",
+        start_byte=0,
+        end_byte=max(1, len(answer.text.encode())),
+        text=answer.text,
+        tokens=0,
+    )
+
+
+def _check_any_answer(found: Sequence[Answer | AnsweringFailure]) -> None:
+    failures = _failures(found)
+    asked = [one for one in found if not isinstance(one, Answer) or one.status != "not_retrieved"]
+    if failures and len(failures) == len(asked):
+        raise FatalModelError(
+            f"none of the {len(asked)} answers came, so nothing was written; the first: "
+            f"{failures[0].message}"
+        )
+
+
+def _failures(found: Sequence[object]) -> tuple[AnsweringFailure, ...]:
+    return tuple(one for one in found if isinstance(one, AnsweringFailure))
+
+
+def _failure(
+    query: Query, step: Step, error: ReplyError, run_id: str, sample: int = 1
+) -> AnsweringFailure:
+    values = dict(failure_of(query, step, error))
+    return AnsweringFailure.model_validate({**values, "run_id": run_id, "sample": sample})
+
+
+def _nothing_shown(context: Context) -> str:
+    if all(one.reason == "no_text" for one in context.omitted):
+        return f"none of the {len(context.omitted)} chunks of the context has a text"
+    return (
+        f"none of the {len(context.omitted)} chunks of the context fits into the model's window: "
+        "take a model with a larger one, say with [model] context what really fits, or lower "
+        "[model] max_tokens"
+    )

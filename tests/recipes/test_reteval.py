@@ -1,0 +1,450 @@
+"""LLM-retEval: what is asked, what is known without asking, what fails, and what is written."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection.answers import read_agreement, read_assignments
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.config import load_judging
+from freshstack_dspy.errors import (
+    BudgetError,
+    CollectionError,
+    ConfigError,
+    DeferredError,
+    FatalModelError,
+    ReplayMissError,
+)
+from freshstack_dspy.lm.batch.deferred import import_replies
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.measures.answers import score_agreement, score_assignments
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.run import read_run
+from freshstack_dspy.recipes.answers import answer_metrics, answering_account, write_answers
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.reteval import Answering, gold_chunks
+from freshstack_dspy.recipes.session import open_session
+from freshstack_dspy.records import OmittedChunk, Scale
+from tests.recipes.domain import domain as write_domain
+from tests.recipes.domain import files_of
+from tests.recipes.scripted import Said, ScriptedProvider, inputs_of, judge, when
+
+from .answered import ALL, answer, answering, built, chunk_ids, compare, provider, runs, write
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A built collection with two runs, which nobody changes."""
+    folder = tmp_path_factory.mktemp("domain")
+    runs(built(folder), folder)
+    return folder
+
+
+@pytest.fixture
+def collection(domain: Path) -> Path:
+    return domain / "collection"
+
+
+@pytest.fixture
+def files(domain: Path) -> list[Path]:
+    return [domain / "good.run", domain / "bad.run"]
+
+
+def agreed(found: Answering) -> dict[tuple[str, str], Any]:
+    return {(one.run_id, one.query_id): (one.agrees, one.status) for one in found.agreements}
+
+
+def written(folder: Path, found: Answering, config: Path, collection: Path) -> Path:
+    loaded = Collection.load(collection)
+    with open_session(load_judging(config), "replay", provider=provider(), searching=False) as one:
+        account = answering_account(one, loaded, found, k=10, gold_answers=1, slices=ALL)
+    write_answers(folder, found, account)
+    return folder
+
+
+def test_a_run_is_right_where_its_answer_agrees_with_the_gold_one(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    model = provider()
+
+    found = answering(collection, files, model, tmp_path)
+
+    assert agreed(found) == {
+        ("bad", "10"): (None, "not_retrieved"),
+        ("bad", "2"): (False, "ok"),
+        ("good", "10"): (True, "ok"),
+        ("good", "2"): (True, "ok"),
+    }
+    # good's context for 2 is the gold one: one request for both, and nothing to compare
+    assert model.calls["AnswerQuestion"] == 4
+    assert model.calls["CompareAnswers"] == 1
+    assert [one.text for one in found.gold_answers] == [
+        "call reset twice.",
+        "Install it with pip.\nPython 3.11 is needed.",
+    ]
+
+
+def test_sentences_cite_the_chunks_that_were_shown(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    found = answering(collection, files, provider(), tmp_path)
+
+    (one,) = (one for one in found.answers if (one.run_id, one.topic_id) == ("good", "10"))
+    assert [Path(id_).name.rsplit("_", 2)[0] for id_ in one.references] == ["dial.md", "reset.md"]
+    assert [(each.text, each.citations) for each in one.answer] == [
+        ("call reset twice.", (1,)),
+        ("phase of the moon.", (0,)),
+    ]
+    assert one.response_length == 7
+    assert len(one.call_id or "") == 64
+
+
+def test_answers_are_held_against_the_nuggets(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    model = provider()
+
+    found = answering(collection, files, model, tmp_path)
+
+    held = {
+        (one.run_id, one.qid): [nugget.assignment for nugget in one.nuggets]
+        for one in (*found.assignments, *found.gold_assignments)
+    }
+    assert held == {
+        ("bad", "10"): ["failed"] * 2,
+        ("bad", "2"): ["not_support"] * 2,
+        ("good", "10"): ["support", "not_support"],
+        ("good", "2"): ["support"] * 2,
+        ("gold", "10"): ["support", "not_support"],
+        ("gold", "2"): ["support"] * 2,
+    }
+    shown = [asked["chunks"] for asked in model.asked if "chunks" in asked]
+    assert {chunk["path"] for chunks in shown for chunk in chunks} == {"model/answer"}
+    assert model.calls["JudgeSupport"] == 3  # the two equal answers are one question
+
+
+def test_a_query_without_supporting_chunk_is_named_and_counts_nothing(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    found = answering(collection, files, provider(), tmp_path, slices=ALL)
+
+    assert found.without_gold == ("x",)
+    assert agreed(found)["good", "x"] == (None, "no_gold_context")
+    assert {one.topic_id for one in found.gold_answers} == {"10", "2"}
+
+
+def test_where_the_gold_chunks_give_no_answer_nothing_can_agree(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """A generator that never answers would else agree with itself everywhere."""
+
+    def silent(_: Any) -> Any:
+        return {"answerable": False, "sentences": []}
+
+    found = answering(collection, files, provider(AnswerQuestion=silent), tmp_path)
+
+    assert set(agreed(found).values()) == {(None, "no_gold_answer")}
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        (Said("No.", "content_filter"), "refused"),
+        (Said('{"answerable": tr', "length"), "truncated"),
+        ({"answerable": True, "sentences": [{"text": "So.", "citations": [9]}]}, "unparsed"),
+        ({"answerable": True, "sentences": []}, "unparsed"),
+        ({"answerable": False, "sentences": [{"text": "So.", "citations": []}]}, "unparsed"),
+    ],
+)
+def test_an_answer_that_failed_stays_a_failure(
+    collection: Path, files: list[Path], tmp_path: Path, said: Any, status: str
+) -> None:
+    model = provider(AnswerQuestion=when("dial sticks", lambda _: said, answer))
+
+    found = answering(collection, files, model, tmp_path)
+
+    assert agreed(found)["good", "10"] == (None, status)
+    assert agreed(found)["good", "2"] == (True, "ok")
+    assert {(one.step, one.run_id, one.status) for one in found.failures} == {
+        ("gold_answer", "gold", status),
+        ("answer", "good", status),
+    }
+    (held,) = (one for one in found.assignments if (one.run_id, one.qid) == ("good", "10"))
+    assert {nugget.assignment for nugget in held.nuggets} == {"failed"}
+    config = tmp_path / "answer.toml"
+    folder = written(tmp_path / "out", found, config, collection)
+    scores = score_assignments(read_assignments([folder / "assignments.jsonl"]))
+    (good,) = (run for run in scores.runs if run.run == "good")
+    assert good.means["A_strict"].value == 1.0
+    assert good.without["A_strict"] == ("10",)
+
+
+def test_a_comparison_or_an_assignment_that_failed_stays_a_failure(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    def refused(_: Any) -> Any:
+        return Said("No.", "content_filter")
+
+    model = provider(CompareAnswers=refused, JudgeSupport=when("install", refused, judge))
+
+    found = answering(collection, files, model, tmp_path)
+
+    assert agreed(found)["good", "10"] == (None, "refused")
+    assert agreed(found)["good", "2"] == (True, "ok")
+    assert [(one.step, one.run_id) for one in found.failures] == [
+        ("assignment", "gold"),
+        ("assignment", "good"),
+        ("comparison", "good"),
+    ]
+
+
+def test_where_no_answer_comes_nothing_is_made(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    model = provider(AnswerQuestion=lambda _: Said("No.", "content_filter"))
+
+    with pytest.raises(FatalModelError, match="none of the 4 answers came, so nothing was written"):
+        answering(collection, files[:1], model, tmp_path)
+
+
+def test_of_several_gold_answers_one_has_to_agree(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+
+    def comparing(inputs: Any) -> Any:
+        asked.append([one["number"] for one in inputs["references"]])
+        return compare(inputs)
+
+    found = answering(
+        collection, files, provider(CompareAnswers=comparing), tmp_path, gold_answers=3
+    )
+
+    assert [(one.topic_id, one.sample) for one in found.gold_answers] == [
+        (query_id, sample) for query_id in ("10", "2") for sample in (1, 2, 3)
+    ]
+    assert len({one.call_id for one in found.gold_answers}) == 6
+    assert asked == [[1, 2, 3]]
+    assert len(found.gold_assignments) == 2
+
+
+def test_disagreeing_while_a_gold_answer_failed_is_no_verdict(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """It might have agreed with the one that is not there."""
+    told: list[int] = []
+
+    def once_refused(inputs: Any) -> Any:
+        told.append(1)
+        return Said("No.", "content_filter") if len(told) == 1 else answer(inputs)
+
+    def never(_: Any) -> Any:
+        return {"reason": "another", "agrees": "no"}
+
+    text = '[model]\nname = "openai/scripted"\nretries = 0\nconcurrency = 1\n'
+    found = answering(
+        collection,
+        files,
+        provider(AnswerQuestion=once_refused, CompareAnswers=never),
+        tmp_path,
+        gold_answers=2,
+        text=text,
+    )
+
+    assert agreed(found)["good", "10"] == (None, "refused")
+
+
+def test_the_gold_chunks_are_as_many_as_a_run_gives(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    found = answering(collection, files, provider(), tmp_path, k=1)
+
+    assert {len(one.references) for one in found.gold_answers} == {1}
+    assert max(len(one.references) for one in found.answers) == 1
+
+
+def test_what_cannot_be_answered_is_said_before_anything_is_asked(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    model = provider()
+    gold = write(built(tmp_path), tmp_path / "gold.run", "gold", q2=["docs/install.md"])
+
+    with pytest.raises(CollectionError, match="a run is named 'gold'"):
+        answering(tmp_path / "collection", [gold], model, tmp_path)
+    with pytest.raises(CollectionError, match="two runs are named 'good'"):
+        answering(collection, [files[0], files[0]], model, tmp_path)
+    with pytest.raises(ConfigError, match="gold answers are 1 to 15, not 0"):
+        answering(collection, files, model, tmp_path, gold_answers=0)
+    with pytest.raises(CollectionError, match="no query with nuggets"):
+        answering(collection, files, model, tmp_path, slices=("undetermined",))
+    assert not model.asked
+
+
+def test_each_answer_of_a_run_is_measured_by_itself(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """A long answer after a short one is split for the judge's window; both share a run."""
+
+    def long(inputs: Any) -> Any:
+        text = "\n".join(f"line {place} of a long answer" for place in range(180))
+        numbers = [one["number"] for one in inputs["passages"]]
+        return {"answerable": True, "sentences": [{"text": text, "citations": numbers[:1]}]}
+
+    model = provider(AnswerQuestion=when("pip", long, answer))
+    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 2100\nmax_tokens = 300\n'
+    found = answering(collection, files[:1], model, tmp_path, text=text)
+
+    parts = [one for asked in model.asked if "chunks" in asked for one in asked["chunks"]]
+    assert max(len(one["text"].splitlines()) for one in parts) < 180
+    assert not [one for one in found.failures if one.step == "assignment"]
+
+
+def test_what_a_run_has_nothing_for_is_no_answer(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """The generator was not asked: it cannot have disagreed, or supported nothing."""
+    found = answering(collection, files, provider(), tmp_path)
+    loaded, read = Collection.load(collection), [read_run(file) for file in files]
+
+    (one,) = (one for one in found.answers if (one.run_id, one.topic_id) == ("bad", "10"))
+    assert (one.status, one.call_id, one.answer) == ("not_retrieved", None, ())
+    metrics = answer_metrics(found, loaded, read, k=10, scale=Scale(), slices=ALL)
+    bad = next(run for run in metrics.agreement.runs if run.run == "bad")
+    assert (bad.answers, bad.absent, bad.counts["disagree"]) == (1, ("10",), 1)
+    assert bad.means["agreement"].value == 0
+    assert metrics.coverage["gold"].answers == 2
+
+
+def test_a_run_without_any_of_the_queries_cannot_be_answered_from(
+    collection: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "odd.run").write_text("77 Q0 gone 1 1.0 odd\n")
+    model = provider()
+
+    with pytest.raises(CollectionError, match="run 'odd' holds nothing for any of the"):
+        answering(collection, [tmp_path / "odd.run"], model, tmp_path)
+    assert not model.asked
+
+
+LABELS = {
+    "n1": {"a": 1, "b": 1, "d": 1, "e": 0},
+    "n2": {"b": 1, "c": 0},
+    "n3": {"c": 1},
+    "n4": {},
+}
+
+
+def test_gold_chunks_are_those_it_takes_and_then_the_others_that_support_something() -> None:
+    graded = {"n1": {"a": 1, "b": 2}, "n2": {"a": 3}}
+
+    assert gold_chunks(Judged(LABELS), 10) == ["b", "c", "a", "d"]
+    assert gold_chunks(Judged(LABELS), 2) == ["b", "c"]
+    assert gold_chunks(Judged(graded, rel=2), 10) == ["a", "b"]
+    assert gold_chunks(Judged({"n1": {"a": 0}}), 10) == []
+
+
+def test_a_chunk_that_does_not_fit_is_left_out_whole_and_named(tmp_path: Path) -> None:
+    config = write_domain(tmp_path)
+    (tmp_path / "corpus" / "docs" / "long.md").write_text("# Long\n\n" + "the dial turns " * 150)
+    collection = build(config, provider=ScriptedProvider())
+    files = ["docs/long.md", "docs/install.md"]
+    run = write(collection, tmp_path / "a.run", "a", q2=files, q10=["docs/long.md"])
+    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 1500\nmax_tokens = 300\n'
+
+    found = answering(tmp_path / "collection", [run], provider(), tmp_path, text=text, slices=ALL)
+
+    ids = chunk_ids(collection)
+    (left_out,) = {omitted for one in found.answers for omitted in one.omitted}
+    shown = {one.topic_id: (one.references, one.status) for one in found.answers}
+    assert left_out == OmittedChunk(chunk_id=ids["docs/long.md"], reason="no_room")
+    assert shown["2"] == ((ids["docs/install.md"],), "ok")
+    assert shown["10"] == ((), "failed")
+    assert "none of the 1 chunks of the context fits" in found.failures[-1].message
+
+
+def test_a_replay_is_offline_and_gives_the_same_bytes(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for mode, folder in zip(("live", "replay"), folders, strict=True):
+        model = provider()
+        found = answering(collection, files, model, tmp_path, mode=mode)
+        assert (mode == "live") == bool(model.asked)
+        written(folder, found, tmp_path / "answer.toml", collection)
+
+    assert files_of(folders[0]) == files_of(folders[1])
+    scores = score_agreement(read_agreement([folders[0] / "agreement.jsonl"]))
+    assert {run.run: run.means["agreement"].value for run in scores.runs} == {
+        "bad": 0.0,
+        "good": 1.0,
+    }
+
+
+def test_a_reply_that_is_not_recorded_stops_a_replay(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    answering(collection, files[:1], provider(), tmp_path)
+
+    with pytest.raises(ReplayMissError):
+        answering(collection, files, provider(), tmp_path, mode="replay")
+
+
+def test_deferred_requests_take_two_rounds(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    scripts: dict[str, Any] = {
+        "AnswerQuestion": answer,
+        "CompareAnswers": compare,
+        "JudgeSupport": judge,
+    }
+    file = tmp_path / "requests.jsonl"
+    rounds = []
+    for _ in range(2):
+        with pytest.raises(DeferredError, match="same command again"):
+            answering(collection, files, provider(), tmp_path, mode="defer", requests=file)
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        rounds.append(sorted(task(line) for line in lines))
+        hand_in(tmp_path, lines, scripts)
+
+    found = answering(collection, files, provider(), tmp_path, mode="defer", requests=file)
+
+    assert rounds == [
+        ["AnswerQuestion"] * 4,
+        ["CompareAnswers", "JudgeSupport", "JudgeSupport", "JudgeSupport"],
+    ]
+    assert agreed(found)["good", "10"] == (True, "ok")
+
+
+def test_what_was_answered_before_a_budget_ran_out_is_not_asked_again(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    model = '[model]\nname = "openai/scripted"\nretries = 0\nconcurrency = 1\n'
+    first, second = provider(), provider()
+
+    with pytest.raises(BudgetError, match="Done in this run: gold_answer"):
+        answering(collection, files, first, tmp_path, text=f"{model}[budget]\ncalls = 3\n")
+    answering(collection, files, second, tmp_path, text=model)
+
+    assert sum(first.calls.values()) == 3
+    assert sum(second.calls.values()) == 5
+
+
+def task(request: Any) -> str:
+    return str(request["body"]["response_format"]["json_schema"]["name"])
+
+
+def hand_in(folder: Path, requests: list[Any], scripts: dict[str, Any]) -> None:
+    replies = []
+    for request in requests:
+        inputs = inputs_of([turn["content"] for turn in request["body"]["messages"]])
+        content = json.dumps(scripts[task(request)](inputs))
+        replies.append({"custom_id": request["custom_id"], "content": content})
+    file = folder / "replies.jsonl"
+    file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
+    store = ReplyStore(folder / ".freshstack" / "cache")
+    try:
+        import_replies(store, file)
+    finally:
+        store.close()
