@@ -20,8 +20,8 @@ from typing import Any
 from freshstack_dspy.lm.bundle import Bundle, write_bundle
 from freshstack_dspy.lm.misses import explain_miss
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.request import Ask, ChatMessage
-from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore, sealed, unsealed
+from freshstack_dspy.lm.request import ChatMessage, ChatRequest
+from freshstack_dspy.lm.store import ReplyStore, sealed, unsealed
 
 ENTRIES = 5_000
 FEW, MANY = 20_000, 200_000
@@ -30,8 +30,8 @@ PROMPT = "Judge which nuggets each chunk supports. " * 50
 CODE = 'def reset(dial):\n    """Reset a dial."""\n    return {"phase": 0}\n' * 18
 
 
-def ask_number(number: int, filler: str = CODE) -> Ask:
-    return Ask(
+def ask_number(number: int, filler: str = CODE) -> ChatRequest:
+    return ChatRequest(
         model="openai/some-model",
         endpoint="openai:default",
         messages=(
@@ -128,7 +128,7 @@ def fill(folder: Path, first: int, last: int, size: int) -> None:
 
 def work_through(folder: Path) -> None:
     """Read every entry, explain a miss, and say how much memory that took at most."""
-    with closing(ReadOnlyStore(folder)) as store:
+    with closing(ReplyStore(folder, read_only=True)) as store:
         begun = time.process_time()
         number = sum(1 for _ in store.lines())
         read = time.process_time() - begun

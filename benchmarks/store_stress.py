@@ -29,8 +29,8 @@ from pathlib import Path
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.bundle import verify_store
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.request import Ask, ChatMessage
-from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
+from freshstack_dspy.lm.request import ChatMessage, ChatRequest
+from freshstack_dspy.lm.store import ReplyStore
 
 WRITERS, THREADS = 3, 4
 ROUNDS_IN_A_STORE = 5
@@ -42,7 +42,7 @@ COST = Spent(calls=1, tokens=11, dollars=0.5)
 
 def reply_named(name: str) -> Reply:
     """Make the reply of a name, of 200 to 12,000 characters."""
-    ask = Ask(
+    ask = ChatRequest(
         model="openai/stress",
         endpoint="openai:default",
         messages=(ChatMessage(role="user", content=name),),
@@ -125,7 +125,7 @@ def losses(folder: Path, recorded: list[str]) -> dict[str, int]:
     if not (folder / "cache.db").exists():
         return found | {"lost": len(recorded)}
     ReplyStore(folder).close()  # where its making was cut short, this ends it
-    store = ReadOnlyStore(folder)
+    store = ReplyStore(folder, read_only=True)
     for name in recorded:
         expected = reply_named(name)
         found["lost"] += store.get(expected.key) != expected

@@ -31,7 +31,7 @@ def export_cache(
     from freshstack_dspy.config import load_config
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.lm.bundle import Bundles, write_bundle
-    from freshstack_dspy.lm.store import ReadOnlyStore, Recorded, holds_store
+    from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
     from freshstack_dspy.recipes.models import asks_models
     from freshstack_dspy.recipes.used_replies import used_replies
 
@@ -49,7 +49,7 @@ def export_cache(
     with ExitStack() as opened:
         recorded: list[Recorded] = []
         if holds_store(cache.path):
-            recorded.append(opened.enter_context(closing(ReadOnlyStore(cache.path))))
+            recorded.append(opened.enter_context(closing(ReplyStore(cache.path, read_only=True))))
         recorded.append(opened.enter_context(closing(Bundles(cache.bundles))))
         written = write_bundle(used_replies(collection, recorded), out)
     typer.echo(f"{out}: {written} replies")
@@ -93,12 +93,10 @@ def verify_cache(
 
     damaged = 0
     for report in _reports(path):
-        damaged += report.damaged
+        damaged += len(report.damaged)
         say(str(report))
-        for found in report.listed:
+        for found in report.damaged[:100]:
             complain(f"{found.entry}: {found.reason}")
-        if more := report.damaged - len(report.listed):
-            complain(f"… and {more:,} more")
     if damaged:
         raise typer.Exit(1)
 

@@ -49,11 +49,11 @@ def _recorded(config: Path, opened: ExitStack) -> "tuple[Recorded, ...]":
     """The store of a build, where there is one, and its bundles; nothing is written."""
     from freshstack_dspy.config import load_config
     from freshstack_dspy.lm.bundle import Bundles
-    from freshstack_dspy.lm.store import ReadOnlyStore, holds_store
+    from freshstack_dspy.lm.store import ReplyStore, holds_store
 
     cache = load_config(config).cache
     recorded: list[Recorded] = []
     if holds_store(cache.path):
-        recorded.append(opened.enter_context(closing(ReadOnlyStore(cache.path))))
+        recorded.append(opened.enter_context(closing(ReplyStore(cache.path, read_only=True))))
     recorded.append(opened.enter_context(closing(Bundles(cache.bundles))))
     return tuple(recorded)

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.lm.store import unsafe_file
 
 _WRITER_LOCK = ".lock"
 _READERS_LOCK = "readers.lock"
@@ -39,15 +38,7 @@ def sole_writer(folder: Path) -> Iterator[None]:
         raise IndexingError(f"{folder}: an index cannot be written here: {error}") from None
 
 
-def _check_unsafe(lock: Path, *, writing: bool) -> None:
-    unsafe = unsafe_file(lock, writing=writing)
-    if unsafe is not None:
-        name, fault = unsafe
-        raise IndexingError(f"{lock.with_name(name)} {fault}; delete it")
-
-
 def _opened(lock: Path, timeout: float) -> sqlite3.Connection:
-    _check_unsafe(lock, writing=True)
     return sqlite3.connect(lock, isolation_level=None, timeout=timeout)
 
 
@@ -101,7 +92,6 @@ def hold(part: Path) -> sqlite3.Connection:
         IndexingError: The files of its lock lead elsewhere.
         sqlite3.Error: Its lock is damaged.
     """
-    _check_unsafe(part / _READERS_LOCK, writing=False)
     try:
         lock = sqlite3.connect(
             f"{(part / _READERS_LOCK).absolute().as_uri()}?mode=ro",

@@ -16,7 +16,7 @@ from freshstack_dspy.config import BudgetConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.reply import NO_REPLY, Reply
-from freshstack_dspy.lm.request import Ask, canonical_json
+from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.records import Record
 
 
@@ -73,7 +73,7 @@ class Account(NamedTuple):
     """Given to several clients, their calls in flight are kept under the caps together."""
 
 
-def worst_case(ask: Ask, price: Price | None, *, batch: bool = False) -> Spent:
+def worst_case(ask: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
     """The most that one request can cost.
 
     No tokenizer in use makes more tokens than its input has bytes, so its bytes are the bound: the
@@ -206,7 +206,7 @@ class Budget(Caps):
         self._price = price
 
     @contextmanager
-    def reservation(self, ask: Ask, charge: Charge) -> Iterator["Reservation"]:
+    def reservation(self, ask: ChatRequest, charge: Charge) -> Iterator["Reservation"]:
         """Reserve the worst that a request can cost; see `Caps.reserved`.
 
         Args:
@@ -219,7 +219,7 @@ class Budget(Caps):
         with self.reserved(functools.partial(self.worst, ask), charge) as reservation:
             yield reservation
 
-    def worst(self, ask: Ask) -> Spent:
+    def worst(self, ask: ChatRequest) -> Spent:
         """The most that a request can cost."""
         return worst_case(ask, self._price)
 

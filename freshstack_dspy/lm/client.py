@@ -27,19 +27,20 @@ from freshstack_dspy.errors import (
     ReplyError,
 )
 from freshstack_dspy.lm.budget import Account, Budget
-from freshstack_dspy.lm.bundle import Bundles, UsedReplies, replies_of
+from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback, event_of, event_without_reply
 from freshstack_dspy.lm.misses import Misses
 from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive, status_of
-from freshstack_dspy.lm.request import Ask, ask_from, endpoint_identity
+from freshstack_dspy.lm.reply import NO_REPLY, Entry, Reply, receive, status_of
+from freshstack_dspy.lm.request import ChatRequest, chat_request, endpoint_identity
 from freshstack_dspy.lm.retry import Attempts
 from freshstack_dspy.lm.store import (
-    ReadOnlyStore,
     Recorded,
     ReplyStore,
+    UsedEntries,
     holds_store,
+    recorded_entries,
     recorded_reply,
 )
 from freshstack_dspy.lm.usage import Ledger, current_step
@@ -100,7 +101,7 @@ class LiveCalls:
         """What the model costs, or None where nobody says."""
         return price_of(self._model.name, self._account.prices)
 
-    def ask(self, ask: Ask, request: "Request") -> Answer:
+    def ask(self, ask: ChatRequest, request: "Request") -> Answer:
         """Ask and record.
 
         Raises:
@@ -118,7 +119,7 @@ class LiveCalls:
         """Close the provider's connections."""
         self._attempts.close()
 
-    def _answer(self, ask: Ask, request: "Request", lost: Callable[[], None]) -> Answer:
+    def _answer(self, ask: ChatRequest, request: "Request", lost: Callable[[], None]) -> Answer:
         """Ask. That there was no reply is recorded too: a replay must come to the same failure."""
         received: Any = functools.partial(receive, ask, origin="live", price=self.price)
         try:
@@ -165,7 +166,7 @@ class Client:
         model: ModelConfig,
         *,
         mode: Mode = "live",
-        store: ReadOnlyStore | None = None,
+        store: ReplyStore | None = None,
         recorded: Recorded | None = None,
         provider: Provider | None = None,
         account: Account | None = None,
@@ -191,7 +192,7 @@ class Client:
         self.ledger = Ledger()
         self.endpoint = endpoint_identity(model.name, model.api_base)
         self._store = store
-        self._written = store if isinstance(store, ReplyStore) and mode != "replay" else None
+        self._written = store if mode != "replay" else None
         self._recorded: Recorded = Bundles() if recorded is None else recorded
         self._misses = Misses()
         self._on_call = callback
@@ -203,7 +204,7 @@ class Client:
         self._flights: dict[str, Future[Reply]] = {}
         self._rerecorded: set[str] = set()
         self._deferred: set[str] = set()
-        self._used = UsedReplies()
+        self._used = UsedEntries()
         self._guard = threading.Lock()
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
@@ -248,9 +249,9 @@ class Client:
         """
         return recorded_reply(key, self._store, self._recorded)
 
-    def used(self) -> Iterator[Reply]:
+    def used(self) -> Iterator[Entry]:
         """Every reply that this client gave out, as it is recorded now, by key."""
-        return replies_of(self._used.by_key(), self._store, self._recorded)
+        return recorded_entries(self._used.by_key(), (self._store, self._recorded))
 
     def used_replies(self) -> dict[str, str]:
         """A hash of what each reply that was given out said, by key."""
@@ -261,10 +262,10 @@ class Client:
         if self._live is not None:
             self._live.close()
 
-    def _ask_of(self, request: "Request", sample: int | None) -> Ask:
-        return ask_from(request, endpoint=self.endpoint, sample=sample)
+    def _ask_of(self, request: "Request", sample: int | None) -> ChatRequest:
+        return chat_request(request, endpoint=self.endpoint, sample=sample)
 
-    def _together(self, ask: Ask, request: "Request") -> Answer:
+    def _together(self, ask: ChatRequest, request: "Request") -> Answer:
         """Answer a request; equal ones in flight are one call, and share what comes of it."""
         mine: Future[Reply] = Future()
         with self._guard:
@@ -284,7 +285,7 @@ class Client:
         mine.set_result(answer.reply)
         return answer
 
-    def _answer(self, ask: Ask, request: "Request") -> Answer:
+    def _answer(self, ask: ChatRequest, request: "Request") -> Answer:
         recorded = self._servable(ask.key)
         if recorded is None:
             answer = self._ask(ask, request)
@@ -316,7 +317,7 @@ class Client:
         asks_again = self.mode == "live" or (self.mode == "defer" and reply.origin == "live")
         return asks_again and reply.is_dead_end
 
-    def _ask(self, ask: Ask, request: "Request") -> Answer:
+    def _ask(self, ask: ChatRequest, request: "Request") -> Answer:
         if self.mode == "replay":
             raise ReplayMissError(self._misses.explain(ask, self._sources()))
         if self._written is None or self._live is None:
@@ -330,7 +331,7 @@ class Client:
             self._rerecorded.add(ask.key)
         return answer
 
-    def _tell(self, ask: Ask, begun: float, outcome: Answer | ModelError) -> None:
+    def _tell(self, ask: ChatRequest, begun: float, outcome: Answer | ModelError) -> None:
         """Tell whoever listens what became of a request."""
         if self._on_call is None:
             return
@@ -364,11 +365,11 @@ class AsyncClient:
         return await asyncio.to_thread(self._client.complete, request)
 
 
-def open_store(path: Path, mode: Mode) -> ReadOnlyStore | None:
+def open_store(path: Path, mode: Mode) -> ReplyStore | None:
     """Open the replies store; a replay only reads it, and makes none where there is none."""
     if mode != "replay":
         return ReplyStore(path)
-    return ReadOnlyStore(path) if holds_store(path) else None
+    return ReplyStore(path, read_only=True) if holds_store(path) else None
 
 
 def _response(reply: Reply) -> "Response":
@@ -381,7 +382,7 @@ def _response(reply: Reply) -> "Response":
     )
     return Response(
         id=reply.key,
-        model=reply.ask.model,
+        model=reply.request.model,
         message=Message.assistant(reply.text),
         finish_reason=finish,
         usage=Usage(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens),
@@ -462,7 +463,7 @@ def connect(
     model: ModelConfig,
     *,
     mode: Mode = "live",
-    store: ReadOnlyStore | None = None,
+    store: ReplyStore | None = None,
     recorded: Recorded | None = None,
     provider: Provider | None = None,
     account: Account | None = None,

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from freshstack_dspy.errors import ConfigError, DeferredError, ModelError, StoreError
 from freshstack_dspy.lm.reply import NO_REPLY, Reply
-from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.lm.request import ChatRequest
 from freshstack_dspy.records import Record
 
 Outcome = Literal["ok", "unparsed", "refused", "truncated", "failed", "deferred", "error"]
@@ -50,8 +50,8 @@ def event_of(reply: Reply, *, step: str, seconds: float, attempts: int) -> CallE
         at=_now(),
         step=step,
         key=reply.key,
-        task=reply.ask.task,
-        model=reply.ask.model,
+        task=reply.request.task,
+        model=reply.request.model,
         cached=attempts == 0,
         seconds=round(seconds, 6),
         attempts=attempts,
@@ -63,7 +63,9 @@ def event_of(reply: Reply, *, step: str, seconds: float, attempts: int) -> CallE
     )
 
 
-def event_without_reply(ask: Ask, error: ModelError, *, step: str, seconds: float) -> CallEvent:
+def event_without_reply(
+    ask: ChatRequest, error: ModelError, *, step: str, seconds: float
+) -> CallEvent:
     """The event of a request that got no reply."""
     return CallEvent(
         at=_now(),

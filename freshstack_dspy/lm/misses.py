@@ -2,13 +2,20 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.request import Ask, canonical_json
+from freshstack_dspy.lm.request import (
+    ChatRequest,
+    EmbeddingRequest,
+    RerankRequest,
+    SearchRequest,
+    canonical_json,
+)
 from freshstack_dspy.lm.store import Recorded
 
+AnyRequest = ChatRequest | EmbeddingRequest | RerankRequest | SearchRequest
 _SHOWN = 60
 _MOST = 100_000
 """Replies that are compared with a request that missed; ten seconds where they have 10 KB."""
@@ -21,34 +28,51 @@ class Misses:
         self._searching = threading.Lock()
         self._first: str | None = None
 
-    def explain(self, ask: Ask, recorded: Iterable[Recorded]) -> str:
-        """Say in words what a recorded request would need to be the one that was asked.
+    def explain(self, request: AnyRequest, recorded: Iterable[Recorded]) -> str:
+        """Say how the nearest recorded request differs from the one that was asked.
 
         Threads that miss at once wait for the one search.
         """
         with self._searching:
             if self._first is None:
-                self._first = explain_miss(ask, recorded)
+                self._first = explain_miss(request, recorded)
                 return self._first
-        return f"{_miss(ask)}, nor for others; the first of them: {self._first}"
+        return f"{_miss(request)}, nor for others; the first of them: {self._first}"
 
 
-def explain_miss(ask: Ask, recorded: Iterable[Recorded]) -> str:
-    """Say in words what a recorded request would need to be the one that was asked.
+def explain_miss(request: AnyRequest, recorded: Iterable[Recorded]) -> str:
+    """Say how the nearest recorded request differs from the one that was asked.
 
-    The replies are read one at a time, and first only those to the same question.
+    The entries are read one at a time; of chat replies first only those to the same question.
 
     Args:
-        ask: What was asked.
+        request: What was asked.
         recorded: Where its reply could have been.
     """
     sources = tuple(recorded)
-    search = _Search(ask)
-    if ask.task is not None:
-        search.among(sources, b'"name":' + canonical_json(ask.task).encode())
-    if search.nearest is None:
-        search.among(sources)
-    return search.explained()
+    found = _miss(request)
+    try:
+        nearest = _nearest(request, sources)
+    except StoreError as error:
+        return f"{found}; {error}"
+    if nearest is None:
+        return (
+            f"{found}: nothing is recorded at all; build once with --mode live, or name a bundle in "
+            "[cache] bundles"
+        )
+    key, fields = nearest
+    return (
+        f"{found}: the nearest recorded request, {key[:12]}, differs in "
+        f"{'; '.join(_differences(request, fields))}. Record it with --mode live, or name a bundle "
+        "that has it in [cache] bundles"
+    )
+
+
+def _miss(request: AnyRequest) -> str:
+    if isinstance(request, ChatRequest):
+        return f"no recorded reply for request {request.key} ({request.task or request.model})"
+    whose = "of the index" if isinstance(request, SearchRequest) else f"by {request.model}"
+    return f"no recorded {request.kind} {whose} (request {request.key})"
 
 
 class _Nearness(NamedTuple):
@@ -59,128 +83,91 @@ class _Nearness(NamedTuple):
     same_settings: int
 
 
-class _Search:
-    """The search for the recorded request that is most like another."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._nearness = _nearness_to(ask)
-        self._best: _Nearness | None = None
-        self._damaged: set[str] = set()
-        self._unread: list[str] = []
-        self._compared = 0
-        self.nearest: Ask | None = None
-
-    def among(self, sources: Iterable[Recorded], holding: bytes = b"") -> None:
-        """Search replies whose JSON holds some bytes; what is damaged is counted, and left out."""
-        for source in sources:
-            try:
-                for line in source.lines(holding):
-                    if self._compared == _MOST:
-                        return
-                    if line.json is None:
-                        self._damaged.add(line.key)
-                    else:
-                        self._compare(source, line.key, line.json)
-            except StoreError as error:
-                self._unread.append(str(error))
-
-    def explained(self) -> str:
-        """The result in words."""
-        found = _miss(self._ask)
-        if self.nearest is None:
-            found += ": nothing is recorded at all; build once with --mode live, or name a bundle"
-        else:
-            found += (
-                f": the nearest recorded request, {self.nearest.key[:12]}, differs in "
-                f"{'; '.join(_differences(self._ask, self.nearest))}. Record it with --mode live"
-            )
-        if self._compared == _MOST:
-            found += f" (of {_MOST:,} that were compared)"
-        if self._damaged:
-            found += (
-                f" ({len(self._damaged)} damaged entries were left out; freshstack cache verify "
-                "lists them)"
-            )
-        return "; ".join([found, *dict.fromkeys(self._unread)])
-
-    def _compare(self, source: Recorded, key: str, line: bytes) -> None:
-        self._compared += 1
-        nearness = self._nearness(line)
-        if nearness is None or (self._best is not None and nearness <= self._best):
-            return
-        # Only what is nearer than all before it is validated: validating all would take minutes.
-        try:
-            reply = source.get(key)
-        except StoreError:
-            reply = None
-        if reply is None:
-            self._damaged.add(key)
-        else:
-            self._best, self.nearest = nearness, reply.ask
+def _nearest(request: AnyRequest, sources: Iterable[Recorded]) -> tuple[str, dict[str, Any]] | None:
+    """The key and the JSON of the recorded request that is most like another."""
+    if not isinstance(request, ChatRequest):
+        return _nearest_among(request, sources, f'"kind":"{request.kind}"'.encode())
+    if request.task is not None:
+        found = _nearest_among(request, sources, b'"name":' + canonical_json(request.task).encode())
+        if found is not None:
+            return found
+    return _nearest_among(request, sources, b'"messages":')
 
 
-def _miss(ask: Ask) -> str:
-    return f"no recorded reply for request {ask.key} ({ask.task or ask.model})"
-
-
-def _nearness_to(ask: Ask) -> Callable[[bytes], _Nearness | None]:
-    """Measure recorded requests by their JSON, which is not validated yet."""
-    text = _text(message.content for message in ask.messages)
-    turned = text[::-1]
-    settings = _settings(ask)
-
-    def nearness(line: bytes) -> _Nearness | None:
-        # The texts are compared by their common beginning and end: a full alignment with every
-        # recorded request would take minutes in a large store.
-        try:
-            other = json.loads(line)["ask"]
-            theirs = _text(message["content"] for message in other["messages"])
-            parameters = {**other["parameters"]}
-            task = (parameters.get("response_format") or {}).get("name")
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            return None
-        others = {**parameters, **{name: other.get(name) for name in _OWN_SETTINGS}}
-        shared = _common_prefix_length(text, theirs) + _common_prefix_length(turned, theirs[::-1])
-        same = sum(settings.get(name) == value for name, value in others.items())
-        return _Nearness(task == ask.task, shared, same)
-
-    return nearness
-
-
-_OWN_SETTINGS = ("model", "endpoint", "sample")
-
-
-def _settings(ask: Ask) -> dict[str, Any]:
-    """All of a request that is not its text."""
-    return {**ask.parameters, **{name: getattr(ask, name) for name in _OWN_SETTINGS}}
-
-
-def _differences(ask: Ask, other: Ask) -> Iterator[str]:
-    asked, recorded = _settings(ask), _settings(other)
-    for name in sorted(asked.keys() | recorded.keys()):
-        mine, theirs = asked.get(name), recorded.get(name)
-        if mine != theirs:
-            yield f"{name} ({_short(repr(theirs))} recorded, {_short(repr(mine))} asked)"
-    if len(ask.messages) != len(other.messages):
-        yield f"the messages ({len(other.messages)} recorded, {len(ask.messages)} asked)"
-        return
-    for number, (mine, theirs) in enumerate(zip(ask.messages, other.messages, strict=True), 1):
-        if mine != theirs:
-            change = _first_change(theirs.content, mine.content)
-            yield f"message {number} ({mine.role}) {change}"
-
-
-def _first_change(recorded: str, asked: str) -> str:
-    start = _common_prefix_length(recorded, asked)
-    return (
-        f"from character {start} on ({_short(recorded[start:])!r} recorded, "
-        f"{_short(asked[start:])!r} asked)"
+def _nearest_among(
+    request: AnyRequest, sources: Iterable[Recorded], holding: bytes
+) -> tuple[str, dict[str, Any]] | None:
+    field = "ask" if isinstance(request, ChatRequest) else "request"
+    text, settings = (
+        _text(request.model_dump(mode="json")),
+        _settings(request.model_dump(mode="json")),
     )
+    task = request.task if isinstance(request, ChatRequest) else None
+    turned = text[::-1]
+    best, nearest, compared = _Nearness(False, -1, 0), None, 0
+    for source in sources:
+        for line in source.lines(holding):
+            if (other := json.loads(line.json).get(field)) is None:
+                continue
+            # The texts are compared by their common beginning and end: a full alignment with every
+            # recorded request would take minutes in a large store.
+            theirs = _text(other)
+            shared = _common_prefix_length(text, theirs)
+            shared += _common_prefix_length(turned, theirs[::-1])
+            others = _settings(other)
+            same = sum(settings.get(name) == value for name, value in others.items())
+            nearness = _Nearness(_task(others) == task, shared, same)
+            if nearness > best:
+                best, nearest = nearness, (line.key, other)
+            compared += 1
+            if compared == _MOST:
+                return nearest
+    return nearest
 
 
-def _text(contents: Iterable[str]) -> str:
-    return "\n".join(contents)
+_TEXTS = ("messages", "text", "query", "passages", "texts", "parameters")
+
+
+def _settings(request: dict[str, Any]) -> dict[str, Any]:
+    """All of a request that is not its text; `request` is its JSON."""
+    own = {name: value for name, value in request.items() if name not in _TEXTS}
+    return {**request.get("parameters", {}), **own}
+
+
+def _task(settings: dict[str, Any]) -> str | None:
+    response_format = settings.get("response_format")
+    return response_format.get("name") if isinstance(response_format, dict) else None
+
+
+def _text(request: dict[str, Any]) -> str:
+    return "\n".join(message["content"] for message in request.get("messages", ()))
+
+
+def _differences(request: AnyRequest, recorded: dict[str, Any]) -> Iterator[str]:
+    asked = request.model_dump(mode="json")
+    mine, theirs = _settings(asked), _settings(recorded)
+    differ = [name for name in sorted(mine.keys() | theirs) if mine.get(name) != theirs.get(name)]
+    for name in differ:
+        yield (
+            f"{name} ({_short(repr(theirs.get(name)))} recorded, "
+            f"{_short(repr(mine.get(name)))} asked)"
+        )
+    if not isinstance(request, ChatRequest):
+        if not differ:
+            yield "the texts"
+        return
+    messages = recorded["messages"]
+    if len(request.messages) != len(messages):
+        yield f"the messages ({len(messages)} recorded, {len(request.messages)} asked)"
+        return
+    for number, (new, old) in enumerate(zip(request.messages, messages, strict=True), 1):
+        if new.content != old["content"]:
+            start = _common_prefix_length(old["content"], new.content)
+            yield (
+                f"message {number} ({new.role}) from character {start} on "
+                f"({_short(old['content'][start:])!r} recorded, "
+                f"{_short(new.content[start:])!r} asked)"
+            )
 
 
 def _common_prefix_length(one: str, other: str) -> int:

@@ -1,86 +1,33 @@
-"""A recorded reply: what was asked, what came back, what it cost, and what it was worth."""
+"""Recorded entries: a request, what came back, what it cost, and what it was worth.
+
+There are four kinds: a chat reply (`Reply`), a vector or scores (`Numbers`: embedding, rerank), and
+what a search of the index returned (`SearchResult`). Each is found by the key of its request.
+"""
 
 import base64
 import binascii
-import functools
-import hashlib
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic_core import from_json
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.prices import Price
-from freshstack_dspy.lm.request import Ask, sha256_of
+from freshstack_dspy.lm.request import (
+    ChatRequest,
+    NumbersRequest,
+    RerankRequest,
+    SearchRequest,
+    sha256_of,
+)
 from freshstack_dspy.records import Record, Status
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-KEY_VERSION = 1
-"""Raised when the same request gets another key, so that old stores say why they miss."""
-
-MOST_PASSAGES = 1000
-_Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-
-class EmbeddingAsk(Record):
-    """One text that is embedded."""
-
-    kind: Literal["embedding"] = "embedding"
-    model: str
-    endpoint: str
-    dimensions: int | None = None
-    """Of the vector, where the model is asked to shorten it."""
-    input_type: str | None = None
-    """What the text is to the model (`search_query`), for those that must be told."""
-    text: _Hash
-    """SHA-256 of the text exactly as it is sent: with its prefix, and cut."""
-
-    @functools.cached_property
-    def key(self) -> str:
-        """SHA-256 over the canonical JSON of every field, as 64 hexadecimal digits."""
-        return _key(self)
-
-
-class RerankAsk(Record):
-    """Passages that are scored for one text."""
-
-    kind: Literal["rerank"] = "rerank"
-    model: str
-    endpoint: str
-    query: _Hash
-    """SHA-256 of the text."""
-    passages: _Hash
-    """SHA-256 of the canonical JSON of the list of the passages' SHA-256, sorted, each once."""
-    count: int = Field(ge=1, le=MOST_PASSAGES)
-    """How many passages these are."""
-
-    @functools.cached_property
-    def key(self) -> str:
-        """SHA-256 over the canonical JSON of every field, as 64 hexadecimal digits."""
-        return _key(self)
-
-
-NumbersAsk = EmbeddingAsk | RerankAsk
-
-
-def text_hash(text: str) -> str:
-    """SHA-256 of a text's UTF-8, as 64 hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def passages_hash(hashes: Iterable[str]) -> str:
-    """The hash of a set of passages, from theirs."""
-    return sha256_of(sorted(set(hashes)))
-
-
-def _key(ask: NumbersAsk) -> str:
-    return sha256_of({"key_version": KEY_VERSION, **ask.model_dump(mode="json")})
-
-
+Kind = Literal["chat", "embedding", "rerank", "search"]
 Origin = Literal["live", "import"]
 
 
@@ -98,8 +45,10 @@ class Reply(Record):
     was `unparsed` is served again only as the first half of a recorded re-ask (`reasked_as`).
     """
 
+    model_config = ConfigDict(populate_by_name=True)
+
     key: str
-    ask: Ask
+    request: ChatRequest = Field(alias="ask")
     text: str
     finish_reason: str
     status: Status
@@ -113,10 +62,14 @@ class Reply(Record):
     origin: Origin
 
     @model_validator(mode="after")
-    def _key_is_of_this_request(self) -> "Reply":
-        if self.key != self.ask.key:
-            raise ValueError(f"the key {self.key!r:.80} is not the key of the request beside it")
+    def _key_is_of_this_request(self) -> Self:
+        _check_key(self.key, self.request)
         return self
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of entry this is."""
+        return "chat"
 
     @property
     def is_dead_end(self) -> bool:
@@ -130,7 +83,7 @@ class Reply(Record):
 
 
 def receive(
-    ask: Ask,
+    request: ChatRequest,
     *,
     text: str,
     finish_reason: str,
@@ -143,7 +96,7 @@ def receive(
     """Make the record of a reply that has just come in.
 
     Args:
-        ask: What it answers.
+        request: What it answers.
         text: What it says.
         finish_reason: As the provider names it.
         input_tokens: As the provider counted them, or None; what is no such number counts as None.
@@ -154,15 +107,15 @@ def receive(
     """
     input_tokens, output_tokens = _counted(input_tokens), _counted(output_tokens)
     return Reply(
-        key=ask.key,
-        ask=ask,
+        key=request.key,
+        request=request,
         text=encodable(text),
         finish_reason=finish_reason,
         status=status_of(finish_reason),
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cost=price.cost(input_tokens, output_tokens, batch=batch) if price else None,
-        received_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        received_at=_now(),
         origin=origin,
     )
 
@@ -175,18 +128,6 @@ def _counted(tokens: Any) -> int | None:
 def encodable(text: str) -> str:
     """Half a surrogate pair, which a reply cut inside an escape holds, has no UTF-8."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def reply_from_json(line: str, where: str) -> Reply:
-    """Read one recorded reply, validating every field.
-
-    Raises:
-        StoreError: Naming `where` and the fault.
-    """
-    try:
-        return Reply.model_validate_json(line)
-    except ValidationError as error:
-        raise StoreError(f"{where}: not a recorded reply: {first_fault(error)}") from None
 
 
 def status_of(finish_reason: str) -> Status:
@@ -204,11 +145,11 @@ MOST_DIMENSIONS = 65_536
 _FORMATS = {"embedding": "<f4", "rerank": "<f8"}
 
 
-class Figures(Record):
-    """The numbers that a model gave to one request of one text or one query."""
+class Numbers(Record):
+    """The numbers that a model gave to one request: a vector of a text, or scores of passages."""
 
     key: str
-    request: Annotated[NumbersAsk, Field(discriminator="kind")]
+    request: Annotated[NumbersRequest, Field(discriminator="kind")]
     values: str
     """Base64 of little-endian float32 (a vector) or float64 (scores, by the passages' hashes)."""
     tokens: int = Field(ge=0, le=MOST_TOKENS)
@@ -220,9 +161,8 @@ class Figures(Record):
     received_at: str
 
     @model_validator(mode="after")
-    def _says_numbers(self) -> Self:
-        if self.key != self.request.key:
-            raise ValueError(f"the key {self.key!r:.80} is not the key of the request beside it")
+    def _are_an_answer(self) -> Self:
+        _check_key(self.key, self.request)
         try:
             fault = fault_of(self.array(), self.request)
         except (binascii.Error, ValueError):
@@ -230,6 +170,11 @@ class Figures(Record):
         if fault is not None:
             raise ValueError(f"values {fault}")
         return self
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of entry this is."""
+        return self.request.kind
 
     def array(self) -> "NDArray[Any]":
         """The numbers, read-only: shape (dimensions,) or (passages,)."""
@@ -239,55 +184,128 @@ class Figures(Record):
         return np.frombuffer(data, dtype=_FORMATS[self.request.kind])
 
 
-def fault_of(values: "NDArray[Any]", ask: NumbersAsk) -> str | None:
-    """Say in words why these numbers are no answer to a request, or None."""
+class SearchResult(Record):
+    """What a search of the index returned."""
+
+    key: str
+    request: SearchRequest
+    value: JsonValue
+    received_at: str
+
+    @model_validator(mode="after")
+    def _key_is_of_this_request(self) -> Self:
+        _check_key(self.key, self.request)
+        return self
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of entry this is."""
+        return "search"
+
+
+Entry = Reply | Numbers | SearchResult
+
+
+def _check_key(key: str, request: ChatRequest | NumbersRequest | SearchRequest) -> None:
+    if key != request.key:
+        raise ValueError(f"the key {key!r:.80} is not the key of the request beside it")
+
+
+def fault_of(values: "NDArray[Any]", request: NumbersRequest) -> str | None:
+    """Why these numbers are no answer to a request, in words, or None."""
     import numpy as np
 
     if not np.isfinite(values).all():
         return "hold a number that is not finite"
-    if isinstance(ask, RerankAsk):
-        if len(values) != ask.count:
-            return f"are {len(values)} scores for {ask.count} passages"
+    if isinstance(request, RerankRequest):
+        if len(values) != request.count:
+            return f"are {len(values)} scores for {request.count} passages"
         return None
     if not 1 <= len(values) <= MOST_DIMENSIONS:
         return f"are a vector of {len(values)} numbers"
-    if ask.dimensions not in (None, len(values)):
-        return f"are a vector of {len(values)} numbers, not of the {ask.dimensions} asked for"
+    if request.dimensions not in (None, len(values)):
+        return f"are a vector of {len(values)} numbers, not of the {request.dimensions} asked for"
     return None if values.any() else "are all zero"
 
 
-def receive_figures(
-    request: EmbeddingAsk | RerankAsk,
+def receive_numbers(
+    request: NumbersRequest,
     values: "NDArray[Any]",
     *,
     tokens: int,
     counted: bool,
     cost: float | None,
-) -> Figures:
+) -> Numbers:
     """Make the record of numbers that have just come in.
 
     Raises:
         ValidationError: They are no answer to the request.
     """
     data = values.astype(_FORMATS[request.kind]).tobytes()
-    return Figures(
+    return Numbers(
         key=request.key,
         request=request,
         values=base64.b64encode(data).decode(),
         tokens=tokens,
         counted=counted,
         cost=cost,
-        received_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        received_at=_now(),
     )
 
 
-def figures_from_json(line: str, where: str) -> Figures:
-    """Read recorded numbers, validating every field.
+def receive_search(request: SearchRequest, value: JsonValue) -> SearchResult:
+    """Make the record of what a search has just returned."""
+    return SearchResult(key=request.key, request=request, value=value, received_at=_now())
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_CHAT_BEGINS = b'{"ask":'
+"""As the canonical JSON of every chat reply does."""
+_MODELS: dict[str, type[Numbers] | type[SearchResult]] = {
+    "embedding": Numbers,
+    "rerank": Numbers,
+    "search": SearchResult,
+}
+
+
+def entry_from_json(data: bytes, where: str) -> Entry:
+    """Read one recorded entry of any kind, validating every field.
 
     Raises:
         StoreError: Naming `where` and the fault.
     """
     try:
-        return Figures.model_validate_json(line)
+        if data.startswith(_CHAT_BEGINS):
+            return Reply.model_validate_json(data)
+        fields = from_json(data)
+        request = fields.get("request") if isinstance(fields, dict) else None
+        kind = request.get("kind") if isinstance(request, dict) else None
+        return (
+            _MODELS[kind].model_validate(fields)
+            if kind in _MODELS
+            else Reply.model_validate(fields)
+        )
     except ValidationError as error:
-        raise StoreError(f"{where}: no recorded vector or scores: {first_fault(error)}") from None
+        fault = first_fault(error)
+    except ValueError as error:
+        fault = str(error)
+    raise StoreError(f"{where}: not a recorded reply: {fault}")
+
+
+def content_hash(entry: Entry) -> str:
+    """SHA-256 of all in an entry that can change what is made of it; the request is in its key."""
+    if isinstance(entry, Reply):
+        return sha256_of([entry.finish_reason, entry.text])
+    return sha256_of(entry.values if isinstance(entry, Numbers) else entry.value)
+
+
+def same_content(one: Entry, other: Entry) -> bool:
+    """Whether a build makes the same of two entries; when they came and their cost may differ."""
+    if isinstance(one, Reply) and isinstance(other, Reply):
+        worth = (one.status, one.reasked_as) == (other.status, other.reasked_as)
+    else:
+        worth = one.kind == other.kind
+    return one.key == other.key and worth and content_hash(one) == content_hash(other)

@@ -1,10 +1,9 @@
-"""A request as it is sent, and the key that its reply is found by.
+"""Requests as they are sent, and the keys that their replies are found by.
 
-What is in the key, by name (`Ask`): the provider and model, the identity of the endpoint, the
-messages, every sampling parameter, the response schema, the tools, and the sample number.
-
-What is not (`NOT_IN_THE_KEY`): whatever cannot change the reply. Synchronous and asynchronous,
-live and deferred requests have the same key.
+What is in the key of a chat request, by name (`ChatRequest`): the provider and model, the identity
+of the endpoint, the messages, every sampling parameter, the response schema, the tools, and the
+sample number. What is not (`NOT_IN_THE_KEY`): whatever cannot change the reply. Synchronous and
+asynchronous, live and deferred requests have the same key.
 """
 
 import dataclasses
@@ -12,81 +11,17 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Mapping
-from json.encoder import JSONEncoder, c_make_encoder, encode_basestring
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import FailFast
-from pydantic_core import PydanticSerializationError, to_json
+from pydantic import FailFast, Field, JsonValue
 
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request
-
-MOST_STRUCTURE = 2**19
-"""Characters of a JSON text outside its strings; a reply has some hundreds, and ten for each field
-of its response schema."""
-_LONG = 200
-"""From so many characters on it pays to call the other encoder."""
-
-
-def quoted(text: str) -> str:
-    """A string as JSON, with no escapes for non-ASCII."""
-    if len(text) < _LONG:
-        return encode_basestring(text)
-    try:
-        return to_json(text).decode()
-    except PydanticSerializationError:
-        return encode_basestring(text)  # half a surrogate pair, which has no UTF-8
-
-
-def is_dense(text: bytes) -> bool:
-    """Whether a JSON text has so much outside its strings that reading it could fill the memory.
-
-    An array of zeros of 8 MB takes gigabytes where each of them is a fault that is to be told.
-    """
-    if len(text) <= MOST_STRUCTURE:
-        return False
-    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if plain.count(b'"') > 2 * MOST_STRUCTURE:
-        return True
-    return sum(map(len, plain.split(b'"')[::2])) > MOST_STRUCTURE
-
-
-def indented(value: Any, margin: str = "\n") -> str:
-    """What `json.dumps(value, ensure_ascii=False, indent=1)` gives.
-
-    Args:
-        value: Objects with text keys, arrays and scalars.
-        margin: The line break before the value's last bracket.
-    """
-    if isinstance(value, str):
-        return quoted(value)
-    if type(value) is int:
-        return repr(value)
-    inner = f"{margin} "
-    if isinstance(value, dict) and value:
-        fields = [f"{quoted(name)}: {indented(item, inner)}" for name, item in value.items()]
-        return f"{{{inner}{f',{inner}'.join(fields)}{margin}}}"
-    if isinstance(value, list) and value:
-        items = [indented(item, inner) for item in value]
-        return f"[{inner}{f',{inner}'.join(items)}{margin}]"
-    return json.dumps(value)
-
-
-def canonical(value: Any) -> str:
-    """What `json.dumps` gives with sorted keys, no spaces, no escapes for non-ASCII and no NaN."""
-    return "".join(_CANONICAL(value, 0))
-
-
-_CANONICAL: Any = c_make_encoder(
-    None, JSONEncoder().default, quoted, None, ":", ",", True, False, False
-)
-"""`json`'s own encoder, which lets nobody else quote the strings when it is made by `json.dumps`."""
-
 
 KEY_VERSION = 1
 """Raised when the same request gets another key, so that old stores say why they miss."""
@@ -118,16 +53,8 @@ class ChatMessage(Record):
     content: str
 
 
-class Ask(Record):
-    """One request to a language model: exactly what can change its reply."""
-
-    model: str
-    endpoint: str
-    messages: Annotated[tuple[ChatMessage, ...], FailFast()]
-    parameters: dict[str, Any]
-    """Sampling parameters, response_format and tools, by their names in the API; None left out."""
-    sample: int | None = None
-    """Number of the sample where the same request is asked several times (DSPy's rollout_id)."""
+class KeyedRequest(Record):
+    """A request with the key that its reply is found by."""
 
     @functools.cached_property
     def key(self) -> str:
@@ -140,24 +67,24 @@ class Ask(Record):
         vars(copied).pop("key", None)
         return copied
 
+
+class ChatRequest(KeyedRequest):
+    """One request to a language model: exactly what can change its reply."""
+
+    model: str
+    endpoint: str
+    messages: Annotated[tuple[ChatMessage, ...], FailFast()]
+    parameters: dict[str, Any]
+    """Sampling parameters, response_format and tools, by their names in the API; None left out."""
+    sample: int | None = None
+    """Number of the sample where the same request is asked several times (DSPy's rollout_id)."""
+
     @property
     def task(self) -> str | None:
         """Name of the response schema, which is the name of the DSPy signature."""
         response_format = self.parameters.get("response_format")
         name = response_format.get("name") if isinstance(response_format, dict) else None
         return name if isinstance(name, str) else None
-
-    @property
-    def is_sendable(self) -> bool:
-        """Whether it has a body, and parameters that leave its model and messages alone.
-
-        A request from a foreign store may have any; one of ours always is.
-        """
-        parameters, extra = self.parameters, self.parameters.get("extra", {})
-        if not isinstance(extra, dict) or {"model", "messages"} & (parameters.keys() | extra):
-            return False
-        longest, form = parameters.get("max_tokens", 1), parameters.get("response_format", {})
-        return type(longest) is int and longest > 0 and isinstance(form, dict)
 
     def body(self) -> dict[str, Any]:
         """The request as the body of an OpenAI chat completion, as batch files hold it."""
@@ -186,7 +113,71 @@ def _wire_format(response_format: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def ask_from(request: "Request", *, endpoint: str, sample: int | None) -> Ask:
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+MOST_PASSAGES = 1000
+
+
+class EmbeddingRequest(KeyedRequest):
+    """One text that is embedded."""
+
+    kind: Literal["embedding"] = "embedding"
+    model: str
+    endpoint: str
+    dimensions: int | None = None
+    """Of the vector, where the model is asked to shorten it."""
+    input_type: str | None = None
+    """What the text is to the model (`search_query`), where the provider needs to know."""
+    text: Hash
+    """SHA-256 of the text exactly as it is sent: with its prefix, and cut."""
+
+
+class RerankRequest(KeyedRequest):
+    """Passages that are scored for one text."""
+
+    kind: Literal["rerank"] = "rerank"
+    model: str
+    endpoint: str
+    query: Hash
+    """SHA-256 of the text."""
+    passages: Hash
+    """SHA-256 of the canonical JSON of the list of the passages' SHA-256, sorted, each once."""
+    count: int = Field(ge=1, le=MOST_PASSAGES)
+    """How many passages these are."""
+
+
+class SearchRequest(KeyedRequest):
+    """A search of an index; see `search_request`."""
+
+    kind: Literal["search"] = "search"
+    corpus: str
+    """Digest of what is searched."""
+    settings: dict[str, JsonValue]
+    """All that can change what is found: depth, retrievers, fusion, embedders."""
+    texts: Hash
+    """SHA-256 of the canonical JSON of the list of texts that are searched for."""
+
+
+NumbersRequest = EmbeddingRequest | RerankRequest
+
+
+def search_request(
+    corpus: str, settings: Mapping[str, JsonValue], texts: Iterable[str]
+) -> SearchRequest:
+    """Name a search by the digest of its corpus, its settings, and its texts in their order."""
+    return SearchRequest(corpus=corpus, settings=dict(settings), texts=sha256_of(list(texts)))
+
+
+def text_hash(text: str) -> str:
+    """SHA-256 of a text's UTF-8, as 64 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def passages_hash(hashes: Iterable[str]) -> str:
+    """The hash of a set of passages, from theirs."""
+    return sha256_of(sorted(set(hashes)))
+
+
+def chat_request(request: "Request", *, endpoint: str, sample: int | None) -> ChatRequest:
     """Make the canonical form of a DSPy request.
 
     Raises:
@@ -211,7 +202,7 @@ def ask_from(request: "Request", *, endpoint: str, sample: int | None) -> Ask:
             parameters[_RENAMED.get(field.name, field.name)] = value
     if request.tools:
         parameters["tools"] = [_plain(tool) for tool in request.tools]
-    return Ask(
+    return ChatRequest(
         model=request.model,
         endpoint=endpoint,
         messages=tuple(messages),
@@ -254,15 +245,19 @@ def base_from_environment(model: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
+_CANONICAL = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
+)
+
+
 def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: keys sorted, no spaces, no escapes for non-ASCII."""
-    return canonical(value)
+    """The one JSON text of a value: keys sorted, no spaces, no escapes for non-ASCII, no NaN."""
+    return _CANONICAL.encode(value)
 
 
 def sha256_of(value: Any) -> str:
     """SHA-256 of a value's canonical JSON, as 64 hexadecimal digits."""
-    # A lone surrogate in a text has no UTF-8; it is hashed as it stands rather than refused.
-    return hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
 def _text_of(parts: Any) -> str:

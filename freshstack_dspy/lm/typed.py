@@ -20,7 +20,6 @@ from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.client import RecordedLM
 from freshstack_dspy.lm.reask import answer_each, correction, faults_of, itemized_output
 from freshstack_dspy.lm.reply import status_of
-from freshstack_dspy.lm.request import indented
 
 _inputs: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_inputs", default=None)
 _tolerating: ContextVar[bool] = ContextVar("freshstack_tolerating", default=False)
@@ -416,7 +415,11 @@ def _system_message(signature: Any, said: str) -> str:
 
 
 def _object(fields: Any, values: dict[str, Any]) -> str:
-    return indented(plain({name: values[name] for name in fields if name in values}))
+    return json.dumps(
+        plain({name: values[name] for name in fields if name in values}),
+        ensure_ascii=False,
+        indent=1,
+    )
 
 
 class TypedAdapter(dspy.Adapter):

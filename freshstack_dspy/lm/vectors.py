@@ -44,21 +44,21 @@ from freshstack_dspy.lm.engine import (
     watched,
 )
 from freshstack_dspy.lm.events import Callback, CallEvent
+from freshstack_dspy.lm.misses import explain_miss
 from freshstack_dspy.lm.prices import Price, RerankPrice
-from freshstack_dspy.lm.reply import (
-    MOST_DIMENSIONS,
-    MOST_TOKENS,
-    EmbeddingAsk,
-    Figures,
-    NumbersAsk,
-    RerankAsk,
+from freshstack_dspy.lm.reply import MOST_DIMENSIONS, MOST_TOKENS, Numbers, receive_numbers
+from freshstack_dspy.lm.request import (
+    EmbeddingRequest,
+    NumbersRequest,
+    RerankRequest,
+    base_from_environment,
+    endpoint_identity,
     passages_hash,
-    receive_figures,
+    sha256_of,
     text_hash,
 )
-from freshstack_dspy.lm.request import base_from_environment, endpoint_identity, sha256_of
 from freshstack_dspy.lm.retry import Attempts, Exchange
-from freshstack_dspy.lm.store import ReadOnlyStore, RecordedFigures, ReplyStore
+from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.lm.usage import Ledger, StepLedger, current_step, step
 from freshstack_dspy.lm.workers import map_in_order
 
@@ -73,15 +73,15 @@ class Access:
     Attributes:
         mode: See `client.py`.
         store: Where figures are kept; every mode but `replay` needs one that can be written.
-        recorded: Figures of bundles, read beside the store.
+        recorded: Numbers of bundles, read beside the store.
         account: Who pays, and how much at most; with `in_flight` under one cap with other clients.
         ledger: Where what is asked and served is entered.
         callback: Told of every request that is sent, by many threads.
     """
 
     mode: Mode = "live"
-    store: ReadOnlyStore | None = None
-    recorded: RecordedFigures | None = None
+    store: ReplyStore | None = None
+    recorded: Recorded | None = None
     account: Account = field(default_factory=Account)
     ledger: Ledger = field(default_factory=Ledger)
     callback: Callback | None = None
@@ -272,14 +272,14 @@ class HostedModel(NamedTuple):
         return bool(os.environ.get(f"{self.provider.upper()}_API_KEY"))
 
 
-class EmbeddingRequest(NamedTuple):
+class EmbeddingBatch(NamedTuple):
     """Texts that are sent together."""
 
     texts: tuple[str, ...]
     input_type: str | None = None
 
 
-class RerankRequest(NamedTuple):
+class RerankBatch(NamedTuple):
     """Passages that are scored for one text."""
 
     query: str
@@ -327,7 +327,7 @@ class Call(NamedTuple, Generic[Asked, Said]):
     request: Asked
     worst: Spent
     """The most that it can cost."""
-    figures: Callable[[Said], list[Figures]]
+    figures: Callable[[Said], list[Numbers]]
     """Makes the records of an answer; a `FatalModelError` refuses it."""
 
 
@@ -378,7 +378,7 @@ class LiveNumbers(Generic[Asked, Said]):
             in_flight=account.in_flight,
         )
 
-    def ask(self, call: Call[Asked, Said]) -> list[Figures]:
+    def ask(self, call: Call[Asked, Said]) -> list[Numbers]:
         """Ask and record.
 
         Raises:
@@ -414,7 +414,7 @@ class LiveNumbers(Generic[Asked, Said]):
                 raise
             # Where the provider does not count, the worst is taken to be spent.
             spent = _sum_of(figures) if all(one.counted for one in figures) else call.worst
-            self._store.put_figures(figures, account=self._account.name, spent=spent)
+            self._store.put(*figures, account=self._account.name, spent=spent)
         return _Recorded(figures, answer.attempts)
 
     def _tell(
@@ -449,11 +449,11 @@ class LiveNumbers(Generic[Asked, Said]):
 
 
 class _Recorded(NamedTuple):
-    figures: list[Figures]
+    figures: list[Numbers]
     attempts: int
 
 
-def _sum_of(figures: Sequence[Figures]) -> Spent:
+def _sum_of(figures: Sequence[Numbers]) -> Spent:
     return Spent(
         calls=1,
         tokens=sum(one.tokens for one in figures),
@@ -512,7 +512,7 @@ _log = logging.getLogger(__name__)
 class Recall:
     """What is recorded, and what of it was used; shared by threads."""
 
-    def __init__(self, mode: Mode, *sources: RecordedFigures | None) -> None:
+    def __init__(self, mode: Mode, *sources: Recorded | None) -> None:
         """Prepare.
 
         Args:
@@ -526,7 +526,7 @@ class Recall:
         self._doubled: set[str] = set()
         self._guard = threading.Lock()
 
-    def servable(self, key: str) -> Figures | None:
+    def servable(self, key: str) -> Numbers | None:
         """The recorded figures, unless this mode asks again in their place.
 
         Raises:
@@ -542,16 +542,16 @@ class Recall:
             _log.warning("%s: asked again", error)
             return None
 
-    def recorded(self, key: str) -> Figures | None:
+    def recorded(self, key: str) -> Numbers | None:
         """The figures of a key in the first place that has them.
 
         Raises:
             StoreError: They cannot be read or trusted.
         """
-        found = (source.figures(key) for source in self._sources)
+        found = (source.numbers(key) for source in self._sources)
         return next((figures for figures in found if figures is not None), None)
 
-    def enter(self, figures: Figures, *, asked: bool) -> None:
+    def enter(self, figures: Numbers, *, asked: bool) -> None:
         """Enter figures that are given out, and whether they were asked for now."""
         said = hashlib.sha256(figures.values.encode()).digest()
         with self._guard:
@@ -569,7 +569,7 @@ class Recall:
                 for key, said in sorted(self._used.items())
             }
 
-    def missing(self, ask: NumbersAsk, text: str, count: int) -> str:
+    def missing(self, ask: NumbersRequest, text: str, count: int) -> str:
         """Say in words that figures are not recorded, and how the recorded ones differ.
 
         Args:
@@ -580,22 +580,9 @@ class Recall:
         what = "vector" if ask.kind == "embedding" else "scores"
         shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
         return (
-            f"no recorded {what} by {ask.model} for {shown!r} (request {ask.key}); {count:,} "
-            f"missing: {self._nearest(ask)}record them with --mode live, or name a bundle that "
-            "has them in [cache] bundles"
+            f"no recorded {what} by {ask.model} for {shown!r}, and {count:,} missing: "
+            f"{explain_miss(ask, self._sources)}"
         )
-
-    def _nearest(self, ask: NumbersAsk) -> str:
-        found = (source.any_figures() for source in self._sources)
-        other = next((figures.request for figures in found if figures is not None), None)
-        if other is None:
-            return "no vectors are recorded at all; "
-        names = ("model", "endpoint", "dimensions", "input_type")
-        pairs = ((name, getattr(other, name, None), getattr(ask, name, None)) for name in names)
-        differing = [f"{name} {old!r}, not {new!r}" for name, old, new in pairs if old != new]
-        if other.kind != ask.kind or not differing:
-            return ""
-        return f"others are recorded with {', '.join(differing)}; "
 
 
 class NumbersClient(ABC, Generic[Asked, Said]):
@@ -626,7 +613,7 @@ class NumbersClient(ABC, Generic[Asked, Said]):
             else LiveNumbers(model, self._opened, store=store, access=access, priced=priced)
         )
 
-    def recorded(self, key: str) -> Figures | None:
+    def recorded(self, key: str) -> Numbers | None:
         """The recorded numbers of a key.
 
         Raises:
@@ -657,7 +644,7 @@ ADDED = 8
 class Wanted(NamedTuple):
     """A text whose vector is asked for."""
 
-    ask: EmbeddingAsk
+    ask: EmbeddingRequest
     text: str
     """Exactly as it is sent."""
 
@@ -720,7 +707,7 @@ class Rows:
         self._progress = progress
         self._guard = threading.Lock()
 
-    def fill(self, figures: Sequence[Figures]) -> None:
+    def fill(self, figures: Sequence[Numbers]) -> None:
         """Fill in vectors, all of one length."""
         import numpy as np
 
@@ -752,7 +739,7 @@ _SERVED_AT_ONCE = 256
 _log_client = logging.getLogger(__name__)
 
 
-class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
+class EmbeddingClient(NumbersClient[EmbeddingBatch, Vectors]):
     """Vectors of texts by one hosted model; shared by threads."""
 
     def __init__(
@@ -816,9 +803,9 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
                 left = claim.theirs  # recorded by now, or asked again if the others failed
         return rows.of([ask.key for ask in asks])
 
-    def ask_of(self, text: str, input_type: str | None = None) -> EmbeddingAsk:
+    def ask_of(self, text: str, input_type: str | None = None) -> EmbeddingRequest:
         """What is asked of a text; its key is that of the vector."""
-        return EmbeddingAsk(
+        return EmbeddingRequest(
             model=self._model.name,
             endpoint=self._endpoint,
             dimensions=self._dimensions,
@@ -826,7 +813,7 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
             text=text_hash(text),
         )
 
-    def _opened(self) -> Exchange[EmbeddingRequest, Vectors]:
+    def _opened(self) -> Exchange[EmbeddingBatch, Vectors]:
 
         return LiteLLMEmbedding(self._model, self._dimensions)
 
@@ -858,7 +845,7 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
 
     def _request(
         self,
-        live: LiveNumbers[EmbeddingRequest, Vectors],
+        live: LiveNumbers[EmbeddingBatch, Vectors],
         rows: Rows,
         pack: Sequence[Wanted],
     ) -> None:
@@ -866,7 +853,7 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
         call = Call(
             task="embedding",
             keys=[one.ask.key for one in pack],
-            request=EmbeddingRequest(tuple(one.text for one in pack), pack[0].ask.input_type),
+            request=EmbeddingBatch(tuple(one.text for one in pack), pack[0].ask.input_type),
             worst=worst_of(pack, self._price),
             figures=functools.partial(self._received, pack),
         )
@@ -884,7 +871,7 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
         else:
             self._give_out(figures, rows, asked=True)
 
-    def _received(self, pack: Sequence[Wanted], answer: Vectors) -> list[Figures]:
+    def _received(self, pack: Sequence[Wanted], answer: Vectors) -> list[Numbers]:
         self._check_length(answer.matrix.shape[1])
         tokens = answer.tokens
         if tokens is None:
@@ -893,7 +880,7 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
         parts = shares(tokens, (one.size for one in pack))
         for one, vector, part in zip(pack, answer.matrix, parts, strict=True):
             records.append(
-                receive_figures(
+                receive_numbers(
                     one.ask,
                     vector,
                     tokens=part,
@@ -913,7 +900,7 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
             )
         return sum(count_tokens(one.text) for one in pack)
 
-    def _give_out(self, figures: Sequence[Figures], rows: Rows, *, asked: bool) -> None:
+    def _give_out(self, figures: Sequence[Numbers], rows: Rows, *, asked: bool) -> None:
         if not figures:
             return
         for one in figures:
@@ -921,7 +908,7 @@ class EmbeddingClient(NumbersClient[EmbeddingRequest, Vectors]):
             self._recall.enter(one, asked=asked)
         rows.fill(figures)
 
-    def _enter_served(self, figures: Sequence[Figures]) -> None:
+    def _enter_served(self, figures: Sequence[Numbers]) -> None:
         if figures:
             self._ledger.enter(
                 StepLedger(
@@ -963,7 +950,7 @@ _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
 _log_rerank_client = logging.getLogger(__name__)
 
 
-class RerankClient(NumbersClient[RerankRequest, Scores]):
+class RerankClient(NumbersClient[RerankBatch, Scores]):
     """Scores of passages by one hosted model; shared by threads."""
 
     def __init__(
@@ -996,24 +983,24 @@ class RerankClient(NumbersClient[RerankRequest, Scores]):
             return []
         hashes = [text_hash(passage) for passage in passages]
         by_hash = dict(sorted(zip(hashes, passages, strict=True)))
-        ask = RerankAsk(
+        ask = RerankRequest(
             model=self._model.name,
             endpoint=self._endpoint,
             query=text_hash(query),
             passages=passages_hash(hashes),
             count=len(by_hash),
         )
-        request = RerankRequest(query, tuple(by_hash.values()))
+        request = RerankBatch(query, tuple(by_hash.values()))
         with step(RERANK_STEP):
             figures = self._figures(ask, request)
         found = dict(zip(by_hash, figures.array().tolist(), strict=True))
         return [found[each] for each in hashes]
 
-    def _opened(self) -> Exchange[RerankRequest, Scores]:
+    def _opened(self) -> Exchange[RerankBatch, Scores]:
 
         return LiteLLMRerank(self._model)
 
-    def _figures(self, ask: RerankAsk, request: RerankRequest) -> Figures:
+    def _figures(self, ask: RerankRequest, request: RerankBatch) -> Numbers:
         while True:
             with self._flights.claim([ask.key]) as claim:
                 if claim.mine:
@@ -1021,7 +1008,7 @@ class RerankClient(NumbersClient[RerankRequest, Scores]):
             for landing in claim.landings:
                 landing.wait()
 
-    def _fetched(self, ask: RerankAsk, request: RerankRequest) -> Figures:
+    def _fetched(self, ask: RerankRequest, request: RerankBatch) -> Numbers:
         figures = self._recall.servable(ask.key)
         if figures is None:
             figures = self._asked(ask, request)
@@ -1033,7 +1020,7 @@ class RerankClient(NumbersClient[RerankRequest, Scores]):
             )
         return figures
 
-    def _asked(self, ask: RerankAsk, request: RerankRequest) -> Figures:
+    def _asked(self, ask: RerankRequest, request: RerankBatch) -> Numbers:
         if self._live is None:
             raise ReplayMissError(self._recall.missing(ask, request.query, 1))
         call = Call(
@@ -1054,7 +1041,7 @@ class RerankClient(NumbersClient[RerankRequest, Scores]):
             raise TransientModelError(str(error)) from None
         return figures
 
-    def _received(self, ask: RerankAsk, request: RerankRequest, answer: Scores) -> list[Figures]:
+    def _received(self, ask: RerankRequest, request: RerankBatch, answer: Scores) -> list[Numbers]:
         tokens = answer.tokens
         if tokens is None:
             tokens = _estimated_tokens(request)
@@ -1068,7 +1055,7 @@ class RerankClient(NumbersClient[RerankRequest, Scores]):
             )
         units = answer.units or _units(request)
         return [
-            receive_figures(
+            receive_numbers(
                 ask,
                 answer.scores,
                 tokens=tokens,
@@ -1077,7 +1064,7 @@ class RerankClient(NumbersClient[RerankRequest, Scores]):
             )
         ]
 
-    def _worst(self, request: RerankRequest) -> Spent:
+    def _worst(self, request: RerankBatch) -> Spent:
         """The most that a request can cost: a token for each byte, and the text for each passage."""
         text = len(request.query.encode())
         tokens = sum(len(passage.encode()) + text + ADDED for passage in request.passages)
@@ -1085,7 +1072,7 @@ class RerankClient(NumbersClient[RerankRequest, Scores]):
         return Spent(calls=1, tokens=tokens, dollars=dollars)
 
 
-def _units(request: RerankRequest) -> int:
+def _units(request: RerankBatch) -> int:
     """The most search units that a request can be."""
     text = len(request.query.encode())
     parts = sum(
@@ -1094,7 +1081,7 @@ def _units(request: RerankRequest) -> int:
     return math.ceil(parts / _UNIT_PASSAGES)
 
 
-def _estimated_tokens(request: RerankRequest) -> int:
+def _estimated_tokens(request: RerankBatch) -> int:
     from freshstack_dspy.lm.tokens import count_tokens
 
     text = count_tokens(request.query)
@@ -1133,7 +1120,7 @@ class LiteLLMEmbedding:
             # The OpenAI SDK takes every vector for a list, and LiteLLM has Pydantic write it down.
             warnings.filterwarnings("ignore", _WARNS_OF_BASE64, UserWarning)
 
-    def complete(self, request: EmbeddingRequest, /) -> Vectors:
+    def complete(self, request: EmbeddingBatch, /) -> Vectors:
         """Ask once.
 
         Raises:
@@ -1168,7 +1155,7 @@ class LiteLLMRerank:
         self._model = model
         self._litellm = _litellm_for(model)
 
-    def complete(self, request: RerankRequest, /) -> Scores:
+    def complete(self, request: RerankBatch, /) -> Scores:
         """Ask once.
 
         Raises:
@@ -1233,12 +1220,12 @@ class Recording(Protocol):
         """The hash of what was given out, by key."""
         ...
 
-    def recorded(self, key: str) -> Figures | None:
+    def recorded(self, key: str) -> Numbers | None:
         """The recorded figures of a key."""
         ...
 
 
-def used_figures(models: Iterable[object]) -> Iterator[Figures]:
+def used_figures(models: Iterable[object]) -> Iterator[Numbers]:
     """All figures that were given out, as they are recorded now, each once, by key.
 
     Args:

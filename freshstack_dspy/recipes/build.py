@@ -11,9 +11,10 @@ from freshstack_dspy.collection.manifest import read_manifest
 from freshstack_dspy.collection.writing import check_foreign, write_collection
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.lm.bundle import replies_of, write_bundle
+from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.store import recorded_entries
 from freshstack_dspy.recipes.fetching import with_repositories
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 from freshstack_dspy.recipes.models import asks_models
@@ -70,7 +71,7 @@ def build(
         standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
         if standing is not None and not asks_models(config):  # whose numbers no record names
             if replies_file is not None:
-                write_bundle(replies_of(standing.call_ids, store, bundles), replies_file)
+                write_bundle(recorded_entries(standing.call_ids, (store, bundles)), replies_file)
             progress.start(NOTHING_TO_DO, 1)
             progress.advance(NOTHING_TO_DO)
             progress.finish(NOTHING_TO_DO, "same inputs, same replies: the collection stands")

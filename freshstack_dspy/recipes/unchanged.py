@@ -10,9 +10,8 @@ from freshstack_dspy.collection.manifest import read_manifest
 from freshstack_dspy.collection.writing import Intact, intact_collection
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import CollectionError, StoreError
-from freshstack_dspy.lm.bundle import fingerprint_replies, fingerprint_said
-from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReadOnlyStore
+from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.store import Recorded, ReplyStore, fingerprint
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
 
 _REPLIES = "replies"
@@ -23,8 +22,8 @@ def unchanged(
     mode: Mode,
     inputs: Mapping[str, str],
     *,
-    store: ReadOnlyStore | None,
-    recorded: Mapping[str, Reply],
+    store: ReplyStore | None,
+    recorded: Recorded,
 ) -> Intact | None:
     """Give the collection that stands where a build would make it again, or None: then build.
 
@@ -51,7 +50,7 @@ def unchanged(
     if standing is None:
         return None
     try:
-        replies = fingerprint_replies(standing.call_ids, store, recorded)
+        replies = fingerprint(standing.call_ids, (store, recorded))
     except StoreError:
         return None
     return standing if replies == manifest.fingerprints.get(_REPLIES) else None
@@ -72,4 +71,4 @@ def fingerprints(
     """
     if not inputs or fingerprint_inputs(config) != dict(inputs):
         return {}
-    return {**inputs, _REPLIES: fingerprint_said(used)}
+    return {**inputs, _REPLIES: sha256_of(dict(used))}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.writing import call_ids_of
-from freshstack_dspy.errors import CollectionError, DamagedReplyError
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import Recorded
 
@@ -49,12 +49,6 @@ def _with_those_sent_back(keys: set[str], recorded: Sequence[Recorded]) -> set[s
     origins: dict[str, set[str]] = {}
     for source in recorded:
         for line in source.lines(_REASKED):
-            if line.json is None:
-                raise DamagedReplyError(
-                    f"the recorded reply {line.key} is damaged, so whether the collection needs it "
-                    "cannot be known; freshstack build CONFIG --mode replay --save-replies BUNDLE "
-                    "writes what is needed, or says what is missing"
-                )
             reply = _first(line.key, recorded)
             if reply is not None and reply.reasked_as is not None:
                 origins.setdefault(reply.reasked_as, set()).add(reply.key)

@@ -10,7 +10,7 @@ import pytest
 from freshstack_dspy.calibration.optimization import optimize
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.bundle import read_bundle
+from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.programs.saved import save_program
@@ -46,10 +46,10 @@ def test_its_demonstrations_go_before_every_question_of_that_step(
 
     build(config, provider=ScriptedProvider(), replies_file=bundle)
 
-    for reply in read_bundle(bundle).values():
-        roles = [message.role for message in reply.ask.messages]
-        shown = "".join(message.content for message in reply.ask.messages[:-1])
-        if reply.ask.task == "JudgeSupport":
+    for reply in Bundle(bundle).replies():
+        roles = [message.role for message in reply.request.messages]
+        shown = "".join(message.content for message in reply.request.messages[:-1])
+        if reply.request.task == "JudgeSupport":
             assert roles == ["system", *["user", "assistant"] * 4, "user"]
             assert all(fact in shown for fact in FACTS)
         else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.lm.bundle import read_bundle, write_bundle
+from freshstack_dspy.lm.bundle import Bundle, write_bundle
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import reply, rows
 from tests.recipes.domain import write_domain
@@ -24,7 +24,7 @@ def built(freshstack: Command, config: Path) -> Path:
 def change_replies(folder: Path, change: str) -> None:
     store = ReplyStore(folder)
     with rows(store) as table:
-        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE 'reply:%'")
+        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE 'entry:%'")
     store.close()
 
 
@@ -40,7 +40,7 @@ def test_export_writes_what_a_replay_elsewhere_needs(
         for folder in (tmp_path, tmp_path / "theirs")
     ]
 
-    assert (done.code, done.out) == (0, f"{name}: {len(read_bundle(tmp_path / name))} replies\n")
+    assert (done.code, done.out) == (0, f"{name}: {len(Bundle(tmp_path / name))} replies\n")
     assert replayed.code == 0
     assert manifests[0] == manifests[1]
 
@@ -75,7 +75,7 @@ def test_export_names_what_is_missing(freshstack: Command, built: Path, tmp_path
 
 
 def test_import_adds_and_says_what_it_did(freshstack: Command, built: Path, tmp_path: Path) -> None:
-    number = len(read_bundle(tmp_path / "saved.jsonl"))
+    number = len(Bundle(tmp_path / "saved.jsonl"))
     shutil.rmtree(tmp_path / "cache")
     first = freshstack("cache", "import", "saved.jsonl", built)
     second = freshstack("cache", "import", "saved.jsonl", built)
@@ -119,29 +119,29 @@ def test_nothing_of_a_damaged_bundle_is_imported(
 def test_verify_takes_a_configuration_a_store_or_a_bundle(
     freshstack: Command, built: Path, tmp_path: Path
 ) -> None:
-    number = len(read_bundle(tmp_path / "saved.jsonl"))
+    number = len(Bundle(tmp_path / "saved.jsonl"))
     config = write_domain(tmp_path, model=BASELINE, cache={"bundles": ["saved.jsonl"]})
     done = freshstack("cache", "verify", config)
 
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[1] == f"{tmp_path}/saved.jsonl: {number} replies; 0 damaged"
-    assert done.out.splitlines()[0].startswith(f"{tmp_path}/cache: {number} replies")
+    assert done.out.splitlines()[1] == f"{tmp_path}/saved.jsonl: {number} chat; 0 damaged"
+    assert done.out.splitlines()[0].startswith(f"{tmp_path}/cache: 1 accounts, {number} chat")
     assert freshstack("cache", "verify", "cache").code == 0
     assert freshstack("cache", "verify", "saved.jsonl").code == 0
 
 
 def test_verify_names_what_is_damaged(freshstack: Command, built: Path, tmp_path: Path) -> None:
-    change_replies(tmp_path / "cache", "value = replace(value, 'ok', 'no')")
+    change_replies(tmp_path / "cache", """value = replace(value, '"ok"', '"no"')""")
     (tmp_path / "saved.jsonl").write_text("{}\n")
     store = freshstack("cache", "verify", built)
     bundle = freshstack("cache", "verify", "saved.jsonl")
 
     assert (store.code, bundle.code) == (1, 1)
     assert all(
-        line.startswith("reply:") and "damaged or edited by hand" in line
+        line.startswith("entry:") and "not a recorded reply" in line
         for line in store.err.splitlines()
     )
-    assert bundle.out == "saved.jsonl: 1 replies; 1 damaged\n"
+    assert bundle.out == "saved.jsonl: empty; 1 damaged\n"
     assert bundle.err.startswith("line 1: saved.jsonl:1: not a recorded reply")
 
 
@@ -153,7 +153,7 @@ def test_verify_says_in_one_line_what_is_no_store(
         table.execute("UPDATE Cache SET value = '1' WHERE key = 'format'")
     store.close()
     for path, said in (
-        ("cache", "a replies store of schema '1'; this program reads '2'"),
+        ("cache", "a replies store of schema 1, and this version reads 3"),
         ("collection", "there is no replies store"),
         ("absent", "the bundle cannot be read: "),
     ):

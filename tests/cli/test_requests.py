@@ -282,4 +282,4 @@ def test_import_replaces_only_when_told_to(
     assert [reply.text for reply in replies_in(config)] == ['{"answer": "first"}']
     assert hand_in("third", "--replace").startswith("0 imported; 1 replaced ")
     assert [reply.text for reply in replies_in(config)] == ['{"answer": "third"}']
-    assert BASELINE["name"] == replies_in(config)[0].ask.model
+    assert BASELINE["name"] == replies_in(config)[0].request.model

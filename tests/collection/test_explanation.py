@@ -10,12 +10,12 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.explain import explain
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply, receive
-from freshstack_dspy.lm.request import Ask, ChatMessage
+from freshstack_dspy.lm.request import ChatMessage, ChatRequest
 from freshstack_dspy.records import Candidate, HumanLabel, Vote
 
 from .small import CONTENTS, A, B, D, judgment, write_small
 
-ASK = Ask(
+ASK = ChatRequest(
     model="openai/some-model",
     endpoint="",
     messages=(ChatMessage(role="user", content="Does it?"),),

@@ -5,14 +5,23 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
-from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.request import Ask, ChatMessage
+import numpy as np
+
+from freshstack_dspy.lm.reply import Entry, Reply, receive_numbers, receive_search
+from freshstack_dspy.lm.request import (
+    ChatMessage,
+    ChatRequest,
+    EmbeddingRequest,
+    RerankRequest,
+    search_request,
+    text_hash,
+)
 from freshstack_dspy.lm.store import ReplyStore
 
 
-def ask(text: str = "hello", **fields: Any) -> Ask:
+def ask(text: str = "hello", **fields: Any) -> ChatRequest:
     """A request to a model that nobody runs."""
-    return Ask.model_validate(
+    return ChatRequest.model_validate(
         {
             "model": "openai/gpt-4o",
             "endpoint": "openai:default",
@@ -25,11 +34,15 @@ def ask(text: str = "hello", **fields: Any) -> Ask:
 
 def reply(text: str = "hi", to: str = "hello", **fields: Any) -> Reply:
     """A reply to such a request."""
-    asked = ask(to)
+    return reply_to(ask(to), text, **fields)
+
+
+def reply_to(request: ChatRequest, text: str = "hi", **fields: Any) -> Reply:
+    """A reply to a request."""
     return Reply.model_validate(
         {
-            "key": asked.key,
-            "ask": asked,
+            "key": request.key,
+            "ask": request,
             "text": text,
             "finish_reason": "stop",
             "status": "ok",
@@ -38,6 +51,24 @@ def reply(text: str = "hi", to: str = "hello", **fields: Any) -> Reply:
             **fields,
         }
     )
+
+
+EMBEDDING = EmbeddingRequest(model="m", endpoint="e", text=text_hash("a"))
+RERANK = RerankRequest(
+    model="m", endpoint="e", query=text_hash("q"), passages=text_hash("p"), count=2
+)
+SEARCH = search_request("corpus-digest", {"depth": 5}, ["question", "answer"])
+
+
+def every_entry() -> list[Entry]:
+    """An entry of each kind: chat, embedding, rerank, search."""
+    vector, scores = np.array([0.5, -1.0]), np.array([0.25, 1e-9])
+    return [
+        reply("Grüße\n🥶\0", input_tokens=3, cost=0.25, status="unparsed", reasked_as="x"),
+        receive_numbers(EMBEDDING, vector, tokens=1, counted=True, cost=0.5),
+        receive_numbers(RERANK, scores, tokens=2, counted=False, cost=None),
+        receive_search(SEARCH, [{"chunk_id": "a", "score": 0.1}, {"chunk_id": "b", "score": 1e-9}]),
+    ]
 
 
 @contextlib.contextmanager

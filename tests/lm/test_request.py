@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.lm.client import connect
-from freshstack_dspy.lm.request import Ask, ChatMessage, ask_from, endpoint_identity
+from freshstack_dspy.lm.request import ChatMessage, ChatRequest, chat_request, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
 
 from .asking import request
 from .chat_server import ChatServer, Scripted
 from .conftest import Connect
 
-KNOWN = Ask(
+KNOWN = ChatRequest(
     model="openai/gpt-4o",
     endpoint="https://api.example.org/v1",
     messages=(
@@ -71,7 +71,7 @@ messages = st.lists(
     max_size=3,
 ).map(tuple)
 asks = st.builds(
-    Ask,
+    ChatRequest,
     model=st.text(max_size=4),
     endpoint=st.text(max_size=4),
     messages=messages,
@@ -82,7 +82,7 @@ asks = st.builds(
 
 @given(asks, asks)
 def test_two_requests_share_a_key_only_if_all_their_fields_are_the_same(
-    one: Ask, other: Ask
+    one: ChatRequest, other: ChatRequest
 ) -> None:
     same = json.dumps(one.model_dump(), sort_keys=True) == json.dumps(
         other.model_dump(), sort_keys=True
@@ -111,15 +111,15 @@ def test_any_changed_field_gives_another_key(change: dict[str, Any]) -> None:
 
 
 @given(asks)
-def test_the_order_of_parameters_does_not_matter(ask: Ask) -> None:
+def test_the_order_of_parameters_does_not_matter(ask: ChatRequest) -> None:
     turned = ask.model_copy(update={"parameters": dict(reversed(ask.parameters.items()))})
 
     assert ask.key == turned.key
 
 
 @given(asks)
-def test_a_key_survives_writing_and_reading(ask: Ask) -> None:
-    assert ask.key == Ask.model_validate_json(ask.model_dump_json()).key
+def test_a_key_survives_writing_and_reading(ask: ChatRequest) -> None:
+    assert ask.key == ChatRequest.model_validate_json(ask.model_dump_json()).key
 
 
 def test_every_parameter_that_dspy_can_send_reaches_the_key() -> None:
@@ -141,7 +141,7 @@ def test_every_parameter_that_dspy_can_send_reaches_the_key() -> None:
         "extensions": {"min_p": 0.5},
     }
     keys = {
-        ask_from(request(**{name: value}), endpoint="e", sample=None).key
+        chat_request(request(**{name: value}), endpoint="e", sample=None).key
         for name, value in [*values.items(), ("seed", None)]
     }
 
@@ -217,7 +217,7 @@ def test_the_environments_endpoint_is_as_much_an_endpoint_as_the_configurations(
     finally:
         lm.client.close()
 
-    assert [server.api_base] == [reply.ask.endpoint for reply in store.replies()]
+    assert [server.api_base] == [reply.request.endpoint for reply in store.replies()]
 
 
 def test_credentials_in_the_address_do_not_reach_the_key(client_for: Connect) -> None:
@@ -266,7 +266,7 @@ def test_only_text_can_be_asked() -> None:
     picture = Message(role="user", parts=(dspy.lm15.ImagePart(url="https://host/a.png"),))
 
     with pytest.raises(FatalModelError, match="image part cannot be sent"):
-        ask_from(Request(model="x/y", messages=(picture,)), endpoint="e", sample=None)
+        chat_request(Request(model="x/y", messages=(picture,)), endpoint="e", sample=None)
 
 
 def test_a_request_becomes_the_body_of_a_batch_line() -> None:

@@ -64,7 +64,7 @@ def numbers(inputs: Inputs) -> list[int]:
 
 
 def inputs_of(reply: Any) -> Inputs:
-    inputs: Inputs = json.loads(reply.ask.messages[1].content)
+    inputs: Inputs = json.loads(reply.request.messages[1].content)
     return inputs
 
 
@@ -131,9 +131,9 @@ def test_a_targeted_re_ask_is_the_question_about_these_chunks_and_nothing_else(
     whole, targeted = sorted(store.replies(), key=lambda reply: -len(numbers(inputs_of(reply))))
 
     assert [numbers(inputs_of(reply)) for reply in (whole, targeted)] == [[1, 2, 3, 4, 5], [3, 5]]
-    assert [message.role for message in targeted.ask.messages] == ["system", "user"]
-    assert targeted.ask.messages[0] == whole.ask.messages[0]
-    assert targeted.ask.parameters == whole.ask.parameters
+    assert [message.role for message in targeted.request.messages] == ["system", "user"]
+    assert targeted.request.messages[0] == whole.request.messages[0]
+    assert targeted.request.parameters == whole.request.parameters
     assert whole.reasked_as is None, "it was not sent back"
 
 
@@ -292,14 +292,14 @@ def test_demonstrations_sample_number_and_new_instructions_go_with_the_targeted_
 
     assert labels(ask(lm, program).judgments) == LABELS
     for reply in store.replies():
-        assert reply.ask.sample == 3
-        assert [message.role for message in reply.ask.messages] == [
+        assert reply.request.sample == 3
+        assert [message.role for message in reply.request.messages] == [
             "system",
             "user",
             "assistant",
             "user",
         ]
-        assert reply.ask.messages[0].content.startswith("Judge mildly.\n")
+        assert reply.request.messages[0].content.startswith("Judge mildly.\n")
 
 
 def test_a_predictor_alone_gives_a_whole_answer_or_an_error(store: ReplyStore) -> None:

@@ -9,7 +9,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, JudgeConfig, load_config
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.lm.bundle import Bundle, read_bundle
+from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
@@ -109,16 +109,16 @@ def test_every_record_leads_back_to_the_reply_it_came_from(tmp_path: Path) -> No
 
     collection = build(domain(tmp_path), provider=ScriptedProvider(), replies_file=bundle)
 
-    replies = read_bundle(bundle)
+    replies = {reply.key: reply for reply in Bundle(bundle).replies()}
     for nugget in collection.nuggets:
         assert nugget.text in replies[nugget.call_id or ""].text
-        assert replies[nugget.call_id or ""].ask.task == "NuggetizeAnswer"
+        assert replies[nugget.call_id or ""].request.task == "NuggetizeAnswer"
     for judgment in collection.judgments:
-        assert replies[judgment.call_id or ""].ask.task == "JudgeSupport"
+        assert replies[judgment.call_id or ""].request.task == "JudgeSupport"
     for expansion in collection.expansions:
         assert expansion.texts[0] in replies[expansion.call_id].text
     for known in collection.contamination:
-        assert replies[known.call_id or ""].ask.task == "JudgeSupport"
+        assert replies[known.call_id or ""].request.task == "JudgeSupport"
     assert len(replies) == collection.manifest.ledger["support"].calls + 12
 
 
@@ -236,7 +236,7 @@ def test_the_module_gives_for_one_query_the_records_of_the_build(tmp_path: Path,
 
 def _recorded(config: BuildConfig, folder: Path) -> Bundle:
     build(afresh(config), mode="replay", replies_file=folder / "replies.jsonl")
-    return read_bundle(folder / "replies.jsonl")
+    return Bundle(folder / "replies.jsonl")
 
 
 def test_a_technique_that_does_not_pool_is_not_paid_for(tmp_path: Path) -> None:

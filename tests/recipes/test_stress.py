@@ -173,7 +173,7 @@ def recorded(config: BuildConfig) -> dict[Messages, Reply]:
     store = ReplyStore(config.cache.path)
     replies = list(store.replies())
     store.close()
-    return {tuple((m.role, m.content) for m in reply.ask.messages): reply for reply in replies}
+    return {tuple((m.role, m.content) for m in reply.request.messages): reply for reply in replies}
 
 
 def assert_every_query_ended(collection: Collection) -> None:

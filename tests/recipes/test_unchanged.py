@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,8 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.manifest import read_manifest
 from freshstack_dspy.config import BuildConfig, Mode, load_config
-from freshstack_dspy.lm.bundle import read_bundle, write_bundle
-from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.bundle import Bundle, Bundles, write_bundle
+from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.build import build
@@ -25,13 +24,13 @@ from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
 
 
 def standing(
-    config: BuildConfig, mode: Mode = "live", recorded: Mapping[str, Reply] | None = None
+    config: BuildConfig, mode: Mode = "live", recorded: Recorded | None = None
 ) -> Collection | None:
     """What a rerun would find standing."""
     store = ReplyStore(config.cache.path)
     try:
         found = unchanged(
-            config, mode, fingerprint_inputs(config), store=store, recorded=recorded or {}
+            config, mode, fingerprint_inputs(config), store=store, recorded=recorded or Bundles()
         )
     finally:
         store.close()
@@ -276,7 +275,7 @@ def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
 def test_a_reply_that_is_gone_or_damaged_is_a_change(copied: BuildConfig) -> None:
     config = copied
     store = ReplyStore(config.cache.path)
-    name = f"reply:{Collection.load(config.out).nuggets[0].call_id}"
+    name = f"entry:{Collection.load(config.out).nuggets[0].call_id}"
     entry = store._cache.get(name)
 
     store._cache.set(name, entry.replace("Install", "Uninstall").replace("reset", "resets"))
@@ -291,12 +290,12 @@ def test_replies_of_a_bundle_are_as_good_as_those_of_the_store(tmp_path: Path) -
     config, bundle = domain(tmp_path), tmp_path / "replies.jsonl"
     made = build(config, provider=ScriptedProvider(), replies_file=bundle)
     shutil.rmtree(config.cache.path)
-    replies = read_bundle(bundle)
+    replies = Bundle(bundle)
     assert standing(config, "replay", replies) == made
 
-    without = dict(sorted(replies.items())[1:])
+    write_bundle(list(replies.entries())[1:], tmp_path / "without.jsonl")
 
-    assert standing(config, "replay", without) is None
+    assert standing(config, "replay", Bundle(tmp_path / "without.jsonl")) is None
 
 
 def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
@@ -332,7 +331,9 @@ def test_a_reply_that_another_program_replaced_during_the_build_is_a_change(
     build(config, provider=ScriptedProvider())
     shutil.rmtree(config.out)
     store = ReplyStore(config.cache.path)
-    nugget_reply = next(reply for reply in store.replies() if reply.ask.task == "NuggetizeAnswer")
+    nugget_reply = next(
+        reply for reply in store.replies() if reply.request.task == "NuggetizeAnswer"
+    )
 
     def meddling(inputs: Inputs) -> Any:
         store.put(

@@ -8,9 +8,9 @@ import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import CollectionError, DamagedReplyError
-from freshstack_dspy.lm.bundle import read_bundle, write_bundle
-from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.lm.bundle import Bundle, write_bundle
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.used_replies import used_replies
 from tests.lm.recording import reply, rows
@@ -59,7 +59,7 @@ def config(tmp_path: Path) -> BuildConfig:
 
 
 def export(config: BuildConfig, bundle: Path) -> int:
-    store = ReadOnlyStore(config.cache.path)
+    store = ReplyStore(config.cache.path, read_only=True)
     try:
         return write_bundle(used_replies(Collection.load(config.out), [store]), bundle)
     finally:
@@ -78,7 +78,7 @@ def test_a_collection_is_rebuilt_elsewhere_from_its_bundle_alone(
     assert {failure.status for failure in built.failures} == {"refused", "unparsed"}
     assert rebuilt.manifest.content_hash == built.manifest.content_hash
     assert not there.cache.path.exists()
-    statuses = [each.status for each in read_bundle(tmp_path / "used.jsonl.zst").values()]
+    statuses = [each.status for each in Bundle(tmp_path / "used.jsonl.zst").replies()]
     assert len(statuses) == written
     assert statuses.count("unparsed") > 6, "those that were sent back are there too"
 
@@ -104,8 +104,8 @@ def test_replies_of_other_collections_are_not_in_it(config: BuildConfig, tmp_pat
 
     written = export(config, tmp_path / "after.jsonl")
 
-    before, after = (read_bundle(tmp_path / f"{name}.jsonl") for name in ("before", "after"))
-    assert list(after) == list(before)
+    before, after = (Bundle(tmp_path / f"{name}.jsonl") for name in ("before", "after"))
+    assert list(after.keys()) == list(before.keys())
     assert written < recorded
 
 
@@ -114,23 +114,9 @@ def test_a_reply_that_is_not_recorded_here_is_named(config: BuildConfig, tmp_pat
     missing = collection.nuggets[0].call_id
     store = ReplyStore(config.cache.path)
     with rows(store) as table:
-        table.execute("DELETE FROM Cache WHERE key = ?", (f"reply:{missing}",))
+        table.execute("DELETE FROM Cache WHERE key = ?", (f"entry:{missing}",))
     store.close()
 
     with pytest.raises(CollectionError, match=f"the reply {missing} .* is not recorded here"):
         export(config, tmp_path / "a.jsonl")
     assert not (tmp_path / "a.jsonl").exists()
-
-
-def test_a_damaged_reply_that_may_be_needed_is_named(config: BuildConfig, tmp_path: Path) -> None:
-    build(config, provider=provider())
-    store = ReplyStore(config.cache.path)
-    sent_back = next(each for each in store.replies() if each.reasked_as)
-    with rows(store) as table:
-        table.execute(
-            "UPDATE Cache SET value = value || ' ' WHERE key = ?", (f"reply:{sent_back.key}",)
-        )
-    store.close()
-
-    with pytest.raises(DamagedReplyError, match=f"the recorded reply {sent_back.key} is damaged"):
-        export(config, tmp_path / "a.jsonl")

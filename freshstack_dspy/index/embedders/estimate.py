@@ -6,7 +6,7 @@ from pydantic import Field
 
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.embedders.hosted import HostedEmbedder
-from freshstack_dspy.lm.store import RecordedFigures
+from freshstack_dspy.lm.store import Recorded
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.vectors import Access, Wanted, packed
 from freshstack_dspy.records import Record
@@ -32,7 +32,7 @@ def estimate_embedding(
     passages: Sequence[str],
     queries: Sequence[str] = (),
     *,
-    recorded: Iterable[RecordedFigures | None] = (),
+    recorded: Iterable[Recorded | None] = (),
 ) -> EmbeddingEstimate:
     """Find which texts an embedder would be asked for, and what that costs.
 
@@ -61,7 +61,7 @@ def estimate_embedding(
             ask = embedder.ask_of(text, role)
             wanted[ask.key] = Wanted(ask, text)
     missing = [
-        one for key, one in wanted.items() if all(each.figures(key) is None for each in sources)
+        one for key, one in wanted.items() if all(each.numbers(key) is None for each in sources)
     ]
     tokens = sum(count_tokens(one.text) for one in missing)
     return EmbeddingEstimate(

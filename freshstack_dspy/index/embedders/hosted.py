@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import Price, longest_input_of, price_of
-from freshstack_dspy.lm.reply import KEY_VERSION, EmbeddingAsk, Figures, encodable
-from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.reply import Numbers, encodable
+from freshstack_dspy.lm.request import KEY_VERSION, EmbeddingRequest, sha256_of
 from freshstack_dspy.lm.tokens import count_tokens, cut
 from freshstack_dspy.lm.vectors import Access, EmbeddingClient, HostedModel, input_types_of
 
@@ -114,7 +114,7 @@ class HostedEmbedder:
             [role.prefix + one.text for one in cuts], sum(one.shortened for one in cuts)
         )
 
-    def ask_of(self, prepared: str, role: Role) -> EmbeddingAsk:
+    def ask_of(self, prepared: str, role: Role) -> EmbeddingRequest:
         """What is asked of a text as it is sent; its key is that of the vector."""
         return self._client.ask_of(prepared, role.input_type)
 
@@ -122,7 +122,7 @@ class HostedEmbedder:
         """The hash of each vector that was given out, by key."""
         return self._client.used()
 
-    def recorded(self, key: str) -> Figures | None:
+    def recorded(self, key: str) -> Numbers | None:
         """The recorded vector of a key.
 
         Raises:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from freshstack_dspy.config import RerankerConfig
 from freshstack_dspy.lm.prices import RerankPrice, rerank_price_of
-from freshstack_dspy.lm.reply import KEY_VERSION, Figures, encodable
-from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.reply import Numbers, encodable
+from freshstack_dspy.lm.request import KEY_VERSION, sha256_of
 from freshstack_dspy.lm.vectors import Access, HostedModel, RerankClient
 
 SECTION = "[reranker]"
@@ -59,7 +59,7 @@ class HostedReranker:
         """The hash of each list of scores that was given out, by key."""
         return self._client.used()
 
-    def recorded(self, key: str) -> Figures | None:
+    def recorded(self, key: str) -> Numbers | None:
         """The recorded scores of a key.
 
         Raises:

@@ -23,8 +23,8 @@ from freshstack_dspy.lm.budget import Spent, worst_case
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.reply import MOST_TOKENS, Reply, encodable, receive
-from freshstack_dspy.lm.request import MOST_STRUCTURE, Ask, canonical_json, is_dense
-from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
+from freshstack_dspy.lm.request import ChatRequest, canonical_json
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import unfenced
 from freshstack_dspy.records import Record
 
@@ -58,9 +58,6 @@ def read_lines(path: Path) -> Iterator["ReplyLine | BadLine"]:
 
 def read_line(line: str, number: int = 1) -> "ReplyLine | BadLine":
     """Read one line of a replies file."""
-    if is_dense(line.encode("utf-8", "surrogatepass")):
-        fault = f"more than {MOST_STRUCTURE:,} bytes of it are no text"
-        return BadLine(f"line {number}", number, fault)
     line = _mended(line)
     try:
         return ReplyLine.model_validate_json(line)
@@ -125,7 +122,7 @@ class Completion(BaseModel):
         message = self.choices[0].message
         return message.content or message.refusal or ""
 
-    def as_reply_to(self, ask: Ask, price: Price | None, *, batch: bool) -> Reply:
+    def as_reply_to(self, ask: ChatRequest, price: Price | None, *, batch: bool) -> Reply:
         """The record of this reply."""
         choice = self.choices[0]
         usage = self.usage or _Usage()
@@ -230,13 +227,13 @@ class ImportReport(Record):
         return f"{self.summary()}; {self.waiting} still waiting"
 
 
-def request_line(ask: Ask, url: str = "/v1/chat/completions") -> bytes:
+def request_line(ask: ChatRequest, url: str = "/v1/chat/completions") -> bytes:
     """A request as one line of an OpenAI batch file, without the line break."""
     value = {"custom_id": ask.key, "method": "POST", "url": url, "body": ask.body()}
     return canonical_json(value).encode()
 
 
-def write_requests(store: ReadOnlyStore, path: Path, keys: Container[str] | None = None) -> int:
+def write_requests(store: ReplyStore, path: Path, keys: Container[str] | None = None) -> int:
     """Write deferred requests, each as one line of an OpenAI batch file; return how many.
 
     Args:
@@ -250,7 +247,7 @@ def write_requests(store: ReadOnlyStore, path: Path, keys: Container[str] | None
     return write_asks((ask for ask in store.deferred() if keys is None or ask.key in keys), path)
 
 
-def write_asks(asks: Iterable[Ask], path: Path) -> int:
+def write_asks(asks: Iterable[ChatRequest], path: Path) -> int:
     """Write requests, each as one line of an OpenAI batch file; return how many.
 
     Raises:
@@ -344,7 +341,7 @@ class _Import:
         elif (completion := line.completion()) is None:
             self._refuse("failed", key, line.reason())
         else:
-            ask = known.ask if known is not None else self._waiting[key]
+            ask = known.request if known is not None else self._waiting[key]
             self._answer(ask, line, completion, replaces=known is not None)
 
     def report(self, model: ModelConfig) -> ImportReport:
@@ -357,7 +354,9 @@ class _Import:
             **{name: tuple(ids) for name, ids in self._groups.items()},
         )
 
-    def _answer(self, ask: Ask, line: ReplyLine, completion: Completion, *, replaces: bool) -> None:
+    def _answer(
+        self, ask: ChatRequest, line: ReplyLine, completion: Completion, *, replaces: bool
+    ) -> None:
         fault = _fault_of_a_person(ask, completion.text) if line.by_hand else None
         if fault is not None:
             self._refuse("invalid", ask.key, fault)
@@ -375,7 +374,7 @@ class _Import:
     def _record(self, reply: Reply, price: Price | None, *, paid: bool) -> None:
         if paid and self._account is not None:
             if reply.input_tokens is None or reply.output_tokens is None:
-                spent = worst_case(reply.ask, price, batch=True)  # nobody counted
+                spent = worst_case(reply.request, price, batch=True)  # nobody counted
             else:
                 spent = Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
             self._store.put(reply, account=self._account, spent=spent)
@@ -387,7 +386,7 @@ class _Import:
         self._reasons[" ".join(why.split())] += 1
 
 
-def _fault_of_a_person(ask: Ask, text: str) -> str | None:
+def _fault_of_a_person(ask: ChatRequest, text: str) -> str | None:
 
     return fault_in(ask, text)
 
@@ -395,7 +394,7 @@ def _fault_of_a_person(ask: Ask, text: str) -> str | None:
 _LONGEST = 200
 
 
-def fault_in(ask: Ask, text: str) -> str | None:
+def fault_in(ask: ChatRequest, text: str) -> str | None:
     """Say in one line how a text does not fit its request, or return None if it does.
 
     Args:

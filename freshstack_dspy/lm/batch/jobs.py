@@ -31,8 +31,8 @@ from freshstack_dspy.lm.budget import Budget, Spent, worst_case
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.reply import encodable
-from freshstack_dspy.lm.request import Ask, endpoint_identity
-from freshstack_dspy.lm.store import ReplyStore, unsafe_file
+from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.records import Record
 
 Step = Literal["intended", "creating", "underway", "ended", "dropped"]
@@ -162,10 +162,6 @@ class JobFolder:
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            unsafe = unsafe_file(self.path / _LOCK, writing=True)
-            if unsafe is not None:
-                name, fault = unsafe
-                raise StoreError(f"{self.path / name} {fault}; delete it")
             lock = sqlite3.connect(self.path / _LOCK, timeout=0, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise StoreError(f"{self.path}: the jobs cannot be kept there: {error}") from error
@@ -207,7 +203,7 @@ def _sync_folder(path: Path) -> None:
 class Plan(NamedTuple):
     """A submission before it is sent."""
 
-    parts: tuple[tuple[Ask, ...], ...] = ()
+    parts: tuple[tuple[ChatRequest, ...], ...] = ()
     """The requests of each batch."""
     underway: int = 0
     """Requests of the file that a pending job has already."""
@@ -247,7 +243,7 @@ def plan(
     """
     waiting = {ask.key: ask for ask in store.deferred()}
     endpoint = endpoint_identity(config.model.name, config.model.api_base)
-    chosen: dict[str, Ask] = {}
+    chosen: dict[str, ChatRequest] = {}
     counts = dict.fromkeys(("underway", "answered", "unknown", "foreign"), 0)
     for key in dict.fromkeys(_keys_in(file, waiting)):
         ask = waiting.get(key)
@@ -270,9 +266,9 @@ def plan(
     )
 
 
-def cut(asks: Sequence[Ask], api: BatchAPI) -> Iterator[tuple[Ask, ...]]:
+def cut(asks: Sequence[ChatRequest], api: BatchAPI) -> Iterator[tuple[ChatRequest, ...]]:
     """Cut requests into batches that the provider takes, in order."""
-    part: list[Ask] = []
+    part: list[ChatRequest] = []
     size = 0
     for ask in asks:
         length = len(api.line(ask)) + 1
@@ -326,7 +322,7 @@ class _RequestLine(BaseModel):
     body: dict[str, Any]
 
 
-def _keys_in(file: Path, waiting: dict[str, Ask]) -> Iterator[str]:
+def _keys_in(file: Path, waiting: dict[str, ChatRequest]) -> Iterator[str]:
     """The keys in a requests file; what waits under one must be what stands there."""
     try:
         lines = file.read_text(encoding="utf-8-sig").split("\n")
@@ -505,7 +501,7 @@ class Batches:
         known = ", ".join(job.submission for job in pending) or "none"
         raise StoreError(f"no pending submission is {submission!r}; there are: {known}")
 
-    def _sent(self, asks: Sequence[Ask]) -> Job:
+    def _sent(self, asks: Sequence[ChatRequest]) -> Job:
         lines = [self._api.line(ask) for ask in asks]
         job = self.folder.save(self._intended(asks, lines))
         try:
@@ -526,7 +522,7 @@ class Batches:
             raise
         return self._underway(job, batch)
 
-    def _intended(self, asks: Sequence[Ask], lines: Sequence[bytes]) -> Job:
+    def _intended(self, asks: Sequence[ChatRequest], lines: Sequence[bytes]) -> Job:
         price = price_of(self._config.model.name, self._config.prices)
         return Job(
             submission=new_submission(),

@@ -20,7 +20,7 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, TransientModelError
 from freshstack_dspy.lm.batch.deferred import request_line
 from freshstack_dspy.lm.engine import imported_litellm, presentable
-from freshstack_dspy.lm.request import Ask, base_from_environment, canonical_json
+from freshstack_dspy.lm.request import ChatRequest, base_from_environment, canonical_json
 from freshstack_dspy.records import Record
 
 LONGEST_WAIT = 600.0
@@ -62,7 +62,7 @@ class BatchAPI(Protocol):
     most_bytes: int
     """In one batch, its requests together."""
 
-    def line(self, ask: Ask) -> bytes:
+    def line(self, ask: ChatRequest) -> bytes:
         """One request as it is sent."""
         ...
 
@@ -152,7 +152,7 @@ class AnthropicBatches:
         self._key = key or "none"  # a server of one's own takes any, and the client insists
         self._base = base
 
-    def line(self, ask: Ask) -> bytes:
+    def line(self, ask: ChatRequest) -> bytes:
         """One of the batch's requests."""
         params = json.loads(self._live(ask).body)
         return canonical_json({"custom_id": ask.key, "params": params}).encode()
@@ -200,7 +200,7 @@ class AnthropicBatches:
         base: dict[str, Any] = {"base_url": self._base} if self._base else {}
         return AnthropicLM(api_key=self._key, **base)
 
-    def _live(self, ask: Ask) -> Any:
+    def _live(self, ask: ChatRequest) -> Any:
         """The HTTP request that a live call sends."""
         from dspy.lm15 import LM15Error, request_from_openai_chat
 
@@ -349,7 +349,7 @@ class OpenAIBatches:
         # Azure knows the path without the version that OpenAI's begins with.
         self._path = "/chat/completions" if self._provider == "azure" else "/v1/chat/completions"
 
-    def line(self, ask: Ask) -> bytes:
+    def line(self, ask: ChatRequest) -> bytes:
         """One line of the file, as `deferred.py` writes it."""
         return request_line(ask, self._path)
 

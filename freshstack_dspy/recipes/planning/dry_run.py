@@ -7,8 +7,8 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.client import connect, in_bulk
 from freshstack_dspy.lm.reply import Reply
-from freshstack_dspy.lm.request import Ask
-from freshstack_dspy.lm.store import ReadOnlyStore, Recorded, ReplyStore, recorded_reply
+from freshstack_dspy.lm.request import ChatRequest
+from freshstack_dspy.lm.store import Recorded, ReplyStore, recorded_reply
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import Status, Step
@@ -24,14 +24,14 @@ class DryStep(NamedTuple, Generic[Result]):
     """Of each item; None where a reply is missing."""
     recorded: int
     """Requests that recorded replies answer."""
-    missing: list[Ask]
+    missing: list[ChatRequest]
     """Requests that would be sent; what their replies would lead to is not known."""
 
 
 class DryRun:
     """A model that answers from recorded replies, and notes every other request."""
 
-    def __init__(self, model: ModelConfig, store: ReadOnlyStore | None, recorded: Recorded) -> None:
+    def __init__(self, model: ModelConfig, store: ReplyStore | None, recorded: Recorded) -> None:
         """Prepare.
 
         Args:
@@ -71,10 +71,10 @@ class DryRun:
 class _Recorded(ReplyStore):
     """The replies that a live build would serve; what it would send is kept in memory."""
 
-    def __init__(self, store: ReadOnlyStore | None, recorded: Recorded) -> None:
+    def __init__(self, store: ReplyStore | None, recorded: Recorded) -> None:
         self._store = store
         self._bundles = recorded
-        self._missing: dict[str, Ask] = {}
+        self._missing: dict[str, ChatRequest] = {}
 
     def get(self, key: str) -> Reply | None:
         """The recorded reply, if it is one that is not asked for again."""
@@ -84,11 +84,11 @@ class _Recorded(ReplyStore):
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Keep what is recorded as it is."""
 
-    def defer(self, ask: Ask) -> None:
+    def defer(self, ask: ChatRequest) -> None:
         """Note a request that would be sent."""
         self._missing[ask.key] = ask
 
-    def taken(self) -> list[Ask]:
+    def taken(self) -> list[ChatRequest]:
         """The requests noted since the last time, in order."""
         missing, self._missing = list(self._missing.values()), {}
         return missing

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from freshstack_dspy.collection.manifest import StepEstimate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.request import Ask, canonical_json
+from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.programs.passage import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.planning.expected import (
@@ -119,7 +119,7 @@ def estimate(
     }
 
 
-def ask_tokens(ask: Ask) -> int:
+def ask_tokens(ask: ChatRequest) -> int:
     """Count the input tokens of a request.
 
     The schema of the reply counts too: providers put it before the model.

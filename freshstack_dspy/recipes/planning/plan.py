@@ -9,7 +9,7 @@ from freshstack_dspy.index.connecting import connected
 from freshstack_dspy.index.searching import Models
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.bundle import Bundles
-from freshstack_dspy.lm.store import ReadOnlyStore, holds_store
+from freshstack_dspy.lm.store import ReplyStore, holds_store
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.recipes.contamination import score_calls, to_score
 from freshstack_dspy.recipes.fetching import with_repositories
@@ -59,7 +59,7 @@ def plan(config: BuildConfig, *, progress: Progress | None = None) -> Plan:
     with contextlib.ExitStack() as opened:
         store = None
         if holds_store(config.cache.path):
-            store = ReadOnlyStore(config.cache.path)
+            store = ReplyStore(config.cache.path, read_only=True)
             opened.callback(store.close)
         bundles = Bundles(config.cache.bundles)
         opened.callback(bundles.close)

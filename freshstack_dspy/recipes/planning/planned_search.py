@@ -9,7 +9,7 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import is_recorded
 from freshstack_dspy.index.searching import Models
 from freshstack_dspy.index.term_counts import indexed_text
-from freshstack_dspy.lm.store import RecordedFigures
+from freshstack_dspy.lm.store import Recorded
 from freshstack_dspy.recipes.cutting import cut_by
 from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora, open_index
 from freshstack_dspy.recipes.session import Progress
@@ -19,7 +19,7 @@ from freshstack_dspy.records import Query
 def planned_embeddings(
     config: BuildConfig,
     queries: Sequence[Query],
-    recorded: Sequence[RecordedFigures | None],
+    recorded: Sequence[Recorded | None],
     progress: Progress,
 ) -> tuple[EmbeddingEstimate, ...]:
     """What each `[[embedder]]` would be asked for: all chunks, and the questions and answers.

@@ -10,7 +10,7 @@ import pytest
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.batch.deferred import write_requests
 from freshstack_dspy.lm.batch.jobs import Batches, Job
-from freshstack_dspy.lm.request import Ask, endpoint_identity
+from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.chat_server import Script, Scripted
 from tests.lm.recording import ask
@@ -56,7 +56,7 @@ class Waiting:
         self.file = folder / "requests" / f"{self.config.name}.jsonl"
         self.batches = Batches(self.config, self.store)
 
-    def defer(self, *texts: str, **fields: Any) -> list[Ask]:
+    def defer(self, *texts: str, **fields: Any) -> list[ChatRequest]:
         """Let requests wait, and write the file of all that wait."""
         endpoint = endpoint_identity(self.config.model.name, self.config.model.api_base)
         asked = {"model": self.config.model.name, "endpoint": endpoint, **fields}

@@ -78,7 +78,7 @@ def test_live_and_batch_ask_the_same(
     lm.client.close()
     (live,) = here.store.replies()
     there = waiting(provider, name="b")
-    there.store.defer(live.ask)
+    there.store.defer(live.request)
     there.defer()
     there.submit()
     there.look()
@@ -90,7 +90,7 @@ def test_live_and_batch_ask_the_same(
         name: value for name, value in server.live[0].items() if (name, value) != ("n", 1)
     }
     (batch,) = there.store.replies()
-    told = ("key", "ask", "text", "finish_reason", "status", "input_tokens", "output_tokens")
+    told = ("key", "request", "text", "finish_reason", "status", "input_tokens", "output_tokens")
     assert [getattr(batch, name) for name in told] == [getattr(live, name) for name in told]
 
 

@@ -332,7 +332,7 @@ def test_a_recorded_reply_is_replaced_only_when_told_to(
     assert report == ImportReport(replaced=(KEY,), repeated=(KEY,), unknown=("stranger",))
     assert now is not None
     assert now.text == "new"
-    assert '"text":"old"' in every_value(store)[f"reply:{KEY}:1"]
+    assert '"text":"old"' in every_value(store)[f"entry:{KEY}:1"]
 
 
 def test_only_what_was_paid_for_is_charged(store: ReplyStore, replies_file: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from freshstack_dspy.lm.batch.deferred import fault_in
-from freshstack_dspy.lm.request import Ask
+from freshstack_dspy.lm.request import ChatRequest
 from freshstack_dspy.lm.typed import answer_model, answer_schema
 from tests.lm.asking import BERN, PROSE, ListCities
 from tests.lm.recording import ask
@@ -17,7 +17,7 @@ from tests.lm.recording import ask
 SCHEMA = {"type": "json_schema", "name": "ListCities", "schema": answer_schema(ListCities)}
 
 
-def asking(response_format: Any) -> Ask:
+def asking(response_format: Any) -> ChatRequest:
     return ask(parameters={"response_format": response_format})
 
 

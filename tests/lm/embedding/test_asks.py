@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.reply import EmbeddingAsk, RerankAsk, passages_hash, text_hash
+from freshstack_dspy.lm.request import EmbeddingRequest, RerankRequest, passages_hash, text_hash
 
 from .conftest import OpenClient
 
-EMBEDDING = EmbeddingAsk(
+EMBEDDING = EmbeddingRequest(
     model="openai/text-embedding-3-small",
     endpoint="https://api.example.org/v1",
     dimensions=256,
     input_type="search_query",
     text=text_hash("query: Wie groß?"),
 )
-RERANK = RerankAsk(
+RERANK = RerankRequest(
     model="cohere/rerank-v3.5",
     endpoint="cohere:default",
     query=text_hash("Wie groß?"),
@@ -59,7 +59,9 @@ def test_a_key_is_the_hash_of_the_written_out_request() -> None:
         (RERANK, {"count": 3}),
     ],
 )
-def test_every_field_changes_the_key(ask: EmbeddingAsk | RerankAsk, change: dict[str, Any]) -> None:
+def test_every_field_changes_the_key(
+    ask: EmbeddingRequest | RerankRequest, change: dict[str, Any]
+) -> None:
     other = type(ask).model_validate({**ask.model_dump(), **change})
 
     assert other.key != ask.key

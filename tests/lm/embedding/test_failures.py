@@ -78,7 +78,7 @@ def test_an_answer_that_is_none_every_time_stops_with_its_reason(
         open_client().vectors(TEXTS)
 
     assert len(server.requests) == 3
-    assert store.any_figures() is None, "nothing of it is recorded"
+    assert list(store.entries()) == [], "nothing of it is recorded"
 
 
 def test_what_float32_cannot_hold_is_no_number() -> None:
@@ -224,7 +224,7 @@ def test_a_model_that_has_changed_behind_its_name_is_told_of(
 
     with pytest.raises(FatalModelError, match="vectors of 16 numbers, and came before 8"):
         client.vectors(["a", "b"])
-    assert store.figures(client.ask_of("b").key) is None
+    assert store.numbers(client.ask_of("b").key) is None
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_killed_run_goes_on_with_what_is_missing(
         running.wait()
         stopped.set()
     server.script = answer
-    recorded = len(list(store.names("figures:")))
+    recorded = len(list(store.lines()))
     before = len(texts_asked(server))
     texts = [f"text {number}" for number in range(80)]
 

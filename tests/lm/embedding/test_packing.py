@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.lm.prices import Price
-from freshstack_dspy.lm.reply import EmbeddingAsk, text_hash
+from freshstack_dspy.lm.request import EmbeddingRequest, text_hash
 from freshstack_dspy.lm.vectors import MOST_BYTES, Wanted, packed, shares, worst_of
 
 
 def wanted(text: str) -> Wanted:
-    return Wanted(EmbeddingAsk(model="m", endpoint="e", text=text_hash(text)), text)
+    return Wanted(EmbeddingRequest(model="m", endpoint="e", text=text_hash(text)), text)
 
 
 @given(st.lists(st.integers(0, 2 * MOST_BYTES), max_size=12), st.integers(1, 5))

@@ -191,7 +191,7 @@ class TestLiteLLM:
         ask_cities(connect(model, store=store))
 
         assert len(server.requests) == 1
-        assert [reply.ask.endpoint for reply in store.replies()] == [server.api_base]
+        assert [reply.request.endpoint for reply in store.replies()] == [server.api_base]
 
     def test_a_provider_that_nobody_knows_is_explained(
         self, store: ReplyStore, capfd: pytest.CaptureFixture[str]

@@ -43,7 +43,7 @@ def test_an_invalid_reply_is_sent_back_with_its_error(
     server.says(invalid, BERN)
     answer = ask_cities(client_for())
     *_, fed_back = server.sent()
-    first, second = sorted(store.replies(), key=lambda reply: len(reply.ask.messages))
+    first, second = sorted(store.replies(), key=lambda reply: len(reply.request.messages))
 
     assert answer.cities[0].name == "Bern"
     assert (fed_back["role"], len(server.requests)) == ("user", 2)

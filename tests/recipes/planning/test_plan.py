@@ -8,7 +8,7 @@ import pytest
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.lm.budget import Spent
-from freshstack_dspy.lm.store import ReadOnlyStore, ReplyStore
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.planning.plan import plan
@@ -36,9 +36,9 @@ def tokens_in(config: BuildConfig, folder: Path) -> dict[str, int]:
     return tokens
 
 
-def entries_of(config: BuildConfig) -> dict[str, bytes | None]:
-    store = ReadOnlyStore(config.cache.path)
-    return {name: store.text(name) for name in store.names("")}
+def entries_of(config: BuildConfig) -> dict[str, object]:
+    store = ReplyStore(config.cache.path, read_only=True)
+    return {line.key: line.json for line in store.lines()}
 
 
 def test_the_first_steps_are_counted_in_the_requests_that_a_build_sends(tmp_path: Path) -> None:
