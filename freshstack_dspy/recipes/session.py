@@ -22,8 +22,8 @@ from freshstack_dspy.lm.bundle import Bundles, write_bundle
 from freshstack_dspy.lm.client import open_store
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.events import Callback
-from freshstack_dspy.lm.reply import Figures, Reply
-from freshstack_dspy.lm.store import ReadOnlyStore
+from freshstack_dspy.lm.reply import Numbers, Reply
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.vectors import Access, used_figures
 from freshstack_dspy.lm.workers import map_in_order
@@ -75,7 +75,7 @@ def report(progress: Progress, step: str, note: str) -> None:
 class Replies(NamedTuple):
     """Where recorded replies are."""
 
-    store: ReadOnlyStore | None
+    store: ReplyStore | None
     """None in a replay where there is none."""
     bundles: Bundles
 
@@ -185,7 +185,7 @@ class Session:
 
     def save_replies(self, path: Path) -> None:
         """Write what was used until now as a bundle: replies, vectors and scores."""
-        used: list[Iterable[Reply | Figures]] = [
+        used: list[Iterable[Reply | Numbers]] = [
             self.lm.client.used(),
             used_figures([*self.models.embedders, self.models.reranker]),
         ]
