@@ -106,8 +106,8 @@ def elsewhere(work: str, path: Path) -> dict[str, float]:
     """Do a work in a process of its own: the memory of this one would count with its own."""
     command = [sys.executable, __file__, "--work", work, str(path)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
+    measured: dict[str, float] = json.loads(done.stdout)
+    return measured
 
 
 def report(name: str, value: float, goal: str, *, holds: bool) -> None:
@@ -124,12 +124,12 @@ def measure(megabytes: int, folder: Path) -> None:
         write_posts(posts, size * 1_000_000, texts, chance)
         elsewhere("pack", posts)
         for kind in KINDS:
-            figures = elsewhere("read", posts.with_suffix(f".{kind}"))
-            peaks[kind].append(figures["peak"])
+            measured = elsewhere("read", posts.with_suffix(f".{kind}"))
+            peaks[kind].append(measured["peak"])
             if size == megabytes:
                 bare = elsewhere("alone", posts.with_suffix(f".{kind}"))
-                share = bare["seconds"] / figures["seconds"]
-                speed, goal = size / figures["seconds"], f">= {SHARES[kind]}"
+                share = bare["seconds"] / measured["seconds"]
+                speed, goal = size / measured["seconds"], f">= {SHARES[kind]}"
                 report(f"questions.{kind}.mb_per_second", round(speed, 1), "a part", holds=True)
                 report(
                     f"questions.{kind}.to_library_alone",
@@ -151,6 +151,7 @@ def measure(megabytes: int, folder: Path) -> None:
 def main() -> None:
     words = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     words.add_argument("--megabytes", type=int, default=300)
+    words.add_argument("--tiny", action="store_true", help="only see that it runs")
     words.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     chosen = words.parse_args()
     if chosen.work is not None:
@@ -158,7 +159,7 @@ def main() -> None:
         print(json.dumps(WORKS[work](Path(path))))
         return
     with tempfile.TemporaryDirectory() as folder:
-        measure(chosen.megabytes, Path(folder))
+        measure(10 if chosen.tiny else chosen.megabytes, Path(folder))
 
 
 if __name__ == "__main__":

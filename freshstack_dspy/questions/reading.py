@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import QueriesConfig
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.jsonl import (
     OFFICIAL_COLUMNS,
@@ -27,6 +27,8 @@ from freshstack_dspy.questions.tables import (
 )
 from freshstack_dspy.records import Query
 
+_WITHOUT_ANSWER = {"no accepted answer", "empty answer"}
+
 
 class QueryReading(NamedTuple):
     """What was read, and what was left out."""
@@ -46,12 +48,13 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
 
     Args:
         config: The source and the filters.
-        progress: Is told how the reading goes on.
+        progress: Is called with the bytes read so far, and with all there are.
 
     Raises:
-        ConfigError: `since`, `until` or `site` cannot be understood, or nothing is read.
+        ConfigError: `since`, `until` or `site` cannot be understood, a tag occurs nowhere, or the
+            source is synthetic.
         SourceError: The file is missing, damaged, hostile or not of the kind that
-            `config.source` names.
+            `config.source` names; or no question in it has an answer.
     """
     if config.is_synthetic:
         raise ConfigError(
@@ -59,13 +62,26 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
             "file to read; name a source with a path"
         )
     rejected: Counter[str] = Counter()
-    selection = Selection.of(config)
+    selection = Selection(config)
     if config.source == "stackexchange":
         queries = read_stackexchange(config, selection, rejected, progress)
     else:
         intake = Intake(selection, rejected)
-        _take_all(config, intake, progress)
+        columns = Columns(config.columns)
+        columns = OFFICIAL_COLUMNS if config.source == "freshstack" else columns
+        for row in _rows(config, columns, progress):
+            place = f"{row.file}:{row.number}"
+            query = columns.query(row.values, place, intake)
+            if query is not None:
+                intake.take(query, place)
         queries = intake.queries
+    selection.check_tags()
+    if rejected and not queries and set(rejected) <= _WITHOUT_ANSWER:
+        raise SourceError(
+            f"{config.location}: none of its {rejected.total():,} questions has an answer, and "
+            "what a good answer holds is taken from there; add an answer to each, or let the "
+            'questions be made from the documents, with [queries] source = "synthetic"'
+        )
     queries.sort(key=lambda query: id_order(query.query_id))
     kept = queries[: config.limit]
     rejected["beyond limit"] += len(queries) - len(kept)
@@ -81,38 +97,27 @@ def query_files(config: QueriesConfig) -> list[Path]:
     if config.is_synthetic:
         return [config.style] if config.style else []
     if config.source == "stackexchange":
-        return Dump.at(config.location).files(dump_tables(config))
+        return Dump(config.location).files(dump_tables(config))
     if config.source == "parquet":
         return parquet_files(config.location)
-    if config.source == "huggingface":
-        rows, described = dataset_files(config.location, config.split)
-        return [*described, *rows]
-    if config.source == "freshstack":
-        rows, described = official_files(config.location, config.split)
+    if config.source in ("huggingface", "freshstack"):
+        find = dataset_files if config.source == "huggingface" else official_files
+        rows, described = find(config.location, config.split)
         return [*described, *rows]
     return [config.location]
-
-
-def _take_all(config: QueriesConfig, intake: Intake, progress: ReadProgress | None) -> None:
-    if config.source == "jsonl":
-        read_jsonl(config.location, config.columns, intake, progress)
-        return
-    columns = OFFICIAL_COLUMNS if config.source == "freshstack" else Columns(config.columns)
-    for row in _rows(config, columns, progress):
-        query = columns.query(row.values, f"{row.file}:{row.number}", intake)
-        if query is not None:
-            intake.take(query, row.file, row.number)
 
 
 def _rows(
     config: QueriesConfig, columns: Columns, progress: ReadProgress | None
 ) -> Iterator[PlacedRow]:
     """Read the table that the source is."""
+    path = config.location
+    if config.source == "jsonl":
+        return read_jsonl(path, columns, named=bool(config.columns), progress=progress)
     if config.source == "csv":
-        return read_csv(config.location, columns, progress)
+        return read_csv(path, columns, progress)
     if config.source == "freshstack":
-        return read_official(config.location, config.split, progress)
+        return read_official(path, config.split, progress)
     if config.source == "parquet":
-        return read_parquet(parquet_files(config.location), columns.choose, progress)
-    rows, _ = dataset_files(config.location, config.split)
-    return read_arrow(rows, columns.choose, progress)
+        return read_parquet(parquet_files(path), columns.choose, progress)
+    return read_arrow(dataset_files(path, config.split)[0], columns.choose, progress)

@@ -1,10 +1,10 @@
 """Which questions are kept: the filters of `[queries]`, and the order of query ids."""
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple, Self
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
@@ -27,10 +27,7 @@ def licence_at(written: datetime) -> str:
 
 
 def site_address(site: str | None) -> str:
-    """Give what a post's link begins with: empty where the site is not known.
-
-    Without a site the link is the post's path on its site, as `/questions/1`: that much the
-    dump says, and no host is invented.
+    """Give what a post's link begins with; nothing where the site is not known.
 
     Raises:
         ConfigError: It is not the name of a host.
@@ -44,20 +41,8 @@ def site_address(site: str | None) -> str:
     return f"https://{site}"
 
 
-def author_of(display_name: str | None, user_id: str | None, listed: str | None) -> str:
-    """Name the author: as the post does, else as the user list does, else by number."""
-    if display_name and display_name.strip():
-        return display_name.strip()
-    if user_id is None:
-        return "anonymous"
-    return listed or f"user {user_id}"
-
-
 def id_order(query_id: str) -> tuple[bool, int, str, str]:
-    """Give the sort key of a query id: numbers first, by value; then the others as text.
-
-    `007` and `7` are different ids of the same value and are put in order as text.
-    """
+    """Give the sort key of a query id: numbers first, by value; then the others as text."""
     if query_id.isascii() and query_id.isdecimal():
         digits = query_id.lstrip("0")
         return False, len(digits), digits, query_id
@@ -74,72 +59,71 @@ def instant(text: str) -> datetime:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-class Selection(NamedTuple):
-    """The filters, ready to be applied. Case does not count in tags and licences."""
+class Selection:
+    """The filters of a configuration. Case does not count in tags and licences."""
 
-    tags: frozenset[str]
-    all_tags: frozenset[str]
-    exclude_tags: frozenset[str]
-    since: datetime | None
-    until: datetime | None
-    min_score: int | None
-    min_answer_score: int | None
-    licences: frozenset[str]
-    retired: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, config: QueriesConfig) -> Self:
-        """Take the filters of a configuration.
+    def __init__(self, config: QueriesConfig) -> None:
+        """Take the filters.
 
         Raises:
             ConfigError: A date is not an ISO date.
         """
-        return cls(
-            tags=_folded(config.tags),
-            all_tags=_folded(config.all_tags),
-            exclude_tags=_folded(config.exclude_tags),
-            since=_config_instant("since", config.since),
-            until=_config_instant("until", config.until),
-            min_score=config.min_score,
-            min_answer_score=config.min_answer_score,
-            licences=_folded(config.licences),
-            retired=frozenset(config.retired),
-        )
-
-    def reason_against_id(self, query_id: str) -> str | None:
-        """Say why a question of this id is left out, or None where it is kept."""
-        return "retired" if query_id in self.retired else None
+        self._config = config
+        self._tags = _folded(config.tags)
+        self._all_tags = _folded(config.all_tags)
+        self._exclude_tags = _folded(config.exclude_tags)
+        self._since = _config_instant("since", config.since)
+        self._until = _config_instant("until", config.until)
+        self._licences = _folded(config.licences)
+        self._retired = frozenset(config.retired)
+        self._seen_tags: set[str] = set()
 
     def reason_against(
-        self, tags: Iterable[str], asked: datetime | None, score: int | None
+        self, query_id: str, tags: Iterable[str], asked: datetime | None, score: int | None
     ) -> str | None:
         """Say why a question is left out, or None where it is kept.
 
         A question without the date or score that a filter looks at is left out.
         """
-        has, since, until = _folded(tags), self.since, self.until
+        has, since, until = _folded(tags), self._since, self._until
+        self._seen_tags |= has
         rules = (
-            (self.tags and self.tags.isdisjoint(has), "outside the tags"),
-            (not self.all_tags <= has, "without some of all_tags"),
-            (not self.exclude_tags.isdisjoint(has), "with some of exclude_tags"),
+            (query_id in self._retired, "retired"),
+            (self._tags and self._tags.isdisjoint(has), "outside the tags"),
+            (not self._all_tags <= has, "without some of all_tags"),
+            (not self._exclude_tags.isdisjoint(has), "with some of exclude_tags"),
             (asked is None and (since or until), "no date to compare with since and until"),
             (asked and since and asked < since, "before since"),
             (asked and until and asked >= until, "not before until"),
         )
         broken = next((reason for broken, reason in rules if broken), None)
-        return broken or _score_reason(score, self.min_score, "score", "min_score")
+        return broken or _score_reason(score, self._config.min_score, "score", "min_score")
 
     def reason_against_answer(self, score: int | None) -> str | None:
         """Say why a question is left out for the score of its accepted answer."""
-        return _score_reason(score, self.min_answer_score, "answer score", "min_answer_score")
+        least = self._config.min_answer_score
+        return _score_reason(score, least, "answer score", "min_answer_score")
 
     def reason_against_licences(self, *licences: str | None) -> str | None:
         """Say why a question is left out for the licences of its question and answer."""
-        if not self.licences:
+        if not self._licences:
             return None
         if not all(licences):
             return "no licence to compare with licences"
-        return None if _folded(map(str, licences)) <= self.licences else "under another licence"
+        return None if _folded(map(str, licences)) <= self._licences else "under another licence"
+
+    def check_tags(self) -> None:
+        """Check, once all questions were seen, that each wanted tag occurs.
+
+        Raises:
+            ConfigError: One does not; with the tags that are spelt nearly so.
+        """
+        for key in ("tags", "all_tags"):
+            for tag in getattr(self._config, key):
+                if self._seen_tags and tag.casefold() not in self._seen_tags:
+                    near = difflib.get_close_matches(tag.casefold(), sorted(self._seen_tags))
+                    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+                    raise ConfigError(f"queries.{key}: no question has the tag {tag!r}{hint}")
 
 
 def _score_reason(score: int | None, least: int | None, what: str, key: str) -> str | None:
@@ -166,44 +150,38 @@ def _config_instant(key: str, text: str | None) -> datetime | None:
 
 
 class Intake:
-    """Takes the questions of a file, one after the other."""
+    """Takes the questions of a table, one after the other."""
 
     def __init__(self, selection: Selection, rejected: Counter[str]) -> None:
-        """Begin.
-
-        Args:
-            selection: The filters.
-            rejected: Reason to count; added to.
-        """
+        """Begin; `rejected` counts the questions that are left out, by reason."""
         self._selection = selection
         self._rejected = rejected
-        self._first_place: dict[str, tuple[str, int]] = {}
+        self._place_of: dict[str, str] = {}
         self.queries: list[Query] = []
-        """Those that were kept, in the order in which they came."""
 
     def reject(self, reason: str) -> None:
-        """Count a question that is not kept."""
+        """Count a question that is left out."""
         self._rejected[reason] += 1
 
-    def take(self, query: Query, file: str, row: int) -> None:
+    def take(self, query: Query, place: str) -> None:
         """Keep a question, or count it as rejected.
 
         Args:
             query: The question.
-            file: Where it stands, for messages.
-            row: At which line or row, from 1.
+            place: Where it was read, as `file:line`, for messages.
 
         Raises:
-            SourceError: `file:row: …` for an id that was there already or holds white space, or a
-                date that is none.
+            SourceError: Its id was there already or holds white space, or its date is none.
         """
-        place = f"{file}:{row}"
-        _check_id(query.query_id, place)
-        first_file, first_row = self._first_place.setdefault(query.query_id, (file, row))
-        if (first_file, first_row) != (file, row):
-            where = "on line" if first_file == file else f"in {first_file}, line"
+        if any(letter.isspace() or not letter.isprintable() for letter in query.query_id):
             raise SourceError(
-                f"{place}: query_id {query.query_id!r} is already {where} {first_row}; "
+                f"{place}: query_id is {query.query_id!r}: white space and control characters "
+                "are not allowed"
+            )
+        first = self._place_of.setdefault(query.query_id, place)
+        if first != place:
+            raise SourceError(
+                f"{place}: query_id {query.query_id!r} is already at {first}; "
                 "each question needs an id of its own"
             )
         reason = self._reason_against(query, place)
@@ -222,20 +200,9 @@ class Intake:
             ) from None
         if not query.answer.strip():
             return "empty answer"
-        licences = [
-            source.licence if source else None
-            for source in (query.question_source, query.answer_source)
-        ]
-        return (
-            self._selection.reason_against_id(query.query_id)
-            or self._selection.reason_against(query.tags, asked, query.score)
-            or self._selection.reason_against_licences(*licences)
-        )
-
-
-def _check_id(query_id: str, place: str) -> None:
-    """Refuse ids that would break the lines of run and qrels files."""
-    if any(character.isspace() or not character.isprintable() for character in query_id):
-        raise SourceError(
-            f"{place}: query_id is {query_id!r}: white space and control characters are not allowed"
+        sources = (query.question_source, query.answer_source)
+        return self._selection.reason_against(
+            query.query_id, query.tags, asked, query.score
+        ) or self._selection.reason_against_licences(
+            *(source.licence if source else None for source in sources)
         )

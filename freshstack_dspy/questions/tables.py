@@ -1,4 +1,4 @@
-"""The rows of Parquet and Arrow files, a batch at a time, with the wanted columns alone."""
+"""Rows of CSV, Parquet and Arrow files and of datasets on disk; and how a row becomes a query."""
 
 import csv
 import math
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import ValidationError
 
@@ -22,134 +22,30 @@ from freshstack_dspy.records import Attribution, Query
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyarrow.parquet import ParquetFile
-
-_SLOT = 8
-"""Bytes that any value takes, a missing one too."""
-
-
-def in_bounded_parts(batch: "RecordBatch", place: str, first: int) -> Iterator["RecordBatch"]:
-    """Cut a batch into parts none of which unpacks to more than a line may have.
-
-    Args:
-        batch: Some rows.
-        place: Of the file, for messages.
-        first: The number of the first row.
-
-    Raises:
-        SourceError: A single row is longer, or a column is of a type that is not read.
-    """
-    size = sum(_size(column, f"{place}: column {name!r}") for name, column in _named(batch))
-    if size <= LONGEST_LINE:
-        yield batch
-    elif batch.num_rows == 1:
-        raise SourceError(f"{place}:{first}: longer than {LONGEST_LINE >> 20} MiB; no question is")
-    else:
-        half = batch.num_rows // 2
-        yield from in_bounded_parts(batch.slice(0, half), place, first)
-        yield from in_bounded_parts(batch.slice(half), place, first + half)
-
-
-def longest_shared(batch: "RecordBatch") -> int:
-    """Give the bytes of the longest value in the dictionaries of a batch."""
-    return max((_longest(column) for column in batch.columns), default=0)
-
-
-def _longest(array: Any) -> int:
-    pc = _compute()
-    from pyarrow import types
-
-    if types.is_dictionary(array.type) and _is_text(array.dictionary.type):
-        return pc.max(pc.binary_length(array.dictionary)).as_py() or 0
-    if types.is_struct(array.type):
-        return max(map(_longest, array.flatten()), default=0)
-    return 0
-
-
-def _named(batch: "RecordBatch") -> Iterator[tuple[str, Any]]:
-    return zip(batch.schema.names, batch.columns, strict=True)
-
-
-def _size(array: Any, place: str) -> int:
-    """Give the bytes of all values in an array, without unpacking one."""
-    pc = _compute()
-    from pyarrow import types
-
-    kind, own = array.type, len(array) * _SLOT
-    if types.is_dictionary(kind) and _is_text(kind.value_type):
-        return own + _total_of_shared(array)
-    if _is_text(kind):
-        return own + _total(pc.binary_length(array))
-    if types.is_string_view(kind) or types.is_binary_view(kind):
-        return own + _total_of_views(array)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return own + _size(array.flatten(), place)
-    if types.is_struct(kind):
-        return own + sum(_size(child, place) for child in array.flatten())
-    if not (types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)):
-        raise SourceError(f"{place} is of type {str(kind)[:100]!r}; save it as text")
-    return own
-
-
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-    )
-
-
-def _total(lengths: Any) -> int:
-    pc = _compute()
-
-    return int(pc.sum(lengths.cast("int64")).as_py() or 0)
-
-
-def _total_of_shared(array: Any) -> int:
-    pc = _compute()
-
-    used = array.indices.drop_null().value_counts()
-    lengths = pc.binary_length(array.dictionary.take(used.field("values")))
-    return _total(pc.multiply(lengths.cast("int64"), used.field("counts")))
-
-
-def _total_of_views(array: Any) -> int:
-    """Add up the lengths that begin each view of 16 bytes, for which Arrow has no function."""
-    import numpy as np
-
-    if not len(array):
-        return 0
-    views = np.frombuffer(array.buffers()[1], "<i4").reshape(-1, 4)
-    lengths = views[array.offset : array.offset + len(array), 0]
-    return int(lengths.clip(0).sum(dtype=np.int64))
-
-
-def _compute() -> Any:
-    """The functions that pyarrow makes when it is imported, which no type checker sees."""
-    import pyarrow.compute as pc
-
-    return pc
-
 
 Values = Mapping[str, object]
 """One row: value by column; None where there is none."""
-_NEEDED: tuple[QueryColumn, ...] = ("query_id", "answer")
-_TEXTS: tuple[QueryColumn, ...] = ("title", "body")
+Chooser = Callable[[list[str], str], list[str]]
+"""Chooses columns from those of a file; see `Columns.choose`."""
+
 _SIDES = ("question", "answer")
+_OF_SYNTHETIC = ("origin", "seed_chunk_ids", "call_id")
 _LARGEST_EXACT = 2**53
+_BATCH = 256
+_DELIMITERS = (",", ";", "\t", "|")
+_SPLITS, _STATE = "dataset_dict.json", "state.json"
 
 
 class PlacedRow(NamedTuple):
-    """One row of a table and where it stands."""
+    """One row of a table and where it is."""
 
     file: str
     number: int
     """From 1; in CSV the line of names is row 1, as spreadsheets count."""
     values: Values
+
+
+# From rows to queries
 
 
 class Columns:
@@ -167,24 +63,24 @@ class Columns:
         Raises:
             SourceError: One that is named or needed is not there.
         """
-        missing = [column for column in self._named.values() if column not in present]
-        missing += [self._column_of[part] for part in _NEEDED if part not in self._named]
-        missing = [column for column in missing if column not in present]
-        texts = [self._column_of[part] for part in _TEXTS]
+        needed = [*self._named.values(), self._column_of["query_id"], self._column_of["answer"]]
+        missing = [column for column in needed if column not in present]
+        texts = [self._column_of["title"], self._column_of["body"]]
         if not missing and not any(column in present for column in texts):
             missing = texts
         if missing:
+            part = next(part for part, name in self._column_of.items() if name == missing[0])
             raise SourceError(
                 f"{file}: has no column {' or '.join(map(repr, missing))}; it has "
                 f"{', '.join(map(repr, sorted(present)))}; name them, as "
-                f'[queries.columns] {self._part_of(missing[0])} = "…"'
+                f'[queries.columns] {part} = "…"'
             )
-        wanted = {*self._column_of.values(), *(f"{side}_source" for side in _SIDES)}
-        return [column for column in present if column in wanted]
+        return [column for column in present if column in self.wanted()]
 
-    def known(self, names: Iterable[str]) -> int:
-        """Count the names that are columns of ours."""
-        return len(set(names) & set(self._column_of.values()))
+    def wanted(self) -> set[str]:
+        """Name every column that is read where it is there."""
+        sources = (f"{side}_source" for side in _SIDES)
+        return {*self._column_of.values(), *sources, *_OF_SYNTHETIC}
 
     def query(self, row: Values, place: str, intake: Intake) -> Query | None:
         """Make a query of a row; None where it has no answer, which is counted.
@@ -193,18 +89,20 @@ class Columns:
             SourceError: `place: …` for a value that cannot be understood.
         """
         cells = _Cells(row, self._column_of, place)
-        query_id = cells.identifier("query_id")
+        query_id, title, body = (
+            cells.identifier("query_id"),
+            cells.text("title"),
+            cells.text("body"),
+        )
         if query_id is None:
-            raise SourceError(f"{place}: {cells.name('query_id')} is missing")
-        title, body = cells.text("title"), cells.text("body")
+            raise cells.missing("query_id")
         if title is None and body is None:
-            raise SourceError(
-                f"{place}: {cells.name('title')} and {cells.name('body')} are both missing"
-            )
+            raise cells.missing("title", "body")
         answer = cells.text("answer")
         if not answer:
             intake.reject("no accepted answer" if answer is None else "empty answer")
             return None
+        synthetic: dict[str, Any] = {key: row[key] for key in _OF_SYNTHETIC if row.get(key)}
         try:
             return Query(
                 query_id=query_id,
@@ -217,12 +115,10 @@ class Columns:
                 score=cells.whole("score"),
                 question_source=cells.attribution("question"),
                 answer_source=cells.attribution("answer"),
+                **synthetic,
             )
         except ValidationError as error:
             raise SourceError(f"{place}: {in_one_line(error, Query)}") from None
-
-    def _part_of(self, column: str) -> str:
-        return next(part for part, name in self._column_of.items() if name == column)
 
 
 class _Cells:
@@ -233,13 +129,7 @@ class _Cells:
         self._column_of = column_of
         self._place = place
 
-    def name(self, part: QueryColumn) -> str:
-        """Name a part, and its column where that is another."""
-        column = self._column_of[part]
-        return part if column == part else f"{part} (column {column!r})"
-
     def text(self, part: QueryColumn) -> str | None:
-        """Read a text."""
         value = self._value(part)
         if value is None or isinstance(value, str):
             return value
@@ -248,12 +138,12 @@ class _Cells:
     def identifier(self, part: QueryColumn) -> str | None:
         """Read an id: a text, or a whole number."""
         value = self._value(part)
-        if isinstance(value, str):
+        if value is None or isinstance(value, str):
             return value or None
         number = _whole(value)
-        if value is not None and number is None:
+        if number is None:
             raise self._fault(part, value, "text or a whole number")
-        return None if number is None else str(number)
+        return str(number)
 
     def whole(self, part: QueryColumn) -> int | None:
         """Read a whole number, which may be written as text."""
@@ -284,20 +174,33 @@ class _Cells:
         if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
             return tuple(value)
         if isinstance(value, str) and not value.lstrip().startswith(("[", "{", "(")):
-            return _split_tags(value)
+            mark = r"[<>]" if "<" in value else r"\|" if "|" in value else ","
+            return tuple(part.strip() for part in re.split(mark, value) if part.strip())
         raise self._fault("tags", value, "a list of texts, or a text as <a><b>, a|b or a,b")
 
     def attribution(self, side: str) -> Attribution | None:
         """Read who wrote the question or the answer: from a nested column, or from flat ones."""
         nested = self._row.get(f"{side}_source")
-        if isinstance(nested, dict):
+        if nested is not None:
             try:
-                return Attribution.model_validate(nested, strict=True)
+                return Attribution.model_validate(nested)
             except ValidationError as error:
-                said = in_one_line(error, Attribution)
-                raise SourceError(f"{self._place}: {side}_source: {said}") from None
+                fault = in_one_line(error, Attribution)
+                raise SourceError(f"{self._place}: {side}_source: {fault}") from None
         parts = {key: self.text(f"{side}_{key}") or "" for key in Attribution.model_fields}  # type: ignore[arg-type]
         return Attribution(**parts) if any(parts.values()) else None
+
+    def missing(self, *parts: QueryColumn) -> SourceError:
+        names = " and ".join(map(self._name, parts))
+        return SourceError(
+            f"{self._place}: {names} {'is' if len(parts) == 1 else 'are both'} missing; it has "
+            f"{', '.join(map(repr, self._row)) or 'nothing'}; if yours has another name, say so, "
+            f'as [queries.columns] {parts[0]} = "…"'
+        )
+
+    def _name(self, part: QueryColumn) -> str:
+        column = self._column_of[part]
+        return part if column == part else f"{part} (column {column!r})"
 
     def _value(self, part: QueryColumn) -> object:
         value = self._row.get(self._column_of[part])
@@ -305,7 +208,7 @@ class _Cells:
 
     def _fault(self, part: QueryColumn, value: object, allowed: str) -> SourceError:
         return SourceError(
-            f"{self._place}: {self.name(part)} is {shortened(value)}; allowed: {allowed}"
+            f"{self._place}: {self._name(part)} is {shortened(value)}; allowed: {allowed}"
         )
 
 
@@ -318,45 +221,7 @@ def _whole(value: object) -> int | None:
     return None
 
 
-def _split_tags(text: str) -> tuple[str, ...]:
-    mark = r"[<>]" if "<" in text else r"\|" if "|" in text else ","
-    return tuple(part.strip() for part in re.split(mark, text) if part.strip())
-
-
-_BATCH = 256
-_LONGEST_COPIED = 1 << 20
-"""Bytes of a value of a dictionary that is copied for each row of a batch."""
-
-
-def parquet_batches(
-    file: "ParquetFile", opened: IO[bytes], names: list[str]
-) -> Iterator["RecordBatch"]:
-    """Give the rows in batches; values that are long or in lists are shared by their rows.
-
-    Args:
-        file: To read.
-        opened: The same, to read it in other ways.
-        names: The columns to read.
-    """
-    from pyarrow.parquet import ParquetFile
-
-    leaves = [file.schema.column(number) for number in range(len(file.schema))]
-    texts = [leaf for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
-    in_lists = [leaf.path for leaf in texts if leaf.max_repetition_level]
-    usual = ParquetFile(opened, metadata=file.metadata, read_dictionary=in_lists)
-    careful = ParquetFile(
-        opened, metadata=file.metadata, read_dictionary=[leaf.path for leaf in texts]
-    )
-    for group in range(file.num_row_groups):
-        row = next(careful.iter_batches(batch_size=1, row_groups=[group], columns=names), None)
-        shares = row is not None and longest_shared(row) > _LONGEST_COPIED
-        reader = careful if shares else usual
-        yield from reader.iter_batches(batch_size=_BATCH, row_groups=[group], columns=names)
-
-
-Chooser = Callable[[list[str], str], list[str]]
-"""Chooses columns from those of a file; see `Columns.choose`."""
-_BATCH_arrow_rows = 256
+# Parquet and Arrow
 
 
 def parquet_files(path: Path) -> list[Path]:
@@ -381,35 +246,23 @@ def read_parquet(
     Args:
         files: The files, in order.
         choose: Chooses the columns of each.
-        progress: Is told how many bytes of files were read, of how many.
+        progress: Is called with the bytes of files read so far, and with all there are.
 
     Raises:
-        SourceError: A file is missing, damaged or no Parquet, lacks a column or has it twice, or
-            holds a row that is too long.
+        SourceError: A file is missing, damaged or no Parquet, or lacks a column.
     """
     from pyarrow.parquet import ParquetFile
 
     for path in _in_turn(files, progress):
-        with _faults_of(path, "Parquet"), path.open("rb") as opened:
-            file = ParquetFile(opened)
+        with _faults_of(path, "Parquet"), ParquetFile(path) as file:
             names = _chosen(choose, file.schema_arrow.names, path)
-            yield from _rows_of(parquet_batches(file, opened, names), path)
+            yield from _rows_of(file.iter_batches(_BATCH, columns=names), path)
 
 
 def read_arrow(
     files: list[Path], choose: Chooser, progress: ReadProgress | None = None
 ) -> Iterator[PlacedRow]:
-    """Give the rows of files in Arrow's stream format, as `datasets` writes them.
-
-    Args:
-        files: The files, in order.
-        choose: Chooses the columns of each.
-        progress: Is told how many bytes of files were read, of how many.
-
-    Raises:
-        SourceError: A file is missing, damaged or no Arrow stream, lacks a column or has it twice,
-            or holds a row that is too long.
-    """
+    """Give the rows of files in Arrow's stream format, as `datasets` writes them; see `read_parquet`."""
     from pyarrow import ipc
 
     for path in _in_turn(files, progress):
@@ -420,7 +273,7 @@ def read_arrow(
 
 
 def _in_turn(files: list[Path], progress: ReadProgress | None) -> Iterator[Path]:
-    sizes = [path.stat().st_size if path.exists() else 0 for path in files]
+    sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
     for number, path in enumerate(files, start=1):
         yield path
         if progress is not None:
@@ -429,44 +282,35 @@ def _in_turn(files: list[Path], progress: ReadProgress | None) -> Iterator[Path]
 
 def _chosen(choose: Chooser, present: list[str], path: Path) -> list[str]:
     names = choose(present, str(path))
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise SourceError(f"{path}: has two columns {twice[0]!r}; rename one")
+    _check_once(names, path)
     return names
 
 
-def _rows_of(batches: Iterator["RecordBatch"], path: Path) -> Iterator[PlacedRow]:
+def _check_once(names: Iterable[str], path: Path) -> None:
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise SourceError(f"{path}: has two columns {twice[0]!r}; rename one")
+
+
+def _rows_of(batches: Iterable["RecordBatch"], path: Path) -> Iterator[PlacedRow]:
     number = 0
     for batch in batches:
-        batch.validate(full=True)
-        for start in range(0, batch.num_rows, _BATCH_arrow_rows):
-            piece = batch.slice(start, _BATCH_arrow_rows)
-            for part in in_bounded_parts(piece, str(path), number + 1):
-                for values in _plain(part, path):
-                    number += 1
-                    yield PlacedRow(str(path), number, values)
+        for start in range(0, batch.num_rows, _BATCH):
+            for values in _plain(batch.slice(start, _BATCH)):
+                number += 1
+                yield PlacedRow(str(path), number, values)
 
 
-def _plain(batch: "RecordBatch", path: Path) -> list[dict[str, Any]]:
+def _plain(batch: "RecordBatch") -> list[dict[str, Any]]:
     """Give rows of Python's own values; Python knows no nanoseconds, so these are cut off."""
     import pyarrow as pa
 
-    columns = [
-        column.cast(pa.timestamp("us", column.type.tz), safe=False)
-        if pa.types.is_timestamp(column.type) and column.type.unit == "ns"
-        else column
-        for column in batch.columns
-    ]
-    try:
-        values = [column.to_pylist() for column in columns]
-    except (KeyError, pa.ArrowException) as error:  # of pytz, zoneinfo and Arrow itself
-        zones = {column.type.tz for column in columns if pa.types.is_timestamp(column.type)}
-        raise SourceError(
-            f"{path}: dates are in a time zone that nobody knows ({error}): "
-            f"{', '.join(map(repr, filter(None, zones)))}"
-        ) from None
-    names = batch.schema.names
-    return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            column = batch.column(place).cast(pa.timestamp("us", field.type.tz), safe=False)
+            batch = batch.set_column(place, field.name, column)
+    rows: list[dict[str, Any]] = batch.to_pylist()
+    return rows
 
 
 @contextmanager
@@ -475,20 +319,12 @@ def _faults_of(path: Path, kind: str) -> Iterator[None]:
 
     try:
         yield
-    except SourceError:
-        raise
-    except MemoryError:
-        raise SourceError(
-            f"{path}: cannot be read as {kind}: it needs more memory than there is"
-        ) from None
-    except (ArrowException, OSError, ValueError, OverflowError) as error:
-        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise SourceError(
-            f"{path}: cannot be read as {kind}: {' '.join(str(said).split())[:200]}"
-        ) from None
+    except (ArrowException, OSError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise SourceError(f"{path}: cannot be read as {kind}: {reason}") from None
 
 
-_DELIMITERS = (",", ";", "\t", "|")
+# CSV
 
 
 def read_csv(
@@ -501,98 +337,44 @@ def read_csv(
     Args:
         path: The file, in UTF-8 with or without a byte order mark; its first line names columns.
         columns: Which columns are wanted.
-        progress: Is told how many bytes were read, of how many.
+        progress: Is called with the bytes read so far, and with all there are.
 
     Raises:
-        SourceError: The file cannot be read, is not UTF-8, lacks a column, or `file:row: …` for a
-            row that is too long, is not closed, or has more or fewer cells than there are columns.
+        SourceError: The file cannot be read, is not UTF-8, lacks a column, or has a row that is
+            not CSV or has more or fewer cells than there are columns.
     """
-    with _wide_cells():
-        records = _Records(path, progress)
-        header = records.header(columns)
-        wanted = set(columns.choose(header, str(path)))
-        for number, cells in enumerate(records, start=2):
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise SourceError(
-                    f"{path}:{number}: has {len(cells)} cells under {len(header)} names; "
-                    "quote cells that hold the delimiter or line breaks"
-                )
-            values = {
-                name: cell or None
-                for name, cell in zip(header, cells, strict=True)
-                if name in wanted
-            }
+    csv.field_size_limit(LONGEST_LINE)  # Python's own limit is 128 KiB
+    lines = (decoded(line, f"{path}:{number}") for number, line in read_lines(path, progress))
+    first = next(lines, "")
+    if not first.strip():
+        raise SourceError(f"{path}: the first line is empty; allowed: names of columns")
+    headers = {mark: next(csv.reader([first], delimiter=mark)) for mark in _DELIMITERS}
+    delimiter = max(_DELIMITERS, key=lambda mark: len(columns.wanted() & set(headers[mark])))
+    header = headers[delimiter]
+    _check_once(header, path)
+    wanted = set(columns.choose(header, str(path)))
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    number = 1
+    while True:
+        number += 1
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            raise SourceError(f"{path}:{number}: not CSV: {error}") from None
+        if cells is None:
+            return
+        if cells and len(cells) != len(header):
+            raise SourceError(
+                f"{path}:{number}: has {len(cells)} cells under {len(header)} names; "
+                "quote cells that hold the delimiter or line breaks"
+            )
+        if cells:
+            pairs = zip(header, cells, strict=True)
+            values = {name: cell or None for name, cell in pairs if name in wanted}
             yield PlacedRow(str(path), number, values)
 
 
-class _Records:
-    """The records of a file, none longer than a line may be."""
-
-    def __init__(self, path: Path, progress: ReadProgress | None) -> None:
-        self._path = path
-        self._number = 0
-        self._size = 0
-        self._lines = self._texts(progress)
-        self._reader = csv.reader(self._lines, strict=True)
-
-    def header(self, columns: Columns) -> list[str]:
-        """Read the names of the columns, and find the delimiter by them."""
-        first = next(self._lines, None)
-        if first is None or not first.strip():
-            raise SourceError(f"{self._path}: the first line is empty; allowed: names of columns")
-        try:
-            headers = {
-                delimiter: next(csv.reader([first], delimiter=delimiter, strict=True))
-                for delimiter in _DELIMITERS
-            }
-        except csv.Error as error:
-            raise SourceError(f"{self._path}:1: not a line of names: {error}") from None
-        # The earlier delimiter wins where two yield as many.
-        delimiter = max(_DELIMITERS, key=lambda mark: columns.known(headers[mark]))
-        names = headers[delimiter]
-        twice = sorted(name for name, count in Counter(names).items() if count > 1)
-        if twice:
-            raise SourceError(f"{self._path}: has two columns {twice[0]!r}; rename one")
-        self._reader = csv.reader(self._lines, delimiter=delimiter, strict=True)
-        self._number = 1
-        return names
-
-    def __iter__(self) -> Iterator[list[str]]:
-        while True:
-            self._number += 1
-            self._size = 0
-            try:
-                cells = next(self._reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                raise SourceError(f"{self._path}:{self._number}: not CSV: {error}") from None
-            yield cells
-
-    def _texts(self, progress: ReadProgress | None) -> Iterator[str]:
-        for number, line in read_lines(self._path, progress):
-            self._size += len(line)
-            if self._size > LONGEST_LINE:
-                raise SourceError(
-                    f"{self._path}:{self._number}: a row longer than {LONGEST_LINE >> 20} MiB; "
-                    "is a quotation mark left open?"
-                )
-            yield decoded(line, f"{self._path}:{number}")
-
-
-@contextmanager
-def _wide_cells() -> Iterator[None]:
-    """Let a cell be as long as a row may be; Python's limit for all readers is 128 KiB."""
-    before = csv.field_size_limit(LONGEST_LINE)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
-
-
-_SPLITS, _STATE = "dataset_dict.json", "state.json"
+# Datasets that `datasets.Dataset.save_to_disk` wrote
 
 
 def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Path]]:
@@ -619,47 +401,39 @@ def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Pat
             'datasets.Dataset.save_to_disk wrote, or source = "parquet" for files *.parquet'
         )
     described.append(place / _STATE)
-    state = _table(place / _STATE)
+    state = _object(place / _STATE)
     saved = state.get("_split")
     if place == folder and split is not None and split != saved:
         raise SourceError(f"{folder}: is the split {saved!r} alone, and not {split!r}")
     if state.get("_indices_data_files"):
         raise SourceError(f"{place}: rows are chosen by an index; save it again with datasets 2 up")
-    files = state.get("_data_files")
-    names = (
-        [one.get("filename") for one in files if isinstance(one, dict)]
-        if isinstance(files, list)
-        else []
-    )
-    if not names:
+    files = state.get("_data_files") or []
+    if not files:
         raise SourceError(f"{place / _STATE}: names no _data_files")
-    return [place / _plain_huggingface(name, place / _STATE) for name in names], described
+    return [place / _plain_name(one["filename"], place / _STATE) for one in files], described
 
 
 def _chosen_split(file: Path, split: str | None) -> str:
-    splits = _table(file).get("splits")
-    if not isinstance(splits, list) or not splits:
-        raise SourceError(f"{file}: names no splits")
-    names = [_plain_huggingface(name, file) for name in splits]
+    names = [_plain_name(name, file) for name in _object(file).get("splits") or []]
     if split is None and len(names) == 1:
         return names[0]
     if split not in names:
-        said = "has several splits" if split is None else f"has no split {split!r}"
+        what = "has several splits" if split is None else f"has no split {split!r}"
         raise SourceError(
-            f"{file.parent}: {said}; allowed: [queries] split = {' or '.join(map(repr, names))}"
+            f"{file.parent}: {what}; allowed: [queries] split = {' or '.join(map(repr, names))}"
         )
     return split
 
 
-def _table(file: Path) -> dict[str, Any]:
+def _object(file: Path) -> dict[str, Any]:
     value = json_file(file)
     if not isinstance(value, dict):
         raise SourceError(f"{file}: not a JSON object")
     return value
 
 
-def _plain_huggingface(name: object, file: Path) -> str:
-    """Refuse a name that would lead out of its folder."""
+def _plain_name(name: Any, file: Path) -> str:
+    """Check that a name does not lead out of its folder."""
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:\0"):
         raise SourceError(f"{file}: names {name!r}; allowed: plain names of files beside it")
     return name

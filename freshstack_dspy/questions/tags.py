@@ -1,25 +1,24 @@
 """Which tags occur together, and how many questions they cover: what to gather a corpus from.
 
-FreshStack chooses the repositories of a topic by the tags that occur beside the topic's own: the
+FreshStack chooses the repositories of a topic by the tags that occur next to the topic's own: the
 first k of them, where k balances the questions covered against the size of the index.
 Source: arXiv 2504.13128, §3.2.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import Literal
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.reading import read_queries
-from freshstack_dspy.questions.selection import Selection
-from freshstack_dspy.questions.stackexchange import QUESTION, Dump, date_of, integer, tags_of
+from freshstack_dspy.questions.stackexchange import tags_of_questions
 from freshstack_dspy.records import Record
 
 
 def question_tags(
     config: QueriesConfig, *, accepted_only: bool = False, progress: ReadProgress | None = None
-) -> Iterator[tuple[str, ...]]:
+) -> list[tuple[str, ...]]:
     """Give the tags of each question that passes the filters, but for `limit`.
 
     Of a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
@@ -28,23 +27,16 @@ def question_tags(
     Args:
         config: The source and the filters.
         accepted_only: Whether questions of a dump without an accepted answer are left out.
-        progress: Is told how the reading goes on.
+        progress: Is called with the bytes read so far, and with all there are.
 
     Raises:
-        ConfigError: A filter cannot be understood.
+        ConfigError: A filter cannot be understood, or a tag occurs nowhere.
         SourceError: The source cannot be read.
     """
-    if config.source != "stackexchange":
-        unlimited = config.model_copy(update={"limit": None})
-        yield from (query.tags for query in read_queries(unlimited, progress).queries)
-        return
-    selection = Selection.of(config)
-    for _, row in Dump.at(config.location, progress).rows(("Posts",)):
-        if row.get("PostTypeId") != QUESTION or (accepted_only and "AcceptedAnswerId" not in row):
-            continue
-        tags = tags_of(row)
-        if selection.reason_against(tags, date_of(row), integer(row.get("Score"))) is None:
-            yield tags
+    if config.source == "stackexchange":
+        return tags_of_questions(config, accepted_only=accepted_only, progress=progress)
+    unlimited = config.model_copy(update={"limit": None})
+    return [query.tags for query in read_queries(unlimited, progress).queries]
 
 
 TagOrder = Literal["coverage", "questions"]

@@ -126,7 +126,7 @@ def test_a_configuration_with_other_questions_is_named(
 
 
 def test_no_question_is_an_error(dump: Path) -> None:
-    error = run(dump, "--tag", "cobol").exception
+    error = run(dump, "--tag", "llm", "--min-score", 99).exception
 
     assert isinstance(error, SourceError)
     assert str(error) == f"{dump}: no question passes the filters; widen them"

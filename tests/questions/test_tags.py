@@ -92,8 +92,8 @@ def test_the_questions_of_a_dump_count_whether_answered_or_not(dump: Path) -> No
         source="stackexchange", path=dump, tags=("A",), since="2015-01-01", limit=1
     )
 
-    assert list(question_tags(config)) == [("a", "b"), ("a", "c")]
-    assert list(question_tags(config, accepted_only=True)) == [("a", "b")]
+    assert question_tags(config) == [("a", "b"), ("a", "c")]
+    assert question_tags(config, accepted_only=True) == [("a", "b")]
 
 
 def test_an_archive_counts_as_its_posts_do(dump: Path, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_an_archive_counts_as_its_posts_do(dump: Path, tmp_path: Path) -> None:
         progress=lambda done, _: told.append(done),
     )
 
-    assert len(list(found)) == 4
+    assert len(found) == 4
     assert told[-1] == archive.stat().st_size
 
 
@@ -115,4 +115,4 @@ def test_of_other_sources_the_queries_count_beyond_the_limit(tmp_path: Path) -> 
 
     config = QueriesConfig(source="csv", path=path, limit=1)
 
-    assert list(question_tags(config)) == [("a", "b"), ("c",)]
+    assert question_tags(config) == [("a", "b"), ("c",)]
