@@ -25,7 +25,7 @@ from scifact import report, scifact
 from freshstack_dspy.config import PoolConfig
 from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.settings import IndexedFile, IndexSettings
+from freshstack_dspy.index.storage import IndexedFile, IndexSettings
 from freshstack_dspy.recipes.pooling import pool
 from freshstack_dspy.records import TECHNIQUES, Chunk, SourceFile, Technique
 from freshstack_dspy.text import terms

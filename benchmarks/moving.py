@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from freshstack_dspy.config import BuildConfig, load_config
-from freshstack_dspy.recipes.indexing import build_index, update_index
+from freshstack_dspy.recipes.corpus import build_index, update_index
 
 CONFIG = """\
 name = "moving"

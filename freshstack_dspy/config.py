@@ -238,7 +238,7 @@ class ChunkingConfig(Section):
     max_file_bytes: int = Field(default=1_000_000, ge=1)
 
 
-FusionMethod = Literal["normalised_sum", "rrf", "weighted", "z_score", "isr", "comb_mnz"]
+FusionMethod = Literal["normalised_sum", "rrf", "weighted"]
 RETRIEVERS = ("bm25", "lsa", "hybrid", "hybrid+rerank")
 """The names of retrievers that every index has or that are made of others."""
 

@@ -18,13 +18,13 @@ from freshstack_dspy.cli import (
     exports,
     growing,
     imports,
-    index,
     leaderboard,
     people,
     plan,
     rejudge,
     requests,
     score,
+    search,
     tags,
     validate,
 )
@@ -89,7 +89,7 @@ _add(
     synthesize=documents.synthesize,
     decontextualize=documents.decontextualize,
 )
-_add("Search", index=index.app, retrieve=collections.retrieve)
+_add("Search", index=search.index, search=search.search, retrieve=search.retrieve)
 _add(
     "Measure",
     evaluate=evaluate.evaluate,

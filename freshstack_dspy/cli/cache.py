@@ -32,7 +32,7 @@ def export_cache(
     from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.lm.bundle import Bundles, write_bundle
     from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
-    from freshstack_dspy.recipes.models import asks_models
+    from freshstack_dspy.recipes.corpus import asks_models
     from freshstack_dspy.recipes.used_replies import used_replies
 
     settings = load_config(config)

@@ -1,16 +1,12 @@
-"""`freshstack build`, `retrieve`."""
+"""`freshstack build`."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from freshstack_dspy.cli.slices import SlicesOption, slices_of
-
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
 ModeName = Literal["live", "replay", "defer", "rerecord"]
-FusionName = Literal["normalised_sum", "rrf", "weighted", "z_score", "isr", "comb_mnz"]
 
 
 def build(
@@ -63,61 +59,3 @@ def build(
             callback=callback,
         )
     build_summary(collection, settings.out, unchanged=NOTHING_TO_DO in bars.steps)
-
-
-def retrieve(
-    collection: CollectionArgument,
-    retriever: Annotated[
-        str, typer.Option(help="bm25, lsa, the name of an [[embedder]], hybrid or hybrid+rerank.")
-    ] = "hybrid",
-    out: Annotated[Path | None, typer.Option(help="Run file; by default RETRIEVER.run.")] = None,
-    depth: Annotated[int, typer.Option(min=1, help="Chunks for each question.")] = 100,
-    slices: SlicesOption = "evaluated",
-    index: Annotated[Path, typer.Option(help="Folder where indexes are kept.")] = Path(
-        ".freshstack/index"
-    ),
-    fusion: Annotated[
-        FusionName | None,
-        typer.Option(help="How hybrid fuses; by default as CONFIG says, or normalised_sum."),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="A build's TOML file, for its [[embedder]], [reranker] and [fusion]."),
-    ] = None,
-) -> None:
-    """Search for a collection's questions; write a TREC run."""
-    from contextlib import nullcontext
-
-    from freshstack_dspy.cli.bars import Bars
-    from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.retrieve import retrieve as run_retriever
-    from freshstack_dspy.config import FusionConfig, load_config
-    from freshstack_dspy.index.searching import Models
-    from freshstack_dspy.measures.run import write_run
-    from freshstack_dspy.recipes.indexing import Stages
-    from freshstack_dspy.recipes.models import search_models
-
-    settings = load_config(config) if config else None
-    fused = settings.fusion if settings else FusionConfig()
-    if fusion is not None and fusion != fused.method:
-        fused = FusionConfig(method=fusion)
-    opened = search_models(settings) if settings else nullcontext(Models())
-    with opened as models, Bars() as bars:
-        loaded = Collection.load(collection)
-        run = run_retriever(
-            loaded,
-            retriever,
-            depth=depth,
-            slices=slices_of(slices, loaded),
-            index_path=index,
-            fusion=fused,
-            embedders=models.embedders,
-            reranker=models.reranker,
-            rerank_depth=models.rerank_depth,
-            progress=Stages(bars),
-        )
-    if slices != "evaluated":  # two runs over other queries are not the same run
-        run = replace(run, name=f"{run.name}-{slices}")
-    path = out or Path(f"{retriever}.run")
-    write_run(run, path)
-    typer.echo(f"{path}: {len(run.rankings)} questions by {retriever}")

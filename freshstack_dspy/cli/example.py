@@ -64,7 +64,7 @@ top_k = 20                              # chunks of each technique that are judg
 # lists = "concatenate"                 # or "fuse": each sub-question and nugget searched for alone
 
 # [fusion]
-# method = "normalised_sum"             # or rrf, weighted, z_score, isr, comb_mnz
+# method = "normalised_sum"             # or rrf, weighted
 
 # [nuggets]
 # limit = 10                            # most nuggets of an answer

@@ -1,206 +1,267 @@
-"""Building an index of given chunks, from nothing or from what stands."""
+"""Building a version of an index, with the vectors that the version before has already."""
 
-import re
-from collections.abc import Iterable, Sequence
+import hashlib
+import json
+import logging
+import unicodedata
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.columns import check_embedders
-from freshstack_dspy.index.draft import Draft
-from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.manifest import MANIFEST_FILE, fingerprint
+from freshstack_dspy.index.lexical import K1, B, CorpusTerms, LexicalIndex, indexed_text
+from freshstack_dspy.index.lsa import fit_lsa
 from freshstack_dspy.index.models import Embedder, is_recorded
-from freshstack_dspy.index.parts import Parts
-from freshstack_dspy.index.settings import IndexedFile, IndexSettings
-from freshstack_dspy.index.term_counts import indexed_text
-from freshstack_dspy.index.vectors import unit_rows
-from freshstack_dspy.index.workplace import check_ours, sole_writer, sweep
-from freshstack_dspy.index.writing import Report, Wanted, Writing
+from freshstack_dspy.index.ranking import unit_rows
+from freshstack_dspy.index.storage import (
+    SCHEMA_VERSION,
+    Hold,
+    IndexedFile,
+    IndexSettings,
+    Manifest,
+    VectorColumn,
+    is_outdated,
+    new_version,
+    only_writer,
+    remove_old_versions,
+    write_manifest,
+)
+from freshstack_dspy.index.table import ChunkTable
 from freshstack_dspy.records import Chunk
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+Report = Callable[[str, float], None]
+"""Told the name of a stage and the fraction of it that is done."""
+BM25, LSA, TABLE = "bm25", "lsa", "table"
+"""Names of stages, and of what is in the folder of a version."""
+_EXACT_UP_TO = 400_000_000
+"""Numbers in a column that `auto` searches exactly: 1.6 GB in memory."""
+_log = logging.getLogger(__name__)
 
 
-def index_folder(root: Path, name: str) -> Path:
-    """Give the folder of an index.
+class Draft(NamedTuple):
+    """What an index is to be made from."""
 
-    Raises:
-        IndexingError: The name is none for a folder.
-    """
-    if not _NAME.fullmatch(name):
-        raise IndexingError(
-            f"an index cannot be called {name!r}; its name is that of a folder: letters, digits, "
-            "dots, dashes and underscores, the first one a letter or digit"
+    chunks: list[Chunk]
+    """In the order of their ids."""
+    texts: list[str]
+    """What each chunk is found by."""
+    hashes: list[str]
+    """SHA-256 of these texts."""
+    fingerprint: str
+    revisions: dict[str, str | None]
+    settings: IndexSettings
+    embedders: Sequence[Embedder]
+    files: Sequence[IndexedFile]
+    cut_by: str
+    recorded: dict[str, NDArray[np.float32]]
+    """The vectors of embedders whose replies are recorded: those decide, not an index's copy."""
+
+    @classmethod
+    def of(
+        cls,
+        chunks: Sequence[Chunk],
+        settings: IndexSettings,
+        embedders: Sequence[Embedder],
+        files: Sequence[IndexedFile],
+        cut_by: str,
+        report: Report,
+    ) -> Self:
+        """Check and hash what an index is to be made from.
+
+        Raises:
+            IndexingError: There is no chunk, two have one id, or a source has two revisions.
+        """
+        if not chunks:
+            raise IndexingError(
+                "there are no chunks to index; is the corpus empty, or all skipped?"
+            )
+        rows = sorted(chunks, key=lambda chunk: chunk.chunk_id)
+        texts = [indexed_text(chunk) for chunk in rows]
+        with_chunks = {(chunk.source, chunk.path) for chunk in rows}
+        draft = cls(
+            chunks=rows,
+            texts=texts,
+            hashes=[hashlib.sha256(text.encode()).hexdigest() for text in texts],
+            fingerprint=_fingerprint(rows, settings.dimensions),
+            revisions=_revisions(rows),
+            settings=settings,
+            embedders=embedders,
+            files=sorted(file for file in files if (file.source, file.path) in with_chunks),
+            cut_by=cut_by,
+            recorded={},
         )
-    return root / name
+        for embedder in embedders:
+            if is_recorded(embedder):
+                draft.recorded[embedder.name] = _embedded(embedder, texts, report)
+        return draft
+
+    def is_in(self, folder: Path, manifest: Manifest) -> bool:
+        """Whether an index holds this; its files and revisions may be others."""
+        vectors = {(column.name, column.identity) for column in manifest.vectors}
+        table = ChunkTable(folder / manifest.version / TABLE)
+        return (
+            manifest.fingerprint == self.fingerprint
+            and manifest.settings == self.settings
+            and all((each.name, each.identity) in vectors for each in self.embedders)
+            and all(
+                np.array_equal(table.matrix(name), made) for name, made in self.recorded.items()
+            )
+        )
+
+    def described(self, manifest: Manifest) -> Manifest:
+        """Put files and revisions of now into the manifest of an index that holds this."""
+        changes = {"revisions": self.revisions}
+        if self.files:
+            changes |= {"files": tuple(self.files), "cut_by": self.cut_by}
+        return manifest.model_copy(update=changes)
 
 
-def only_index(path: Path) -> Path:
-    """Give the folder of an index: this one, or the only one in it.
+def build(folder: Path, draft: Draft, report: Report) -> Hold:
+    """Hold the index of a draft: the one that is there, or a new one.
 
     Raises:
-        IndexingError: There is none, or there are several.
+        IndexingError: The folder cannot be written, no chunk holds a word, or an embedder gives
+            something else than one vector for each text.
     """
-    if (path / MANIFEST_FILE).is_file():
-        return path
-    found = sorted(child.parent for child in path.glob(f"*/{MANIFEST_FILE}"))
-    if not found:
-        raise IndexingError(f"{path}: no index here; build one, or give another folder")
-    if len(found) > 1:
-        names = ", ".join(folder.name for folder in found)
-        raise IndexingError(f"{path}: several indexes here; open one of {names}")
-    return found[0]
+    held = _held(folder)
+    if held:
+        same = draft.is_in(folder, held.manifest)
+        if same and draft.described(held.manifest) == held.manifest:
+            return held
+        held.lock.close()
+    with only_writer(folder):
+        before = _held(folder)
+        if before and draft.is_in(folder, before.manifest):
+            write_manifest(folder, draft.described(before.manifest))
+        else:
+            if is_outdated(folder):
+                _log.warning("%s: of another version of this program; it is built again", folder)
+            _write(folder, draft, before.manifest if before else None, report)
+        if before:
+            before.lock.close()
+        held = Hold.of(folder)
+        remove_old_versions(folder, held.manifest.version)
+    return held
 
 
-def wanted_of(
-    chunks: Sequence[Chunk],
-    settings: IndexSettings,
-    embedders: Sequence[Embedder],
-    cut_by: str,
-    progress: Report | None,
-    lsa: LsaModel | None = None,
-) -> Wanted:
-    """Say what an index of these chunks is to be like.
+def _held(folder: Path) -> Hold | None:
+    try:
+        return Hold.of(folder)
+    except IndexingError:
+        return None  # missing, damaged or outdated: nothing is taken from it
 
-    Raises:
-        IndexingError: A setting is out of range, a name is taken, or a source has two revisions.
-    """
-    check_embedders(embedders)
-    return Wanted(
-        settings=settings.checked(),
-        embedders=embedders,
-        cut_by=cut_by,
-        revisions=revisions_of(chunks),
-        report=progress or silence,
-        lsa=lsa,
+
+def _write(folder: Path, draft: Draft, before: Manifest | None, report: Report) -> None:
+    """Write a version of an index, and commit it."""
+    corpus = CorpusTerms.of(draft.texts, lambda done: report("terms", done))
+    version = new_version(folder)
+    report(BM25, 0)
+    LexicalIndex.build(corpus).save(version / BM25)
+    report(BM25, 1)
+    vectors: dict[str, NDArray[np.float32]] = {}
+    identities = {LSA: draft.fingerprint}
+    reused: dict[str, int] = {}
+    if draft.settings.dimensions:
+        report(LSA, 0)
+        fitted = fit_lsa(corpus, draft.settings.dimensions, lambda done: report(LSA, done))
+        fitted.model.save(version / LSA)
+        vectors[LSA] = fitted.vectors
+    table = ChunkTable(folder / before.version / TABLE) if before else None
+    for embedder in draft.embedders:
+        known = {}
+        if table and before and (name := _column_of(before, embedder.identity)):
+            known = dict(zip(table.values("content_sha256"), table.matrix(name), strict=True))
+        vectors[embedder.name] = _vectors(embedder, draft, known, report)
+        identities[embedder.name] = embedder.identity
+        reused[embedder.name] = sum(each in known for each in draft.hashes)
+    columns = tuple(
+        VectorColumn(
+            name=name,
+            identity=identities[name],
+            dimensions=matrix.shape[1],
+            search=_search(draft.settings.search, matrix.size),
+        )
+        for name, matrix in vectors.items()
+    )
+    report(TABLE, 0)
+    approximate = [column.name for column in columns if column.search == "approximate"]
+    ChunkTable.create(version / TABLE, draft.chunks, draft.hashes, vectors, approximate)
+    report(TABLE, 1)
+    write_manifest(
+        folder,
+        Manifest(
+            version=version.name,
+            fingerprint=draft.fingerprint,
+            settings=draft.settings,
+            cut_by=draft.cut_by,
+            files=tuple(draft.files),
+            revisions=draft.revisions,
+            chunks=len(draft.chunks),
+            tokens=sum(chunk.tokens for chunk in draft.chunks),
+            terms=len(corpus.vocabulary),
+            vectors=columns,
+            reused=reused,
+        ),
     )
 
 
-def revisions_of(chunks: Iterable[Chunk]) -> dict[str, str | None]:
-    """Give the revision of each source.
+def _vectors(
+    embedder: Embedder, draft: Draft, known: dict[str, NDArray[np.float32]], report: Report
+) -> NDArray[np.float32]:
+    """The vectors of all chunks: recorded, known of equal content, or made now."""
+    if embedder.name in draft.recorded:
+        return draft.recorded[embedder.name]
+    new = {
+        digest: text
+        for digest, text in zip(draft.hashes, draft.texts, strict=True)
+        if digest not in known
+    }
+    if new:
+        made = _embedded(embedder, list(new.values()), report)
+        known = {**known, **dict(zip(new, made, strict=True))}
+    return np.stack([known[digest] for digest in draft.hashes])
 
-    Raises:
-        IndexingError: A source has two.
-    """
+
+def _embedded(embedder: Embedder, texts: Sequence[str], report: Report) -> NDArray[np.float32]:
+    report(embedder.name, 0)
+    made = embedder.embed_passages(texts, lambda done: report(embedder.name, done))
+    report(embedder.name, 1)
+    return unit_rows(made, embedder.name, len(texts)).astype(np.float32)
+
+
+def _column_of(manifest: Manifest, identity: str) -> str | None:
+    return next((each.name for each in manifest.vectors if each.identity == identity), None)
+
+
+def _search(wanted: str, numbers: int) -> Literal["exact", "approximate"]:
+    exact = wanted == "exact" or (wanted == "auto" and numbers <= _EXACT_UP_TO)
+    return "exact" if exact else "approximate"
+
+
+def _revisions(chunks: Sequence[Chunk]) -> dict[str, str | None]:
     revisions: dict[str, str | None] = {}
     for chunk in chunks:
-        known = revisions.setdefault(chunk.source, chunk.revision)
-        if known != chunk.revision:
+        if revisions.setdefault(chunk.source, chunk.revision) != chunk.revision:
             raise IndexingError(
-                f"chunk {chunk.chunk_id!r} is of revision {chunk.revision!r}, but others of source "
-                f"{chunk.source!r} are of {known!r}; a source has one revision"
+                f"source {chunk.source!r} has two revisions: {chunk.revision!r} and "
+                f"{revisions[chunk.source]!r}"
             )
     return revisions
 
 
-def silence(_stage: str, _fraction: float) -> None:
-    """Tell nobody."""
-
-
-def build_index(
-    folder: Path, chunks: Sequence[Chunk], files: Sequence[IndexedFile], wanted: Wanted
-) -> Parts:
-    """See `HybridIndex.build`."""
-    draft = _drafted(chunks, files)
-    with sole_writer(folder):
-        standing = standing_in(folder)
-        Writing(folder, draft, standing, wanted).commit()
-        return reopened(folder, standing)
-
-
-def build_or_open_index(
-    folder: Path, chunks: Sequence[Chunk], files: Sequence[IndexedFile], wanted: Wanted
-) -> Parts:
-    """See `HybridIndex.build_or_open`."""
-    draft = _drafted(chunks, files)
-    standing = _opened(folder)
-    if standing is not None and _holds(standing, draft, wanted) and _told(standing, wanted):
-        return standing
-    with sole_writer(folder):
-        standing = standing_in(folder)
-        if standing is None:
-            Writing(folder, draft, None, wanted).commit()
-        elif not _holds(standing, draft, wanted):
-            Writing(folder, draft.against(standing.rows), standing, wanted).commit()
-        elif not _told(standing, wanted):
-            retell(standing, wanted)
-        return reopened(folder, standing)
-
-
-def holds_these(parts: Parts, chunks: Sequence[Chunk], wanted: Wanted) -> bool:
-    """See `HybridIndex.holds`."""
-    return _holds(parts, _drafted(chunks, ()), wanted)
-
-
-def standing_in(folder: Path) -> Parts | None:
-    """Open what stands in a folder that is to be written, if it can be opened.
-
-    Raises:
-        IndexingError: The folder holds something else than an index.
-    """
-    if not (folder / MANIFEST_FILE).exists():
-        check_ours(folder)
-    return _opened(folder)
-
-
-def reopened(folder: Path, replaced: Parts | None) -> Parts:
-    """Open what was just written, and remove what nobody reads any more."""
-    if replaced is not None:
-        replaced.close()
-    parts = Parts.open(folder)
-    sweep(folder, parts.manifest.parts)
-    return parts
-
-
-def retell(standing: Parts, wanted: Wanted) -> None:
-    """Commit what is said of an index where its content is as wanted."""
-    told = {
-        "revisions": dict(sorted(wanted.revisions.items())),
-        "cut_by": wanted.cut_by or standing.manifest.cut_by,
-    }
-    standing.manifest.model_copy(update=told).write(standing.folder)
-
-
-def _drafted(chunks: Sequence[Chunk], files: Sequence[IndexedFile]) -> Draft:
-    if not chunks:
-        raise IndexingError("there are no chunks to index; is the corpus empty, or all skipped?")
-    with_chunks = {(chunk.source, chunk.path) for chunk in chunks}
-    return Draft.of(chunks, [file for file in files if file[:2] in with_chunks])
-
-
-def _opened(folder: Path) -> Parts | None:
-    try:
-        return Parts.open(folder)
-    except IndexingError:
-        return None  # missing or damaged: it is built, and nothing is taken from it
-
-
-def _holds(standing: Parts, draft: Draft, wanted: Wanted) -> bool:
-    """Whether an index has the wanted content, with vectors made as from nothing."""
-    manifest = standing.manifest
-    vectors = {(column.name, column.identity) for column in manifest.columns}
-    return (
-        manifest.fingerprint == fingerprint(draft.digests, wanted.settings.dimensions)
-        and manifest.search == wanted.settings.search
-        and manifest.lsa_is_pure
-        and all((each.name, each.identity) in vectors for each in wanted.embedders)
-        and (not draft.files or draft.files == standing.rows.files)
-        and all(_as_recorded(standing, draft, each) for each in wanted.embedders)
-    )
-
-
-def _as_recorded(standing: Parts, draft: Draft, embedder: Embedder) -> bool:
-    """Whether the vectors that stand are those that are recorded now, where there are records."""
-    if not is_recorded(embedder):
-        return True
-    texts = [indexed_text(draft.given[row]) for row in range(len(draft.ids))]
-    made = unit_rows(embedder.embed_passages(texts, lambda _: None), embedder.name, len(texts))
-    stands = standing.vectors(embedder.name, np.arange(len(texts)))
-    return np.array_equal(made.astype(np.float32), stands)
-
-
-def _told(standing: Parts, wanted: Wanted) -> bool:
-    manifest = standing.manifest
-    return manifest.revisions == wanted.revisions and wanted.cut_by in ("", manifest.cut_by)
+def _fingerprint(chunks: Sequence[Chunk], dimensions: int) -> str:
+    """Hash all that rankings depend on: revisions are left out, for they change no ranking."""
+    settings = [SCHEMA_VERSION, dimensions, K1, B]
+    terms_by = [version("PyStemmer"), unicodedata.unidata_version]
+    digest = hashlib.sha256(json.dumps([settings, terms_by]).encode())
+    before = None
+    for chunk in chunks:
+        if chunk.chunk_id == before:
+            raise IndexingError(f"two chunks have the id {before!r}; each needs one of its own")
+        before = chunk.chunk_id
+        digest.update(chunk.model_dump_json(exclude={"revision"}).encode())
+    return digest.hexdigest()

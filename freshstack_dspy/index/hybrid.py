@@ -1,220 +1,160 @@
-"""The hybrid index: a LanceDB table with vectors, BM25 beside it, and their fusion."""
+"""The hybrid index of a corpus: BM25, vectors and their fusion over the chunks of a LanceDB table."""
 
+import math
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.building import (
-    build_index,
-    build_or_open_index,
-    holds_these,
+from freshstack_dspy.index.building import BM25, LSA, TABLE, Draft, Report, build
+from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
+from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
+from freshstack_dspy.index.lsa import LsaModel
+from freshstack_dspy.index.models import NO_MODELS, Embedder, Models, Reranker
+from freshstack_dspy.index.ranking import (
+    SCORE_DECIMALS,
+    RowScore,
+    cosines,
+    nearest,
+    ordered,
+    unit_rows,
+)
+from freshstack_dspy.index.storage import (
+    DEFAULTS,
+    Hold,
+    IndexedFile,
+    IndexSettings,
+    bytes_in,
     index_folder,
     only_index,
-    silence,
-    wanted_of,
 )
-from freshstack_dspy.index.columns import check_embedders, check_stored
-from freshstack_dspy.index.difference import Difference
-from freshstack_dspy.index.fusion import PAPER_FUSION
-from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import Embedder, Reranker
-from freshstack_dspy.index.parts import Parts
-from freshstack_dspy.index.searching import Models, Searcher
-from freshstack_dspy.index.settings import IndexedFile, IndexSettings
-from freshstack_dspy.index.stats import IndexStats, stats_of
-from freshstack_dspy.index.updating import update_index
-from freshstack_dspy.index.writing import Report
-from freshstack_dspy.records import Chunk, ScoredChunk
+from freshstack_dspy.index.table import ChunkTable
+from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.records import Chunk, ScoredChunk, ranked
 
-_SETTINGS = IndexSettings()
+HYBRID, RERANKED = "hybrid", "hybrid+rerank"
 
 
 class HybridIndex:
-    """A searchable corpus; what it reads stays as it was opened, whoever updates it meanwhile.
+    """A searchable corpus; what it reads stays as it was opened, whoever rebuilds it meanwhile.
 
     Attributes:
         path: The folder of this index.
-        fingerprint: SHA-256 of the chunks, the settings and the version of the format.
-        cut_by: How the chunks were cut, as whoever built it put it.
-        revisions: For each source the revision of its files.
+        manifest: What it is made from, and what it holds.
     """
 
-    def __init__(self, parts: Parts, models: Models, fused: Sequence[str]) -> None:
-        manifest = parts.manifest
-        self.path = parts.folder
-        self.fingerprint = manifest.fingerprint
-        self.cut_by = manifest.cut_by
-        self.revisions: Mapping[str, str | None] = manifest.revisions
-        self._parts = parts
-        self._searcher = Searcher(parts, models, fused)
+    def __init__(self, path: Path, held: Hold, models: Models, fused: Sequence[str]) -> None:
+        """Use `build` or `open`."""
+        self.path, self.manifest = path, held.manifest
+        self._finalizer = weakref.finalize(self, held.lock.close)
+        self._folder = path / held.manifest.version
+        self._table = ChunkTable(self._folder / TABLE)
+        self._models, self._fused = models, fused
+        self._embedders = {embedder.name: embedder for embedder in models.embedders}
+        self._columns = {column.name: column for column in held.manifest.vectors}
+        self._matrices: dict[str, NDArray[np.float32]] = {}
 
     @classmethod
-    def build(  # noqa: PLR0913 - by keyword, and most are left out
+    def build(
         cls,
         root: Path,
         name: str,
         chunks: Sequence[Chunk],
         *,
         files: Sequence[IndexedFile] = (),
-        embedders: Sequence[Embedder] = (),
-        reranker: Reranker | None = None,
-        rerank_depth: int = 50,
-        settings: IndexSettings = _SETTINGS,
+        models: Models = NO_MODELS,
+        settings: IndexSettings = DEFAULTS,
         cut_by: str = "",
-        lsa: LsaModel | None = None,
         progress: Report | None = None,
     ) -> Self:
-        """Build an index from nothing; one that stands is replaced once the new one is whole.
+        """Open the index of these chunks, settings and embedders, or build it.
 
-        Only vectors of the same embedders for the same content are taken from what stands.
+        Vectors of the same embedder for the same content are taken from the index that is there;
+        `bm25` and `lsa` are made anew. Until the new index is whole, the old one is what others
+        open.
 
         Args:
             root: The folder where indexes are kept, one folder for each.
             name: Of this index, and of its folder.
             chunks: In any order, with distinct ids, one revision for each source.
-            files: Of all chunks; without them the index cannot be updated. Those that have no
-                chunk are left out.
-            embedders: What gives the chunks vectors, beside `lsa`.
-            reranker: What `hybrid+rerank` scores chunks with.
-            rerank_depth: How many chunks of the hybrid ranking it scores for each text.
-            settings: What the results depend on, beside the chunks.
-            cut_by: How the chunks were cut, for the caller to compare.
-            lsa: A fitted model to use, as `lsa_model` of another index; None: one is fitted on
-                exactly these chunks.
+            files: That the chunks were cut from; kept for the caller to compare.
+            models: What gives the chunks vectors, beside `lsa`, and what reranks.
+            settings: What the rankings depend on, beside the chunks.
+            cut_by: How the chunks were cut; kept for the caller to compare.
             progress: Told how far the stages are: `terms`, `bm25`, `lsa`, the names of the
-                embedders, and `table`.
+                embedders, and `table`; nothing where the index is there already.
 
         Raises:
-            IndexingError: No chunk, two chunks with one id, nothing to find any chunk by, a folder
-                that is no index or cannot be written, or an embedder that gives no vectors.
+            IndexingError: No chunk, two chunks with one id, no word in any chunk, a folder that
+                cannot be written, or an embedder that gives no vectors.
         """
-        wanted = wanted_of(chunks, settings, embedders, cut_by, progress, lsa)
+        _check_names(models.embedders)
+        report = progress or _no_report
         folder = index_folder(root, name)
-        parts = build_index(folder, chunks, files, wanted)
-        return cls._of(parts, Models(embedders, reranker, rerank_depth))
+        draft = Draft.of(chunks, settings, models.embedders, files, cut_by, report)
+        held = build(folder, draft, report)
+        return cls(folder, held, models, [embedder.name for embedder in models.embedders])
 
     @classmethod
-    def build_or_open(  # noqa: PLR0913 - as for build
-        cls,
-        root: Path,
-        name: str,
-        chunks: Sequence[Chunk],
-        *,
-        files: Sequence[IndexedFile] = (),
-        embedders: Sequence[Embedder] = (),
-        reranker: Reranker | None = None,
-        rerank_depth: int = 50,
-        settings: IndexSettings = _SETTINGS,
-        cut_by: str = "",
-        progress: Report | None = None,
-    ) -> Self:
-        """Open the index of these chunks, settings and embedders, or make it of what stands.
-
-        It searches as one built from nothing does; what stands only saves work.
-        Arguments and errors are those of `build`, but that nothing is told to `progress` where the
-        index stands already.
-        """
-        wanted = wanted_of(chunks, settings, embedders, cut_by, progress)
-        parts = build_or_open_index(index_folder(root, name), chunks, files, wanted)
-        return cls._of(parts, Models(embedders, reranker, rerank_depth))
-
-    @classmethod
-    def update(  # noqa: PLR0913 - as for build
-        cls,
-        root: Path,
-        name: str,
-        changed_chunks: Sequence[Chunk],
-        *,
-        files: Sequence[IndexedFile],
-        revisions: Mapping[str, str | None],
-        embedders: Sequence[Embedder] = (),
-        reranker: Reranker | None = None,
-        rerank_depth: int = 50,
-        refit_lsa: bool | None = None,
-        progress: Report | None = None,
-    ) -> tuple[Self, Difference]:
-        """Bring an index to the state of its files.
-
-        The rows of unchanged files are kept unread. `bm25` and the embedders then rank as after a
-        build from nothing; `lsa` does so as long as its model is one fitted on these chunks.
-
-        Args:
-            root: As for `build`.
-            name: As for `build`.
-            changed_chunks: All chunks of the files that are new or whose hash is not the one in
-                `files()`; chunks of other files are passed over.
-            files: All files as they are now, but for those without chunks; whatever else is in the
-                index is removed.
-            revisions: Of each source of these files.
-            embedders: All those of the index, and new ones.
-            reranker: As for `build`.
-            rerank_depth: As for `build`.
-            refit_lsa: Whether to fit the `lsa` model again; None: once the chunks that have changed
-                since are a fifth of those it was fitted on.
-            progress: As for `build`.
-
-        Raises:
-            IndexingError: There is no index, it does not know its files or has vectors of an
-                embedder that is not given, a changed file has no chunks or a chunk no file, or no
-                chunk is left; and as for `build`.
-        """
-        check_embedders(embedders)
-        parts, difference = update_index(
-            index_folder(root, name),
-            changed_chunks,
-            files,
-            revisions,
-            embedders,
-            refit_lsa,
-            progress or silence,
-        )
-        return cls._of(parts, Models(embedders, reranker, rerank_depth)), difference
-
-    @classmethod
-    def open(
-        cls,
-        path: Path,
-        *,
-        name: str | None = None,
-        embedders: Sequence[Embedder] = (),
-        reranker: Reranker | None = None,
-        rerank_depth: int = 50,
-    ) -> Self:
+    def open(cls, path: Path, *, name: str | None = None, models: Models = NO_MODELS) -> Self:
         """Open an index.
 
         Args:
             path: The folder of an index, or the folder where indexes are kept.
             name: Of the index; may be left out where there is just one.
-            embedders: Those of the index that are to be searched by.
-            reranker: As for `build`.
-            rerank_depth: As for `build`.
+            models: Those of the index that are to be searched by.
 
         Raises:
-            IndexingError: There is none, there are several, it is damaged or of another schema
-                version, or it was made with another embedder of this name.
+            IndexingError: There is none, there are several, it is of another version of this
+                program, or it has no vectors of one of these embedders as that is now.
         """
-        check_embedders(embedders)
-        parts = Parts.open(only_index(path) if name is None else index_folder(path, name))
-        stored = check_stored(parts.folder, parts.manifest.columns, embedders)
-        return cls(parts, Models(embedders, reranker, rerank_depth), stored)
+        _check_names(models.embedders)
+        folder = only_index(path) if name is None else index_folder(path, name)
+        held = Hold.of(folder)
+        stored = {each.name: each.identity for each in held.manifest.vectors if each.name != LSA}
+        for embedder in models.embedders:
+            if stored.get(embedder.name) != embedder.identity:
+                held.lock.close()
+                raise IndexingError(
+                    f"{folder}: no vectors of embedder {embedder.name!r} as it is configured now; "
+                    "make them with: freshstack index CONFIG"
+                )
+        return cls(folder, held, models, list(stored))
 
     @classmethod
-    def _of(cls, parts: Parts, models: Models) -> Self:
-        return cls(parts, models, [embedder.name for embedder in models.embedders])
+    def holds(
+        cls,
+        root: Path,
+        name: str,
+        chunks: Sequence[Chunk],
+        *,
+        models: Models = NO_MODELS,
+        settings: IndexSettings = DEFAULTS,
+    ) -> bool:
+        """Whether `build` would open an index without changing it; arguments as there."""
+        folder = index_folder(root, name)
+        try:
+            held = Hold.of(folder)
+        except IndexingError:
+            return False
+        draft = Draft.of(chunks, settings, models.embedders, (), "", _no_report)
+        with closing(held.lock):
+            return draft.is_in(folder, held.manifest)
 
     @property
     def retrievers(self) -> tuple[str, ...]:
         """The names that `search` takes."""
-        return self._searcher.retrievers
-
-    @property
-    def lsa_model(self) -> LsaModel:
-        """The fitted embedder, to be used in another index."""
-        return self._parts.lsa
+        own = (BM25, *([LSA] if LSA in self._columns else []), *self._embedders)
+        if not all(name in self._embedders for name in self._fused):
+            return own
+        return (*own, HYBRID, *([RERANKED] if self._models.reranker else []))
 
     def search(
         self,
@@ -234,19 +174,38 @@ class HybridIndex:
             retriever: One of `retrievers`; `hybrid` fuses `bm25`, `lsa` and all embedders, each
                 at the same depth; `hybrid+rerank` scores the first of these chunks anew.
             texts: What to search for.
-            depth: How many chunks to give at most.
+            depth: How many chunks to give at most, from 1.
             where: An SQL filter on the columns of the table; other chunks are as if not there, but
                 count in the weights of terms. None: all are searched.
             fusion: How `hybrid` fuses.
 
         Returns:
-            One ranking per text, by score descending, then by chunk id.
+            One ranking for each text, by score descending, then by chunk id.
 
         Raises:
-            IndexingError: The retriever is unknown or lacks its model, the depth is below 1, or the
-                filter cannot be understood.
+            IndexingError: The retriever is unknown or lacks its model, or the filter cannot be
+                understood.
         """
-        return self._searcher.search(retriever, texts, depth, where, fusion)
+        self._check(retriever)
+        mask = None
+        if where is not None:
+            mask = np.zeros(len(self), bool)
+            mask[self._table.rows_where(where)] = True
+        if retriever not in (HYBRID, RERANKED):
+            return self._by_one(retriever, texts, depth, mask, where)
+        fused_depth = depth if retriever == HYBRID else self._models.rerank_depth
+        own = [name for name in (BM25, LSA) if name == BM25 or name in self._columns]
+        found = {
+            name: self._by_one(name, texts, fused_depth, mask, where)
+            for name in (*own, *self._fused)
+        }
+        fused = [
+            fuse({name: rankings[place] for name, rankings in found.items()}, fused_depth, fusion)
+            for place in range(len(texts))
+        ]
+        if retriever == HYBRID:
+            return fused
+        return [ranking[:depth] for ranking in self._reranked(texts, fused)]
 
     def chunk(self, chunk_id: str) -> Chunk:
         """Give a chunk by its id; `chunks_by_id` is faster for many.
@@ -263,33 +222,141 @@ class HybridIndex:
             IndexingError: There is none of one of these ids.
         """
         wanted = list(dict.fromkeys(chunk_ids))
-        numbers = self._parts.rows.numbers
-        unknown = next((chunk_id for chunk_id in wanted if chunk_id not in numbers), None)
-        if unknown is not None:
-            raise IndexingError(
-                f"no chunk {unknown!r} in {self.path}; the ids are those of its {len(self)} chunks"
-            )
-        rows = np.array([numbers[chunk_id] for chunk_id in wanted], np.intp)
-        return dict(zip(wanted, self._parts.chunks(rows), strict=True))
+        try:
+            rows = [self._row_of[chunk_id] for chunk_id in wanted]
+        except KeyError as error:
+            raise IndexingError(f"no chunk {error} in {self.path}") from None
+        chunks = self._table.chunks(rows, self.manifest.revisions)
+        return dict(zip(wanted, chunks, strict=True))
 
     def chunks(self) -> Iterator[Chunk]:
         """Read all chunks, in the order of their ids."""
-        return self._parts.chunks(np.arange(len(self)))
+        return self._table.chunks(range(len(self)), self.manifest.revisions)
 
-    def holds(
-        self, chunks: Sequence[Chunk], settings: IndexSettings, embedders: Sequence[Embedder] = ()
-    ) -> bool:
-        """Whether `build` would make the same of these chunks, settings and embedders."""
-        return holds_these(self._parts, chunks, wanted_of(chunks, settings, embedders, "", None))
-
-    def files(self) -> list[IndexedFile]:
-        """Give the files the chunks are from; none where they were not told."""
-        with self._parts.damage_told():
-            return list(self._parts.rows.files)
-
-    def stats(self) -> IndexStats:
-        """Count what is in this index."""
-        return stats_of(self._parts)
+    def bytes(self) -> dict[str, int]:
+        """The sizes on disk, of `table`, `bm25` and `lsa`."""
+        return {name: bytes_in(self._folder / name) for name in (TABLE, BM25, LSA)}
 
     def __len__(self) -> int:
-        return len(self._parts.rows)
+        return self.manifest.chunks
+
+    @cached_property
+    def _ids(self) -> list[str]:
+        return self._table.values("chunk_id")
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {chunk_id: row for row, chunk_id in enumerate(self._ids)}
+
+    @cached_property
+    def _lexical(self) -> LexicalIndex:
+        return LexicalIndex.load(self._folder / BM25)
+
+    @cached_property
+    def _lsa(self) -> LsaModel:
+        return LsaModel.load(self._folder / LSA)
+
+    def _check(self, retriever: str) -> None:
+        if retriever in self.retrievers:
+            return
+        missing = [name for name in self._fused if name not in self._embedders]
+        needed = ""
+        if missing and retriever in (*missing, HYBRID, RERANKED):
+            needed = f"needs the embedder {missing[0]!r} ([[embedder]] in the configuration)"
+        elif retriever == RERANKED:
+            needed = "needs a reranker ([reranker] in the configuration)"
+        fault = f"retriever {retriever!r} {needed}" if needed else f"no retriever {retriever!r}"
+        raise IndexingError(f"{fault}; there are: {', '.join(self.retrievers)}")
+
+    def _by_one(
+        self,
+        retriever: str,
+        texts: Sequence[str],
+        depth: int,
+        mask: NDArray[np.bool_] | None,
+        where: str | None,
+    ) -> list[list[ScoredChunk]]:
+        """Rank by a retriever that fuses no others."""
+        if retriever == BM25:
+            rankings = self._lexical.search(texts, depth, mask)
+        else:
+            queries = self._queries(retriever, texts)
+            if self._columns[retriever].search == "exact":
+                rankings = nearest(queries, self._matrix(retriever), depth, mask)
+            else:
+                share = 1.0 if mask is None else float(mask.mean())
+                rankings = [self._near(each, retriever, depth, where, share) for each in queries]
+        ids = self._ids
+        return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
+
+    def _queries(self, retriever: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        width = self._columns[retriever].dimensions
+        if not texts:
+            return np.empty((0, width))
+        if retriever == LSA:
+            return self._lsa.embed(texts)
+        vectors = self._embedders[retriever].embed_queries(texts)
+        queries = unit_rows(vectors, retriever, len(texts))
+        if queries.shape[1] != width:
+            raise IndexingError(
+                f"embedder {retriever!r} gave queries {queries.shape[1]} dimensions, and chunks {width}"
+            )
+        return queries
+
+    def _matrix(self, name: str) -> NDArray[np.float32]:
+        if name not in self._matrices:
+            self._matrices[name] = self._table.matrix(name)
+        return self._matrices[name]
+
+    def _near(
+        self, query: NDArray[np.float64], name: str, depth: int, where: str | None, share: float
+    ) -> list[RowScore]:
+        """Find candidates by the approximate index, and score these exactly."""
+        if not query.any():
+            return []
+        rows, vectors = self._table.near(query.astype(np.float32), name, depth, where, share)
+        return ordered(rows, cosines(query, vectors), depth)
+
+    def _reranked(
+        self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]
+    ) -> list[list[ScoredChunk]]:
+        """Score the chunks of rankings anew."""
+        reranker = self._models.reranker
+        assert reranker is not None
+        found = self.chunks_by_id(entry.chunk_id for ranking in rankings for entry in ranking)
+        passages = {chunk_id: indexed_text(chunk) for chunk_id, chunk in found.items()}
+        return map_in_order(
+            lambda pair: _rescored(reranker, passages, *pair),
+            zip(texts, rankings, strict=True),
+            workers=reranker.at_once,
+        )
+
+
+def _no_report(_stage: str, _fraction: float) -> None:
+    """Report to nobody."""
+
+
+def _rescored(
+    reranker: Reranker, passages: Mapping[str, str], text: str, ranking: Sequence[ScoredChunk]
+) -> list[ScoredChunk]:
+    if not ranking:
+        return []
+    scores = reranker.scores(text, [passages[entry.chunk_id] for entry in ranking])
+    if len(scores) != len(ranking) or not all(map(math.isfinite, scores)):
+        raise IndexingError(
+            f"the reranker gave {len(scores)} scores for {len(ranking)} passages, or some that are "
+            "not finite; it must give one number for each"
+        )
+    pairs = zip(ranking, scores, strict=True)
+    return ranked({entry.chunk_id: round(float(score), SCORE_DECIMALS) for entry, score in pairs})
+
+
+def _check_names(embedders: Sequence[Embedder]) -> None:
+    taken = [BM25, LSA, HYBRID, RERANKED]
+    for embedder in embedders:
+        if embedder.name in taken:
+            raise IndexingError(
+                f"an embedder is called {embedder.name!r}, which is taken; names of retrievers "
+                f"must differ, and these are: {', '.join(taken)}"
+            )
+        taken.append(embedder.name)

@@ -1,28 +1,68 @@
-"""The lexical half of the index: BM25 over the terms of prose and code, by bm25s."""
+"""The terms of a corpus, and BM25 over them by bm25s."""
 
 import logging
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.index.arrays import load_array
+from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.ranking import RowScore, best_rows
-from freshstack_dspy.index.term_counts import TermCounts
+from freshstack_dspy.records import Chunk
 from freshstack_dspy.text import terms
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from bm25s import BM25
 
 K1, B = 1.2, 0.75
 """Lucene's defaults. On SciFact and on search for functions by their docstrings they are better
 than Anserini's .9 and .4."""
-_VOCABULARY_FILE = "vocab.index.json"
+_AT_ONCE = 500
+_EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
+
+
+def indexed_text(chunk: Chunk) -> str:
+    """What a chunk is found by: its path, for names of files and folders tell much, title and text.
+
+    The id of a document that is no file is not searched: a path that is the chunk's id, or one with
+    a digit and without an extension, as `802` and `doc/802`.
+    """
+    is_id = chunk.path == chunk.chunk_id or (
+        re.search(r"\d", chunk.path) and not _EXTENSION.search(chunk.path)
+    )
+    return chunk.titled if is_id else f"{chunk.path}\n{chunk.titled}"
+
+
+class CorpusTerms(NamedTuple):
+    """The terms of each row of a corpus, as numbers."""
+
+    rows: list[list[int]]
+    """With repetitions, in the order of the text."""
+    vocabulary: dict[str, int]
+    """Each term's number."""
+
+    @classmethod
+    def of(cls, texts: Sequence[str], report: Callable[[float], None]) -> Self:
+        """Cut texts into terms.
+
+        Raises:
+            IndexingError: There is no term in any of them.
+        """
+        vocabulary: dict[str, int] = {}
+        rows = []
+        for place, text in enumerate(texts):
+            if place % _AT_ONCE == 0:
+                report(place / len(texts))
+            rows.append([vocabulary.setdefault(term, len(vocabulary)) for term in terms(text)])
+        if not vocabulary:
+            raise IndexingError(f"none of the {len(texts)} chunks holds a word to find it by")
+        report(1)
+        return cls(rows, vocabulary)
 
 
 class LexicalIndex:
@@ -30,80 +70,26 @@ class LexicalIndex:
 
     score(q, d) = Σ over the terms t of q, repetitions counted, of
     ln(1 + (N - df + .5) / (df + .5)) · tf / (tf + k1 · (1 - b + b · |d| / average |d|))
-
-    On disk it is an index of bm25s, whose own `BM25.load` reads it.
     """
 
-    def __init__(
-        self, scores: dict[str, NDArray[np.generic] | int], vocabulary: dict[str, int] | Path
-    ) -> None:
-        self._scores = scores
-        self._vocabulary = vocabulary
-
-    def __len__(self) -> int:
-        size = self._scores["num_docs"]
-        assert isinstance(size, int)
-        return size
+    def __init__(self, model: "BM25") -> None:
+        self._model = model
 
     @classmethod
-    def build(cls, corpus: TermCounts) -> Self:
-        """Score each term in each row of a corpus of at least one row and one term."""
-        columns = corpus.counts.tocsc()
-        size = len(corpus)
-        lengths = np.asarray(corpus.counts.sum(axis=1)).ravel()
-        rows_with = np.diff(columns.indptr)
-        idf = np.log(1 + (size - rows_with + 0.5) / (rows_with + 0.5))
-        norms = K1 * (1 - B + B * lengths / (lengths.sum() / size))
-        frequencies = columns.data.astype(np.float64)
-        scores = {
-            "data": np.repeat(idf, rows_with)
-            * frequencies
-            / (frequencies + norms[columns.indices]),
-            "indices": columns.indices.astype(np.int32, copy=False),
-            "indptr": columns.indptr.astype(np.int64),
-            "num_docs": size,
-        }
-        return cls(scores, corpus.vocabulary)
+    def build(cls, corpus: CorpusTerms) -> Self:
+        """Score each term in each row."""
+        model = _bm25s().BM25(k1=K1, b=B, method="lucene", dtype="float64", backend="numpy")
+        model.index(corpus, create_empty_token=False, show_progress=False)
+        return cls(model)
 
     def save(self, folder: Path) -> None:
         """Write JSON and plain arrays into a folder."""
-        self._model.vocab_dict = self.vocabulary
         self._model.save(folder, allow_pickle=False, show_progress=False)
 
     @classmethod
-    def load(cls, folder: Path, size: int) -> Self:
-        """Read what `save` wrote; nothing is unpickled, and most is read when it is used.
-
-        Raises:
-            OSError, ValueError: A file is missing, damaged or of another size.
-        """
-        data = load_array(folder / "data.csc.index.npy", np.float64)
-        ends = load_array(folder / "indptr.csc.index.npy", np.int64)
-        rows = load_array(folder / "indices.csc.index.npy", np.int32, data.shape)
-        if data.ndim != 1 or ends.ndim != 1 or ends[-1] != len(data):
-            raise ValueError("the scores and their places do not fit")
-        if not (folder / _VOCABULARY_FILE).is_file():
-            raise ValueError(f"{_VOCABULARY_FILE} is missing")
-        return cls(
-            {"data": data, "indices": rows, "indptr": ends, "num_docs": size},
-            folder / _VOCABULARY_FILE,
-        )
-
-    @property
-    def vocabulary(self) -> dict[str, int]:
-        """Each term's number.
-
-        Raises:
-            OSError, ValueError: The file that holds it is damaged.
-        """
-        if isinstance(self._vocabulary, Path):
-            found = _bm25s().utils.json_functions.loads(self._vocabulary.read_bytes())
-            terms_scored = self._scores["indptr"]
-            assert isinstance(terms_scored, np.ndarray)
-            if not isinstance(found, dict) or len(found) != len(terms_scored) - 1:
-                raise ValueError(f"{_VOCABULARY_FILE} does not fit the scores")
-            self._vocabulary = found
-        return self._vocabulary
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote; the arrays are mapped into memory."""
+        return cls(_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False))
 
     def search(
         self, texts: Sequence[str], depth: int, mask: NDArray[np.bool_] | None = None
@@ -113,40 +99,23 @@ class LexicalIndex:
         Args:
             texts: What to search for.
             depth: How many rows to give at most.
-            mask: The rows that may be found, shape (rows,); by default all.
+            mask: The rows that may be found, shape (rows,); None: all.
         """
-        return [self._search_one(text, depth, mask) for text in texts]
-
-    def _search_one(self, text: str, depth: int, mask: NDArray[np.bool_] | None) -> list[RowScore]:
-        numbers = self.vocabulary
-        known = Counter(numbers[term] for term in terms(text) if term in numbers)
-        if not known:
-            return []
-        scores = self._scored(known)
-        if mask is not None:
-            scores[~mask] = 0
-        return best_rows(scores, depth)
-
-    def _scored(self, query: Mapping[int, int]) -> NDArray[np.float64]:
-        """Score all rows; a term that is repeated in the query is looked up once."""
-        once = [number for number, count in query.items() if count == 1]
-        scores: NDArray[np.float64] = self._model.get_scores_from_ids(once)
-        data, rows, ends = (self._model.scores[key] for key in ("data", "indices", "indptr"))
-        for number, count in query.items():
-            if count > 1:
-                places = slice(ends[number], ends[number + 1])
-                np.add.at(scores, rows[places], count * data[places])
-        return scores
-
-    @cached_property
-    def _model(self) -> "BM25":
-        model = _bm25s().BM25(k1=K1, b=B, method="lucene", dtype="float64", backend="numpy")
-        model.scores = self._scores
-        model.nonoccurrence_array = None
-        return model
+        numbers = self._model.vocab_dict
+        rankings = []
+        for text in texts:
+            known = [numbers[term] for term in terms(text) if term in numbers]
+            if not known:
+                rankings.append([])
+                continue
+            scores = self._model.get_scores_from_ids(sorted(known))
+            if mask is not None:
+                scores[~mask] = 0
+            rankings.append(best_rows(scores, depth))
+        return rankings
 
 
-def _bm25s() -> ModuleType:
+def _bm25s() -> "ModuleType":
     """Import bm25s without the debugging messages that it turns on for the whole program."""
     import bm25s
 

@@ -1,12 +1,16 @@
-"""What an index asks of the models that embed and rerank; who they are is in the folders below."""
+"""The models that embed and rerank: what an index asks of them, and those of a configuration."""
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.lm.vectors import Recording
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.index.embedders import FolderEmbedder, HostedEmbedder
+from freshstack_dspy.index.rerankers import FolderReranker, HostedReranker
+from freshstack_dspy.lm.vectors import Access, Recording
 
 
 class Embedder(Protocol):
@@ -63,6 +67,47 @@ class Reranker(Protocol):
         ...
 
 
+class Models(NamedTuple):
+    """The models that an index is searched with, beside its own `bm25` and `lsa`."""
+
+    embedders: Sequence[Embedder] = ()
+    reranker: Reranker | None = None
+    rerank_depth: int = 50
+    """How many chunks of the hybrid ranking are scored anew; no others are found."""
+
+
+NO_MODELS = Models()
+
+
 def is_recorded(embedder: Embedder) -> bool:
     """Whether an embedder's vectors are recorded replies, which decide, and not an index's copy."""
     return isinstance(embedder, Recording)
+
+
+@contextmanager
+def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
+    """Open the models of `[[embedder]]` and `[reranker]`, and close them at the end.
+
+    Raises:
+        ConfigError: A folder cannot be used, or there is a cap on dollars and no price.
+        FatalModelError: An endpoint cannot be used, or there is no store to record in.
+    """
+    with ExitStack() as opened:
+        embedders = []
+        for embedder in config.embedder:
+            embedders.append(
+                HostedEmbedder(embedder, access)
+                if embedder.path is None
+                else FolderEmbedder(embedder)
+            )
+            opened.callback(embedders[-1].close)
+        if config.reranker is None:
+            yield Models(embedders)
+            return
+        reranker = (
+            HostedReranker(config.reranker, access)
+            if config.reranker.path is None
+            else FolderReranker(config.reranker)
+        )
+        opened.callback(reranker.close)
+        yield Models(embedders, reranker, config.reranker.depth)

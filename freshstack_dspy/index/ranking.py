@@ -1,16 +1,18 @@
-"""The best rows of a score array, in the one order of this program."""
+"""The best rows of a score array, and the nearest vectors: by score descending, then by row."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-# A sum of products depends, in its last digits, on the machine's vector units and on a row's place
-# in a block of a matrix product. Unrounded, chunks of equal text would stand in another order on
-# another machine, other chunks would be pooled, and recorded replies would not be found.
+from freshstack_dspy.errors import IndexingError
+
 SCORE_DECIMALS = 6
-ROUNDING = 10.0**-SCORE_DECIMALS
-"""Scores that are further apart than this stay apart when they are rounded."""
+"""Scores are rounded before they are ranked: the last digits of a sum of products depend on the
+machine, and with them the order of chunks of equal text would."""
+_ROUNDING = 10.0**-SCORE_DECIMALS
+_SCORES_AT_ONCE = 8_000_000
+_UNIT_ROUNDOFF = 2.0**-24
 
 
 class RowScore(NamedTuple):
@@ -21,44 +23,84 @@ class RowScore(NamedTuple):
 
 
 def best_rows(scores: NDArray[np.float64], depth: int) -> list[RowScore]:
-    """Rank the rows of positive score.
+    """Rank the rows of positive score: by score descending, then by row ascending.
 
     Args:
-        scores: One score per row, shape (rows,); rounded here.
+        scores: One for each row, shape (rows,); rounded here.
         depth: How many rows to give at most.
-
-    Returns:
-        Rows by score descending, then by row ascending.
     """
-    candidates = candidate_rows(scores, depth, ROUNDING)
-    return ordered(candidates, scores[candidates], depth)
-
-
-def candidate_rows(scores: NDArray[np.floating], depth: int, margin: float) -> NDArray[np.intp]:
-    """Give the rows of positive score that may be among the best, in order.
-
-    Args:
-        scores: One score per row, shape (rows,).
-        depth: How many rows are wanted.
-        margin: How far below the last of the best a score may lie.
-    """
-    found = np.flatnonzero(scores > 0)
-    if len(found) <= depth:
-        return found
-    positive = scores[found]
-    close = positive >= np.partition(positive, -depth)[-depth] - margin
-    return np.asarray(found[close])
+    rows = _candidates(scores, depth, _ROUNDING)
+    return ordered(rows, scores[rows], depth)
 
 
 def ordered(rows: NDArray[np.intp], scores: NDArray[np.float64], depth: int) -> list[RowScore]:
-    """Rank candidates by their rounded scores; those of no score are left out.
-
-    Args:
-        rows: In ascending order.
-        scores: One for each of these rows.
-        depth: How many rows to give at most.
-    """
+    """Rank rows, given in ascending order, by their rounded scores; those of no score are left out."""
     rounded = np.round(scores, SCORE_DECIMALS)
     order = np.argsort(-rounded, kind="stable")[:depth]
     order = order[rounded[order] > 0]
     return list(map(RowScore, rows[order].tolist(), rounded[order].tolist()))
+
+
+def nearest(
+    queries: NDArray[np.float64],
+    vectors: NDArray[np.float32],
+    depth: int,
+    mask: NDArray[np.bool_] | None = None,
+) -> list[list[RowScore]]:
+    """Rank rows by cosine for each query; rows of no or negative cosine are not found.
+
+    Single precision finds the candidates, with a margin for all it can be wrong by; double
+    precision scores them, so the result is as if all had been scored so.
+
+    Args:
+        queries: Shape (queries, dimensions), rows of length 1 or 0.
+        vectors: Shape (rows, dimensions), rows of length 1 or 0.
+        depth: How many rows to give at most.
+        mask: The rows that may be found, shape (rows,); None: all.
+    """
+    # Higham, Accuracy and Stability of Numerical Algorithms, §3.1: a dot product of n terms is off
+    # by at most n units of roundoff for unit vectors, and rounding the query adds one.
+    error = 1.1 * (vectors.shape[1] + 2) * _UNIT_ROUNDOFF
+    step = max(1, _SCORES_AT_ONCE // len(vectors))
+    rankings = []
+    for start in range(0, len(queries), step):
+        block = queries[start : start + step]
+        rough = block.astype(np.float32) @ vectors.T + np.float32(error)
+        if mask is not None:
+            rough[:, ~mask] = 0
+        for query, scores in zip(block, rough, strict=True):
+            rows = _candidates(scores, depth, 2 * error + _ROUNDING)
+            rankings.append(ordered(rows, cosines(query, vectors[rows]), depth))
+    return rankings
+
+
+def cosines(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Multiply a query with each vector by itself: equal vectors give equal numbers."""
+    scores: NDArray[np.float64] = np.einsum("ij,j->i", vectors.astype(np.float64), query)
+    return scores
+
+
+def unit_rows(vectors: NDArray[np.number], embedder: str, rows: int) -> NDArray[np.float64]:
+    """Give vectors the length 1, or 0 where they have none.
+
+    Raises:
+        IndexingError: They are not one vector for each row, or a number is not finite.
+    """
+    found = np.asarray(vectors, np.float64)
+    if found.ndim != 2 or len(found) != rows or not found.shape[1]:
+        raise IndexingError(
+            f"embedder {embedder!r} gave an array of shape {found.shape} for {rows} texts"
+        )
+    if not np.isfinite(found).all():
+        raise IndexingError(f"embedder {embedder!r} gave a vector that is not finite")
+    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    return np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
+
+
+def _candidates(scores: NDArray[np.floating], depth: int, margin: float) -> NDArray[np.intp]:
+    """The rows of positive score that are among the best, or less than a margin below them."""
+    found = np.flatnonzero(scores > 0)
+    if len(found) <= depth:
+        return found
+    positive = scores[found]
+    return np.asarray(found[positive >= np.partition(positive, -depth)[-depth] - margin])

@@ -1,29 +1,28 @@
-"""The LanceDB table of a corpus: chunks, content hashes and one vector column per embedder."""
+"""The LanceDB table of an index: chunks, content hashes and one vector column for each embedder."""
 
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.rows import content_sha256
 from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _NAME = "chunks"
-_AT_ONCE = 4096
+_ROWS_AT_ONCE = 4096
+_PROBES = 32
+"""Partitions of an approximate index that are searched for a vector."""
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
-COLUMNS = (
+_OF_CHUNK = (
     "chunk_id",
     "source",
     "path",
@@ -34,157 +33,96 @@ COLUMNS = (
     "encoding",
     "title",
     "url",
-    "content_sha256",
-    "file_sha256",
 )
-"""What a row holds beside its vectors, and what a filter may speak of."""
-_OF_CHUNK = COLUMNS[:10]
-
-
-class TableRows(NamedTuple):
-    """Rows to write."""
-
-    chunks: Sequence[Chunk]
-    file_hashes: Sequence[str | None]
-    vectors: Mapping[str, NDArray[np.float32]]
-    """By embedder, shape (chunks, dimensions)."""
+COLUMNS = (*_OF_CHUNK, "content_sha256")
+"""What a row holds beside its number and vectors, and what a filter may speak of."""
 
 
 class ChunkTable:
-    """One version of a table on disk."""
+    """A table on disk; a row's number is its place in the order of the chunks' ids."""
 
-    def __init__(self, folder: Path, version: int) -> None:
-        self._folder, self.version = folder, version
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
     @cached_property
     def _table(self) -> Any:
-        with readable():
-            table = _lancedb().connect(self._folder).open_table(_NAME)
-            table.checkout(self.version)
-        return table
+        return _connected(self._folder).open_table(_NAME)
 
     @classmethod
     def create(
-        cls, folder: Path, widths: Mapping[str, int], blocks: Iterable[TableRows]
+        cls,
+        folder: Path,
+        chunks: Sequence[Chunk],
+        hashes: Sequence[str],
+        vectors: Mapping[str, NDArray[np.float32]],
+        approximate: Sequence[str] = (),
     ) -> "ChunkTable":
-        """Write a table into a folder.
+        """Write a table.
 
         Args:
             folder: Where none is yet.
-            widths: Each embedder's number of dimensions.
-            blocks: The rows.
+            chunks: In the order of their ids.
+            hashes: Of what each chunk is found by.
+            vectors: By embedder, shape (chunks, dimensions).
+            approximate: Embedders whose vectors get an approximate index.
         """
         import pyarrow as pa
 
-        schema = _schema(widths)
-        data = pa.RecordBatchReader.from_batches(schema, (_batch(schema, rows) for rows in blocks))
-        table = _lancedb().connect(folder).create_table(_NAME, data=data, schema=schema)
-        return cls(folder, int(table.version))
-
-    def patched(
-        self, deleted: Sequence[str], widths: Mapping[str, int], blocks: Iterable[TableRows]
-    ) -> "ChunkTable":
-        """Write another version, on top of this one; only for a `sole_writer`.
-
-        Args:
-            deleted: Ids of chunks that are in it no more.
-            widths: As for `create`.
-            blocks: Rows to append.
-        """
-        import pyarrow as pa
-
-        schema = _schema(widths)
-        with readable():
-            table = _lancedb().connect(self._folder).open_table(_NAME)
-            if int(table.version) != self.version:  # of an update that died before its end
-                table.checkout(self.version)
-                table.restore()
-            if deleted:
-                table.delete(f"chunk_id IN ({', '.join(map(_quoted, deleted))})")
-            batches = [_batch(schema, rows) for rows in blocks]
-            if batches:
-                table.add(pa.Table.from_batches(batches, schema))
-        return ChunkTable(self._folder, int(table.version))
-
-    def index_vectors(self, embedder: str, rows: int) -> "ChunkTable":
-        """Make an approximate index of a column of vectors; gives the version that has it."""
-        from lancedb.index import IvfFlat
-
-        column, table = column_of(embedder), self._table
-        table.checkout_latest()
-        partitions = max(1, min(4096, round(rows**0.5)))
-        table.create_index(
-            column, config=IvfFlat(distance_type="cosine", num_partitions=partitions)
+        schema = _schema({name: matrix.shape[1] for name, matrix in vectors.items()})
+        batches = (
+            _batch(schema, slice(start, start + _ROWS_AT_ONCE), chunks, hashes, vectors)
+            for start in range(0, len(chunks), _ROWS_AT_ONCE)
         )
-        return ChunkTable(self._folder, int(table.version))
+        data = pa.RecordBatchReader.from_batches(schema, batches)
+        table = _connected(folder).create_table(_NAME, data=data, schema=schema)
+        for embedder in approximate:
+            from lancedb.index import IvfFlat
 
-    def row_ids(self) -> dict[str, int]:
-        """Give LanceDB's row number for each chunk id."""
-        with readable():
-            found = self._table.search().select(["chunk_id"]).with_row_id(True).to_arrow()
-        return dict(zip(found["chunk_id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))
+            partitions = max(1, min(4096, round(len(chunks) ** 0.5)))
+            config = IvfFlat(distance_type="cosine", num_partitions=partitions)
+            table.create_index(column_of(embedder), config=config)
+        return cls(folder)
 
-    def rows_where(self, where: str) -> NDArray[np.uint64]:
-        """Give the row numbers that an SQL filter lets through.
+    def values(self, column: str) -> list[str]:
+        """Read a whole column of texts, in the order of the rows."""
+        found = self._table.search().select(["row", column]).to_arrow().sort_by("row")
+        values: list[str] = found[column].to_pylist()
+        return values
+
+    def matrix(self, embedder: str) -> NDArray[np.float32]:
+        """Read all vectors of an embedder, shape (rows, dimensions)."""
+        column = column_of(embedder)
+        found = self._table.search().select(["row", column]).to_arrow()
+        return _matrix(found[column])[np.argsort(found["row"].to_numpy())]
+
+    def rows_where(self, where: str) -> NDArray[np.intp]:
+        """Give the rows that an SQL filter lets through, in any order.
 
         Raises:
             IndexingError: The filter cannot be understood.
         """
         if ";" in _QUOTED.sub("", where):  # the parser would drop what follows it
-            raise _no_filter(where, "it holds a semicolon")
+            raise _invalid_filter(where, "it holds a semicolon")
         try:
-            with readable():
-                query = self._table.search().where(where).select(["chunk_id"])
-                found = query.with_row_id(True).to_arrow()
+            found = self._table.search().where(where).select(["row"]).to_arrow()
         except (ValueError, RuntimeError) as error:
             reason = " ".join(str(error).partition("Valid fields")[0].split())[:300]
-            raise _no_filter(where, reason) from None
-        return np.asarray(found["_rowid"].to_numpy())
+            raise _invalid_filter(where, reason) from None
+        return np.asarray(found["row"].to_numpy(), np.intp)
 
-    def chunks(
-        self, row_ids: NDArray[np.uint64], revisions: Mapping[str, str | None]
-    ) -> Iterator[Chunk]:
-        """Read chunks, in the order of these row numbers."""
-        for start in range(0, len(row_ids), _AT_ONCE):
-            wanted = row_ids[start : start + _AT_ONCE]
-            found = self._taken(wanted, _OF_CHUNK).to_pylist()
-            by_id = {row.pop("_rowid"): row for row in found}
-            for row_id in wanted.tolist():
-                row = by_id[row_id]
-                yield Chunk(**row, revision=revisions.get(row["source"]))
-
-    def vectors(
-        self, embedder: str, row_ids: NDArray[np.uint64], width: int
-    ) -> NDArray[np.float32]:
-        """Read vectors, in the order of these row numbers; shape (row numbers, width)."""
-        wanted, places = np.unique(row_ids, return_inverse=True)  # rows of equal content share one
-        vectors = np.empty((len(wanted), width), np.float32)
-        for start in range(0, len(wanted), _AT_ONCE):
-            block = slice(start, start + _AT_ONCE)
-            found = self._taken(wanted[block], (column_of(embedder),))
-            values = found[column_of(embedder)].combine_chunks().flatten().to_numpy()
-            vectors[block] = values.reshape(len(found), width)[
-                np.argsort(found["_rowid"].to_numpy())
-            ]
-        return vectors[places]
-
-    def _taken(self, row_ids: NDArray[np.uint64], columns: Sequence[str]) -> "pa.Table":
-        with readable():
-            query = self._table.take_row_ids(row_ids.tolist()).select(list(columns))
-            found = query.with_row_id().to_arrow()
-        if len(found) != len(row_ids):
-            raise ValueError(f"the table lacks {len(row_ids) - len(found)} rows of the index")
-        return found
+    def chunks(self, rows: Sequence[int], revisions: Mapping[str, str | None]) -> Iterator[Chunk]:
+        """Read chunks, in the order of these rows."""
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            block = rows[start : start + _ROWS_AT_ONCE]
+            query = self._table.take_offsets(list(block)).select(["row", *_OF_CHUNK])
+            by_row = {values.pop("row"): values for values in query.to_arrow().to_pylist()}
+            for row in block:
+                yield Chunk(**by_row[row], revision=revisions.get(by_row[row]["source"]))
 
     def near(
-        self,
-        query: NDArray[np.float32],
-        embedder: str,
-        depth: int,
-        where: str | None,
-        share: float = 1,
-    ) -> tuple[NDArray[np.uint64], NDArray[np.float32]]:
-        """Give about the nearest rows to a vector, by the approximate index: numbers, vectors.
+        self, query: NDArray[np.float32], embedder: str, depth: int, where: str | None, share: float
+    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+        """Give about the nearest rows to a vector by the approximate index: numbers and vectors.
 
         Args:
             query: Shape (dimensions,).
@@ -193,19 +131,13 @@ class ChunkTable:
             where: An SQL filter.
             share: Of the rows that it lets through; the fewer, the further must be searched.
         """
-        column, probes = column_of(embedder), math.ceil(PROBES / max(share, 1e-3))
-        with readable():
-            search = self._table.search(query, vector_column_name=column)
-            search = search.distance_type("cosine").nprobes(probes).limit(depth)
-            if where is not None:
-                search = search.where(where, prefilter=True)
-            found = search.select([column, "_distance"]).with_row_id(True).to_arrow()
-        values = found[column].combine_chunks().flatten().to_numpy()
-        return found["_rowid"].to_numpy(), values.reshape(len(found), len(query))
-
-
-PROBES = 32
-"""Partitions of an approximate index that are searched for a vector."""
+        column = column_of(embedder)
+        search = self._table.search(query, vector_column_name=column).distance_type("cosine")
+        search = search.nprobes(math.ceil(_PROBES / max(share, 1e-3))).limit(depth)
+        if where is not None:
+            search = search.where(where, prefilter=True)
+        found = search.select(["row", column, "_distance"]).to_arrow().sort_by("row")
+        return np.asarray(found["row"].to_numpy(), np.intp), _matrix(found[column])
 
 
 def column_of(embedder: str) -> str:
@@ -216,60 +148,57 @@ def column_of(embedder: str) -> str:
 def _schema(widths: Mapping[str, int]) -> "pa.Schema":
     import pyarrow as pa
 
-    numbers = {"start_byte", "end_byte", "tokens"}
-    fields = [
-        pa.field(name, pa.int64() if name in numbers else pa.string(), nullable=False)
-        for name in COLUMNS
-    ]
-    fields[COLUMNS.index("text")] = pa.field("text", pa.large_string(), nullable=False)
-    for optional in ("url", "file_sha256"):
-        fields[COLUMNS.index(optional)] = pa.field(optional, pa.string())
-    for embedder, width in widths.items():
-        fields.append(pa.field(column_of(embedder), pa.list_(pa.float32(), width), nullable=False))
-    return pa.schema(fields)
+    types = {
+        **dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64()),
+        "text": pa.large_string(),
+    }
+    return pa.schema(
+        [
+            ("row", pa.int64()),
+            *((name, types.get(name, pa.string())) for name in COLUMNS),
+            *((column_of(name), pa.list_(pa.float32(), width)) for name, width in widths.items()),
+        ]
+    )
 
 
-def _batch(schema: "pa.Schema", rows: TableRows) -> "pa.RecordBatch":
+def _batch(
+    schema: "pa.Schema",
+    block: slice,
+    chunks: Sequence[Chunk],
+    hashes: Sequence[str],
+    vectors: Mapping[str, NDArray[np.float32]],
+) -> "pa.RecordBatch":
     import pyarrow as pa
 
-    columns = [
-        pa.array([getattr(chunk, name) for chunk in rows.chunks], schema.field(name).type)
+    rows = range(len(chunks))[block]
+    columns = [pa.array(rows, pa.int64())]
+    columns += [
+        pa.array([getattr(chunk, name) for chunk in chunks[block]], schema.field(name).type)
         for name in _OF_CHUNK
     ]
-    columns.append(pa.array([content_sha256(chunk) for chunk in rows.chunks]))
-    columns.append(pa.array(rows.file_hashes, pa.string()))
+    columns.append(pa.array(hashes[block]))
     columns += [
-        pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-        for vectors in rows.vectors.values()
+        pa.FixedSizeListArray.from_arrays(pa.array(matrix[block].ravel()), matrix.shape[1])
+        for matrix in vectors.values()
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _matrix(column: "pa.ChunkedArray") -> NDArray[np.float32]:
+    values = column.combine_chunks()
+    flat = values.flatten().to_numpy()
+    return np.asarray(flat.reshape(len(values), -1) if len(values) else flat.reshape(0, 1))
 
 
-@contextmanager
-def readable() -> Iterator[None]:
-    """Make an ordinary error of a panic in LanceDB, whose class cannot be imported."""
-    try:
-        yield
-    except Exception as error:
-        if type(error).__name__ != "RustPanic":
-            raise
-        raise RuntimeError(f"LanceDB cannot read its files: {error}") from error
-
-
-def _lancedb() -> ModuleType:
-    """Import LanceDB without the warnings its Rust half prints, which only this variable stops."""
+def _connected(folder: Path) -> Any:
+    """Connect without the warnings that LanceDB's Rust half prints, which only this stops."""
     os.environ.setdefault("LANCEDB_LOG", "error")
     import lancedb
 
-    module: ModuleType = lancedb
-    return module
+    return lancedb.connect(folder)
 
 
-def _no_filter(where: str, reason: str) -> IndexingError:
+def _invalid_filter(where: str, reason: str) -> IndexingError:
     return IndexingError(
         f"where = {where!r} is no filter for this index ({reason}); it is SQL on the columns "
         f"{', '.join(COLUMNS)}, as: path LIKE '%.md' AND tokens > 50"

@@ -15,9 +15,8 @@ from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.store import recorded_entries
-from freshstack_dspy.recipes.fetching import with_repositories
+from freshstack_dspy.recipes.corpus import asks_models, with_repositories
 from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
-from freshstack_dspy.recipes.models import asks_models
 from freshstack_dspy.recipes.session import (
     Progress,
     Silence,

@@ -1,20 +1,37 @@
-"""From the configured corpora to chunks, with every file accounted for."""
+"""From the configured corpora to files, to chunks, to an index that is up to date."""
 
-from collections.abc import Sequence
+import functools
+import hashlib
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.collection.counts import count_kinds, listed
-from freshstack_dspy.config import BuildConfig, CorpusConfig
+from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.corpus.files import read_files
-from freshstack_dspy.errors import SourceError
-from freshstack_dspy.recipes.session import Progress
+from freshstack_dspy.corpus.git import fetch
+from freshstack_dspy.errors import IndexingError, SourceError
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.models import NO_MODELS, Models, connected
+from freshstack_dspy.index.storage import IndexedFile, IndexSettings
+from freshstack_dspy.lm.batch.jobs import JobFolder
+from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.lm.vectors import Access
+from freshstack_dspy.recipes.session import Progress, Silence, open_replies
 from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile
 
 _REASONS_SHOWN = 3
+_CUTTER = re.compile(r"tiktoken|tree-sitter.*")
+"""Packages that cut files."""
 
 
-class Reading(NamedTuple):
+class CorpusFiles(NamedTuple):
     """Files as they were read: those to index, and the others."""
 
     files: list[SourceFile]
@@ -22,22 +39,57 @@ class Reading(NamedTuple):
     licences: list[LicenceFile]
 
 
-def read_corpora(config: BuildConfig, progress: Progress) -> Reading:
+class CutCorpora(NamedTuple):
+    """All chunks of a configuration's corpora, and what they were cut from."""
+
+    chunks: list[Chunk]
+    files: list[IndexedFile]
+    skipped: list[SkippedFile]
+    licences: list[LicenceFile]
+
+
+def with_repositories(config: BuildConfig, mode: Mode, progress: Progress) -> BuildConfig:
+    """Fetch the repository of each corpus that has a URL, and pin its revision to a commit.
+
+    In `replay` nothing is fetched: a branch is then what it was when it was last looked up.
+
+    Raises:
+        SourceError: A repository or revision cannot be had.
+    """
+    remote = sum(corpus.url is not None for corpus in config.corpus)
+    if not remote:
+        return config
+    notes: list[str] = []
+    progress.start("repositories", remote)
+    found = []
+    for corpus in config.corpus:
+        found.append(
+            fetch(corpus, config.cache.clones, offline=mode == "replay", progress=notes.append)
+        )
+        if corpus.url is not None:
+            progress.advance("repositories")
+    offline = [note for note in notes if " as last fetched" in note]
+    progress.finish("repositories", "; ".join(offline) or f"{remote} at their commits")
+    return config.model_copy(update={"corpus": tuple(found)})
+
+
+def read_corpora(config: BuildConfig, progress: Progress) -> CorpusFiles:
     """Read every corpus of a configuration into memory.
 
     Raises:
         SourceError: A corpus cannot be read, or none of its files can be indexed.
     """
-    reading = Reading([], [], [])
+    found = CorpusFiles([], [], [])
     progress.start("files", len(config.corpus))
     for corpus in config.corpus:
-        _read(corpus, config.chunking.max_file_bytes, reading)
+        of_corpus = _read(corpus, config.chunking.max_file_bytes)
+        for entries, new in zip(found, of_corpus, strict=True):
+            entries.extend(new)  # type: ignore[arg-type]
         progress.advance("files")
-    skipped = listed(count_kinds(reading.skipped))
-    progress.finish(
-        "files", f"{len(reading.files):,} to index" + (f"; skipped: {skipped}" if skipped else "")
-    )
-    return reading
+    skipped = listed(count_kinds(found.skipped))
+    note = f"{len(found.files):,} to index" + (f"; skipped: {skipped}" if skipped else "")
+    progress.finish("files", note)
+    return found
 
 
 def cut_files(files: Sequence[SourceFile], config: BuildConfig, progress: Progress) -> list[Chunk]:
@@ -51,26 +103,178 @@ def cut_files(files: Sequence[SourceFile], config: BuildConfig, progress: Progre
     return chunks
 
 
-def _read(corpus: CorpusConfig, max_file_bytes: int, reading: Reading) -> None:
-    before, skipped_before = len(reading.files), len(reading.skipped)
+def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
+    """Read all corpora and give their chunks; those of unchanged files come from the index.
+
+    Raises:
+        SourceError: A corpus cannot be read, or none of its files can be indexed.
+    """
+    read = read_corpora(config, progress)
+    files = [
+        IndexedFile(file.source, file.path, hashlib.sha256(file.data).hexdigest(), file.encoding)
+        for file in read.files
+    ]
+    index = _reusable(config)
+    known = set(index.manifest.files) if index else set()
+    changed = [
+        file for file, indexed in zip(read.files, files, strict=True) if indexed not in known
+    ]
+    chunks = cut_files(changed, config, progress)
+    if index:
+        unchanged = {(file.source, file.path) for file in known.intersection(files)}
+        revisions = {file.source: file.revision for file in read.files}
+        chunks += [
+            chunk.model_copy(update={"revision": revisions[chunk.source]})
+            for chunk in index.chunks()
+            if (chunk.source, chunk.path) in unchanged
+        ]
+    return CutCorpora(chunks, files, read.skipped, read.licences)
+
+
+def index_corpora(
+    config: BuildConfig,
+    cut: CutCorpora,
+    *,
+    models: Models = NO_MODELS,
+    progress: Progress | None = None,
+) -> HybridIndex:
+    """Open the index of these chunks at `index.path`, or build it.
+
+    Args:
+        config: As `load_config` reads it.
+        cut: Of `cut_corpora`.
+        models: Those of its `[[embedder]]` and `[reranker]`, as `search_models` opens them.
+        progress: Told how it goes.
+
+    Raises:
+        IndexingError: The chunks cannot be indexed.
+        FreshstackError: An embedder cannot embed; see `errors.py`.
+    """
+    return HybridIndex.build(
+        config.index.path,
+        config.name,
+        cut.chunks,
+        files=cut.files,
+        models=models,
+        settings=IndexSettings(config.index.dimensions, config.index.search),
+        cut_by=cut_by(config),
+        progress=Stages(progress or Silence()),
+    )
+
+
+def open_index(config: BuildConfig, models: Models = NO_MODELS) -> HybridIndex:
+    """Open the index of a configuration as it is.
+
+    Raises:
+        IndexingError: There is none, or it has no vectors of these embedders.
+    """
+    if not (config.index.path / config.name).is_dir():
+        raise IndexingError(
+            f"{config.index.path / config.name}: no index here; build it: "
+            f"freshstack index {config.file}"
+        )
+    return HybridIndex.open(config.index.path, name=config.name, models=models)
+
+
+@contextmanager
+def search_models(config: BuildConfig, mode: Mode = "live") -> Iterator[Models]:
+    """Open the models of `[[embedder]]` and `[reranker]`, under the caps of `[budget]`.
+
+    Raises:
+        ConfigError, FatalModelError: As for `index.models.connected`.
+        StoreError: The recorded replies cannot be opened.
+    """
+    with ExitStack() as opened:
+        access = Access(mode)
+        if asks_models(config):
+            store, bundles = opened.enter_context(open_replies(config, mode))
+            reserved = JobFolder.of(config).reserved()
+            account = Account(config.name, config.budget, config.prices, reserved, InFlight())
+            access = Access(mode, store, bundles, account)
+        yield opened.enter_context(connected(config, access))
+
+
+def asks_models(config: BuildConfig) -> bool:
+    """Whether an embedder or the reranker is hosted, so that its replies are recorded."""
+    return any(one and one.path is None for one in (*config.embedder, config.reranker))
+
+
+def cut_by(config: BuildConfig) -> str:
+    """SHA-256 of what the chunks of a file depend on beside its content.
+
+    That is the settings, the code that cuts files, and the versions of the packages it uses. How
+    files are read is left out: of each file the index knows the content and the encoding.
+    """
+    return sha256_of({"max_tokens": config.chunking.max_tokens, "code": _cutting_code()})
+
+
+class Stages:
+    """An index's report of its stages, as steps of a hundred parts each."""
+
+    def __init__(self, progress: Progress) -> None:
+        """Report to this."""
+        self._progress = progress
+        self._parts: dict[str, int] = {}
+
+    def __call__(self, stage: str, fraction: float) -> None:
+        """Report that so much of a stage is done."""
+        if stage not in self._parts:
+            self._parts[stage] = 0
+            self._progress.start(stage, 100)
+        before, now = self._parts[stage], int(fraction * 100)
+        for _ in range(now - before):
+            self._progress.advance(stage)
+        self._parts[stage] = max(before, now)
+        if before < 100 <= now:
+            self._progress.finish(stage)
+
+
+def _read(corpus: CorpusConfig, max_file_bytes: int) -> CorpusFiles:
+    found = CorpusFiles([], [], [])
     for entry in read_files(corpus, max_file_bytes):
         if isinstance(entry, SourceFile):
-            reading.files.append(entry)
+            found.files.append(entry)
         elif isinstance(entry, SkippedFile):
-            reading.skipped.append(entry)
+            found.skipped.append(entry)
         else:
-            reading.licences.append(entry)
-    if len(reading.files) == before:
+            found.licences.append(entry)
+    if not found.files:
         place = corpus.path or corpus.url or corpus.package
+        reasons = sorted({entry.reason for entry in found.skipped})
+        shown = "; ".join(reasons[:_REASONS_SHOWN]) + "; …" * (len(reasons) > _REASONS_SHOWN)
+        why = f" ({len(found.skipped)} skipped: {shown})" if reasons else ": it holds none"
         raise SourceError(
-            f"corpus {corpus.name!r}: no file of {place} can be indexed"
-            f"{_why(reading.skipped[skipped_before:])}; name one with text or code in it"
+            f"corpus {corpus.name!r}: no file of {place} can be indexed{why}; name one with text "
+            "or code in it"
         )
+    return found
 
 
-def _why(skipped: Sequence[SkippedFile]) -> str:
-    reasons = sorted({entry.reason for entry in skipped})
-    if not reasons:
-        return ": it holds none"
-    shown = "; ".join(reasons[:_REASONS_SHOWN])
-    return f" ({len(skipped)} skipped: {shown}{'; …' if len(reasons) > _REASONS_SHOWN else ''})"
+def _reusable(config: BuildConfig) -> HybridIndex | None:
+    """The index as it is, if its chunks are what cutting the same files would give."""
+    try:
+        index = open_index(config)
+    except IndexingError:
+        return None
+    return index if index.manifest.cut_by == cut_by(config) else None
+
+
+@functools.cache
+def _cutting_code() -> dict[str, object]:
+    root = Path(__file__).parents[1]
+    required = {re.split(r"[^\w.-]", line)[0] for line in requires("freshstack_dspy") or ()}
+    return {
+        "files": {
+            path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in sorted((root / "corpus").rglob("*.py"))
+        },
+        "python": list(platform.python_version_tuple()[:2]),
+        "versions": {name: _version(name) for name in required if _CUTTER.fullmatch(name)},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None  # of an extra that is not installed

@@ -111,7 +111,7 @@ def _models(config: BuildConfig) -> list[Any]:
     """What the vectors and the scores of a configuration's models depend on."""
     if not config.embedder and config.reranker is None:
         return []
-    from freshstack_dspy.index.connecting import connected
+    from freshstack_dspy.index.models import connected
 
     with connected(config, Access("replay")) as models:
         embedders = [[embedder.name, embedder.identity] for embedder in models.embedders]

@@ -7,7 +7,7 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.recipes.indexing import CutCorpora
+from freshstack_dspy.recipes.corpus import CutCorpora
 from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.recipes.synthesis.seeds import known_seeds
 from freshstack_dspy.records import Chunk, Query

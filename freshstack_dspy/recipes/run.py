@@ -10,10 +10,10 @@ from freshstack_dspy.collection.writing import call_ids_of
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.contamination import Scored, contamination_of, score, to_score
+from freshstack_dspy.recipes.corpus import CutCorpora, cut_corpora, index_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack, Nuggetized
 from freshstack_dspy.recipes.growing.standing import Carried, Standing
 from freshstack_dspy.recipes.growing.unjudged import unjudged
-from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora
 from freshstack_dspy.recipes.judging.judging import Judged, judge, judge_alone
 from freshstack_dspy.recipes.only_failures import check_no_labels, check_no_nuggets
 from freshstack_dspy.recipes.planning.estimate import estimate
@@ -88,8 +88,7 @@ class Run:
         index = index_corpora(
             self._config,
             corpus,
-            embedders=self._models.embedders,
-            reranker=self._models.reranker,
+            models=self._models,
             progress=self._progress,
         )
         reading = self._questions(reading, index, corpus)

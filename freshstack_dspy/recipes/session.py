@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from freshstack_dspy.config import MODES, BuildConfig, Mode
 from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
-from freshstack_dspy.index.connecting import connected
-from freshstack_dspy.index.searching import Models
+from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.deferred import write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account, InFlight

@@ -16,7 +16,7 @@ def desk(freshstack: Command, built: Path, tmp_path: Path) -> Path:
     """A copy of the collection with two runs and the configuration of a model."""
     shutil.copytree(built, tmp_path / "collection")
     for name in ("bm25", "lsa"):
-        done = freshstack("retrieve", "collection", "--retriever", name, "--index", "index")
+        done = freshstack("retrieve", "collection", "--retriever", name)
         assert done.code == 0, done.err
     (tmp_path / "judge.toml").write_text('[model]\nname = "extractive/baseline"\n')
     return tmp_path

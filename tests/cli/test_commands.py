@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import SLICES
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import read_run
 from tests.recipes.domain import write_domain
@@ -116,35 +115,6 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "requests.jsonl").read_text()
     assert imported.code == 1, "one line was unknown"
     assert imported.out == "1 imported; 1 unknown (unknown); 8 still waiting\n"
-
-
-def test_retrieve_searches_for_the_queries_of_the_slices_that_are_named(
-    freshstack: Command, built: Path
-) -> None:
-    loaded = Collection.load(built)
-    wanted = {"evaluated": loaded.query_ids(), "all": loaded.query_ids(SLICES)}
-    wanted["unanswerable"] = loaded.query_ids(["unanswerable"])
-    assert wanted["all"] > wanted["evaluated"]
-    for name, ids in wanted.items():
-        done = freshstack("retrieve", built, "--retriever", "bm25", "--slices", name)
-        assert done.code == 0, done.err
-        run = read_run("bm25.run")
-        assert sorted(run.rankings) == list(ids)
-        assert run.name == ("bm25" if name == "evaluated" else f"bm25-{name}")
-    assert freshstack("retrieve", built, "--slices", "some").code == 2
-
-
-def test_retrieve_writes_a_run(freshstack: Command, built: Path, tmp_path: Path) -> None:
-    done = freshstack("retrieve", built, "--retriever", "bm25", "--depth", 2)
-    named = freshstack("retrieve", built, "--out", "mine.run")
-
-    queries = len(Collection.load(built).query_ids())
-    assert (done.code, done.out) == (0, f"bm25.run: {queries} questions by bm25\n")
-    assert (named.code, named.out) == (0, f"mine.run: {queries} questions by hybrid\n")
-    run = read_run(tmp_path / "bm25.run")
-    assert len(run.rankings) == queries
-    assert max(map(len, run.rankings.values())) == 2
-    assert (tmp_path / ".freshstack/index").is_dir()
 
 
 def test_evaluate_prints_a_table_or_json(freshstack: Command, built: Path, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_unknown_names_are_refused_with_those_there_are(freshstack: Command, bui
         "build",
         "build a.toml --mode record",
         "build a.toml --fast",
-        "retrieve a --depth 0",
+        "retrieve a --k 0",
         "export a --out b --format ranx",
         "evaluate a",
         "optimize support_judge --labels a --out b --optimizer gepa",
@@ -133,7 +133,6 @@ def test_what_cannot_be_written_is_named(
     (tmp_path / "a.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
     (tmp_path / "file").write_text("")
 
-    assert_one_line(freshstack("retrieve", built, "--out", "no/a.run"), "cannot be written")
     assert_one_line(freshstack("synthesize", "a.md", "--out", "no/q"), "no/q: cannot be written")
     assert_one_line(
         freshstack("optimize", "support_judge", "--labels", labels, "--out", "file/judge.json"),

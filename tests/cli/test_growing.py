@@ -13,7 +13,7 @@ def test_a_run_is_extended_and_again_there_is_nothing_to_add(
 ) -> None:
     config.write_text(config.read_text().replace("depth = 5\ntop_k = 5", "depth = 1\ntop_k = 1"))
     assert freshstack("build", config).code == 0
-    assert freshstack("retrieve", "collection", "--retriever", "bm25", "--index", "index").code == 0
+    assert freshstack("retrieve", "collection", "--retriever", "bm25").code == 0
 
     first = freshstack("extend", "collection", "bm25.run", "--config", config)
     again = freshstack("extend", "collection", "bm25.run", "--config", config)
@@ -59,7 +59,7 @@ def test_to_extend_neither_questions_nor_documents_need_be_there(
     freshstack: Command, config: Path, tmp_path: Path
 ) -> None:
     assert freshstack("build", config).code == 0
-    assert freshstack("retrieve", "collection", "--retriever", "bm25", "--index", "index").code == 0
+    assert freshstack("retrieve", "collection", "--retriever", "bm25").code == 0
     Path("judge.toml").write_text('[model]\nname = "extractive/baseline"\n')
     (tmp_path / "questions.jsonl").unlink()
 
@@ -108,8 +108,8 @@ def test_a_file_inside_the_collection_or_an_input_is_not_written_over(
 
 def test_a_run_over_all_slices_lacks_no_query(freshstack: Command, config: Path) -> None:
     assert freshstack("build", config).code == 0
-    search = ("retrieve", "collection", "--retriever", "bm25", "--index", "index")
-    assert freshstack(*search, "--out", "some.run").code == 0
+    search = ("retrieve", "collection", "--retriever", "bm25")
+    assert freshstack(*search, "--slices", "answerable", "--out", "some.run").code == 0
     some = freshstack("extend", "collection", "some.run", "--config", config)
 
     assert freshstack(*search, "--slices", "all", "--out", "all.run").code == 0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.settings import IndexedFile
+from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.records import Chunk, ScoredChunk
 
 

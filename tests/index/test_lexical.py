@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.index.lexical import LexicalIndex
-from freshstack_dspy.index.term_counts import TermCounts, indexed_text
+from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index.lexical import CorpusTerms, LexicalIndex, indexed_text
 from freshstack_dspy.records import ranked
 from freshstack_dspy.text import terms
 from tests.index.pieces import SMALL, piece
@@ -18,15 +18,11 @@ TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 
 
 def indexed(texts: list[str]) -> LexicalIndex:
-    chunks = [piece("p", text, start=place) for place, text in enumerate(texts)]
-    return LexicalIndex.build(TermCounts.of(chunks))
+    return LexicalIndex.build(CorpusTerms.of([f"p {text}" for text in texts], lambda _: None))
 
 
 def lucene(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> list[float]:
-    """Score by the formula as Lucene's BM25Similarity documents it, on word lists split at spaces.
-
-    Every document has the word `p`, its path.
-    """
+    """Score by the formula as Lucene's BM25Similarity documents it, on word lists split at spaces."""
     documents = [["p", *text.split()] for text in texts]
     average = sum(map(len, documents)) / len(documents)
     scores = []
@@ -59,7 +55,7 @@ def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) 
 
 
 def test_a_score_by_hand() -> None:
-    """Two chunks of two words each with their path, so |d| is the average; df 1 of 2.
+    """Two chunks of three words each, so |d| is the average; df 1 of 2.
 
     ln(1 + 1.5 / 1.5) · 1 / (1 + 1.2) = .693147 / 2.2 = .315067
     """
@@ -68,56 +64,27 @@ def test_a_score_by_hand() -> None:
     assert found == [(0, 0.315067)]
 
 
-def test_a_repeated_query_word_counts_again() -> None:
-    once, twice = indexed(["qa qb", "qc qd"]).search(["qa", "qa qa"], 10)
-
-    assert twice[0].score == pytest.approx(2 * once[0].score, abs=1e-6)
-
-
-@pytest.mark.parametrize("query", ["", "   ", "the of and", "unheard words", "!?"])
-def test_a_query_without_a_known_word_finds_nothing(query: str) -> None:
-    assert indexed(["qa qb", "qc"]).search([query], 10) == [[]]
-
-
-def test_a_saved_index_answers_as_before(tmp_path: Path) -> None:
-    built = LexicalIndex.build(TermCounts.of(SMALL))
-    built.save(tmp_path / "bm25")
-    queries = ["user name", "größe 日本語", "permission", "nothing known"]
-
-    loaded = LexicalIndex.load(tmp_path / "bm25", len(SMALL))
-
-    assert len(loaded) == len(SMALL)
-    assert loaded.search(queries, 10) == built.search(queries, 10)
-
-
-@settings(deadline=None)
-@given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS.map("p {}".format))
-def test_scores_are_those_of_bm25s_itself(texts: list[str], query: str) -> None:
-    """Its own indexing, in the same precision, of the same terms."""
+def test_scores_of_identifiers_are_those_of_bm25s_itself() -> None:
     import bm25s
 
-    chunks = [piece("p", text, start=place) for place, text in enumerate(texts)]
-    documents = [terms(indexed_text(chunk)) for chunk in chunks]
+    texts = [indexed_text(chunk) for chunk in SMALL]
     model = bm25s.BM25(k1=1.2, b=0.75, method="lucene", dtype="float64")
-    model.index(documents, show_progress=False)
+    model.index([terms(text) for text in texts], show_progress=False)
+    query = "read the config file of a user: getUserName, user"
     expected = model.get_scores([term for term in terms(query) if term in model.vocab_dict])
 
-    (found,) = LexicalIndex.build(TermCounts.of(chunks)).search([query], len(texts))
+    index = LexicalIndex.build(CorpusTerms.of(texts, lambda _: None))
+    (found,) = index.search([query], len(texts))
 
+    assert len(found) >= 2
     assert dict(found) == {
         row: pytest.approx(score, abs=1e-6) for row, score in enumerate(expected) if score > 5e-7
     }
 
 
-def test_what_is_saved_is_an_index_of_bm25s(tmp_path: Path) -> None:
-    import bm25s
-
-    LexicalIndex.build(TermCounts.of(SMALL)).save(tmp_path)
-
-    model = bm25s.BM25.load(tmp_path, allow_pickle=False, show_progress=False)
-    scores = model.get_scores(["permiss"])
-
-    assert [round(float(score), 6) > 0 for score in scores] == [False] * 4 + [True] * 2
+@pytest.mark.parametrize("query", ["", "the of and", "unheard words", "!?"])
+def test_a_query_without_a_known_word_finds_nothing(query: str) -> None:
+    assert indexed(["qa qb", "qc"]).search([query], 10) == [[]]
 
 
 def test_rows_outside_of_a_mask_are_not_found() -> None:
@@ -128,18 +95,39 @@ def test_rows_outside_of_a_mask_are_not_found() -> None:
     assert [row for row, _ in found] == [0, 2]
 
 
-def test_counts_of_some_old_and_some_new_rows_are_those_of_all() -> None:
-    old, new = SMALL[:4], [piece("new", "user zebra zebra"), SMALL[4]]
-    counts = TermCounts.of(old)
-    merged = counts.merged(TermCounts.of(new, known=counts.vocabulary), np.array([3, -1, 0, -1]))
+def test_a_saved_index_answers_as_before(tmp_path: Path) -> None:
+    texts = [indexed_text(chunk) for chunk in SMALL]
+    built = LexicalIndex.build(CorpusTerms.of(texts, lambda _: None))
+    built.save(tmp_path)
+    queries = ["user name", "größe 日本語", "permission", "nothing known"]
 
-    def words(corpus: TermCounts) -> list[dict[str, int]]:
-        names = list(corpus.vocabulary)
-        return [
-            {names[column]: int(count) for column, count in zip(row.indices, row.data, strict=True)}
-            for row in corpus.counts
-        ]
+    assert LexicalIndex.load(tmp_path).search(queries, 10) == built.search(queries, 10)
 
-    assert words(merged) == words(TermCounts.of([old[3], new[0], old[0], new[1]]))
-    assert words(merged.used()) == words(merged)
-    assert len(merged.used().vocabulary) < len(merged.vocabulary)
+
+def test_a_corpus_without_a_word_is_an_error() -> None:
+    with pytest.raises(IndexingError, match="none of the 2 chunks holds a word"):
+        CorpusTerms.of(["!", "the"], lambda _: None)
+
+
+@pytest.mark.parametrize(
+    ("path", "searched"),
+    [
+        ("src/http2/client.py", True),
+        ("Makefile", True),
+        ("getting started", True),
+        ("802", False),
+        ("MED-802", False),
+        ("msmarco_v2.1_doc_13_1647", False),
+    ],
+)
+def test_paths_of_files_are_searched_and_ids_of_documents_are_not(
+    path: str, searched: bool
+) -> None:
+    """A query with "802" found the document of id 802."""
+    assert (indexed_text(piece(path, "text")) == f"{path}\ntext") is searched
+
+
+def test_the_id_of_an_imported_document_is_not_searched() -> None:
+    chunk = piece("page.html", "text").model_copy(update={"chunk_id": "page.html"})
+
+    assert indexed_text(chunk) == "text"

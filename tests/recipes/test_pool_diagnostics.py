@@ -24,7 +24,6 @@ TEXTS: Any = {"q": {technique: (technique,) for technique in TECHNIQUES}}
 FUSIONS = (
     FusionConfig(),
     FusionConfig(method="rrf"),
-    FusionConfig(method="z_score"),
     FusionConfig(method="weighted", weights={"bm25": 0, "lsa": 0.5}),
     FusionConfig(method="weighted", weights={"bm25": 0, "lsa": 0}),
 )

@@ -10,7 +10,7 @@ from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.settings import IndexSettings
+from freshstack_dspy.index.storage import IndexSettings
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.records import Chunk, Expansion, Nugget, Query, ScoredChunk, Technique, ranked
 
@@ -230,7 +230,7 @@ def test_the_hybrid_retriever_is_fused_as_the_rankings_are(index: HybridIndex) -
 def test_an_unknown_retriever_is_refused(index: HybridIndex) -> None:
     config: Any = PoolConfig().model_copy(update={"retrievers": ("bm52",)})
 
-    with pytest.raises(IndexingError, match="unknown retriever 'bm52'"):
+    with pytest.raises(IndexingError, match="no retriever 'bm52'"):
         pool(index, {"7": {"question": ("dial",)}}, config)
 
 

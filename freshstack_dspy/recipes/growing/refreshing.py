@@ -20,7 +20,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.files import standing_folder
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.events import Callback
-from freshstack_dspy.recipes.fetching import with_repositories
+from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.growing.extending import added
 from freshstack_dspy.recipes.session import Progress, Session, Silence, open_session
 

@@ -5,14 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.index.connecting import connected
-from freshstack_dspy.index.searching import Models
+from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.store import ReplyStore, holds_store
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.recipes.contamination import score_calls, to_score
-from freshstack_dspy.recipes.fetching import with_repositories
+from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.planning.dry_run import DryRun, DryStep
 from freshstack_dspy.recipes.planning.estimate import ask_tokens, expected_loads

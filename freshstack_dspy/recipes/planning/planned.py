@@ -6,7 +6,7 @@ from typing import Literal, get_args
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate
+from freshstack_dspy.index.embedders import EmbeddingEstimate
 from freshstack_dspy.lm.budget import ADDED_BY_PROVIDERS, Spent
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.recipes.planning.estimate import dollars

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ReplayMissError
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.searching import Models
+from freshstack_dspy.index.models import Models
+from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.judging.comparing import single_calls
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
 from freshstack_dspy.recipes.planning.dry_run import DryRun, DryStep

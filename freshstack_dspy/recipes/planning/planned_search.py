@@ -4,14 +4,18 @@ from collections.abc import Sequence
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.embedders.estimate import EmbeddingEstimate, estimate_embedding
+from freshstack_dspy.index.embedders import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.models import is_recorded
-from freshstack_dspy.index.searching import Models
-from freshstack_dspy.index.term_counts import indexed_text
+from freshstack_dspy.index.lexical import indexed_text
+from freshstack_dspy.index.models import Models, is_recorded
 from freshstack_dspy.lm.store import Recorded
-from freshstack_dspy.recipes.cutting import cut_by
-from freshstack_dspy.recipes.indexing import CutCorpora, cut_corpora, index_corpora, open_index
+from freshstack_dspy.recipes.corpus import (
+    CutCorpora,
+    cut_by,
+    cut_corpora,
+    index_corpora,
+    open_index,
+)
 from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import Query
 
@@ -54,11 +58,12 @@ def index_without_asking(
     """
     if any(not is_recorded(embedder) for embedder in models.embedders):
         try:
-            standing = open_index(config, embedders=models.embedders)
+            standing = open_index(config, Models(models.embedders))
         except IndexingError:
             return None
-        if (standing.cut_by, standing.files()) != (cut_by(config), sorted(corpora.files)):
+        if (standing.manifest.cut_by, list(standing.manifest.files)) != (
+            cut_by(config),
+            sorted(corpora.files),
+        ):
             return None
-    return index_corpora(
-        config, corpora, embedders=models.embedders, reranker=models.reranker, progress=progress
-    )
+    return index_corpora(config, corpora, models=models, progress=progress)

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import DeferredError, ReplayMissError
-from freshstack_dspy.index.searching import Models
+from freshstack_dspy.index.models import Models
+from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.planning.dry_run import DryRun
 from freshstack_dspy.recipes.planning.estimate import expected_loads, measure_chunks
 from freshstack_dspy.recipes.planning.expected_judging import ChunkSizes

@@ -12,8 +12,8 @@ from freshstack_dspy.errors import SourceError
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.planning.estimate import dollars, estimate, measure_chunks, spread
 from freshstack_dspy.recipes.planning.expected import pool_sizes
 from freshstack_dspy.recipes.planning.expected_judging import Load

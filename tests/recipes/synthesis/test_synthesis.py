@@ -24,8 +24,8 @@ from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.indexing import cut_corpora
 from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
 from freshstack_dspy.recipes.used_replies import used_replies

@@ -1,0 +1,206 @@
+"""`freshstack index`, `search`, `retrieve`."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from freshstack_dspy.cli.options import (
+    CollectionArgument,
+    ConfigArgument,
+    JsonOption,
+    OutOption,
+    ReplaceOption,
+    SlicesName,
+)
+
+if TYPE_CHECKING:
+    from freshstack_dspy.config import BuildConfig
+    from freshstack_dspy.index.hybrid import HybridIndex
+    from freshstack_dspy.recipes.corpus import CutCorpora
+    from freshstack_dspy.records import SliceName
+
+_LINE_WIDTH = 100
+_NAMED_SKIPS = 5
+"""Files that could not be read are named up to so many; a collection lists all of them."""
+RetrieverHelp = "bm25, lsa, the name of an embedder, hybrid or hybrid+rerank."
+
+
+def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
+    """Bring the index of a build's corpora up to date, and print what is in it."""
+    from freshstack_dspy.cli.printing import Bars, show_json
+    from freshstack_dspy.config import load_config
+    from freshstack_dspy.recipes.corpus import (
+        cut_corpora,
+        index_corpora,
+        search_models,
+        with_repositories,
+    )
+
+    settings = load_config(config)
+    with search_models(settings) as models, Bars() as bars:
+        settings = with_repositories(settings, "live", bars)
+        cut = cut_corpora(settings, bars)
+        made = index_corpora(settings, cut, models=models, progress=bars)
+    if as_json:
+        described = made.manifest.model_dump(mode="json", exclude={"files"})
+        files = {"files": len(cut.files), "skipped": len(cut.skipped)}
+        show_json({"path": made.path, **described, **files, "bytes": made.bytes()})
+    else:
+        _print_index(made, cut)
+
+
+def search(
+    config: ConfigArgument,
+    text: Annotated[list[str], typer.Argument(help="What to search for.")],
+    retriever: Annotated[str, typer.Option(help=RetrieverHelp)] = "hybrid",
+    k: Annotated[int, typer.Option("--k", min=1, help="Chunks to show.")] = 10,
+    as_json: JsonOption = False,
+) -> None:
+    """Search the index of a build for a text."""
+    from freshstack_dspy.cli.printing import cut, one_line, say, show_json
+    from freshstack_dspy.config import load_config
+    from freshstack_dspy.recipes.corpus import open_index, search_models
+    from freshstack_dspy.text import terms
+
+    settings = _without_unused(load_config(config), retriever)
+    searched = " ".join(text)
+    with search_models(settings) as models:
+        opened = open_index(settings, models)
+        (ranking,) = opened.search(retriever, [searched], k, fusion=settings.fusion)
+        chunks = opened.chunks_by_id(chunk_id for chunk_id, _ in ranking)
+    if as_json:
+        show_json(
+            [
+                {"rank": rank, "score": score, **chunks[chunk_id].model_dump(mode="json")}
+                for rank, (chunk_id, score) in enumerate(ranking, 1)
+            ]
+        )
+        return
+    if not ranking:
+        say("nothing found")
+    wanted = set(terms(searched))
+    for rank, (chunk_id, score) in enumerate(ranking, 1):
+        # The first of the lines that have the most of the words.
+        lines = chunks[chunk_id].passage.splitlines() or [""]
+        line = max(lines, key=lambda line: len(wanted.intersection(terms(line))))
+        say(f"{rank:>3}  {score:.6f}  {chunk_id}")
+        say(f"     {cut(one_line(line).strip(), _LINE_WIDTH)}")
+
+
+def retrieve(
+    collection: CollectionArgument,
+    retriever: Annotated[
+        str | None,
+        typer.Option(help=f"{RetrieverHelp} By default hybrid, or that of --embedder."),
+    ] = None,
+    k: Annotated[int, typer.Option("--k", min=1, help="Chunks for each query.")] = 100,
+    slices: Annotated[
+        SlicesName, typer.Option(help="Which queries; by default all that have a nugget.")
+    ] = "all",
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH|MODEL",
+            help="A sentence-transformers folder, or a model as LiteLLM names it.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of a build: its [[embedder]], [reranker] and [fusion]."),
+    ] = None,
+    out: OutOption = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Search for a collection's queries; write a TREC run."""
+    from freshstack_dspy.cli.options import check_out
+    from freshstack_dspy.cli.printing import Bars, counted, say
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.retrieve import retrieve as run_retriever
+    from freshstack_dspy.measures.run import write_run
+    from freshstack_dspy.recipes.corpus import Stages, search_models
+
+    settings = _settings(config, embedder)
+    name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
+    path = out or Path(f"{name}.run")
+    check_out(path, replace=replace)
+    with search_models(_without_unused(settings, name)) as models, Bars() as bars:
+        run = run_retriever(
+            Collection.load(collection),
+            name,
+            depth=k,
+            slices=_slices(slices),
+            models=models,
+            fusion=settings.fusion,
+            index_path=settings.index.path,
+            progress=Stages(bars),
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_run(run, path)
+    say(f"{path}: {counted(len(run.rankings), 'query', 'queries')} by {run.name}")
+
+
+def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":
+    """The models, fusion and index folder of a configuration, or defaults; with an embedder more."""
+    from freshstack_dspy.config import BuildConfig, EmbedderConfig, load_config
+
+    if config:
+        settings = load_config(config)
+    else:
+        nothing_built = {
+            "name": "retrieve",
+            "out": "collection",
+            "queries": {"path": "questions.jsonl"},
+            "corpus": [{"name": "corpus", "path": "corpus"}],
+        }
+        settings = BuildConfig.model_validate(nothing_built)
+    if embedder is None:
+        return settings
+    place = Path(embedder)
+    name = re.sub(r"[^\w.-]", "-", (place.resolve() if place.is_dir() else place).name)
+    where = {"path": place} if place.is_dir() else {"model": embedder}
+    added = EmbedderConfig.model_validate({"name": name, **where})
+    return settings.model_copy(update={"embedder": (*settings.embedder, added)})
+
+
+def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
+    """Leave out models that a retriever does not need."""
+    if retriever in ("bm25", "lsa"):
+        return settings.model_copy(update={"embedder": (), "reranker": None})
+    return settings
+
+
+def _slices(name: SlicesName) -> "list[SliceName] | None":
+    if name == "all":
+        return None
+    return ["answerable", "partly_supported"] if name == "supported" else [name]
+
+
+def _print_index(made: "HybridIndex", cut: "CutCorpora") -> None:
+    from freshstack_dspy.cli.printing import counted, say
+    from freshstack_dspy.collection.counts import count_kinds, listed
+
+    held = made.manifest
+    say(
+        f"{made.path}: {counted(held.chunks, 'chunk')} of {counted(len(cut.files), 'file')}, "
+        f"{counted(held.tokens, 'token')}, {counted(held.terms, 'different term')}"
+    )
+    for source, revision in held.revisions.items():
+        say(f"{source}: {revision or 'no revision'}")
+    for column in held.vectors:
+        known = held.reused.get(column.name)
+        note = f", {known:,} vectors of the index before" if known else ""
+        say(f"{column.name}: {column.dimensions} dimensions, {column.search} search{note}")
+    sizes = made.bytes()
+    shown = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
+    say(f"{sum(sizes.values()) / 1e6:,.1f} MB on disk: {shown}")
+    say(f"retrievers: {', '.join(made.retrievers)}")
+    if cut.skipped:
+        skipped = counted(len(cut.skipped), "file")
+        say(f"{skipped} skipped ({listed(count_kinds(cut.skipped))})")
+        unread = [file for file in cut.skipped if file.kind in ("undecodable", "unreadable")]
+        for file in unread[:_NAMED_SKIPS]:
+            say(f"not read: {file.source}/{file.path}: {file.reason}")
+    if cut.licences:
+        say(f"{counted(len(cut.licences), 'licence file')} kept apart")

@@ -1,1 +1,0 @@
-"""Embedders: hosted models through the client, and sentence-transformers models in a folder."""

@@ -1,1 +1,0 @@
-"""Rerankers: hosted models through the client, and cross-encoders in a folder."""

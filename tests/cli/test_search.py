@@ -1,0 +1,226 @@
+"""`freshstack index`, `search` and `retrieve`: what they print, and what is an error."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.index import models
+from freshstack_dspy.measures.run import read_run
+from tests.index.pieces import Letters
+
+from .conftest import Command
+
+EMBEDDER = '\n[[embedder]]\nname = "small"\nmodel = "openai/text-embedding-3-small"\n'
+
+
+@pytest.fixture
+def indexed(freshstack: Command, config: Path) -> Path:
+    """A configuration with an index."""
+    assert freshstack("index", config).code == 0
+    return config
+
+
+def test_index_builds_and_then_keeps_up_to_date(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    first = freshstack("index", config)
+    (tmp_path / "corpus/docs/dial.md").write_text("# The dial\n\nIt shows the tide.\n")
+    (tmp_path / "corpus/docs/reset.md").unlink()
+    second = freshstack("index", config)
+    third = freshstack("index", config)
+
+    assert (first.code, second.code, third.code) == (0, 0, 0)
+    lines = first.out.splitlines()
+    assert lines[0].startswith(f"{tmp_path / 'index/small'}: 5 chunks of 5 files, ")
+    assert lines[1] == "dial: no revision"
+    assert "retrievers: bm25, lsa, hybrid" in lines
+    assert lines[-1] == "1 file skipped (1 binary)"
+    assert second.out.startswith(f"{tmp_path / 'index/small'}: 4 chunks of 4 files, ")
+    assert third.out == second.out
+    steps = [line.split("  ")[0] for line in first.err.splitlines()]
+    assert steps == ["files", "chunks"] + [f"index: {n}" for n in ("terms", "bm25", "lsa", "table")]
+    assert "1 of 1 files" in second.err
+    assert [line.split("  ")[0] for line in third.err.splitlines()] == ["files", "chunks"]
+
+
+def test_index_prints_json(freshstack: Command, indexed: Path, tmp_path: Path) -> None:
+    found = json.loads(freshstack("index", indexed, "--json").out)
+
+    assert found["path"] == str(tmp_path / "index/small")
+    assert (found["chunks"], found["files"], found["skipped"]) == (5, 5, 1)
+    assert found["vectors"][0]["name"] == "lsa"
+
+
+def test_search_prints_rank_score_id_and_the_line_with_the_words(
+    freshstack: Command, indexed: Path
+) -> None:
+    done = freshstack("search", indexed, "reset", "twice", "--retriever", "bm25")
+
+    assert done.code == 0
+    first, second = done.out.splitlines()[:2]
+    rank, score, chunk_id = first.split("  ")[-3:]
+    assert (rank.strip(), chunk_id.split("_")[0]) == ("1", "dial/docs/reset.md")
+    assert float(score) > 0
+    assert second == "     If the dial sticks, call reset twice."
+
+
+def test_search_prints_whole_chunks_as_json(freshstack: Command, indexed: Path) -> None:
+    found = json.loads(freshstack("search", indexed, "the dial", "--k", 2, "--json").out)
+
+    assert [chunk["rank"] for chunk in found] == [1, 2]
+    assert found[0]["path"] == "docs/dial.md"
+    assert "phase of the moon" in found[0]["text"]
+
+
+def test_search_that_finds_nothing_says_so(freshstack: Command, indexed: Path) -> None:
+    done = freshstack("search", indexed, "zzz", "--retriever", "bm25")
+
+    assert (done.code, done.out) == (0, "nothing found\n")
+
+
+def test_what_is_found_moves_no_cursor(freshstack: Command, config: Path, tmp_path: Path) -> None:
+    hostile = "\n\n dial \x1b[2J\x1b[31m \x9b2J \u202e red\u2028 dial and more\n" + "Words.\n" * 40
+    (tmp_path / "corpus/docs/hostile.md").write_text(hostile, encoding="utf-8", newline="")
+    freshstack("index", config)
+
+    found = freshstack("search", config, "red", "--retriever", "bm25").out
+
+    assert "hostile.md" in found
+    assert all(letter.isprintable() for letter in found.replace("\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--retriever", "bm52"), "no retriever 'bm52'; there are: bm25, lsa, hybrid"),
+        (("--retriever", "hybrid+rerank"), "needs a reranker"),
+    ],
+)
+def test_a_search_that_cannot_be_done_is_one_line(
+    freshstack: Command, indexed: Path, words: tuple[str, ...], said: str
+) -> None:
+    done = freshstack("search", indexed, "dial", *words)
+
+    assert (done.code, done.out) == (1, "")
+    assert len(done.err.splitlines()) == 1
+    assert said in done.err
+
+
+def test_a_search_without_an_index_says_how_to_build_it(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    done = freshstack("search", config, "dial")
+
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines() == [
+        f"error: {tmp_path / 'index/small'}: no index here; build it: freshstack index {config}"
+    ]
+
+
+def test_bm25_needs_no_embedder_though_one_is_configured(
+    freshstack: Command, indexed: Path, tmp_path: Path
+) -> None:
+    """And so no key, and no store."""
+    indexed.write_text(indexed.read_text() + EMBEDDER)
+
+    done = freshstack("search", indexed, "dial", "--retriever", "bm25")
+
+    assert done.code == 0
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_remote_repository_is_fetched(freshstack: Command, config: Path, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus"
+    git = ("git", "-C", str(corpus), "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "1")):
+        subprocess.run([*git, *words], check=True)
+    text = config.read_text().replace('path = "corpus"', f'url = "file://{corpus}"')
+    config.write_text(
+        text.replace('[cache]\npath = "cache"', '[cache]\npath = "cache"\nclones = "clones"')
+    )
+
+    first = freshstack("index", config)
+    (corpus / "docs/new.md").write_text("# News\n\nThere are some.\n")
+    for words in (("add", "-A"), ("commit", "-qm", "2")):
+        subprocess.run([*git, *words], check=True)
+    second = freshstack("index", config)
+
+    assert (first.code, second.code) == (0, 0)
+    assert "6 chunks of 6 files" in second.out
+    assert "1 of 1 files" in second.err
+
+
+def test_retrieve_writes_a_run_for_every_query_with_a_nugget(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    done = freshstack("retrieve", built, "--retriever", "bm25", "--k", 2)
+    named = freshstack("retrieve", built, "--out", "runs/mine.run", "--slices", "unanswerable")
+
+    loaded = Collection.load(built)
+    queries = {nugget.query_id for nugget in loaded.nuggets}
+    assert queries > set(loaded.query_ids())
+    assert (done.code, done.out) == (0, f"bm25.run: {len(queries)} queries by bm25\n")
+    run = read_run(tmp_path / "bm25.run")
+    assert set(run.rankings) <= queries
+    assert max(map(len, run.rankings.values())) == 2
+    assert (named.code, named.out) == (0, "runs/mine.run: 1 query by hybrid\n")
+    assert (tmp_path / ".freshstack/index").is_dir()
+
+
+def test_retrieve_overwrites_nothing_unless_told(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    """It overwrote a file of questions."""
+    questions = tmp_path / "keep.jsonl"
+    questions.write_text("mine")
+
+    done = freshstack("retrieve", built, "--retriever", "bm25", "--out", questions)
+
+    assert (done.code, done.err) == (
+        1,
+        f"error: {questions} exists; add --replace, or name another --out\n",
+    )
+    assert questions.read_text() == "mine"
+    again = freshstack("retrieve", built, "--retriever", "bm25", "--out", questions, "--replace")
+    assert again.code == 0
+    assert read_run(questions).rankings
+
+
+def test_retrieve_takes_an_embedder_without_a_configuration(
+    freshstack: Command, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On any collection, also an imported one."""
+
+    class Folder(Letters):
+        def __init__(self, config: object) -> None:
+            super().__init__(config.name)  # type: ignore[attr-defined]
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(models, "FolderEmbedder", Folder)
+    (tmp_path / "models/mini lm.v2").mkdir(parents=True)
+
+    alone = freshstack("retrieve", built, "--embedder", "models/mini lm.v2")
+    fused = freshstack(
+        "retrieve", built, "--embedder", "models/mini lm.v2", "--retriever", "hybrid"
+    )
+
+    assert (alone.code, alone.err.count("error")) == (0, 0)
+    assert alone.out.startswith("mini-lm.v2.run: 3 queries by mini-lm.v2")
+    assert fused.out.startswith("hybrid.run: 3 queries by hybrid")
+    scores = [score for _, score in read_run(tmp_path / "mini-lm.v2.run").rankings["2"]]
+    assert scores == sorted(scores, reverse=True)
+    assert np.all(np.array(scores) <= 1)
+
+
+def test_retrieve_by_an_unknown_name_lists_those_there_are(
+    freshstack: Command, built: Path
+) -> None:
+    done = freshstack("retrieve", built, "--retriever", "bm52")
+
+    assert done.code == 1
+    assert "there are: bm25, lsa, hybrid" in done.err.splitlines()[-1]

@@ -1,0 +1,179 @@
+"""Runs of a collection's queries, by every retriever that an index of its corpus has."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.retrieve import retrieve
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.config import FusionConfig
+from freshstack_dspy.errors import CollectionError, IndexingError
+from freshstack_dspy.index.fusion import fuse
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.models import Models
+from freshstack_dspy.records import ScoredChunk
+from tests.index.pieces import Letters
+
+from .small import CONTENTS, PROVENANCE, chunk, query, write_small
+
+LETTERS = Models([Letters()])
+
+
+class WordCounter:
+    """A reranker that counts the first word of a question."""
+
+    identity = "word counter 1"
+    at_once = 1
+
+    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
+        return [float(passage.split().count(text.split(maxsplit=1)[0])) for passage in passages]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the index of the collection is kept."""
+    return tmp_path_factory.mktemp("index")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection, two of whose queries ask for words of the corpus."""
+    queries = (query("12", "alpha"), query("123", "def"), *CONTENTS.queries[2:])
+    chunks = (
+        chunk("docs/a.md_0_5", "alpha beta def"),
+        chunk("docs/b c.md_0_6", "beta alpha alpha"),
+        chunk("code/d.py_3_9", "def gamma: alpha", start=3),
+    )
+    contents = dataclasses.replace(CONTENTS, queries=queries)
+    made = PROVENANCE.model_copy(update={"config": {"index": {"path": "index", "dimensions": 2}}})
+    path = tmp_path_factory.mktemp("c") / "small"
+    write_collection(path, contents, chunks, made)
+    return path
+
+
+@pytest.fixture(scope="module")
+def collection(folder: Path) -> Collection:
+    return Collection.load(folder)
+
+
+@pytest.mark.parametrize("retriever", ["bm25", "lsa", "hybrid"])
+def test_a_run_is_for_every_query_that_has_a_nugget(
+    collection: Collection, folder: Path, root: Path, retriever: str
+) -> None:
+    """Also for those without support: `extend` may find some."""
+    run = retrieve(collection, retriever, depth=2, index_path=root)
+
+    assert run.name == retriever
+    with_nuggets = {nugget.query_id for nugget in collection.nuggets}
+    assert list(run.rankings) == sorted(with_nuggets)
+    assert "5" not in collection.query_ids()
+    assert "5" in run.rankings
+    assert all(len(ranking) <= 2 for ranking in run.rankings.values())
+    for path in (folder, str(folder)):
+        assert retrieve(path, retriever, depth=2, index_path=root) == run
+
+
+def test_slices_may_be_asked_for(collection: Collection, root: Path) -> None:
+    assert list(
+        retrieve(collection, "bm25", index_path=root, slices=["unanswerable"]).rankings
+    ) == ["5"]
+    with pytest.raises(CollectionError, match="no query in the slices partly_supported"):
+        retrieve(collection, "bm25", index_path=root, slices=["partly_supported"])
+
+
+def test_hybrid_fuses_as_it_is_told_and_its_run_is_called_so(
+    collection: Collection, root: Path
+) -> None:
+    parts = {
+        name: retrieve(collection, name, index_path=root, models=LETTERS).rankings["12"]
+        for name in ("bm25", "lsa", "letters")
+    }
+
+    for fusion, name in (
+        (FusionConfig(), "hybrid"),
+        (FusionConfig(method="rrf"), "hybrid-rrf"),
+        (FusionConfig(method="weighted", weights={"bm25": 0.25, "lsa": 0}), "hybrid-weighted"),
+    ):
+        run = retrieve(collection, "hybrid", index_path=root, models=LETTERS, fusion=fusion)
+        assert list(run.rankings["12"]) == fuse(parts, 100, fusion)
+        assert run.name == name
+
+
+def test_a_reranker_has_the_last_word(collection: Collection, root: Path) -> None:
+    models = Models((), WordCounter())
+
+    run = retrieve(collection, "hybrid+rerank", index_path=root, models=models)
+
+    assert run.rankings["12"][0] == ScoredChunk("docs/b c.md_0_6", 2.0)
+
+
+def test_an_index_of_the_same_corpus_is_not_built_again(collection: Collection, root: Path) -> None:
+    first = retrieve(collection, "hybrid", index_path=root)
+    stages: list[str] = []
+
+    again = retrieve(
+        collection, "hybrid", index_path=root, progress=lambda stage, _: stages.append(stage)
+    )
+
+    assert (again, stages) == (first, [])
+
+
+def test_the_index_of_a_build_is_opened_where_it_holds_the_same_chunks(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    HybridIndex.build(tmp_path / "i", collection.name, list(collection.chunks()))
+
+    retrieve(collection, "lsa", index_path=tmp_path / "i")
+
+    assert [path.name for path in (tmp_path / "i").iterdir()] == [collection.name]
+
+
+def test_the_index_of_a_build_that_has_moved_on_is_not_touched(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    HybridIndex.build(tmp_path / "i", collection.name, list(collection.chunks())[:1])
+
+    retrieve(collection, "lsa", index_path=tmp_path / "i")
+
+    assert len(HybridIndex.open(tmp_path / "i", name=collection.name)) == 1
+    own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
+    assert len(HybridIndex.open(tmp_path / "i", name=own)) == len(list(collection.chunks()))
+
+
+def test_an_index_has_the_settings_the_collection_was_built_with(
+    collection: Collection, tmp_path: Path
+) -> None:
+    retrieve(collection, "lsa", index_path=tmp_path)
+
+    (lsa,) = HybridIndex.open(tmp_path).manifest.vectors
+    assert (lsa.name, lsa.dimensions) == ("lsa", 2)
+
+
+def test_bm25_alone_fits_no_lsa_and_ranks_as_the_whole_index(
+    collection: Collection, tmp_path: Path
+) -> None:
+    stages: list[str] = []
+
+    alone = retrieve(
+        collection,
+        "bm25",
+        index_path=tmp_path,
+        models=LETTERS,
+        progress=lambda stage, _: stages.append(stage),
+    )
+
+    assert set(stages) == {"terms", "bm25", "table"}
+    retrieve(collection, "hybrid", index_path=tmp_path)
+    assert retrieve(collection, "bm25", index_path=tmp_path) == alone
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_unknown_retriever_is_an_error_before_anything_is_built(
+    collection: Collection, tmp_path: Path
+) -> None:
+    for retriever in ("bm52", "hybrid+rerank"):
+        with pytest.raises(IndexingError, match="there are: bm25, lsa, letters, hybrid, and"):
+            retrieve(collection, retriever, index_path=tmp_path / "index", models=LETTERS)
+
+    assert not (tmp_path / "index").exists()

@@ -1,0 +1,243 @@
+"""Hosted embedders, and models in folders where the `transformers` extra is installed."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from freshstack_dspy.config import EmbedderConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.index.embedders import (
+    FolderEmbedder,
+    HostedEmbedder,
+    estimate_embedding,
+    hash_model,
+)
+from freshstack_dspy.index.models import Embedder, connected, is_recorded
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.vectors import Access, used_figures
+from tests.index.hosting import build_config
+from tests.index.tiny_models import MOST_TOKENS, tiny_embedder
+from tests.lm.chat_server import ChatServer
+from tests.lm.embedding.numbers_server import texts_asked, vector
+
+TEXTS = ["red", "green blue", "store : budget", "red"]
+
+
+def config(**fields: Any) -> EmbedderConfig:
+    return EmbedderConfig.model_validate({"name": "small", "model": "openai/scripted", **fields})
+
+
+def hosted(**fields: Any) -> HostedEmbedder:
+    return HostedEmbedder(config(**fields), Access("replay"))
+
+
+def test_passages_and_queries_are_sent_with_their_prefixes(
+    server: ChatServer, store: ReplyStore
+) -> None:
+    settings = config(
+        api_base=server.api_base, query_prefix="query: ", passage_prefix="passage: ", batch=2
+    )
+    told: list[float] = []
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        checked: Embedder = one
+        passages = checked.embed_passages(["a", "b", "c"], told.append)
+        queries = checked.embed_queries(["a"])
+
+    assert is_recorded(one)
+    assert passages.tolist() == [vector(f"passage: {text}") for text in "abc"]
+    assert queries.tolist() == [vector("query: a")]
+    assert sorted(texts_asked(server)) == ["passage: a", "passage: b", "passage: c", "query: a"]
+    assert told[-1] == 1.0
+
+
+def test_a_provider_is_told_what_a_text_is_for(server: ChatServer, store: ReplyStore) -> None:
+    settings = config(model="voyage/scripted", api_base=server.api_base)
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        one.embed_passages(["a"], lambda _: None)
+        one.embed_queries(["a"])
+
+    assert [body["input_type"] for body in server.requests] == ["document", "query"]
+
+
+def test_texts_that_are_too_long_are_cut_and_reported(
+    server: ChatServer, store: ReplyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = config(api_base=server.api_base, max_tokens=16, passage_prefix="passage: ")
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        one.embed_passages(["short", "word " * 40, "word " * 50], lambda _: None)
+
+    assert caplog.messages == [
+        "small: 2 of 3 texts were cut to 16 tokens, which is what the model takes"
+    ]
+    assert sorted(texts_asked(server)) == ["passage: short", "passage: " + "word " * 11 + "word"]
+
+
+def test_a_known_model_cuts_at_what_it_takes() -> None:
+    one = hosted(model="cohere/embed-english-v3.0")
+
+    assert count_tokens(one.prepared("word " * 9_000, one.passages)) == 512
+
+
+def test_a_prefix_that_leaves_no_room_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="leaves no room in 16 tokens; shorten it, or raise max"):
+        hosted(max_tokens=16, query_prefix="word " * 16)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"model": "openai/other"}, False),
+        ({"api_base": "http://127.0.0.1:1/v1"}, False),
+        ({"dimensions": 4}, False),
+        ({"query_prefix": "q"}, False),
+        ({"passage_prefix": "p"}, False),
+        ({"max_tokens": 99}, False),
+        ({"name": "other"}, True),
+        ({"batch": 1, "concurrency": 1, "timeout": 1, "retries": 0, "price": 1.0}, True),
+        ({"api_key": "secret"}, True),
+    ],
+)
+def test_the_identity_is_what_changes_a_vector(change: dict[str, Any], same: bool) -> None:
+    assert (hosted(**change).identity == hosted().identity) is same
+
+
+def test_a_build_opens_its_embedders_and_hands_on_what_they_used(
+    server: ChatServer, store: ReplyStore
+) -> None:
+    build = build_config(
+        embedder=[
+            {"name": "one", "model": "openai/scripted", "api_base": server.api_base},
+            {"name": "two", "model": "openai/other", "api_base": server.api_base},
+        ]
+    )
+    with connected(build, Access("live", store)) as models:
+        for one in models.embedders:
+            one.embed_queries(["a"])
+
+    assert [one.name for one in models.embedders] == ["one", "two"]
+    assert models.reranker is None
+    assert [body["model"] for body in server.requests] == ["scripted", "other"]
+    assert len(list(used_figures(models.embedders))) == 2
+
+
+def test_an_estimate_counts_only_texts_that_are_not_recorded(
+    server: ChatServer, store: ReplyStore
+) -> None:
+    settings = config(
+        api_base=server.api_base, price=2.0, query_prefix="query: ", passage_prefix="passage: "
+    )
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        one.embed_passages(["a", "b"], lambda _: None)
+    sent = len(server.requests)
+
+    found = estimate_embedding(settings, ["a", "b", "c", "c"], ["a", "a"], recorded=[store, None])
+
+    assert (found.texts, found.recorded, found.requests) == (2, 2, 1)
+    assert found.tokens == count_tokens("passage: c") + count_tokens("query: a")
+    assert found.dollars == pytest.approx(found.tokens * 2e-6)
+    assert len(server.requests) == sent
+
+
+@pytest.mark.parametrize(
+    ("model", "dollars"),
+    [({"model": "openai/text-embedding-3-small"}, 4 * 0.02e-6), ({}, None)],
+)
+def test_an_estimate_has_the_price_that_is_known(model: dict[str, str], dollars: float) -> None:
+    found = estimate_embedding(config(**model), ["one two three four"])
+
+    assert (found.texts, found.tokens) == (1, 4)
+    assert found.dollars == (dollars and pytest.approx(dollars))
+
+
+def test_a_model_in_a_folder_costs_nothing() -> None:
+    settings = EmbedderConfig.model_validate({"name": "local", "path": "anywhere"})
+
+    assert estimate_embedding(settings, ["a", "b"]).dollars == 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers", reason="needs the transformers extra")
+    return tiny_embedder(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def local(folder: Path, **fields: Any) -> FolderEmbedder:
+    return FolderEmbedder(EmbedderConfig(name="local", path=folder, **fields))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_vectors_of_a_folder_are_those_of_the_library(folder: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), local_files_only=True)
+    expected = model.encode([f"query : {text}" for text in TEXTS])
+    told: list[float] = []
+
+    found = local(folder, query_prefix="query : ").embed_queries(TEXTS)
+
+    np.testing.assert_allclose(expected, found, atol=1e-6)
+    assert local(folder).embed_passages(TEXTS * 9, told.append).shape == (36, 16)
+    assert told == [1.0]
+    short = local(folder, dimensions=4, batch=1).embed_queries(TEXTS)
+    np.testing.assert_allclose(local(folder).embed_queries(TEXTS)[:, :4], short, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_texts_that_a_folder_cuts_are_reported(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fits = " ".join(["red"] * (MOST_TOKENS - 2))
+
+    local(folder).embed_passages([fits, f"{fits} blue"], lambda _: None)
+
+    assert [
+        record.getMessage() for record in caplog.records if record.name.startswith("fresh")
+    ] == [f"local: 1 of 2 texts were cut to {MOST_TOKENS} tokens, which is what the model takes"]
+
+
+@pytest.fixture
+def with_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+
+
+@pytest.mark.usefixtures("with_library")
+def test_a_folder_is_known_by_its_files_and_settings(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "sub/model.safetensors").write_bytes(b"weights")
+        (tmp_path / name / ".cache").write_text(name)
+    one = tmp_path / "one"
+
+    assert hash_model(one) == hash_model(tmp_path / "two")
+    others = [
+        local(one, query_prefix="query : "),
+        local(one, passage_prefix="passage : "),
+        local(one, dimensions=4),
+        local(one, max_tokens=16),
+        local(one),
+        local(one, batch=1),
+    ]
+    assert len({each.identity for each in others}) == 5
+    before = hash_model(one)
+    (one / "sub/model.safetensors").write_bytes(b"other")
+    assert hash_model(one) != before
+
+
+@pytest.mark.usefixtures("with_library")
+def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no model: .* has config.json or modules.json"):
+        local(tmp_path)
+
+
+def test_without_the_library_the_error_says_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    with pytest.raises(ConfigError, match=r"pip install 'freshstack_dspy\[transformers\]'"):
+        local(tmp_path)

@@ -1,0 +1,161 @@
+"""An index that is searched with embedders and a reranker, by filters, and approximately."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from freshstack_dspy.config import FusionConfig
+from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index.fusion import fuse
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.models import Models
+from freshstack_dspy.index.storage import IndexSettings
+from tests.index.pieces import Letters, Shortest, many, piece, rankings
+
+NAME = "index"
+CHUNKS = [
+    *many(150),
+    *(
+        chunk.model_copy(update={"source": "other", "chunk_id": f"other{chunk.chunk_id}"})
+        for chunk in many(50, 1)
+    ),
+]
+QUERIES = [chunk.text for chunk in many(6, seed=2)] + ["", "unheard"]
+ALL = ("bm25", "lsa", "letters", "digits.v1", "hybrid", "hybrid+rerank")
+LETTERS, DIGITS = Letters(), Letters("digits.v1", "0123456789")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
+    models = Models([LETTERS, DIGITS], Shortest(), 20)
+    root = tmp_path_factory.mktemp("indexes")
+    return HybridIndex.build(root, NAME, CHUNKS, models=models, settings=IndexSettings(16))
+
+
+def test_all_retrievers_are_named(index: HybridIndex) -> None:
+    assert index.retrievers == ALL
+
+
+def test_an_embedder_ranks_by_cosine(index: HybridIndex) -> None:
+    """Computed again for all chunks, unrounded and one by one."""
+    (found,) = index.search("letters", [QUERIES[0]], 10)
+
+    query = LETTERS.embed_queries([QUERIES[0]])[0].astype(float)
+    cosines = {}
+    for chunk in CHUNKS:
+        vector = LETTERS.embed_queries([f"{chunk.path}\n{chunk.text}"])[0].astype(float)
+        cosines[chunk.chunk_id] = query @ vector / np.linalg.norm(query) / np.linalg.norm(vector)
+    assert [score for _, score in found] == pytest.approx(
+        sorted(cosines.values(), reverse=True)[:10], abs=1e-6
+    )
+    assert [cosines[chunk_id] for chunk_id, _ in found] == pytest.approx(
+        [score for _, score in found], abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("method", ["normalised_sum", "rrf", "weighted"])
+def test_hybrid_fuses_all_others(index: HybridIndex, method: Any) -> None:
+    fusion = FusionConfig(method=method, weights={"bm25": 3.0} if method == "weighted" else {})
+    parts = {name: index.search(name, QUERIES[:1], 15)[0] for name in ALL[:4]}
+
+    assert index.search("hybrid", QUERIES[:1], 15, fusion=fusion) == [fuse(parts, 15, fusion)]
+
+
+def test_a_reranker_orders_the_first_chunks_of_hybrid(index: HybridIndex) -> None:
+    (hybrid,) = index.search("hybrid", QUERIES[:1], 20)
+    chunks = index.chunks_by_id(entry.chunk_id for entry in hybrid)
+    scores = {
+        chunk_id: -float(len(f"{chunk.path}\n{chunk.text}")) for chunk_id, chunk in chunks.items()
+    }
+
+    (found,) = index.search("hybrid+rerank", QUERIES[:1], 100)
+    (first,) = index.search("hybrid+rerank", QUERIES[:1], 3)
+
+    assert dict(found) == scores
+    assert found == sorted(found, key=lambda entry: (-entry.score, entry.chunk_id))
+    assert first == found[:3]
+
+
+@pytest.mark.parametrize("scores", [[1.0], [float("nan")] * 20])
+def test_a_reranker_that_gives_no_scores_is_an_error(
+    index: HybridIndex, scores: list[float]
+) -> None:
+    class Broken(Shortest):
+        def scores(self, text: str, passages: Any) -> list[float]:
+            return scores
+
+    opened = HybridIndex.open(index.path, models=Models([LETTERS, DIGITS], Broken(), 20))
+
+    with pytest.raises(IndexingError, match="one number for each"):
+        opened.search("hybrid+rerank", QUERIES[:1], 5)
+
+
+def test_an_index_without_its_embedders_searches_by_the_rest(index: HybridIndex) -> None:
+    opened = HybridIndex.open(index.path)
+
+    assert opened.retrievers == ("bm25", "lsa")
+    assert opened.search("lsa", QUERIES, 9) == index.search("lsa", QUERIES, 9)
+    for retriever in ("hybrid", "letters"):
+        with pytest.raises(IndexingError, match="needs the embedder 'letters'"):
+            opened.search(retriever, QUERIES, 9)
+
+
+def test_another_model_under_the_name_of_an_embedder_is_an_error(index: HybridIndex) -> None:
+    with pytest.raises(IndexingError, match="no vectors of embedder 'letters'"):
+        HybridIndex.open(index.path, models=Models([Letters(letters="xyz")]))
+
+
+@pytest.mark.parametrize("name", ["bm25", "hybrid", "twice"])
+def test_a_name_that_is_taken_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(IndexingError, match="is taken"):
+        HybridIndex.build(tmp_path, NAME, CHUNKS, models=Models([Letters(name), Letters("twice")]))
+
+
+def test_a_chunk_without_a_vector_is_not_found_by_it(tmp_path: Path) -> None:
+    chunks = [piece("x", "xyz"), piece("y", "abc")]
+    index = HybridIndex.build(tmp_path, NAME, chunks, models=Models([LETTERS]))
+
+    (found,) = index.search("letters", ["abc"], 10)
+
+    assert [entry.chunk_id for entry in found] == [chunks[1].chunk_id]
+
+
+@pytest.mark.parametrize(
+    "where", ["source = 'other'", "path LIKE 'file1%' AND tokens > 10", "tokens < 0"]
+)
+def test_a_filter_is_applied_exactly(index: HybridIndex, where: str) -> None:
+    allowed = {
+        "source = 'other'": lambda chunk: chunk.source == "other",
+        "tokens < 0": lambda chunk: False,
+    }.get(where, lambda chunk: chunk.path.startswith("file1") and chunk.tokens > 10)
+    ids = {chunk.chunk_id for chunk in CHUNKS if allowed(chunk)}
+
+    for retriever in ("bm25", "lsa", "letters"):
+        (everything,) = index.search(retriever, QUERIES[:1], len(CHUNKS))
+        (found,) = index.search(retriever, QUERIES[:1], 7, where=where)
+
+        assert found == [entry for entry in everything if entry.chunk_id in ids][:7]
+
+
+@pytest.mark.parametrize("where", ["nonsense = 1", "tokens >", "tokens > 1; tokens > 2"])
+def test_a_filter_that_is_none_is_answered_with_the_columns(index: HybridIndex, where: str) -> None:
+    with pytest.raises(IndexingError, match="SQL on the columns chunk_id, source"):
+        index.search("bm25", QUERIES[:1], 5, where=where)
+
+
+def test_approximate_search_finds_nearly_the_same_with_exact_scores(
+    tmp_path: Path, index: HybridIndex
+) -> None:
+    settings = IndexSettings(16, "approximate")
+    other = HybridIndex.build(tmp_path, NAME, CHUNKS, models=Models([LETTERS]), settings=settings)
+
+    assert {column.search for column in other.manifest.vectors} == {"approximate"}
+    for where in (None, "source = 'other'"):
+        found = rankings(other, QUERIES, 10, where)
+        exact = rankings(index, QUERIES, 10, where)
+        for retriever in ("lsa", "letters"):
+            for one, same in zip(found[retriever], exact[retriever], strict=True):
+                assert len(one) == len(same)
+                assert len(set(one) & set(same)) >= 0.7 * len(same)

@@ -1,0 +1,171 @@
+"""From configured corpora to chunks and an index that is up to date with the files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.errors import IndexingError, SourceError
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.models import Models
+from freshstack_dspy.index.storage import IndexSettings
+from freshstack_dspy.recipes import corpus
+from freshstack_dspy.recipes.corpus import cut_by, cut_corpora, index_corpora, open_index
+from freshstack_dspy.recipes.session import Silence
+from tests.index.pieces import Letters
+from tests.recipes.domain import FILES, domain
+
+
+class Steps:
+    """Progress that is remembered."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[int]] = {}
+        self.notes: dict[str, str] = {}
+
+    def start(self, step: str, total: int) -> None:
+        assert step not in self.parts
+        self.parts[step] = [total, 0]
+
+    def advance(self, step: str) -> None:
+        self.parts[step][1] += 1
+
+    def finish(self, step: str, note: str = "") -> None:
+        assert step not in self.notes
+        self.notes[step] = note
+
+
+def indexed(config: BuildConfig, **arguments: Any) -> HybridIndex:
+    return index_corpora(config, cut_corpora(config, Silence()), **arguments)
+
+
+def rankings(index: HybridIndex) -> dict[str, Any]:
+    texts = ["reset the dial", "which python does pip need", "moon phase day"]
+    return {name: index.search(name, texts, 10) for name in index.retrievers}
+
+
+def test_an_index_is_built_where_the_configuration_says(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    cut = cut_corpora(config, Silence())
+    index = index_corpora(config, cut)
+
+    assert index.path == tmp_path / "index" / "small"
+    assert {chunk.path for chunk in index.chunks()} == FILES.keys()
+    assert [file.path for file in index.manifest.files] == sorted(FILES)
+    assert [(file.path, file.kind) for file in cut.skipped] == [("logo.png", "binary")]
+    assert rankings(open_index(config)) == rankings(index)
+
+
+def test_changed_files_end_as_in_a_build_from_nothing(tmp_path: Path) -> None:
+    config, embedder = domain(tmp_path), Letters()
+    indexed(config, models=Models([embedder]))
+    files = tmp_path / "corpus"
+    (files / "docs/reset.md").write_text("# Resetting\n\nTurn the crown until it clicks.\n")
+    (files / "docs/crown.md").write_text("# The crown\n\nPull the crown to set the day.\n")
+    (files / "src/phase.py").unlink()
+    steps = Steps()
+
+    cut = cut_corpora(config, steps)
+    updated = index_corpora(config, cut, models=Models([embedder]))
+    fresh = indexed(config.model_copy(update={"name": "fresh"}), models=Models([Letters()]))
+
+    assert steps.notes["chunks"] == "2 of 2 files"
+    assert len(embedder.embedded) == 5 + 2
+    assert updated.manifest.reused == {"letters": 3}
+    assert list(updated.chunks()) == list(fresh.chunks())
+    assert rankings(updated) == rankings(fresh)
+    assert open_index(config).manifest.files == fresh.manifest.files
+
+
+def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    indexed(config)
+    other, steps = domain(tmp_path, chunking={"max_tokens": 64}), Steps()
+
+    cut_corpora(other, steps)
+
+    assert steps.notes["chunks"] == "5 of 5 files"
+
+
+def test_other_code_that_cuts_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fingerprint looked into a folder that no longer exists."""
+    code = corpus._cutting_code()
+
+    assert "corpus/chunks.py" in code["files"]  # type: ignore[operator]
+    before = cut_by(domain(tmp_path))
+    monkeypatch.setattr(corpus, "_cutting_code", lambda: {**code, "files": {}})
+    assert cut_by(domain(tmp_path)) != before
+
+
+def test_the_same_bytes_read_otherwise_are_cut_again(tmp_path: Path) -> None:
+    """A notebook's file, and a document of JSON Lines that happens to hold the same text."""
+    notebook = '{"cells": [{"cell_type": "markdown", "source": ["Turn the dial."]}], "nbformat": 4}'
+    config = domain(tmp_path)
+    (tmp_path / "corpus/nb.ipynb").write_text(notebook)
+    indexed(config)
+    lines = tmp_path / "documents.jsonl"
+    lines.write_text(json.dumps({"id": "nb.ipynb", "text": notebook}) + "\n")
+    (files,) = config.corpus
+    other = config.model_copy(update={"corpus": (files.model_copy(update={"path": lines}),)})
+
+    (chunk,) = cut_corpora(other, Silence()).chunks
+
+    assert (chunk.text, chunk.encoding) == (notebook, "utf-8")
+
+
+def test_ids_of_documents_are_not_searched_as_text(tmp_path: Path) -> None:
+    """A query with "802" found the document with id 802."""
+    lines = tmp_path / "documents.jsonl"
+    documents = [{"id": "802", "text": "the moon"}, {"id": "17", "text": "802 dials"}]
+    lines.write_text("".join(json.dumps(document) + "\n" for document in documents))
+    config = domain(tmp_path)
+    (files,) = config.corpus
+    index = indexed(
+        config.model_copy(update={"corpus": (files.model_copy(update={"path": lines}),)})
+    )
+
+    (found,) = index.search("hybrid", ["802"], 10)
+
+    assert [index.chunk(entry.chunk_id).path for entry in found] == ["17"]
+
+
+def test_without_an_index_one_is_told_how_to_build_it(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+
+    with pytest.raises(IndexingError, match=r"small: no index here.*freshstack index .*build.toml"):
+        open_index(config)
+
+
+def test_a_corpus_that_is_gone_leaves_the_index_as_it_was(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    built = indexed(config)
+    (tmp_path / "corpus").rename(tmp_path / "gone")
+
+    with pytest.raises(SourceError, match="corpus"):
+        indexed(config)
+
+    assert rankings(open_index(config)) == rankings(built)
+
+
+def test_progress_goes_step_by_step(tmp_path: Path) -> None:
+    steps, config = Steps(), domain(tmp_path)
+
+    index_corpora(config, cut_corpora(config, steps), models=Models([Letters()]), progress=steps)
+
+    assert list(steps.parts) == ["files", "chunks", "terms", "bm25", "lsa", "letters", "table"]
+    assert all(done == total for total, done in steps.parts.values())
+    assert steps.notes.keys() == steps.parts.keys()
+    assert steps.notes["files"] == "5 to index; skipped: 1 binary"
+
+
+def test_retrieving_leaves_what_the_index_of_a_build_knows_of_its_files(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+    made = indexed(config)
+
+    HybridIndex.build(
+        config.index.path, config.name, list(made.chunks()), settings=IndexSettings(4)
+    )
+
+    assert open_index(config).manifest == made.manifest
