@@ -58,7 +58,6 @@ def configured(folder: Path, dump: Path, wheels: Path, **changes: Any) -> BuildC
         "cache": {"path": folder / "cache"},
         "judge": {"compare": 100},
         "nuggets": {"importance": True},
-        "filters": {"unsupported_nuggets": "keep"},
     }
     return BuildConfig.model_validate({**values, **changes})
 
@@ -87,7 +86,7 @@ def main() -> None:
             say(field, getattr(counts, field))
         say("slices", counts.slices)
         say("replies: MB", round(bundle.stat().st_size / 1e6, 1))
-        timed("diagnosis", lambda: diagnose(collection, collection.manifest.evaluated_slices))
+        timed("diagnosis", lambda: diagnose(collection))
         export_all(collection, folder)
         findings = timed("validation", lambda: validate(first.out))
         say("faults", len(findings.faults), 0, not findings.faults)

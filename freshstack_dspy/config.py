@@ -482,13 +482,6 @@ class ContaminationConfig(Section):
         return cutoff
 
 
-class FilterConfig(Section):
-    """Which queries the collection is evaluated on."""
-
-    unsupported_nuggets: Literal["drop", "keep"] = "drop"
-    """What becomes of a query with a nugget that no chunk supports (the paper drops it)."""
-
-
 class ProgramsConfig(Section):
     """Optimized programs, saved by `freshstack optimize`, to use in place of the plain ones."""
 
@@ -520,7 +513,6 @@ class BuildConfig(Section):
     pool: PoolConfig = PoolConfig()
     judge: JudgeConfig = JudgeConfig()
     contamination: ContaminationConfig = ContaminationConfig()
-    filters: FilterConfig = FilterConfig()
     programs: ProgramsConfig = ProgramsConfig()
     _file: Path = PrivateAttr(Path("CONFIG"))
 
@@ -746,7 +738,6 @@ __all__ = [
     "ContaminationConfig",
     "CorpusConfig",
     "EmbedderConfig",
-    "FilterConfig",
     "FusionConfig",
     "FusionMethod",
     "IndexConfig",

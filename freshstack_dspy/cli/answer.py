@@ -45,7 +45,7 @@ def answer(
             "temperature 0.5.",
         ),
     ] = 1,
-    slices: SlicesOption = "evaluated",
+    slices: SlicesOption = "supported",
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
     requests: RequestsOption = None,

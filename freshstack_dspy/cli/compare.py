@@ -49,7 +49,7 @@ def compare(
     queries: Annotated[
         int, typer.Option(min=0, help="How many queries are listed, of the largest differences.")
     ] = 0,
-    slices: SlicesOption = "evaluated",
+    slices: SlicesOption = "supported",
     subtopics: SubtopicsOption = None,
     conventions: ConventionsOption = OURS,
     undefined: UndefinedOption = None,

@@ -14,7 +14,7 @@ def diagnose(
         list[Path] | None, typer.Argument(metavar="[RUN]...", help="TREC run files.")
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Of unjudged@k of the runs.")] = 10,
-    slices: SlicesOption = "evaluated",
+    slices: SlicesOption = "supported",
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
     """Say what each technique and retriever gave to the pool, and what it may lack.
@@ -22,8 +22,10 @@ def diagnose(
     It reads the collection alone: no index, no model.
     """
     from freshstack_dspy.cli.diagnosis_tables import diagnosis_json, diagnosis_tables
+    from freshstack_dspy.cli.printing import complain
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.diagnose import diagnose as diagnose_pool
+    from freshstack_dspy.collection.slices import left_out
     from freshstack_dspy.measures.evaluation import find_holes
     from freshstack_dspy.measures.run import read_run
 
@@ -31,5 +33,7 @@ def diagnose(
     chosen = slices_of(slices, loaded)
     diagnosis = diagnose_pool(loaded, chosen)
     qrels = loaded.qrels(chosen)
+    if line := left_out(loaded, chosen):
+        complain(f"diagnosed: {line}")
     holes = [(path.name, find_holes(qrels, read_run(path), k)) for path in runs or ()]
     (diagnosis_json if as_json else diagnosis_tables)(loaded, diagnosis, holes)

@@ -54,7 +54,7 @@ def evaluate(
             "than ten only those of two queries or more.",
         ),
     ] = None,
-    slices: SlicesOption = "evaluated",
+    slices: SlicesOption = "supported",
     subtopics: SubtopicsOption = None,
     conventions: ConventionsOption = OURS,
     undefined: UndefinedOption = None,

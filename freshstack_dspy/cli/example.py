@@ -81,9 +81,6 @@ batch = 20                              # most chunks in one call
 # cutoff = "2024-06-01"                 # the date up to which the model has read
 # score = false                         # do not judge the closed-book answers
 
-[filters]
-unsupported_nuggets = "drop"            # or "keep": evaluate on partly supported questions too
-
 # [programs]
 # support_judge = "judge.json"          # what `freshstack optimize` saved
 

@@ -31,14 +31,18 @@ def export(
 ) -> None:
     """Export a collection to another tool's layout."""
     from freshstack_dspy.cli.outputs import check_collection
+    from freshstack_dspy.cli.printing import complain
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.exports.export import export_collection
     from freshstack_dspy.collection.layouts import EXPORT_FILE, IDS_FILE, JUDGED_CHUNKS
+    from freshstack_dspy.collection.slices import left_out
 
     check_collection(out, collection)
     loaded = Collection.load(collection)
     chosen = cast("list[SliceName] | None", slices)
     export_collection(loaded, format, out, slices=chosen)
+    if line := left_out(loaded, chosen):
+        complain(f"exported: {line}")
     counts = json.loads((out / EXPORT_FILE).read_bytes())["counts"]
     typer.echo(
         f"{out}: {counts['queries']:,} queries and {counts['chunks']:,} "

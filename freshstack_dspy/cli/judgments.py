@@ -72,7 +72,7 @@ def judgments_at(
     from freshstack_dspy.collection.collection import Collection
 
     if path.is_file():
-        _check_without_collection(path, {**needing, "--slices": slices != "evaluated"})
+        _check_without_collection(path, {**needing, "--slices": slices != "supported"})
         check_inputs(out, path)
         return _of_file(path, subtopics)
     _check_subtopics(path, subtopics)
@@ -82,8 +82,12 @@ def judgments_at(
 
 def _of_collection(collection: "Collection", slices: SlicesName) -> Judgments:
     """Give the judgments of a collection's slices."""
+    from freshstack_dspy.cli.printing import complain
+    from freshstack_dspy.collection.slices import left_out
+
     chosen = slices_of(slices, collection)
-    others = set(chosen) != set(collection.manifest.evaluated_slices)
+    if line := left_out(collection, chosen):
+        complain(f"measured on {line}")
     return Judgments(
         name=collection.name,
         identity={
@@ -93,7 +97,7 @@ def _of_collection(collection: "Collection", slices: SlicesName) -> Judgments:
         },
         qrels=collection.qrels(chosen),
         query_ids=tuple(query.query_id for query in collection.queries),
-        remark=f" ({', '.join(chosen)})" if others else "",
+        remark=f" ({', '.join(chosen)})" if slices != "supported" else "",
         collection=collection,
     )
 

@@ -6,11 +6,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from freshstack_dspy.collection.counts import Counts
 
-_SAID = {
-    "no_supported_nugget": "no supported nugget",
-    "unsupported_nugget": "some unsupported",
-}
-
 
 def query_lines(counts: "Counts") -> Iterator[str]:
     """Give the lines, each of at most 80 columns; none of what there is nothing of."""
@@ -18,9 +13,6 @@ def query_lines(counts: "Counts") -> Iterator[str]:
     def some(number: int) -> str:
         return f"{number:,} ({number / counts.queries:.1%})" if counts.queries else f"{number:,}"
 
-    yield "filters: " + ", ".join(
-        f"{some(number)} {_SAID[name]}" for name, number in counts.filters.items()
-    )
     if counts.synthetic:
         yield f"made by a model: {some(counts.synthetic)}"
     found = counts.contamination

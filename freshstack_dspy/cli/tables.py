@@ -34,11 +34,10 @@ def build_summary(collection: "Collection", path: Path, *, unchanged: bool) -> N
     say("slices: " + ", ".join(f"{n:,} {name}" for name, n in counts_.slices.items()))
     for line in query_lines(counts_):
         say(line)
-    if not any(counts_.slices[name] for name in manifest.evaluated_slices):
-        say(
-            'no query is to be evaluated on: with [filters] unsupported_nuggets = "keep" the '
-            "partly supported ones are too"
-        )
+    from freshstack_dspy.collection.slices import left_out
+
+    if line := left_out(collection):
+        say(f"measures are taken on {line}")
     if counts_.rejected:
         left = ", ".join(f"{n:,} {reason}" for reason, n in counts_.rejected.items())
         say(f"questions left out: {left}")

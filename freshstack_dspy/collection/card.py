@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from freshstack_dspy.collection.contents import SLICES, Contents
-from freshstack_dspy.collection.counts import FILTERED, FilterName, count_kinds, listed
+from freshstack_dspy.collection.counts import count_kinds, listed
 from freshstack_dspy.collection.manifest import (
     Manifest,
     baseline_warning,
@@ -16,6 +16,7 @@ from freshstack_dspy.collection.manifest import (
     is_baseline,
 )
 from freshstack_dspy.collection.markdown import escape, link, table
+from freshstack_dspy.collection.slices import SUPPORTED
 from freshstack_dspy.records import (
     Attribution,
     Chunk,
@@ -224,28 +225,14 @@ def counts_section(contents: Contents, manifest: Manifest) -> str:
         rows += [
             (f"failures: {step}, {status}", str(by_status[status])) for status in sorted(by_status)
         ]
-    slices = [
-        (
-            f"`{name}`",
-            str(counts.slices[name]),
-            "yes" if name in manifest.evaluated_slices else "no",
-        )
-        for name in SLICES
-    ]
-    return (
-        f"## Counts\n\n{table(('what', 'number'), rows)}\n"
-        f"{table(('slice', 'queries', 'evaluated'), slices)}\n"
-        "In an `answerable` query every nugget has a supporting chunk, in a `partly_supported` "
-        "one some have none, in an `unanswerable` one none has; where failures leave it open it "
-        "is `undetermined`.\n"
-    )
+    return f"## Counts\n\n{table(('what', 'number'), rows)}"
 
 
 def statistics_section(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
     """Describe the queries in the columns of the paper's Table 3."""
     names = len({chunk.source for chunk in chunks})
     rows = []
-    for label, slices in (("evaluated", manifest.evaluated_slices), ("all with nuggets", SLICES)):
+    for label, slices in (("supported", SUPPORTED), ("answerable", ("answerable",))):
         found = collection_statistics(contents, slices, chunks=len(chunks), sources=names)
         rows.append((label, *_row(found)))
     header = (
@@ -282,47 +269,47 @@ def _row(found: Statistics) -> list[str]:
 
 
 _LISTED = 20
-_SAID: dict[FilterName, str] = {
-    "no_supported_nugget": "no nugget has a supporting chunk",
-    "unsupported_nugget": "some nugget has none",
+_SLICES: dict[SliceName, str] = {
+    "answerable": "every nugget has a supporting chunk",
+    "partly_supported": "some nuggets have one",
+    "unanswerable": "no nugget has one",
+    "undetermined": "no nugget has one so far, and judgments failed or there are no nuggets",
 }
-_IN_PAPER: dict[FilterName, str] = {
-    "no_supported_nugget": "11.8%",
-    "unsupported_nugget": "34.2%",
-}
-"""The share of the questions that each took out there, on average (FreshStack §4)."""
+_IN_PAPER: dict[SliceName, str] = {"partly_supported": "34.2%", "unanswerable": "11.8%"}
+"""The share of the questions that the filters of the paper took out, on average (§4)."""
 
 
-def filters_section(contents: Contents, manifest: Manifest) -> str:
-    """Say how many queries each filter finds, and which; none of them is thrown away."""
+def slices_section(contents: Contents, manifest: Manifest) -> str:
+    """Say how many queries are in each slice, and list those that are not answerable."""
     counts = manifest.counts
     titles = {query.query_id: query.title for query in contents.queries}
     rows, lists = [], []
-    for name, number in counts.filters.items():
+    for name in SLICES:
+        number = counts.slices[name]
         share = f"{number / counts.queries:.1%}" if counts.queries else "-"
-        kept = "kept" if FILTERED[name] in manifest.evaluated_slices else "left out"
-        rows.append((f"`{name}`", _SAID[name], f"{number:,}", share, _IN_PAPER[name], kept))
-        taken = [part for part in contents.slices if part.slice == FILTERED[name]]
-        if taken:
+        measured = "yes" if name in SUPPORTED else "no"
+        rows.append(
+            (f"`{name}`", _SLICES[name], f"{number:,}", share, _IN_PAPER.get(name, ""), measured)
+        )
+        parts = [part for part in contents.slices if part.slice == name]
+        if parts and name in _IN_PAPER:
             listed = [
                 (
                     escape(part.query_id),
                     escape(titles[part.query_id]),
                     f"{len(part.unsupported_nuggets)} of {part.nuggets}",
                 )
-                for part in taken[:_LISTED]
+                for part in parts[:_LISTED]
             ]
             lists.append(
-                f"Of `{name}`, {'the first ' * (len(taken) > _LISTED)}{len(listed)} of "
-                f"{len(taken):,}:\n\n{table(('query', 'title', 'unsupported nuggets'), listed)}"
+                f"Of `{name}`, {'the first ' * (len(parts) > _LISTED)}{len(listed)} of "
+                f"{len(parts):,}:\n\n{table(('query', 'title', 'unsupported nuggets'), listed)}"
             )
-    header = ("filter", "finds queries where", "queries", "share", "paper", "in the evaluation")
+    header = ("slice", "queries where", "queries", "share", "paper", "measured by default")
     first = (
-        f"## Filters\n\n{table(header, rows)}\n"
-        "They are those of the FreshStack paper (§4), one after the other; there, what they find "
-        "is taken out. Here an evaluation leaves it out, or keeps it where the setting "
-        "`filters.unsupported_nuggets` is `keep`; it stays in the collection either way: "
-        "`slices.jsonl` names the slice of every query, and its unsupported nuggets.\n"
+        f"## Slices\n\n{table(header, rows)}\n"
+        "A query is measured on its supported nuggets. The FreshStack paper (§4) takes out "
+        "queries with an unsupported nugget: its filter is `--slices answerable`.\n"
     )
     return "\n".join([first, *lists])
 
@@ -369,7 +356,6 @@ _SETTINGS = {
     "pool": ("techniques", "retrievers", "lists", "depth", "top_k"),
     "fusion": ("method", "weights"),
     "judge": ("shape", "batch", "window", "shuffle", "votes", "compare"),
-    "filters": ("unsupported_nuggets",),
 }
 """The settings that shape the judgments and what is evaluated, by section of the configuration."""
 
@@ -632,7 +618,7 @@ def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -
         making_section(manifest),
         counts_section(contents, manifest),
         statistics_section(contents, chunks, manifest),
-        filters_section(contents, manifest),
+        slices_section(contents, manifest),
         contamination_section(manifest),
         pool_section(contents, manifest),
         agreement_section(contents),

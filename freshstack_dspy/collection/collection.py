@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, RecordFile, check_references
 from freshstack_dspy.collection.counts import count
 from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, read_manifest
+from freshstack_dspy.collection.slices import Slices, check_any, slices_of
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import (
     canonical_json,
@@ -28,7 +29,7 @@ from freshstack_dspy.files import (
     first_fault,
     standing_folder,
 )
-from freshstack_dspy.records import Chunk, LicenceFile, Record, SkippedFile, SliceName
+from freshstack_dspy.records import Chunk, LicenceFile, Record, SkippedFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -406,30 +407,32 @@ class Collection(Contents):
         """
         return self.corpus.chunk(chunk_id)
 
-    def query_ids(self, slices: Sequence[SliceName] | None = None) -> tuple[str, ...]:
-        """List the queries that an evaluation uses, ascending; those without nuggets never are.
+    def query_ids(self, slices: Slices = None) -> tuple[str, ...]:
+        """List the queries with nuggets in some slices, ascending.
 
         Args:
-            slices: Which slices; None: those that the manifest names as evaluated.
+            slices: A name (`supported`, `all`, or a slice's) or several slices; None: `supported`,
+                the queries with at least one supported nugget.
 
         Raises:
             CollectionError: A name is not that of a slice.
         """
-        return self.queries_in(self.manifest.evaluated_slices if slices is None else slices)
+        return self.queries_in(slices_of(slices))
 
-    def qrels(self, slices: Sequence[SliceName] | None = None) -> "NuggetQrels":
+    def qrels(self, slices: Slices = None) -> "NuggetQrels":
         """Give the judgments of these queries as the measures read them.
 
+        A query is measured on its supported nuggets.
         The lengths of chunks are read only if a measure asks for one.
 
         Args:
-            slices: As in `query_ids`.
+            slices: As in `query_ids`; `answerable` is the filter of the FreshStack paper.
 
         Raises:
-            CollectionError: A name is not that of a slice.
+            CollectionError: A name is not that of a slice, or no query is in these slices.
         """
-        chosen = self.manifest.evaluated_slices if slices is None else slices
-        return self.qrels_of(chosen, ChunkLengths(self.corpus))
+        check_any(self, slices)
+        return self.qrels_of(slices_of(slices), ChunkLengths(self.corpus))
 
 
 def _hash_of(name: str, folder: Path, manifest: Manifest) -> str:

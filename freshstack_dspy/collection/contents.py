@@ -1,6 +1,6 @@
 """The records of a collection, file by file, each file in its one order."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -120,20 +120,20 @@ class Contents:
             object.__setattr__(self, file.name, file.sort(getattr(self, file.name)))
 
     def queries_in(self, slices: Sequence[SliceName]) -> tuple[str, ...]:
-        """List the ids of the queries in these slices that have nuggets, ascending.
-
-        A query without nuggets cannot be evaluated, whatever slice it is in.
-
-        Raises:
-            CollectionError: A name is not that of a slice.
-        """
-        if unknown := [name for name in slices if name not in SLICES]:
-            raise CollectionError(f"{unknown[0]!r} is no slice; allowed: {', '.join(SLICES)}")
-        with_nuggets = Counter(nugget.query_id for nugget in self.nuggets)
+        """List the ids of the queries in these slices that have nuggets, ascending."""
+        with_nuggets = {nugget.query_id for nugget in self.nuggets}
         return tuple(
             part.query_id
             for part in self.slices
             if part.slice in slices and part.query_id in with_nuggets
+        )
+
+    def supported_nuggets(self) -> frozenset[str]:
+        """The ids of the nuggets that a chunk supports."""
+        return frozenset(
+            one.nugget_id
+            for one in self.judgments
+            if one.label is not None and one.label >= self.threshold
         )
 
     def contaminated(self, coverage: float = 0.5) -> tuple[str, ...]:
@@ -175,26 +175,27 @@ class Contents:
     ) -> "NuggetQrels":
         """Give the judgments of the queries in these slices as the measures read them.
 
-        Only a judgment that is `ok` is a label; any other is counted as failed. Labels are as the
-        judge gave them, with the threshold of support beside them.
+        A query with a supported nugget is measured on its supported nuggets alone, any other on
+        all its nuggets. Only a judgment that is `ok` is a label; any other is counted as failed.
 
         Args:
             slices: Their names.
             tokens: Chunk id -> its length in tokens; None: no lengths are known.
-
-        Raises:
-            CollectionError: A name is not that of a slice.
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
+        supported = self.supported_nuggets()
+        some = {one.query_id for one in self.nuggets if one.nugget_id in supported}
         nuggets: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
         for nugget in self.nuggets:
-            if nugget.query_id in nuggets:
+            measured = nugget.nugget_id in supported or nugget.query_id not in some
+            if nugget.query_id in nuggets and measured:
                 nuggets[nugget.query_id].append(nugget.nugget_id)
+        measured_nuggets = {nugget_id for ids in nuggets.values() for nugget_id in ids}
         labels: dict[str, dict[str, int]] = defaultdict(dict)
         failed: dict[str, set[str]] = defaultdict(set)
         for judgment in self.judgments:
-            if judgment.query_id not in nuggets:
+            if judgment.nugget_id not in measured_nuggets:
                 continue
             if judgment.label is not None:
                 labels[judgment.nugget_id][judgment.chunk_id] = judgment.label

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
 
 from pydantic import Field
 
@@ -29,16 +28,6 @@ def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
 def listed(counts: Mapping[SkipKind, int]) -> str:
     """Say how many there are of each kind, as `1,198 binary, 3 vendored`."""
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items())
-
-
-FilterName = Literal["no_supported_nugget", "unsupported_nugget"]
-
-FILTERED: dict[FilterName, SliceName] = {
-    "no_supported_nugget": "unanswerable",
-    "unsupported_nugget": "partly_supported",
-}
-"""The two filters of the paper, one after the other, and the slices that keep what they take out:
-queries without one supported nugget, then those with any unsupported nugget (FreshStack §4)."""
 
 
 class ContaminationCounts(Record):
@@ -81,8 +70,6 @@ class Counts(Record):
     licences: int = Field(ge=0)
     slices: dict[SliceName, int]
     """Queries by slice, each slice named."""
-    filters: dict[FilterName, int]
-    """Queries that each filter of the paper takes out, in its order; both are named."""
     synthetic: int = Field(ge=0)
     """Queries that a model made."""
     contamination: ContaminationCounts
@@ -119,7 +106,6 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         skipped=count_kinds(contents.skipped),
         licences=len(contents.licences),
         slices={name: slices[name] for name in SLICES},
-        filters={name: slices[kept] for name, kept in FILTERED.items()},
         synthetic=sum(query.origin == "synthetic" for query in contents.queries),
         contamination=_count_contamination(contents.contamination, contents.nuggets),
         rejected=dict(rejected),

@@ -15,6 +15,7 @@ from freshstack_dspy.collection.self_agreement import (
     batch_agreement,
     self_agreement,
 )
+from freshstack_dspy.collection.slices import Slices, check_any, slices_of
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
 from freshstack_dspy.measures.measure import parse_measure
@@ -580,16 +581,18 @@ class Diagnosis(Record):
     """How far judging in batches agrees with judging alone; None where no sample was judged so."""
 
 
-def diagnose(contents: Contents, slices: Sequence[SliceName]) -> Diagnosis:
+def diagnose(contents: Contents, slices: Slices = None) -> Diagnosis:
     """Diagnose the pool of the queries in some slices.
 
     Args:
         contents: The records of a collection.
-        slices: Whose queries; those without nuggets are left out.
+        slices: Whose queries; None: those with a supported nugget.
 
     Raises:
-        CollectionError: A name is not that of a slice.
+        CollectionError: A name is not that of a slice, or no query is in these slices.
     """
+    check_any(contents, slices)
+    slices = slices_of(slices)
     pool = pooled(contents, slices)
     found = Diagnosis(
         slices=tuple(slices),

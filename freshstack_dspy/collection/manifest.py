@@ -14,7 +14,7 @@ from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import check_regular, first_fault
 from freshstack_dspy.lm.usage import StepLedger
-from freshstack_dspy.records import Record, Scale, SliceName
+from freshstack_dspy.records import Record, Scale
 
 
 class StepEstimate(Record):
@@ -72,7 +72,7 @@ def estimate_errors(
 
 
 MANIFEST_FILE = "manifest.json"
-SCHEMA_VERSION: Literal[3] = 3
+SCHEMA_VERSION: Literal[4] = 4
 """The version of the files; any change to a record or to the manifest raises it."""
 
 
@@ -96,8 +96,6 @@ class Provenance(Record):
     recipe: str
     model: str
     """The language model that was asked."""
-    evaluated_slices: tuple[SliceName, ...] = Field(min_length=1)
-    """Which slices an evaluation uses unless told otherwise."""
     scale: Scale = Scale()
     """What the labels mean."""
     extensions: tuple[Extension, ...] = ()
@@ -125,7 +123,7 @@ class Provenance(Record):
 class Manifest(Provenance):
     """`manifest.json`: the provenance, the counts and the hashes of a collection."""
 
-    schema_version: Literal[3]
+    schema_version: Literal[4]
     content_hash: str
     """The identity of the data: SHA-256 over the names and hashes in `files`."""
     counts: Counts
@@ -162,7 +160,7 @@ def read_manifest(folder: Path) -> Manifest:
     version = values.get("schema_version")
     if isinstance(version, int) and version != SCHEMA_VERSION:
         remedy = (
-            "rebuild it with this version"
+            "rebuild it: freshstack build CONFIG --mode replay asks no model and costs nothing"
             if version < SCHEMA_VERSION
             else "update freshstack_dspy to read it"
         )

@@ -1,5 +1,6 @@
 """The two filters of the paper, as labelled slices: nothing is thrown away (FreshStack §4)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
@@ -10,6 +11,81 @@ from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.groups import QueryGroups
 from freshstack_dspy.records import Judgment, Nugget, Query, QueryOrigin, QuerySlice, SliceName
+
+SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
+"""The queries with a supported nugget, on which measures are taken by default."""
+SlicesName = Literal[
+    "supported", "all", "answerable", "partly_supported", "unanswerable", "undetermined"
+]
+Slices = SlicesName | Sequence[SliceName] | None
+"""Which queries: a name, or the names of several slices; None: those with a supported nugget."""
+
+
+def slices_of(slices: Slices) -> tuple[SliceName, ...]:
+    """Give the slices that a name stands for, in their one order.
+
+    Raises:
+        CollectionError: A name is not that of a slice.
+    """
+    if slices is None or slices == "supported":
+        return SUPPORTED
+    if slices == "all":
+        return SLICES
+    given = [slices] if isinstance(slices, str) else slices
+    if unknown := [name for name in given if name not in SLICES]:
+        allowed = ", ".join(("supported", "all", *SLICES))
+        raise CollectionError(f"{unknown[0]!r} is no slice; allowed: {allowed}")
+    return tuple(name for name in SLICES if name in given)
+
+
+def left_out(contents: Contents, slices: Slices = None) -> str:
+    """Say in one line which queries and nuggets measures on these slices leave out; or nothing.
+
+    Raises:
+        CollectionError: A name is not that of a slice.
+    """
+    chosen = slices_of(slices)
+    total = len(contents.slices)
+    found = [part for part in contents.slices if part.slice in chosen and part.nuggets]
+    ids = {part.query_id for part in found}
+    nuggets = sum(part.nuggets for part in found)
+    supported = sum(part.supported or part.nuggets for part in found)
+    if len(found) == total and supported == nuggets:
+        return ""
+    others = Counter(
+        part.slice if part.nuggets else "without nuggets"
+        for part in contents.slices
+        if part.query_id not in ids
+    )
+    reasons = [f"{others[name]:,} {name}" for name in (*SLICES, "without nuggets") if others[name]]
+    line = f"{len(found):,} of {total:,} queries"
+    if reasons:
+        line += f" (left out: {', '.join(reasons)})"
+    if supported < nuggets:
+        line += f", on the {supported:,} of their {nuggets:,} nuggets that the corpus supports"
+    return line
+
+
+def check_any(contents: Contents, slices: Slices = None) -> None:
+    """Check that some query is in these slices, so that there is something to measure.
+
+    Raises:
+        CollectionError: There is none; says where there are some.
+    """
+    if contents.queries_in(slices_of(slices)):
+        return
+    counts = Counter(part.slice for part in contents.slices if part.nuggets)
+    there = ", ".join(f"{counts[name]:,} {name}" for name in SLICES if counts[name])
+    if not any(counts[name] for name in SUPPORTED):
+        raise CollectionError(
+            "no query has a nugget that a chunk supports, so there is nothing to measure "
+            f"({there or 'no query has nuggets'}); add documents that answer the questions, or "
+            "look at the judgments with freshstack show"
+        )
+    raise CollectionError(
+        f"no query is in the slices {', '.join(slices_of(slices))}; there are: {there}"
+    )
+
 
 GroupKind = Literal["tag", "slice", "date", "cutoff", "contamination", "difficulty", "origin"]
 GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
@@ -250,9 +326,6 @@ def _slice(nuggets: int, supported: int, undetermined: int) -> SliceName:
         return "undetermined"
     if supported == nuggets:
         return "answerable"
-    unsupported = nuggets - supported - undetermined
-    if supported and unsupported:
-        return "partly_supported"  # whatever the failed judgments would have been
-    if undetermined:
-        return "undetermined"
-    return "unanswerable"
+    if supported:
+        return "partly_supported"
+    return "undetermined" if undetermined else "unanswerable"

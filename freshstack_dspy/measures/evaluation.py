@@ -466,10 +466,7 @@ def _partly_tied(
 def _check_strangers(qrels: NuggetQrels, run: Run) -> None:
     """Refuse a run that is of another collection, rather than give it zeros."""
     if not qrels.nuggets:
-        raise CollectionError(
-            "the collection has no query in its evaluated slices; build it with "
-            '[filters] unsupported_nuggets = "keep" to evaluate on partly supported ones too'
-        )
+        raise CollectionError("the qrels have no query, so there is nothing to evaluate")
     if run.rankings and qrels.nuggets.keys().isdisjoint(run.rankings):
         raise CollectionError(
             f"none of the {len(run.rankings)} queries of run {run.name!r:.200} is in the collection: "

@@ -11,7 +11,6 @@ from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.typed import instructions
 from freshstack_dspy.lm.usage import Ledger
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.slices import evaluated_slices
 
 _PACKAGES = ("freshstack_dspy", "bm25s", "dspy", "instructor", "lancedb", "litellm", "pydantic")
 _PRIVATE = frozenset(["api_key", "api_base"])
@@ -40,7 +39,6 @@ def provenance(
         name=config.name,
         recipe=config.recipe,
         model=config.model.name,
-        evaluated_slices=evaluated_slices(config.filters),
         scale=config.judge.graded,
         prompts=dict(prompt_hash(predictor) for _, predictor in recipe.named_predictors()),
         versions={name: version(name) for name in _PACKAGES},

@@ -234,7 +234,8 @@ def answer_from_runs(
     answers = list(map(_answer, contexts, found))
 
     firsts = [one for one in gold_records if one.sample == 1]
-    nuggets = nuggets_by_query(collection.nuggets)
+    measured = [one for one in collection.nuggets if one.nugget_id in qrels.labels]
+    nuggets = nuggets_by_query(measured)
     assigned, unassigned = _assign(session, [*firsts, *answers], queries, nuggets)
     agreements, uncompared = _compare(session, recipe, answers, gold_records, queries)
     session.stop_if_deferred()

@@ -56,10 +56,9 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a collection that nobody changes; partly supported queries count."""
+    """The folder of a collection that nobody changes."""
     folder = tmp_path_factory.mktemp("built")
-    filters = {"unsupported_nuggets": "keep"}
-    build(load_config(write_domain(folder, model=BASELINE, filters=filters)))
+    build(load_config(write_domain(folder, model=BASELINE)))
     return folder / "collection"
 
 

@@ -137,7 +137,6 @@ PROVENANCE = Provenance(
     name="small",
     recipe="freshstack",
     model="openai/some-model",
-    evaluated_slices=("answerable",),
     prompts={"JudgeSupport": "ab" * 32},
     versions={"freshstack_dspy": "0.1.0"},
     config={"pool": {"depth": 100}},

@@ -97,8 +97,6 @@ def test_the_card_says_what_it_is_and_how_it_was_made(tmp_path: Path) -> None:
         "| `judgments` | 8 |",
         "| failures: support, refused | 1 |",
         "| questions left out: no accepted answer | 7 |",
-        "| `answerable` | 2 | yes |",
-        "| `unanswerable` | 1 | no |",
         "Judgments that failed: 1.",
         "| CC BY-SA 4.0 | 8 |",
         "| 12 | How? | question | Ada | <https://example.org/q/12> | CC BY-SA 4.0 |",
@@ -107,8 +105,8 @@ def test_the_card_says_what_it_is_and_how_it_was_made(tmp_path: Path) -> None:
         "| asked | 2026-01-02 to 2026-01-02 |",
         "| tags | api (4) |",
         "| `pool.depth` | 100 |",
-        "| `no_supported_nugget` | no nugget has a supporting chunk | 1 | 25.0% | 11.8% | left out |",
-        "| `unsupported_nugget` | some nugget has none | 0 | 0.0% | 34.2% | left out |",
+        "| `answerable` | every nugget has a supporting chunk | 2 | 50.0% |  | yes |",
+        "| `unanswerable` | no nugget has one | 1 | 25.0% | 11.8% | no |",
     ):
         assert said in text
 
@@ -121,7 +119,7 @@ def test_the_statistics_are_those_counted_by_hand(tmp_path: Path) -> None:
     """
     write_small(tmp_path)
 
-    assert ("| evaluated | 2 | 3 | 2 | 1.5 | 4.5 | 3.0 | 50.0% | 100.0% | 1.3 | 1.5 |\n") in card(
+    assert ("| supported | 2 | 3 | 2 | 1.5 | 4.5 | 3.0 | 50.0% | 100.0% | 1.3 | 1.5 |\n") in card(
         tmp_path
     )
 
@@ -151,22 +149,6 @@ def test_labels_of_the_baseline_among_others_are_warned_of(
     write_collection(tmp_path, CONTENTS, CHUNKS, PROVENANCE.model_copy(update=update))
 
     assert "**extractive/baseline is a baseline" in card(tmp_path)
-
-
-def test_the_filters_say_what_is_kept_and_by_which_setting(tmp_path: Path) -> None:
-    told = PROVENANCE.model_copy(
-        update={
-            "evaluated_slices": ("answerable", "partly_supported"),
-            "config": {"filters": {"unsupported_nuggets": "keep"}},
-        }
-    )
-    write_collection(tmp_path, CONTENTS, CHUNKS, told)
-    text = card(tmp_path)
-
-    assert "| `filters.unsupported_nuggets` | keep |" in text
-    assert "| filter | finds queries where | queries | share | paper | in the evaluation |" in text
-    assert "| `unsupported_nugget` | some nugget has none | 0 | 0.0% | 34.2% | kept |" in text
-    assert re.search(r"\| `no_supported_nugget` .*\| left out \|", text)
 
 
 def test_a_text_without_attribution_says_so(tmp_path: Path) -> None:
@@ -206,10 +188,10 @@ def test_a_synthetic_query_is_counted_and_marked(tmp_path: Path) -> None:
     assert "| 12 | How? | question | made by a model |  | made by a model |" in text
 
 
-def test_what_the_filters_take_out_is_listed_by_id_and_title(tmp_path: Path) -> None:
+def test_what_is_not_answerable_is_listed_by_id_and_title(tmp_path: Path) -> None:
     write_small(tmp_path)
 
-    assert "Of `no_supported_nugget`, 1 of 1:" in card(tmp_path)
+    assert "Of `unanswerable`, 1 of 1:" in card(tmp_path)
     assert "| 5 | How? | 0 of 1 |" in card(tmp_path)
 
 

@@ -21,7 +21,6 @@ def test_the_least_configuration_has_the_papers_defaults(folder: Path) -> None:
     assert config.model.name == "extractive/baseline"
     assert (config.pool.depth, config.pool.top_k, config.judge.batch) == (100, 20, 20)
     assert config.pool.techniques == TECHNIQUES
-    assert config.filters.unsupported_nuggets == "drop"
 
 
 def test_paths_are_relative_to_the_file_wherever_one_stands(
@@ -87,10 +86,6 @@ FAULTS = {
         "[model]\ntimeout = inf",
         "model.timeout is inf: input should be a finite number",
     ),
-    "a word outside of its set": (
-        '[filters]\nunsupported_nuggets = "ignore"',
-        "filters.unsupported_nuggets is 'ignore': input should be 'drop' or 'keep'",
-    ),
     "one of a list outside of its set": (
         '[pool]\nretrievers = ["bm25", "bm52"]',
         "the file: pool.retrievers names ['bm52']; there are: bm25, lsa, hybrid",
@@ -127,7 +122,7 @@ FAULTS = {
         "[judges]\nbatch = 3",
         (
             "unknown key judges; allowed here: budget, cache, chunking, contamination, corpus, embedder, "
-            "filters, fusion, index, judge, model, name, nuggets, out, pool, prices, programs, "
+            "fusion, index, judge, model, name, nuggets, out, pool, prices, programs, "
             "queries, recipe, reranker, sub_questions"
         ),
     ),

@@ -44,5 +44,5 @@ def test_the_examples_plain_values_are_the_defaults(tmp_path: Path) -> None:
 
     config = load_config(tmp_path / "build.toml")
 
-    for section in ("chunking", "model", "pool", "judge", "filters"):
+    for section in ("chunking", "model", "pool", "judge"):
         assert getattr(config, section) == BuildConfig.model_fields[section].default, section

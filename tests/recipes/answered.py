@@ -42,7 +42,7 @@ def provider(**scripts: Any) -> ScriptedProvider:
 
 def built(folder: Path) -> Collection:
     """Build the domain; its queries: 2 (answerable), 10 (partly supported), x (unanswerable)."""
-    config = domain(folder, filters={"unsupported_nuggets": "keep"})
+    config = domain(folder)
     return build(config, provider=ScriptedProvider())
 
 

@@ -68,7 +68,7 @@ def test_a_build_ends_with_the_collection_worked_out_by_hand(tmp_path: Path) -> 
     }
     assert [file.path for file in collection.skipped] == ["logo.png"]
     assert {chunk.path for chunk in collection.chunks()} == FILES.keys()
-    assert collection.query_ids() == ("2",)
+    assert collection.query_ids("answerable") == ("2",)
     assert Collection.load(tmp_path / "collection") == collection
 
 
@@ -256,19 +256,6 @@ def test_all_five_techniques_pool_by_default(tmp_path: Path) -> None:
 
     ranks = {by.technique for candidate in collection.pool for by in candidate.pooled_by}
     assert ranks == set(TECHNIQUES)
-
-
-def test_keeping_partly_supported_queries_changes_no_data_but_what_is_evaluated(
-    tmp_path: Path,
-) -> None:
-    config = domain(tmp_path)
-    dropped = build(config, provider=ScriptedProvider())
-    keeping = load_config(write_domain(tmp_path, filters={"unsupported_nuggets": "keep"}))
-
-    kept = build(keeping, mode="replay")
-
-    assert kept.query_ids() == ("10", "2")
-    assert kept.manifest.content_hash == dropped.manifest.content_hash
 
 
 def test_progress_is_told_of_every_step_and_part(tmp_path: Path) -> None:

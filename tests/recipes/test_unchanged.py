@@ -153,7 +153,6 @@ def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> No
         {"pool": {"techniques": ["question"]}},
         {"pool": {"retrievers": ["bm25"]}},
         {"judge": {"batch": 4}},
-        {"filters": {"unsupported_nuggets": "keep"}},
     ],
     ids=str,
 )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, ge
 
 from freshstack_dspy.collection.card import attribution
 from freshstack_dspy.collection.collection import Collection, write_rows
-from freshstack_dspy.collection.contents import SLICES
 from freshstack_dspy.collection.layouts import (
     EXPORT_FILE,
     IDS_FILE,
@@ -23,9 +22,9 @@ from freshstack_dspy.collection.layouts import (
 )
 from freshstack_dspy.collection.manifest import baseline_warning, exported_from, is_baseline
 from freshstack_dspy.collection.markdown import escape, table
-from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.collection.slices import Slices, check_any, slices_of
 from freshstack_dspy.files import canonical_json, encode_records
-from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, Record, SliceName
+from freshstack_dspy.records import Candidate, Chunk, Judgment, Nugget, Query, Record
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,14 +64,14 @@ class Selection:
         slices: Which slices.
         whole_corpus: Whether the format holds every chunk, or only those pooled or judged.
         queries: Ascending by id; each has nuggets.
-        nuggets: The nuggets of each query, by query id, in order.
+        nuggets: The supported nuggets of each query, by query id, in order.
         judgments: The judgments of each query, by query id, by nugget id, then chunk id.
     """
 
     def __init__(
         self,
         collection: Collection,
-        slices: Sequence[SliceName] | None,
+        slices: Slices,
         *,
         whole_corpus: bool = True,
     ) -> None:
@@ -80,30 +79,30 @@ class Selection:
 
         Args:
             collection: Where from.
-            slices: Which slices; None: those that the manifest names as evaluated.
+            slices: Which slices; None: queries with a supported nugget.
             whole_corpus: Whether the format holds every chunk, or only those pooled or judged.
 
         Raises:
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
-        chosen = collection.manifest.evaluated_slices if slices is None else slices
         self.collection = collection
         self.whole_corpus = whole_corpus
-        self.slices = tuple(dict.fromkeys(chosen))
+        self.slices = slices_of(slices)
+        check_any(collection, self.slices)
         ids = set(collection.query_ids(self.slices))
-        if not ids:
-            raise CollectionError(
-                f"{collection.name}: no query to export in the slices {', '.join(self.slices)}; "
-                f"{_with_queries(collection)}"
-            )
         self.queries: list[Query] = [one for one in collection.queries if one.query_id in ids]
+        self._measured = {
+            nugget_id
+            for nuggets in collection.qrels_of(self.slices).nuggets.values()
+            for nugget_id in nuggets
+        }
         self.nuggets: dict[str, list[Nugget]] = {query.query_id: [] for query in self.queries}
         for nugget in collection.nuggets:
-            if nugget.query_id in ids:
+            if nugget.nugget_id in self._measured:
                 self.nuggets[nugget.query_id].append(nugget)
         self.judgments: dict[str, list[Judgment]] = {query.query_id: [] for query in self.queries}
         for judgment in collection.judgments:
-            if judgment.query_id in ids:
+            if judgment.nugget_id in self._measured:
                 self.judgments[judgment.query_id].append(judgment)
 
     @cached_property
@@ -151,13 +150,6 @@ class Selection:
             if candidate.query_id in pool:
                 pool[candidate.query_id].append(candidate)
         return pool
-
-
-def _with_queries(collection: Collection) -> str:
-    """Say which slices have queries that can be exported, and how many."""
-    counts = {name: len(collection.query_ids([name])) for name in SLICES}
-    found = [f"{name} ({number:,})" for name, number in counts.items() if number]
-    return f"slices with queries: {', '.join(found)}" if found else "no slice has any with nuggets"
 
 
 def write_about(

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, get_args
@@ -28,7 +28,7 @@ from freshstack_dspy.collection.manifest import NO_MODEL, Provenance
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError, SourceError
-from freshstack_dspy.records import SCALES, Candidate, QuerySlice, ScaleName, SliceName
+from freshstack_dspy.records import SCALES, Candidate, ScaleName
 
 ImportFormat = Literal["freshstack", "beir", "crux", "nuggetizer"]
 IMPORT_FORMATS: tuple[ImportFormat, ...] = get_args(ImportFormat)
@@ -99,7 +99,6 @@ def import_collection(
         name=called,
         recipe=f"import:{format}",
         model=NO_MODEL,
-        evaluated_slices=_evaluated(slices),
         scale=given.scale,
         versions={"freshstack_dspy": version("freshstack_dspy")},
         config={
@@ -153,14 +152,6 @@ def _named(path: Path) -> str:
     if not found:
         raise CollectionError(f"{path}: gives no name for the collection; give one with --name")
     return found
-
-
-def _evaluated(slices: Sequence[QuerySlice]) -> tuple[SliceName, ...]:
-    """Take in every slice that holds a query with a supported nugget."""
-    found: list[SliceName] = ["answerable", "partly_supported"]
-    if any(part.slice == "undetermined" and part.supported for part in slices):
-        found.append("undetermined")
-    return tuple(found)
 
 
 def _hashes(read: Iterable[Path], root: Path) -> dict[str, str]:

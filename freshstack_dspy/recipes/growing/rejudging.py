@@ -231,7 +231,6 @@ def _provenance(
         update={
             "name": before.name,
             "recipe": f"rejudge:{before.recipe}",
-            "evaluated_slices": before.evaluated_slices,
             "config": {**before.config, **sections, "rejudged": rejudged},
         }
     )

@@ -131,7 +131,7 @@ def test_the_topic_of_a_passage_stands_before_its_first_colon(
 
 
 def test_what_has_no_label_has_no_rating(tmp_path: Path) -> None:
-    """Of query 2 the last nugget was never judged; of both, one judgment failed."""
+    """Of both queries one judgment failed; the last nugget of query 2 has no support."""
     export_collection(write_odd(tmp_path / "c", ["1", "2"]), "crux", tmp_path / "out")
     ratings: dict[str, list[list[int]]] = {}
     for line in lines_of(tmp_path / "out/ranking_2/test_judgements.jsonl"):
@@ -139,7 +139,7 @@ def test_what_has_no_label_has_no_rating(tmp_path: Path) -> None:
 
     assert {topic: sorted(each) for topic, each in ratings.items()} == {
         "1": [[0, -1], [0, 2], [3, 1]],
-        "2": [[0, -1, -1], [0, 2, -1], [3, 1, -1]],
+        "2": [[0, -1], [0, 2], [3, 1]],
     }
 
 

@@ -110,10 +110,6 @@ def test_from_the_files_of_crux_to_its_measures(tmp_path: Path) -> None:
     values = list(evaluate(qrels, run, names).per_query["t"].values())
     context = evaluate_context(qrels, "t", ["t:0#1", "t:1#2"])
 
-    assert values == pytest.approx([1 / 2, 1 / 3, (1 / 5) / (2 / 6), (1 / 3) / (2 / 6)])
-    assert (context.required, context.redundant, context.failed) == (0, 0, 1)
-    assert (context.covered, context.uncovered, context.unanswerable) == (
-        ("t_1",),
-        ("t_2",),
-        ("t_3",),
-    )
+    assert values == pytest.approx([1 / 2, 1 / 2, (1 / 5) / (2 / 6), (1 / 3) / (2 / 6)])
+    assert (context.required, context.redundant, context.failed) == (0, 1, 1)
+    assert (context.covered, context.uncovered) == (("t_1",), ("t_2",))

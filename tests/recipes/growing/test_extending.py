@@ -352,9 +352,7 @@ def test_a_query_without_an_answer_is_extended_too(
     bare = {"answer": "", "answer_id": None, "origin": "imported"}
     records["queries"] = tuple(query.model_copy(update=bare) for query in known.queries)
     records["expansions"] = ()
-    told = Provenance(
-        name="theirs", recipe="import:beir", model="none", evaluated_slices=("answerable",)
-    )
+    told = Provenance(name="theirs", recipe="import:beir", model="none")
     imported = tmp_path / "imported"
     write_collection(imported, Contents(**records), known.chunks(), told)
     looked = look(imported, [run])
