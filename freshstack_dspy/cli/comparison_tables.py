@@ -70,6 +70,8 @@ def _print_means(compared: Compared, letters: dict[str, str]) -> None:
         )
     title = f"{compared.judgments.title(compared.queries)}{left_out}"
     show_means(title, "run", comparison.measures, [MeansSection("", rows)])
+    if compared.judgments.left_out:
+        say_wrapped(f"measured on {compared.judgments.left_out}")
     say_conventions(next(iter(compared.evaluations.values())))
     for run, evaluation in compared.evaluations.items():
         say_missing(letters[run], evaluation)

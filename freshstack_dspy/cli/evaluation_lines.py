@@ -42,7 +42,7 @@ def say_missing(name: str, evaluation: "Evaluation") -> None:
         (evaluation.absent, f"absent ({_COUNTS[rules.absent]})"),
         (evaluation.empty, f"empty ({_COUNTS[rules.empty]})"),
         (evaluation.without_relevant, f"without relevant ({without})"),
-        (evaluation.unknown, "unknown (passed over)"),
+        (evaluation.unknown, "not measured (passed over)"),
         (evaluation.tied, f"all of one score (in the order of {_order(rules)})"),
         (
             evaluation.partly_tied,

@@ -28,6 +28,8 @@ def print_report(report: Report) -> None:
     measures = report.runs[0].evaluation.measures
     rows = [MeansRow(run.name, "", run.means, _unjudged(run)) for run in report.runs]
     show_means(report.title, "run", measures, [MeansSection("", rows)])
+    if report.judgments.left_out:
+        say_wrapped(f"measured on {report.judgments.left_out}")
     if report.queries < FEW_QUERIES:
         said = counted(report.queries, "query is", "queries are")
         say_wrapped(f"{said} few: the intervals of fewer than {FEW_QUERIES} are too narrow")

@@ -39,6 +39,8 @@ class Judgments(NamedTuple):
     """Of all queries, evaluated or not."""
     remark: str = ""
     """What the number of queries does not say."""
+    left_out: str = ""
+    """Which queries and nuggets of the collection are not measured."""
     collection: "Collection | None" = None
     """None of a file."""
 
@@ -82,12 +84,9 @@ def judgments_at(
 
 def _of_collection(collection: "Collection", slices: SlicesName) -> Judgments:
     """Give the judgments of a collection's slices."""
-    from freshstack_dspy.cli.printing import complain
     from freshstack_dspy.collection.slices import left_out
 
     chosen = slices_of(slices, collection)
-    if line := left_out(collection, chosen):
-        complain(f"measured on {line}")
     return Judgments(
         name=collection.name,
         identity={
@@ -98,6 +97,7 @@ def _of_collection(collection: "Collection", slices: SlicesName) -> Judgments:
         qrels=collection.qrels(chosen),
         query_ids=tuple(query.query_id for query in collection.queries),
         remark=f" ({', '.join(chosen)})" if slices != "supported" else "",
+        left_out=left_out(collection, chosen),
         collection=collection,
     )
 

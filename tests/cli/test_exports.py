@@ -50,7 +50,7 @@ def test_export_says_which_slices_have_queries(freshstack: Command, tmp_path: Pa
     done = freshstack("export", "c", "--out", "out", "--slices", "unanswerable")
 
     assert done.code == 1
-    assert "no query to export in the slices unanswerable; slices with queries: " in done.err
+    assert "no query is in the slices unanswerable; there are: " in done.err
 
 
 def test_import_never_writes_over_a_collection(freshstack: Command, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_export_takes_slices(freshstack: Command, built: Path, tmp_path: Path) -
         "unanswerable",
     ]
     assert wrong.code == 1
-    assert "'easy' is no slice; allowed: answerable" in wrong.err
+    assert "'easy' is no slice; allowed: supported" in wrong.err
 
 
 def test_export_writes_nothing_into_the_collection(freshstack: Command, tmp_path: Path) -> None:
