@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from pydantic import Field
 
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm import telemetry
 from freshstack_dspy.lm.prices import Price, longest_input_of, price_of
 from freshstack_dspy.lm.reply import Numbers, encodable
 from freshstack_dspy.lm.request import KEY_VERSION, EmbeddingRequest, sha256_of
@@ -102,17 +101,17 @@ class HostedEmbedder:
         text = encodable(text)
         return role.prefix + (text if room is None else cut(text, room).text)
 
-    def ask_of(self, prepared: str, role: Role) -> EmbeddingRequest:
+    def request_of(self, prepared: str, role: Role) -> EmbeddingRequest:
         """The request for the vector of a prepared text; its key is that of the vector."""
-        return self._client.ask_of(prepared, role.input_type)
+        return self._client.request_of(prepared, role.input_type)
 
-    def used(self) -> dict[str, str]:
-        """The hash of each vector that was given out, by key."""
+    def used(self) -> Iterator[Numbers]:
+        """What was given out, as it is recorded now, by key."""
         return self._client.used()
 
-    def recorded(self, key: str) -> Numbers | None:
-        """The recorded vector of a key."""
-        return self._client.recorded(key)
+    def used_replies(self) -> dict[str, str]:
+        """The content hash of what was given out, by key."""
+        return self._client.used_replies()
 
     def close(self) -> None:
         """Close the provider's connections."""
@@ -261,7 +260,6 @@ def load_model(path: Path, kind: str, **settings: Any) -> Any:
     Raises:
         ConfigError: The library cannot load the model.
     """
-    telemetry.turn_off()
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         os.environ.setdefault(name, "1")
     with warnings.catch_warnings():
@@ -319,7 +317,7 @@ def estimate_embedding(
     for texts, role in ((passages, embedder.passages), (queries, embedder.queries)):
         for text in texts:
             prepared = embedder.prepared(text, role)
-            ask = embedder.ask_of(prepared, role)
+            ask = embedder.request_of(prepared, role)
             wanted[ask.key] = Wanted(ask, prepared)
     missing = [
         one for key, one in wanted.items() if all(each.numbers(key) is None for each in sources)

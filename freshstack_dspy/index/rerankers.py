@@ -1,6 +1,6 @@
 """Rerankers: hosted models, whose scores are recorded, and cross-encoders in a folder."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,13 +51,13 @@ class HostedReranker:
         """Score each passage, in the given order."""
         return self._client.scores(encodable(text), [encodable(each) for each in passages])
 
-    def used(self) -> dict[str, str]:
-        """The hash of each list of scores that was given out, by key."""
+    def used(self) -> Iterator[Numbers]:
+        """What was given out, as it is recorded now, by key."""
         return self._client.used()
 
-    def recorded(self, key: str) -> Numbers | None:
-        """The recorded scores of a key."""
-        return self._client.recorded(key)
+    def used_replies(self) -> dict[str, str]:
+        """The content hash of what was given out, by key."""
+        return self._client.used_replies()
 
     def close(self) -> None:
         """Close the provider's connections."""

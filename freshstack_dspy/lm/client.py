@@ -1,22 +1,29 @@
-"""The language model as programs see it: a `dspy.LM` whose engine is the client."""
+"""Recorded calls: a `dspy.LM` whose replies are recorded, and what embedders share with it.
+
+Modes: `live` serves what is recorded and asks for the rest; `replay` only serves, and opens no
+socket; `defer` writes the missing requests down for later; `rerecord` asks for everything again.
+"""
 
 import asyncio
 import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from types import SimpleNamespace
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import dspy
-from dspy.lm15 import Request
+from dspy.lm15 import Message, Request, Response, Usage
 from dspy.utils.exceptions import LMError
 
-from freshstack_dspy.config import BudgetConfig, Mode, ModelConfig
+from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.errors import (
     DamagedReplyError,
     DeferredError,
@@ -26,326 +33,419 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     ReplyError,
 )
-from freshstack_dspy.lm.budget import Account, Budget
-from freshstack_dspy.lm.bundle import Bundles
-from freshstack_dspy.lm.engine import Provider, provider_for
-from freshstack_dspy.lm.events import Callback, event_of, event_without_reply
+from freshstack_dspy.lm.budget import Account, Caps, Reservation, Spent, check_unpriced, worst_case
+from freshstack_dspy.lm.engine import Model, Provider, provider_for
+from freshstack_dspy.lm.events import Callback, call_event
 from freshstack_dspy.lm.misses import Misses
 from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.reply import NO_REPLY, Entry, Reply, receive, status_of
-from freshstack_dspy.lm.request import ChatRequest, chat_request, endpoint_identity
-from freshstack_dspy.lm.retry import Attempts
+from freshstack_dspy.lm.reply import NO_REPLY, Numbers, Reply, receive, status_of
+from freshstack_dspy.lm.request import (
+    ChatRequest,
+    NumbersRequest,
+    chat_request,
+    endpoint_identity,
+)
+from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import (
     Recorded,
     ReplyStore,
     UsedEntries,
     holds_store,
     recorded_entries,
-    recorded_reply,
+    recorded_entry,
 )
-from freshstack_dspy.lm.usage import Ledger, current_step
+from freshstack_dspy.lm.usage import Ledger, StepLedger, current_step
 from freshstack_dspy.records import Status
 
-if TYPE_CHECKING:
-    from dspy.lm15 import Response, Usage
-
-
-class Answer(NamedTuple):
-    """A reply, and how many requests were sent for it now; 0: it was recorded, or another's."""
-
-    reply: Reply
-    attempts: int = 0
-
-
-class LiveCalls:
-    """Asks a provider and records what it says; shared by threads."""
-
-    def __init__(
-        self,
-        model: ModelConfig,
-        store: ReplyStore,
-        account: Account,
-        provider: Provider | None,
-        *,
-        capped: bool,
-    ) -> None:
-        """Prepare.
-
-        Args:
-            model: Which model is asked, and how.
-            store: Where replies are kept, and what was spent.
-            account: Who pays.
-            provider: What answers, in place of the one that the model's name chooses.
-            capped: Whether anything will be sent at all, which needs the caps and the price.
-
-        Raises:
-            ConfigError: There is a cap on dollars, and the model has no price.
-        """
-        self._model = model
-        self._store = store
-        self._account = account
-        self._attempts: Attempts[Request, Response] = Attempts(
-            model, provider, opened=functools.partial(provider_for, model)
-        )
-        caps = account.caps if capped else BudgetConfig()
-        self._budget = Budget(
-            caps,
-            model=model.name,
-            price=self.price if capped else None,
-            spent=lambda: store.spent(account.name) + account.reserved,
-            in_flight=account.in_flight,
-        )
-
-    @functools.cached_property
-    def price(self) -> Price | None:
-        """What the model costs, or None where nobody says."""
-        return price_of(self._model.name, self._account.prices)
-
-    def ask(self, ask: ChatRequest, request: "Request") -> Answer:
-        """Ask and record.
-
-        Raises:
-            BudgetError: It could go over a cap.
-            ModelError: No reply came, and none will come to other requests either.
-        """
-        charge = functools.partial(self._store.charge, self._account.name)
-        with self._attempts.asking(), self._budget.reservation(ask, charge) as reservation:
-            answer = self._answer(ask, request, reservation.lost)
-            spent = reservation.spent_on(answer.reply)
-            self._store.put(answer.reply, account=self._account.name, spent=spent)
-        return answer
-
-    def close(self) -> None:
-        """Close the provider's connections."""
-        self._attempts.close()
-
-    def _answer(self, ask: ChatRequest, request: "Request", lost: Callable[[], None]) -> Answer:
-        """Ask. That there was no reply is recorded too: a replay must come to the same failure."""
-        received: Any = functools.partial(receive, ask, origin="live", price=self.price)
-        try:
-            response, attempts = self._attempts.complete(request, lost)
-        except ReplyError as error:
-            reply = received(
-                text=str(error),
-                finish_reason="refusal" if error.status == "refused" else NO_REPLY,
-                input_tokens=None,
-                output_tokens=None,
-            )
-            return Answer(reply, error.attempts)
-        refusals = [part.text for part in response.message.parts if part.type == "refusal"]
-        reply = received(
-            text=response.text or "".join(refusals),
-            finish_reason="refusal" if refusals else str(response.finish_reason),
-            input_tokens=response.usage.input_tokens,
-            output_tokens=_output_tokens(response.usage),
-        )
-        return Answer(reply, attempts)
-
-
-def _output_tokens(usage: "Usage") -> int | None:
-    """What is billed as output; Gemini and xAI count what a model thinks in the total alone."""
-    if usage.input_tokens is None or usage.output_tokens is None or usage.total_tokens is None:
-        return usage.output_tokens
-    return max(usage.output_tokens, usage.total_tokens - usage.input_tokens)
-
-
-sample_number: ContextVar[int | None] = ContextVar("freshstack_sample", default=None)
-"""DSPy's rollout_id, which engines do not see by themselves."""
-
-_ASKING = ("live", "rerecord")
 _log = logging.getLogger(__name__)
 
 
-class Client:
-    """A DSPy engine (`dspy.LM(…, engine=client)`) over recorded replies and one provider."""
+def open_store(path: Path, mode: Mode) -> ReplyStore | None:
+    """Open the replies store; a replay only reads it, and makes none where there is none."""
+    if mode != "replay":
+        return ReplyStore(path)
+    return ReplyStore(path, read_only=True) if holds_store(path) else None
+
+
+@dataclass(frozen=True)
+class Access:
+    """What calls of a model go through.
+
+    Attributes:
+        mode: See the module.
+        store: Where replies are recorded; every mode but `replay` needs one that can be written.
+        recorded: Replies of bundles, read next to the store.
+        account: Who pays, and how much at most.
+        ledger: Where what is asked and reused is entered.
+        callback: Notified of every call, by many threads.
+    """
+
+    mode: Mode = "live"
+    store: ReplyStore | None = None
+    recorded: Recorded | None = None
+    account: Account = field(default_factory=Account)
+    ledger: Ledger = field(default_factory=Ledger)
+    callback: Callback | None = None
+
+
+class Item(Protocol):
+    """Something that is asked for."""
+
+    @property
+    def request(self) -> ChatRequest | NumbersRequest:
+        """As it is recorded."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+EntryT = TypeVar("EntryT", Reply, Numbers)
+
+
+class Sent(NamedTuple, Generic[EntryT]):
+    """What came of one request to a provider."""
+
+    entries: list[EntryT]
+    spent: Spent
+    attempts: int
+
+
+class Recorder(ABC, Generic[ItemT, EntryT]):
+    """Recorded replies of one model, and the way to ask it for more; shared by threads.
+
+    Attributes:
+        ledger: What was asked and reused, by step.
+        endpoint: Where requests go, without credentials.
+    """
+
+    def __init__(
+        self, model: Model, access: Access, retries: Retries[Any, Any], *, asks: bool
+    ) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            model: Which is asked, and how.
+            access: What is recorded, who pays, and who is notified.
+            retries: The way to the provider.
+            asks: Whether this mode sends anything, which needs a price for a cap on dollars.
+
+        Raises:
+            FatalModelError: The model's endpoint cannot be used.
+            ConfigError: There is a cap on dollars, and the model has no price.
+        """
+        section = getattr(model, "section", "[model]")
+        account = access.account
+        self.mode: Mode = access.mode
+        self.ledger = access.ledger
+        self.endpoint = endpoint_identity(model.name, model.api_base, section)
+        self._name = model.name
+        self._account = account.name
+        self._callback = access.callback
+        self._retries = retries
+        sources = (access.store, access.recorded)
+        self._sources = [source for source in sources if source is not None]
+        self._misses = Misses()
+        self._store = access.store if access.mode != "replay" else None
+        if asks and account.caps.dollars is not None:
+            check_unpriced(account.caps, model.name, self._remedy(section), known=self._priced())
+        self._caps = Caps(
+            account.caps if asks else account.caps.__class__(),
+            spent=lambda: self._writable().spent(account.name) + account.reserved,
+            in_flight=account.in_flight,
+        )
+        self._flights: dict[str, Future[EntryT]] = {}
+        self._rerecorded: set[str] = set()
+        self._used = UsedEntries()
+        self._guard = threading.Lock()
+
+    def answer(self, items: Sequence[ItemT]) -> list[EntryT]:
+        """Serve what is recorded, and ask for the rest in one request.
+
+        What another thread is asking for is waited for, and what comes of it is shared.
+
+        Args:
+            items: Each with a key of its own.
+
+        Returns:
+            Their replies, in the same order.
+
+        Raises:
+            ModelError: See the tree in `errors.py`.
+        """
+        begun = time.monotonic()
+        requests = [item.request for item in items]
+        notify = functools.partial(call_event, requests, step=current_step())
+        attempts = 0
+        try:
+            found, attempts = self._shared(items)
+        except ModelError as error:
+            if self._callback is not None:
+                self._callback(notify(seconds=time.monotonic() - begun, error=error))
+            raise
+        entries = [found[request.key] for request in requests]
+        if self._callback is not None:
+            seconds = time.monotonic() - begun
+            self._callback(notify(seconds=seconds, attempts=attempts, entries=entries))
+        return entries
+
+    def reusable(self, key: str) -> EntryT | None:
+        """The recorded reply of a key, unless this mode asks again in its place.
+
+        Raises:
+            DamagedReplyError: In a replay, the entry cannot be trusted.
+        """
+        if self.mode == "rerecord" and key not in self._rerecorded:
+            return None
+        try:
+            entry = self.recorded(key)
+        except DamagedReplyError as error:
+            if self.mode == "replay":
+                raise
+            _log.warning("%s: asked again", error)
+            return None
+        return None if entry is not None and self._asks_again(entry) else entry
+
+    def recorded(self, key: str) -> EntryT | None:
+        """The recorded reply of a key, whatever it is worth.
+
+        Raises:
+            StoreError: It cannot be read or trusted.
+        """
+        found: Any = recorded_entry(key, self._sources)
+        return found
+
+    def reuse(self, entries: Sequence[EntryT]) -> None:
+        """Enter recorded replies that are given out."""
+        for entry in entries:
+            self._used.enter(entry)
+        if entries:
+            self.ledger.enter(
+                StepLedger(
+                    cached=len(entries),
+                    cached_tokens=sum(one.tokens for one in entries),
+                    cached_cost=sum(one.cost or 0.0 for one in entries),
+                )
+            )
+
+    def used(self) -> Iterator[EntryT]:
+        """Every reply that was given out, as it is recorded now, by key."""
+        found: Any = recorded_entries(self._used.by_key(), self._sources)
+        return found
+
+    def used_replies(self) -> dict[str, str]:
+        """The content hash of each reply that was given out, by key."""
+        return self._used.by_key()
+
+    def close(self) -> None:
+        """Close the provider's connections."""
+        self._retries.close()
+
+    def _shared(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+        mine: dict[str, Future[EntryT]] = {}
+        theirs: dict[str, Future[EntryT]] = {}
+        with self._guard:
+            for key in (item.request.key for item in items):
+                flight = self._flights.get(key)
+                if flight is None:
+                    mine[key] = self._flights[key] = Future()
+                else:
+                    theirs[key] = flight
+        try:
+            found, attempts = self._own([item for item in items if item.request.key in mine])
+        except BaseException as error:
+            for flight in mine.values():
+                flight.set_exception(error)
+            raise
+        finally:
+            with self._guard:
+                for key in mine:
+                    del self._flights[key]
+        for key, flight in mine.items():
+            flight.set_result(found[key])
+        # Not before: two that wait for each other would never end.
+        shared = {key: flight.result() for key, flight in theirs.items()}
+        self.reuse(list(shared.values()))
+        return found | shared, attempts
+
+    def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+        found: dict[str, EntryT] = {}
+        for item in items:
+            entry = self.reusable(item.request.key)
+            if entry is not None:
+                found[item.request.key] = entry
+        self.reuse(list(found.values()))
+        missing = [item for item in items if item.request.key not in found]
+        if not missing:
+            return found, 0
+        sent = self._ask(missing)
+        return found | {entry.key: entry for entry in sent.entries}, sent.attempts
+
+    def _ask(self, items: Sequence[ItemT]) -> Sent[EntryT]:
+        if self.mode == "replay":
+            raise ReplayMissError(self._miss(items))
+        store = self._writable()
+        self._defer(items)
+        charge = functools.partial(store.charge, self._account)
+        bound = functools.partial(self._upper_bound, items)
+        with self._retries.asking(), self._caps.reserved(bound, charge) as reservation:
+            sent = self._send(items, reservation)
+            store.put(*sent.entries, account=self._account, spent=sent.spent)
+        for entry in sent.entries:
+            self._used.enter(entry)
+            self._rerecorded.add(entry.key)
+        tokens = sum(entry.tokens for entry in sent.entries)
+        cost = sum(entry.cost or 0.0 for entry in sent.entries)
+        self.ledger.enter(StepLedger(calls=1, tokens=tokens, cost=cost))
+        return sent
+
+    def _writable(self) -> ReplyStore:
+        if self._store is None:
+            raise FatalModelError(f"mode {self.mode!r} needs a replies store")
+        return self._store
+
+    def _asks_again(self, entry: EntryT) -> bool:
+        """Whether a recorded reply is no answer, and this mode may ask once more."""
+        del entry
+        return False
+
+    def _miss(self, items: Sequence[ItemT]) -> str:
+        """Say in words that replies are not recorded, and how the recorded ones differ."""
+        return self._misses.explain(items[0].request, self._sources)
+
+    def _defer(self, items: Sequence[ItemT]) -> None:
+        """In mode `defer`: write requests down for later, and raise; or do nothing, to ask now."""
+
+    @abstractmethod
+    def _priced(self) -> bool:
+        """Whether the price of the model is known."""
+
+    @abstractmethod
+    def _remedy(self, section: str) -> str:
+        """What to do where it is not."""
+
+    @abstractmethod
+    def _upper_bound(self, items: Sequence[ItemT]) -> Spent:
+        """The most that one request for these can cost."""
+
+    @abstractmethod
+    def _send(self, items: Sequence[ItemT], reservation: Reservation) -> Sent[EntryT]:
+        """Ask the provider for these."""
+
+
+class Prompt(NamedTuple):
+    """One request of DSPy's, and what it is recorded as."""
+
+    request: ChatRequest
+    sent: Request
+
+
+class Client(Recorder[Prompt, Reply]):
+    """A DSPy engine over recorded replies and one provider.
+
+    Attributes:
+        model: Which model is asked, and how.
+        deferred: The keys of the requests that were written down for later.
+    """
 
     supports_response_schema = True
 
     def __init__(
-        self,
-        model: ModelConfig,
-        *,
-        mode: Mode = "live",
-        store: ReplyStore | None = None,
-        recorded: Recorded | None = None,
-        provider: Provider | None = None,
-        account: Account | None = None,
-        callback: Callback | None = None,
+        self, model: ModelConfig, access: Access, *, provider: Provider | None = None
     ) -> None:
-        """Open the client.
+        """Open the client; nothing is sent.
 
         Args:
             model: Which model is asked, and how.
-            mode: See the module.
-            store: Where replies are kept; every mode but `replay` needs one that can be written.
-            recorded: Replies of bundles, read beside the store.
+            access: What is recorded, who pays, and who is notified.
             provider: What answers, in place of the one that the model's name chooses.
-            account: Who pays, what it costs, and how much at most.
-            callback: Told of every request, by many threads.
 
         Raises:
             FatalModelError: The model's endpoint cannot be used.
             ConfigError: The budget has a cap on dollars, and the model has no price.
         """
         self.model = model
-        self.mode: Mode = mode
-        self.ledger = Ledger()
-        self.endpoint = endpoint_identity(model.name, model.api_base)
-        self._store = store
-        self._written = store if mode != "replay" else None
-        self._recorded: Recorded = Bundles() if recorded is None else recorded
-        self._misses = Misses()
-        self._on_call = callback
-        self._live = (
-            LiveCalls(model, self._written, account or Account(), provider, capped=mode in _ASKING)
-            if self._written is not None
-            else None
-        )
-        self._flights: dict[str, Future[Reply]] = {}
-        self._rerecorded: set[str] = set()
-        self._deferred: set[str] = set()
-        self._used = UsedEntries()
-        self._guard = threading.Lock()
+        self.deferred: set[str] = set()
+        self._own_prices = access.account.prices
+        opened: Any = functools.partial(provider_for, model)
+        if provider is not None:  # whoever made it closes it
+            opened = functools.partial(SimpleNamespace, complete=provider.complete)
+        retries: Retries[Request, Response] = Retries(model, opened)
+        super().__init__(model, access, retries, asks=access.mode in ("live", "rerecord"))
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Be the same client in a copied program: DSPy's optimizers copy programs with their models."""
         return self
 
-    def complete(self, request: "Request") -> "Response":
+    @functools.cached_property
+    def price(self) -> Price | None:
+        """What the model costs, or None where nobody says."""
+        return price_of(self.model.name, self._own_prices)
+
+    def complete(self, request: Request) -> Response:
         """Answer one request; the response's id is the key of the reply.
 
         Raises:
             ModelError: See the tree in `errors.py`.
         """
-        ask = self._ask_of(request, sample_number.get())
-        begun = time.monotonic()
-        try:
-            answer = self._together(ask, request)
-        except ModelError as error:
-            self._tell(ask, begun, error)
-            raise
-        self._tell(ask, begun, answer)
-        return _response(answer.reply)
+        (reply,) = self.answer([Prompt(self._recorded_as(request, sample_number.get()), request)])
+        return _response(reply)
 
-    @property
-    def deferred(self) -> frozenset[str]:
-        """The keys of the requests that this client wrote down for later."""
-        return frozenset(self._deferred)
-
-    def key_of(self, request: "Request", sample: int | None) -> str:
+    def key_of(self, request: Request, sample: int | None) -> str:
         """The key under which this request's reply is, or will be, recorded."""
-        return self._ask_of(request, sample).key
+        return self._recorded_as(request, sample).key
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a reply turned out to be worth."""
-        if self._written is not None:
-            self._written.note(key, status, reasked_as)
+        if self._store is not None:
+            self._store.note(key, status, reasked_as)
 
-    def recorded(self, key: str) -> Reply | None:
-        """The reply of a key, whatever it is worth.
-
-        Raises:
-            DamagedReplyError: The entry in the store cannot be trusted.
-        """
-        return recorded_reply(key, self._store, self._recorded)
-
-    def used(self) -> Iterator[Entry]:
-        """Every reply that this client gave out, as it is recorded now, by key."""
-        return recorded_entries(self._used.by_key(), (self._store, self._recorded))
-
-    def used_replies(self) -> dict[str, str]:
-        """A hash of what each reply that was given out said, by key."""
-        return self._used.by_key()
-
-    def close(self) -> None:
-        """Close the provider's connections."""
-        if self._live is not None:
-            self._live.close()
-
-    def _ask_of(self, request: "Request", sample: int | None) -> ChatRequest:
+    def _recorded_as(self, request: Request, sample: int | None) -> ChatRequest:
         return chat_request(request, endpoint=self.endpoint, sample=sample)
 
-    def _together(self, ask: ChatRequest, request: "Request") -> Answer:
-        """Answer a request; equal ones in flight are one call, and share what comes of it."""
-        mine: Future[Reply] = Future()
-        with self._guard:
-            flight = self._flights.setdefault(ask.key, mine)
-        if flight is not mine:
-            reply = flight.result()
-            self.ledger.served(reply)
-            return Answer(reply)
-        try:
-            answer = self._answer(ask, request)
-        except BaseException as error:
-            mine.set_exception(error)
-            raise
-        finally:
-            with self._guard:
-                del self._flights[ask.key]
-        mine.set_result(answer.reply)
-        return answer
-
-    def _answer(self, ask: ChatRequest, request: "Request") -> Answer:
-        recorded = self._servable(ask.key)
-        if recorded is None:
-            answer = self._ask(ask, request)
-            self.ledger.asked(answer.reply)
-        else:
-            answer = Answer(recorded)
-            self.ledger.served(recorded)
-        self._used.enter(answer.reply)
-        return answer
-
-    def _servable(self, key: str) -> Reply | None:
-        """The recorded reply, unless this mode asks again in its place."""
-        if self.mode == "rerecord" and key not in self._rerecorded:
-            return None
-        try:
-            reply = self.recorded(key)
-        except DamagedReplyError as error:
-            if self.mode == "replay":
-                raise
-            _log.warning("%s: asked again", error)
-            return None
-        if reply is not None and self._worth_another_try(reply):
-            return None
-        return reply
-
-    def _worth_another_try(self, reply: Reply) -> bool:
-        """Whether a recorded reply is a dead end, and this mode may ask once more."""
+    def _asks_again(self, entry: Reply) -> bool:
         # What came back from a batch is final to the next round, or the rounds would never end.
-        asks_again = self.mode == "live" or (self.mode == "defer" and reply.origin == "live")
-        return asks_again and reply.is_dead_end
+        retries = self.mode == "live" or (self.mode == "defer" and entry.origin == "live")
+        return retries and entry.is_dead_end
 
-    def _ask(self, ask: ChatRequest, request: "Request") -> Answer:
-        if self.mode == "replay":
-            raise ReplayMissError(self._misses.explain(ask, self._sources()))
-        if self._written is None or self._live is None:
-            raise FatalModelError(f"mode {self.mode!r} needs a replies store")
+    def _defer(self, items: Sequence[Prompt]) -> None:
         if self.mode == "defer":
-            self._written.defer(ask)
-            self._deferred.add(ask.key)
-            raise DeferredError(f"request {ask.key} was written down")
-        answer = self._live.ask(ask, request)
-        if self.mode == "rerecord":
-            self._rerecorded.add(ask.key)
-        return answer
+            request = items[0].request
+            self._writable().defer(request)
+            self.deferred.add(request.key)
+            raise DeferredError(f"request {request.key} was written down")
 
-    def _tell(self, ask: ChatRequest, begun: float, outcome: Answer | ModelError) -> None:
-        """Tell whoever listens what became of a request."""
-        if self._on_call is None:
-            return
-        seconds = time.monotonic() - begun
-        if isinstance(outcome, ModelError):
-            event = event_without_reply(ask, outcome, step=current_step(), seconds=seconds)
-        else:
-            event = event_of(
-                outcome.reply, step=current_step(), seconds=seconds, attempts=outcome.attempts
+    def _priced(self) -> bool:
+        return self.price is not None
+
+    def _remedy(self, section: str) -> str:
+        del section
+        return "set [prices] input and output, in dollars per million tokens"
+
+    def _upper_bound(self, items: Sequence[Prompt]) -> Spent:
+        return worst_case(items[0].request, self.price)
+
+    def _send(self, items: Sequence[Prompt], reservation: Reservation) -> Sent[Reply]:
+        """Ask. That there was no reply is recorded too: a replay must come to the same failure."""
+        ((request, sent),) = items
+        received: Any = functools.partial(receive, request, origin="live", price=self.price)
+        try:
+            response, attempts = self._retries.complete(sent, reservation.lost)
+        except ReplyError as error:
+            attempts = error.attempts
+            reply = received(
+                text=str(error),
+                finish_reason="refusal" if error.status == "refused" else NO_REPLY,
+                input_tokens=None,
+                output_tokens=None,
             )
-        self._on_call(event)
-
-    def _sources(self) -> list[Recorded]:
-        return [source for source in (self._store, self._recorded) if source is not None]
+        else:
+            refusals = [part.text for part in response.message.parts if part.type == "refusal"]
+            reply = received(
+                text=response.text or "".join(refusals),
+                finish_reason="refusal" if refusals else str(response.finish_reason),
+                input_tokens=response.usage.input_tokens,
+                output_tokens=_output_tokens(response.usage),
+            )
+        return Sent([reply], reservation.spent_on(reply), attempts)
 
 
 class AsyncClient:
@@ -360,21 +460,19 @@ class AsyncClient:
         """Be the same client, as `Client` is."""
         return self
 
-    async def complete(self, request: "Request") -> "Response":
+    async def complete(self, request: Request) -> Response:
         """Answer one request in a thread, so that the event loop goes on."""
         return await asyncio.to_thread(self._client.complete, request)
 
 
-def open_store(path: Path, mode: Mode) -> ReplyStore | None:
-    """Open the replies store; a replay only reads it, and makes none where there is none."""
-    if mode != "replay":
-        return ReplyStore(path)
-    return ReplyStore(path, read_only=True) if holds_store(path) else None
+def _output_tokens(usage: Usage) -> int | None:
+    """What is billed as output; Gemini and xAI count what a model thinks in the total alone."""
+    if usage.input_tokens is None or usage.output_tokens is None or usage.total_tokens is None:
+        return usage.output_tokens
+    return max(usage.output_tokens, usage.total_tokens - usage.input_tokens)
 
 
-def _response(reply: Reply) -> "Response":
-    from dspy.lm15 import Message, Response, Usage
-
+def _response(reply: Reply) -> Response:
     if reply.finish_reason == NO_REPLY:
         raise ReplyError(reply.text, status="failed", call_id=reply.key)
     finish: Any = {"truncated": "length", "refused": "content_filter"}.get(
@@ -389,11 +487,21 @@ def _response(reply: Reply) -> "Response":
     )
 
 
+sample_number: ContextVar[int | None] = ContextVar("freshstack_sample", default=None)
+"""DSPy's rollout_id, which engines do not see by themselves."""
+
+
 class RecordedLM(dspy.LM):
-    """A `dspy.LM` that hands DSPy's sample number on, which engines do not see by themselves."""
+    """A `dspy.LM` whose replies are recorded; its `rollout_id` is the number of the sample.
+
+    Attributes:
+        client: The engine, which copies of this LM share.
+        reasks: How often an invalid reply is sent back.
+        structured: How a reply's schema is asked for.
+    """
 
     def __init__(self, client: Client) -> None:
-        """Put a model behind a client; DSPy's own cache and retries are off."""
+        """Put a model before a client; DSPy's own cache and retries are off."""
         model = client.model
         try:
             super().__init__(
@@ -424,21 +532,25 @@ class RecordedLM(dspy.LM):
         """The key under which this request's reply is, or will be, recorded."""
         return self.client.key_of(request, self._sample({"rollout_id": rollout_id}))
 
-    def _sample(self, kwargs: dict[str, Any]) -> int | None:
-        """Take the sample number out of a call's arguments; this copy's own is the default."""
-        sample = kwargs.pop("rollout_id", None)
-        chosen: int | None = self.kwargs.get("rollout_id") if sample is None else sample
-        return chosen
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask; `rollout_id`, of the call or of this copy of the model, becomes the sample.
+        """Ask.
 
         Raises:
             ModelError: As the client raised it, out of the error that DSPy wraps around it.
         """
+        with self._calling(kwargs):
+            return super().__call__(*args, **kwargs)
+
+    async def acall(self, *args: Any, **kwargs: Any) -> Any:
+        """Ask without blocking the event loop."""
+        with self._calling(kwargs):
+            return await super().acall(*args, **kwargs)
+
+    @contextmanager
+    def _calling(self, kwargs: dict[str, Any]) -> Iterator[None]:
         token = sample_number.set(self._sample(kwargs))
         try:
-            return super().__call__(*args, **kwargs)
+            yield
         except LMError as error:
             if isinstance(error.__cause__, FreshstackError):
                 raise error.__cause__ from None
@@ -446,17 +558,10 @@ class RecordedLM(dspy.LM):
         finally:
             sample_number.reset(token)
 
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask without blocking the event loop."""
-        token = sample_number.set(self._sample(kwargs))
-        try:
-            return await super().acall(*args, **kwargs)
-        except LMError as error:
-            if isinstance(error.__cause__, FreshstackError):
-                raise error.__cause__ from None
-            raise
-        finally:
-            sample_number.reset(token)
+    def _sample(self, kwargs: dict[str, Any]) -> int | None:
+        """Take the sample number out of a call's arguments; this copy's own is the default."""
+        sample: int | None = kwargs.pop("rollout_id", None)
+        return self.kwargs.get("rollout_id") if sample is None else sample
 
 
 def connect(
@@ -469,18 +574,23 @@ def connect(
     account: Account | None = None,
     callback: Callback | None = None,
 ) -> RecordedLM:
-    """Open the client to a model and put a `dspy.LM` before it; for the arguments see `Client`."""
-    return RecordedLM(
-        Client(
-            model,
-            mode=mode,
-            store=store,
-            recorded=recorded,
-            provider=provider,
-            account=account,
-            callback=callback,
-        )
-    )
+    """Make a `dspy.LM` whose replies are recorded.
+
+    Args:
+        model: Which model is asked, and how.
+        mode: `live`, `replay`, `defer` or `rerecord`; see the module.
+        store: Where replies are recorded; every mode but `replay` needs one that can be written.
+        recorded: Replies of bundles, read next to the store.
+        provider: What answers, in place of the one that the model's name chooses.
+        account: Who pays, what it costs, and how much at most.
+        callback: Notified of every call, by many threads.
+
+    Raises:
+        FatalModelError: The model cannot be asked, or not at this endpoint.
+        ConfigError: The budget has a cap on dollars, and the model has no price.
+    """
+    access = Access(mode, store, recorded, account or Account(), callback=callback)
+    return RecordedLM(Client(model, access, provider=provider))
 
 
 @contextmanager

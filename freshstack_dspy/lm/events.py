@@ -1,15 +1,15 @@
-"""One event for each call, for whoever wants to watch: a JSON Lines log, or traces."""
+"""One event for each call, for a JSON Lines log or for traces."""
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 from freshstack_dspy.errors import ConfigError, DeferredError, ModelError, StoreError
-from freshstack_dspy.lm.reply import NO_REPLY, Reply
-from freshstack_dspy.lm.request import ChatRequest
+from freshstack_dspy.lm.reply import NO_REPLY, Numbers, Reply
+from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, sha256_of
 from freshstack_dspy.records import Record
 
 Outcome = Literal["ok", "unparsed", "refused", "truncated", "failed", "deferred", "error"]
@@ -41,47 +41,59 @@ class CallEvent(Record):
 
 
 Callback = Callable[[CallEvent], None]
-"""Told of every call, by many threads."""
+"""Notified of every call, by many threads."""
+Amount = TypeVar("Amount", int, float)
 
 
-def event_of(reply: Reply, *, step: str, seconds: float, attempts: int) -> CallEvent:
-    """The event of a request that has a reply."""
+def call_event(
+    requests: Sequence[ChatRequest | NumbersRequest],
+    *,
+    step: str,
+    seconds: float,
+    attempts: int = 0,
+    entries: Sequence[Reply | Numbers] = (),
+    error: ModelError | None = None,
+) -> CallEvent:
+    """The event of a call; vectors of many texts, which one request brings, are one call.
+
+    Args:
+        requests: What was asked for.
+        step: Of the recipe.
+        seconds: How long it took.
+        attempts: Requests sent for it.
+        entries: What came, or was recorded.
+        error: Why there is none.
+    """
+    first = requests[0]
+    replies = [entry for entry in entries if isinstance(entry, Reply)]
+    status: Outcome = replies[0].status if replies else "ok"
+    message = replies[0].text if replies and replies[0].finish_reason == NO_REPLY else None
+    if error is not None:
+        status = "deferred" if isinstance(error, DeferredError) else "error"
+        message = str(error)
+    tokens: list[int | None] = [entry.tokens for entry in entries]
+    costs = [entry.cost for entry in entries]
     return CallEvent(
-        at=_now(),
+        at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         step=step,
-        key=reply.key,
-        task=reply.request.task,
-        model=reply.request.model,
-        cached=attempts == 0,
+        key=first.key if len(requests) == 1 else sha256_of([request.key for request in requests]),
+        task=first.task if isinstance(first, ChatRequest) else first.kind,
+        model=first.model,
+        cached=error is None and attempts == 0,
         seconds=round(seconds, 6),
         attempts=attempts,
-        input_tokens=reply.input_tokens,
-        output_tokens=reply.output_tokens,
-        cost=reply.cost,
-        status=reply.status,
-        error=reply.text if reply.finish_reason == NO_REPLY else None,
+        input_tokens=_sum([one.input_tokens for one in replies] if replies else tokens),
+        output_tokens=_sum([one.output_tokens for one in replies]) if replies else None,
+        cost=_sum(costs),
+        status=status,
+        error=message,
     )
 
 
-def event_without_reply(
-    ask: ChatRequest, error: ModelError, *, step: str, seconds: float
-) -> CallEvent:
-    """The event of a request that got no reply."""
-    return CallEvent(
-        at=_now(),
-        step=step,
-        key=ask.key,
-        task=ask.task,
-        model=ask.model,
-        cached=False,
-        seconds=round(seconds, 6),
-        status="deferred" if isinstance(error, DeferredError) else "error",
-        error=str(error),
-    )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+def _sum(amounts: Sequence[Amount | None]) -> Amount | None:
+    """The sum, or None where any of them is not known."""
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(amounts) else None
 
 
 class EventLog:
@@ -121,7 +133,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 def traced() -> Callback:
-    """A listener that makes one span of each call.
+    """A callback that makes one span of each call.
 
     Raises:
         ConfigError: OpenTelemetry is not installed.

@@ -1,4 +1,4 @@
-"""Asking a provider with good manners: bounded retries, waits, and knowing when to stop."""
+"""Asking a provider with bounded retries, no faster than it bears, and knowing when to stop."""
 
 import logging
 import threading
@@ -10,9 +10,17 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import tenacity
 
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.engine import Service
+from freshstack_dspy.lm.engine import Model
 
-_LONGEST_HOLD = 60.0
+_LONGEST_WAIT = 60.0
+_NOT_TODAY = 300.0
+"""Seconds; a provider that asks to wait for longer is not waited for at all."""
+_WORTH_SAYING = 10.0
+_MOST_REJECTIONS = 20
+"""Of one request by rate limits, beyond its retries, while fewer and fewer are in flight."""
+_OUTAGE = 3
+"""So many unanswered requests in a row are no accident."""
+_log = logging.getLogger(__name__)
 
 
 class Throttle:
@@ -34,12 +42,6 @@ class Throttle:
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin at the limit.
-
-        Args:
-            limit: The most requests that are ever in flight, at least 1.
-            clock: Seconds, for the times that servers name.
-        """
         self.limit = limit
         self._most = limit
         self._clock = clock
@@ -74,6 +76,12 @@ class Throttle:
             return None
         return max(0.0, self._held_until - self._clock())
 
+    def cap(self, most: int) -> None:
+        """Never have more in flight than this."""
+        with self._changed:
+            self._most = min(self._most, most)
+            self.limit = min(self.limit, most)
+
     def slowed(self, retry_after: float | None) -> None:
         """Take in that the request in this thread's slot was one too many.
 
@@ -82,7 +90,7 @@ class Throttle:
         """
         with self._changed:
             if retry_after is not None:
-                hold = self._clock() + min(retry_after, _LONGEST_HOLD)
+                hold = self._clock() + min(retry_after, _LONGEST_WAIT)
                 self._held_until = max(self._held_until, hold)
             if self._slot.window == self._windows:
                 self.limit = max(1, self.limit // 2)
@@ -100,48 +108,35 @@ class Throttle:
                 self._successes = 0
                 self._changed.notify()
 
-    def stop(self) -> None:
-        """Let everybody through who waits, for there is nothing to be asked any more."""
+    def open(self, *, to_all: bool) -> None:
+        """Let everybody through who waits, for nothing is asked any more; or let them wait again."""
         with self._changed:
-            self._open = True
+            self._open = to_all
             self._changed.notify_all()
-
-    def resume(self) -> None:
-        """Let them wait again, after `stop`."""
-        with self._changed:
-            self._open = False
 
 
 Asked = TypeVar("Asked")
-Said = TypeVar("Said")
-_Asks_contra = TypeVar("_Asks_contra", contravariant=True)
-_Says_co = TypeVar("_Says_co", covariant=True)
-_LONGEST_WAIT = 60.0
-_WORTH_TELLING = 10.0
-_NOT_TODAY = 300.0
-"""Seconds; a provider that asks to wait for longer is not waited for at all."""
-_MOST_SPARED = 20
-_OUTAGE = 3
-"""So many unanswered requests in a row are no accident."""
-_log = logging.getLogger(__name__)
+Got = TypeVar("Got")
+_Asked_contra = TypeVar("_Asked_contra", contravariant=True)
+_Got_co = TypeVar("_Got_co", covariant=True)
 
 
-class Exchange(Protocol[_Asks_contra, _Says_co]):
+class Exchange(Protocol[_Asked_contra, _Got_co]):
     """Whatever answers one request of its kind, once; `Provider` is one."""
 
-    def complete(self, request: _Asks_contra, /) -> _Says_co:
+    def complete(self, request: _Asked_contra, /) -> _Got_co:
         """Answer one request or raise."""
         ...
 
 
-class Answered(NamedTuple, Generic[Said]):
+class Answered(NamedTuple, Generic[Got]):
     """A provider's answer, and how many times it was asked for it."""
 
-    response: Said
+    response: Got
     attempts: int
 
 
-class Attempts(Generic[Asked, Said]):
+class Retries(Generic[Asked, Got]):
     """The only way to a provider; shared by threads.
 
     Whatever stops one request for good stops those that wait to be tried again with it.
@@ -149,39 +144,36 @@ class Attempts(Generic[Asked, Said]):
 
     def __init__(
         self,
-        model: Service,
-        provider: Exchange[Asked, Said] | None = None,
+        model: Model,
+        opened: Callable[[], Exchange[Asked, Got]],
         *,
-        opened: Callable[[], Exchange[Asked, Said]] | None = None,
         advice: str = 'check [model]; if it is the response format, set structured = "none"',
-        hopeless_after: int = _OUTAGE,
+        refusals: int = _OUTAGE,
     ) -> None:
-        """Prepare.
+        """Prepare; nothing is opened.
 
         Args:
-            model: Which model is asked, and how.
-            provider: What answers; whoever made it closes it.
-            opened: Or what makes it when it is first asked; then it is closed here.
+            model: Which is asked, and how.
+            opened: Makes what answers, when it is first asked.
             advice: What to do where the provider refuses everything.
-            hopeless_after: So many refusals, and no answer yet, are everything.
+            refusals: So many, and no answer yet, are everything.
         """
         self._model = model
-        self._provider = provider
         self._make = opened
         self._advice = advice
-        self._hopeless_after = hopeless_after
-        self._borrowed = provider is not None
+        self._refusals = refusals
+        self._provider: Exchange[Asked, Got] | None = None
         self._throttle = Throttle(model.concurrency)
         self._guard = threading.Lock()
         self._asking = 0
         self._stopped = threading.Event()
         self._stopped_by: ModelError | None = None
-        self._told = False
+        self._said_wait = False
         self._unanswered = 0
         self._refused = 0
         self._answered = False
 
-    def complete(self, request: Asked, lost: Callable[[], None] = lambda: None) -> Answered[Said]:
+    def complete(self, request: Asked, lost: Callable[[], None] = lambda: None) -> Answered[Got]:
         """Ask until there is an answer or no point in asking.
 
         Args:
@@ -194,9 +186,25 @@ class Attempts(Generic[Asked, Said]):
             ReplyError: This request was refused, or not answered by the last attempt.
             BudgetError: `lost` allows no further attempt.
         """
-        patience = _Patience(self._model.retries)
+        failed = 0
+
+        def attempt() -> Got:
+            nonlocal failed
+            try:
+                return self._attempt(request)
+            except TransientModelError as error:
+                # A rate limit says nothing of this request until it is alone in flight.
+                failed += not error.rate_limited or self._throttle.limit == 1
+                if error.maybe_billed:
+                    lost()  # not in a slot: it may wait for those who wait for one
+                raise
+
+        def given_up(state: tenacity.RetryCallState) -> bool:
+            most = self._model.retries
+            return failed > most or state.attempt_number > most + (_MOST_REJECTIONS if most else 0)
+
         retrying = tenacity.Retrying(
-            stop=patience.is_over,
+            stop=given_up,
             wait=_wait,
             sleep=tenacity.nap.sleep_using_event(self._stopped),
             retry=tenacity.retry_if_exception_type(TransientModelError),
@@ -205,18 +213,18 @@ class Attempts(Generic[Asked, Said]):
         )
         with self._stopping_together():
             try:
-                response: Said = retrying(self._once, request, lost, patience)
+                response: Got = retrying(attempt)
             except TransientModelError as error:
-                raise self._gave_up(error, _made(retrying)) from None
+                raise self._not_answered(error, _made(retrying)) from None
             except ReplyError as error:
-                raise self._judged(error) from None
+                raise self._refusal(error) from None
         with self._guard:
             self._unanswered, self._answered = 0, True
         return Answered(response, _made(retrying))
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Be stopped by what stops others, from before `complete` on, as in a wait for leave."""
+        """Be stopped by what stops others, from before `complete` on, as in a wait for the budget."""
         with self._guard:
             self._asking += 1
         try:
@@ -227,30 +235,22 @@ class Attempts(Generic[Asked, Said]):
                 if self._asking == 0:  # who asks later may have mended it
                     self._stopped_by = None
                     self._stopped.clear()
-                    self._throttle.resume()
+                    self._throttle.open(to_all=False)
 
     def close(self) -> None:
-        """Close the connections of a provider made here; the next request opens them again.
+        """Close the connections; the next request opens them again.
 
         Who still asks, as the threads of a build that was interrupted, does not ask once more.
         """
         with self._guard:
             if self._asking:
                 self._stop_all(FatalModelError("the client was closed"))
-            provider, self._provider = self._provider, self._provider if self._borrowed else None
+            provider, self._provider = self._provider, None
         close = getattr(provider, "close", None)
-        if close is not None and not self._borrowed:
+        if close is not None:
             close()
 
-    def _once(self, request: Asked, lost: Callable[[], None], patience: "_Patience") -> Said:
-        try:
-            return self._sent(request, patience)
-        except TransientModelError as error:
-            if error.maybe_billed:
-                lost()  # not in a slot: it may have to wait for those who wait for one
-            raise
-
-    def _sent(self, request: Asked, patience: "_Patience") -> Said:
+    def _attempt(self, request: Asked) -> Got:
         provider = self._opened()
         with self._throttle.slot():
             if self._stopped_by is not None:
@@ -259,24 +259,30 @@ class Attempts(Generic[Asked, Said]):
                 response = provider.complete(request)
             except TransientModelError as error:
                 if error.rate_limited:
-                    self._slow_down(error.retry_after or 0.0)
-                    if self._throttle.limit > 1:
-                        patience.spare()
+                    self._check_wait(error.retry_after or 0.0)
                     self._throttle.slowed(error.retry_after)
                 raise
             self._throttle.succeeded()
         return response
 
-    def _slow_down(self, seconds: float) -> None:
-        """Say that the provider asks for a long wait; stop where it is too long."""
+    def _opened(self) -> Exchange[Asked, Got]:
+        with self._guard:
+            if self._provider is None:
+                self._provider = self._make()
+                self._throttle.cap(
+                    getattr(self._provider, "most_in_flight", self._model.concurrency)
+                )
+            return self._provider
+
+    def _check_wait(self, seconds: float) -> None:
         if seconds > _NOT_TODAY:
             raise FatalModelError(
                 f"{self._model.name} asks to wait for {seconds:,.0f} s: run this again then; every "
                 "reply that came is recorded"
             )
-        if seconds >= _WORTH_TELLING and not self._told:
-            self._told = True
-            _log.warning("%s asks to wait for %.0f s, and is waited for", self._model.name, seconds)
+        if seconds >= _WORTH_SAYING and not self._said_wait:
+            self._said_wait = True
+            _log.warning("%s asks to wait for %.0f s", self._model.name, seconds)
 
     @contextmanager
     def _stopping_together(self) -> Iterator[None]:
@@ -291,65 +297,37 @@ class Attempts(Generic[Asked, Said]):
                 raise
 
     def _stop_all(self, error: ModelError) -> None:
-        """Stop whoever asks; called with the guard held."""
         self._stopped_by = self._stopped_by or error
         self._stopped.set()
-        self._throttle.stop()
+        self._throttle.open(to_all=True)
 
-    def _opened(self) -> Exchange[Asked, Said]:
-        with self._guard:
-            if self._provider is None:
-                assert self._make is not None
-                self._provider = self._make()
-            return self._provider
-
-    def _gave_up(self, error: TransientModelError, attempts: int) -> ModelError:
+    def _not_answered(self, error: TransientModelError, attempts: int) -> ModelError:
         """One request that is never answered is a failure; several in a row are an outage."""
         if error is self._stopped_by:
             return error
         with self._guard:
             self._unanswered += 1
             in_a_row = self._unanswered
-        said = f"{error} (after {attempts} attempts)"
+        message = f"{error} (after {attempts} attempts)"
         if in_a_row >= _OUTAGE:
             return TransientModelError(
-                f"{said}; {in_a_row} requests in a row: the build stops here, and "
+                f"{message}; {in_a_row} requests in a row: the build stops here, and "
                 "running it again asks only for what is missing"
             )
-        given_up = ReplyError(said, status="failed", call_id=None)
-        given_up.attempts = attempts
-        return given_up
+        failure = ReplyError(message, status="failed", call_id=None)
+        failure.attempts = attempts
+        return failure
 
-    def _judged(self, error: ReplyError) -> ModelError:
+    def _refusal(self, error: ReplyError) -> ModelError:
         """One refused request is a failure; if none was ever accepted, all will be refused."""
         with self._guard:
             self._refused += 1
-            hopeless = not self._answered and self._refused >= self._hopeless_after
-        if hopeless and error.status == "failed":
+            all_refused = not self._answered and self._refused >= self._refusals
+        if all_refused and error.status == "failed":
             return FatalModelError(
                 f"{error}; so were all {self._refused} requests so far: {self._advice}"
             )
         return error
-
-
-class _Patience:
-    """When one request has been tried often enough.
-
-    A rejection for too many requests counts once only one is in flight: before, there are fewer
-    each time, and it says nothing of this request.
-    """
-
-    def __init__(self, retries: int) -> None:
-        self._attempts = retries + 1
-        self._most = self._attempts + _MOST_SPARED if retries else 1
-
-    def spare(self) -> None:
-        """Do not count the attempt that has just failed."""
-        self._attempts = min(self._attempts + 1, self._most)
-
-    def is_over(self, state: tenacity.RetryCallState) -> bool:
-        """Whether the last attempt was the last."""
-        return state.attempt_number >= self._attempts
 
 
 def _made(retrying: tenacity.Retrying) -> int:
@@ -358,8 +336,7 @@ def _made(retrying: tenacity.Retrying) -> int:
 
 def _wait(state: tenacity.RetryCallState) -> float:
     """What the server asked for, at most a minute; else full jitter."""
-    outcome = state.outcome
-    error: Any = outcome.exception() if outcome is not None else None
+    error: Any = state.outcome.exception() if state.outcome is not None else None
     retry_after = getattr(error, "retry_after", None)
     if retry_after is not None:
         return min(float(retry_after), _LONGEST_WAIT)

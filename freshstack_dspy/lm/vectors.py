@@ -1,289 +1,63 @@
-"""What a client to an embedder or reranker needs beside its model: records, money, and listeners."""
+"""Vectors and scores by hosted models, recorded as replies are (`client.py`), through LiteLLM."""
 
 import base64
 import binascii
 import functools
-import hashlib
 import logging
 import math
-import os
-import threading
-import time
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
-from urllib.parse import urlsplit
 
-import httpx
-import openai
-from pydantic import SecretStr
-
-from freshstack_dspy.config import Mode
-from freshstack_dspy.errors import (
-    DamagedReplyError,
-    FatalModelError,
-    ModelError,
-    ReplayMissError,
-    ReplyError,
-    TransientModelError,
-)
-from freshstack_dspy.lm.budget import Account, Caps, Spent, check_unpriced
+from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
+from freshstack_dspy.lm.budget import Reservation, Spent
+from freshstack_dspy.lm.client import Access, Item, Recorder, Sent
 from freshstack_dspy.lm.engine import (
-    NO_ANSWER,
-    Wire,
+    HostedModel,
     did_not_answer,
-    explained,
+    errors_explained,
     imported_litellm,
-    litellm_transport,
-    presentable,
-    watched,
+    litellm_in_flight,
+    litellm_options,
+    unknown_provider,
 )
-from freshstack_dspy.lm.events import Callback, CallEvent
-from freshstack_dspy.lm.misses import explain_miss
 from freshstack_dspy.lm.prices import Price, RerankPrice
-from freshstack_dspy.lm.reply import MOST_DIMENSIONS, MOST_TOKENS, Numbers, receive_numbers
+from freshstack_dspy.lm.reply import (
+    MOST_DIMENSIONS,
+    MOST_TOKENS,
+    Numbers,
+    receive_numbers,
+)
 from freshstack_dspy.lm.request import (
     EmbeddingRequest,
-    NumbersRequest,
     RerankRequest,
-    base_from_environment,
-    endpoint_identity,
     passages_hash,
     sha256_of,
     text_hash,
 )
-from freshstack_dspy.lm.retry import Attempts, Exchange
-from freshstack_dspy.lm.store import Recorded, ReplyStore
-from freshstack_dspy.lm.usage import Ledger, StepLedger, current_step, step
+from freshstack_dspy.lm.retry import Retries
+from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+__all__ = ["Access", "EmbeddingClient", "HostedModel", "RerankClient"]
 
-@dataclass(frozen=True)
-class Access:
-    """How a client is opened.
-
-    Attributes:
-        mode: See `client.py`.
-        store: Where figures are kept; every mode but `replay` needs one that can be written.
-        recorded: Numbers of bundles, read beside the store.
-        account: Who pays, and how much at most; with `in_flight` under one cap with other clients.
-        ledger: Where what is asked and served is entered.
-        callback: Told of every request that is sent, by many threads.
-    """
-
-    mode: Mode = "live"
-    store: ReplyStore | None = None
-    recorded: Recorded | None = None
-    account: Account = field(default_factory=Account)
-    ledger: Ledger = field(default_factory=Ledger)
-    callback: Callback | None = None
-
-    def written(self) -> ReplyStore | None:
-        """The store to record in; None in a replay.
-
-        Raises:
-            FatalModelError: The mode asks, and there is no store that can be written.
-        """
-        if self.mode == "replay":
-            return None
-        if not isinstance(self.store, ReplyStore):
-            raise FatalModelError(f"mode {self.mode!r} needs a replies store")
-        return self.store
-
-
-class UnusableError(Exception):
-    """An answer that is none."""
-
-
-class RefusedError(ReplyError):
-    """The provider refused a request as it is; another may be answered."""
-
-
-class Vectors(NamedTuple):
-    """The vectors of some texts, in their order."""
-
-    matrix: "NDArray[Any]"
-    """Shape (texts, dimensions), float32: finite, no row all zero."""
-    tokens: int | None
-    """As the provider counted them, if it did."""
-
-
-class Scores(NamedTuple):
-    """The scores of some passages, in their order."""
-
-    scores: "NDArray[Any]"
-    """Shape (passages,), float64: finite."""
-    tokens: int | None
-    """As the provider counted them, if it did."""
-    units: int | None
-    """Search units, as some providers bill; see `RerankPrice`."""
-
-
-def vectors_of(answer: Any, count: int) -> Vectors:
-    """Read the vectors of so many texts, each as numbers or as base64 of float32.
-
-    Raises:
-        UnusableError: They are not as many, not as long as each other, or hold no direction.
-    """
-    import numpy as np
-
-    items = _in_order(_list_of(answer, "data"), count, "vectors", "texts")
-    rows = [_vector(_field(item, "embedding")) for item in items]
-    lengths = sorted({len(row) for row in rows})
-    if len(lengths) != 1:
-        raise UnusableError(f"its vectors have different lengths: {lengths[:5]}")
-    if not 1 <= lengths[0] <= MOST_DIMENSIONS:
-        raise UnusableError(f"its vectors have {lengths[0]:,} numbers")
-    matrix = np.stack(rows)
-    if not np.isfinite(matrix).all():
-        raise UnusableError("a vector holds a number that is not finite")
-    if not matrix.any(axis=1).all():
-        raise UnusableError("a vector is all zero")
-    usage = _field(answer, "usage")
-    return Vectors(matrix, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
-
-
-def scores_of(answer: Any, count: int) -> Scores:
-    """Read the scores of so many passages.
-
-    Raises:
-        UnusableError: Some passage has no score, or two, or one that is no finite number.
-    """
-    import numpy as np
-
-    items = _in_order(_list_of(answer, "results"), count, "scores", "passages")
-    scores = _numbers([_field(item, "relevance_score") for item in items], "<f8")
-    if not np.isfinite(scores).all():
-        raise UnusableError("a score is not finite")
-    meta = _field(answer, "meta")
-    billed, counted = _field(meta, "billed_units"), _field(meta, "tokens")
-    tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
-    return Scores(scores, tokens, _count(_field(billed, "search_units")))
-
-
-def _list_of(answer: Any, name: str) -> list[Any]:
-    found = _field(answer, name)
-    if not isinstance(found, list):
-        raise UnusableError(f"there is no list of {name} in what it sent")
-    return found
-
-
-def _in_order(items: Sequence[Any], count: int, what: str, whose: str) -> list[Any]:
-    """The items by their index, which must be each once."""
-    if len(items) != count:
-        raise UnusableError(f"it sent {len(items):,} {what} for {count:,} {whose}")
-    places = [_field(item, "index") for item in items]
-    if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
-        raise UnusableError(f"the indexes of its {what} are not those of the {whose}")
-    ordered: list[Any] = [None] * count
-    for place, item in zip(places, items, strict=True):
-        ordered[place] = item
-    return ordered
-
-
-def _vector(value: Any) -> "NDArray[Any]":
-    import numpy as np
-
-    if not isinstance(value, str):
-        return _numbers(value, "<f4")
-    try:
-        return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4")
-    except (binascii.Error, ValueError):
-        raise UnusableError("a vector is no base64 of float32") from None
-
-
-def _numbers(value: Any, kind: str) -> "NDArray[Any]":
-    import numpy as np
-
-    try:
-        found = np.asarray(value)
-    except (ValueError, TypeError):
-        found = np.empty(0, dtype=object)
-    if found.ndim != 1 or (found.dtype.kind not in "fi" and len(found)):
-        raise UnusableError("it sent something else than a list of numbers")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
-        return found.astype(kind)
-
-
-def _field(value: Any, name: str) -> Any:
-    """A field of an object or a dictionary, or None."""
-    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
-
-
-def _count(*candidates: Any) -> int | None:
-    """The first that is a count; LiteLLM puts 0 where the provider does not say."""
-    counts = (one for one in candidates if type(one) is int and 0 < one <= MOST_TOKENS)
-    return next(counts, None)
-
-
-_ANY_KEY = "none"
-"""For a server of one's own, which takes any key where a client insists on one."""
-
-
-class HostedModel(NamedTuple):
-    """Which model is asked, and how; a `Service`."""
-
-    name: str
-    """With the provider's, as LiteLLM takes it."""
-    section: str
-    """Of the configuration, where it is named."""
-    api_base: str | None = None
-    api_key: SecretStr | None = None
-    concurrency: int = 8
-    timeout: float = 120
-    retries: int = 4
-
-    @property
-    def provider(self) -> str:
-        """The provider's name."""
-        return self.name.partition("/")[0]
-
-    @property
-    def endpoint(self) -> str:
-        """Where requests go, without credentials; see `endpoint_identity`."""
-        return endpoint_identity(self.name, self.api_base, self.section)
-
-    def options(self) -> dict[str, Any]:
-        """The arguments for a call of LiteLLM that makes one attempt."""
-        options: dict[str, Any] = {
-            "model": self.name,
-            "timeout": self.timeout,
-            "max_retries": 0,
-            "num_retries": 0,
-        }
-        base = self.api_base or base_from_environment(self.name)
-        if base:
-            options["api_base"] = base
-        if self.api_key:
-            options["api_key"] = self.api_key.get_secret_value()
-        elif base and ("@" in urlsplit(base).netloc or not self._has_key_in_environment()):
-            options["api_key"] = _ANY_KEY
-        return options
-
-    def _has_key_in_environment(self) -> bool:
-        return bool(os.environ.get(f"{self.provider.upper()}_API_KEY"))
-
-
-class EmbeddingBatch(NamedTuple):
-    """Texts that are sent together."""
-
-    texts: tuple[str, ...]
-    input_type: str | None = None
-
-
-class RerankBatch(NamedTuple):
-    """Passages that are scored for one text."""
-
-    query: str
-    passages: tuple[str, ...]
+STEP = "embeddings"
+RERANK_STEP = "reranking"
+"""What the ledger enters them under, whichever step of a recipe needs them."""
+MOST_BYTES = 300_000
+"""Of the texts of one request. OpenAI takes 300,000 tokens, and no token is less than a byte."""
+_ADDED = 8
+"""Tokens that a model may put around a text, as its beginning and end."""
+_MOST_HALVINGS = 12
+"""Refusals until one bad text among 2,048 is found."""
+_SHOWN = 60
+_UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
+"""A search unit has so many passages; a passage counts once for so many tokens, the text's too."""
+_log = logging.getLogger(__name__)
 
 
 class InputTypes(NamedTuple):
@@ -311,340 +85,72 @@ def input_types_of(model: str) -> InputTypes | None:
     return _INPUT_TYPES.get(provider)
 
 
-Asked = TypeVar("Asked")
-Said = TypeVar("Said")
-_NOTHING = Spent()
-_MOST_HALVINGS = 12
-"""Refusals until one bad text among 2,048 is found."""
+class Answer(NamedTuple):
+    """What a model answered."""
+
+    values: "NDArray[Any]"
+    """Vectors, shape (texts, dimensions), float32; or scores, shape (passages,), float64."""
+    tokens: int | None
+    """As the provider counted them, if it did."""
+    units: int | None = None
+    """Search units, as some providers of rerankers bill; see `RerankPrice`."""
 
 
-class Call(NamedTuple, Generic[Asked, Said]):
-    """One request, and what is to be made of its answer."""
+class Batch(NamedTuple):
+    """Texts that are sent together."""
 
-    task: str
-    """`embedding` or `rerank`."""
-    keys: Sequence[str]
-    request: Asked
-    worst: Spent
-    """The most that it can cost."""
-    figures: Callable[[Said], list[Numbers]]
-    """Makes the records of an answer; a `FatalModelError` refuses it."""
+    texts: tuple[str, ...]
+    input_type: str | None = None
 
 
-class LiveNumbers(Generic[Asked, Said]):
-    """Asks a provider for numbers and records them; shared by threads."""
+class Passages(NamedTuple):
+    """Passages that are scored for one text."""
+
+    query: str
+    passages: tuple[str, ...]
+
+
+class NumbersItem(Item, Protocol):
+    """Something whose numbers are asked for."""
+
+    @property
+    def text(self) -> str:
+        """What is embedded, or what passages are scored for."""
+        ...
+
+
+NumbersItemT = TypeVar("NumbersItemT", bound=NumbersItem)
+
+
+class NumbersClient(Recorder[NumbersItemT, Numbers], Generic[NumbersItemT]):
+    """What embedders and rerankers have in common."""
 
     def __init__(
-        self,
-        model: HostedModel,
-        opened: Callable[[], Exchange[Asked, Said]],
-        *,
-        store: ReplyStore,
-        access: Access,
-        priced: bool,
+        self, model: HostedModel, access: Access, opened: Callable[[], Any], refusals: int
     ) -> None:
-        """Prepare.
-
-        Args:
-            model: Which model is asked, and how.
-            opened: Makes what answers, when it is first asked.
-            store: Where figures are kept, and what was spent.
-            access: Who pays, and who listens.
-            priced: Whether the price of the model is known.
-
-        Raises:
-            ConfigError: There is a cap on dollars, and the model has no price.
-        """
-        account = access.account
-        remedy = (
-            f"set price of {model.section}, in dollars per million tokens, 0 for a server of one's "
-            "own"
-        )
-        check_unpriced(account.caps, model.name, remedy, known=priced)
         self._model = model
-        self._store = store
-        self._account = account
-        self._ledger = access.ledger
-        self._on_call = access.callback
-        self._attempts: Attempts[Asked, Said] = Attempts(
-            model,
-            opened=opened,
-            advice=f"check {model.section}",
-            hopeless_after=_MOST_HALVINGS,
+        self._warned = False
+        retries: Retries[Any, Answer] = Retries(
+            model, opened, advice=f"check {model.section}", refusals=refusals
         )
-        self._caps = Caps(
-            account.caps,
-            spent=lambda: store.spent(account.name) + account.reserved,
-            in_flight=account.in_flight,
-        )
+        super().__init__(model, access, retries, asks=access.mode != "replay")
 
-    def ask(self, call: Call[Asked, Said]) -> list[Numbers]:
-        """Ask and record.
+    def _remedy(self, section: str) -> str:
+        return f"set price of {section}, in dollars per million tokens, 0 for a server of one's own"
 
-        Raises:
-            BudgetError: It could go over a cap.
-            ModelError: No answer came.
-        """
-        begun = time.monotonic()
-        try:
-            figures, attempts = self._asked(call)
-        except ModelError as error:
-            self._tell(call, begun, error=error)
-            raise
-        paid = _sum_of(figures)
-        self._ledger.enter(StepLedger(calls=1, tokens=paid.tokens, cost=paid.dollars))
-        self._tell(call, begun, attempts=attempts, paid=paid)
-        return figures
+    def _miss(self, items: Sequence[NumbersItemT]) -> str:
+        return f"{len(items):,} missing, as of {_shown(items[0].text)}: {super()._miss(items)}"
 
-    def close(self) -> None:
-        """Close the provider's connections."""
-        self._attempts.close()
-
-    def _asked(self, call: Call[Asked, Said]) -> "_Recorded":
-        charge = functools.partial(self._store.charge, self._account.name)
-        with (
-            self._attempts.asking(),
-            self._caps.reserved(lambda: call.worst, charge) as reservation,
-        ):
-            answer = self._attempts.complete(call.request, reservation.lost)
-            try:
-                figures = call.figures(answer.response)
-            except FatalModelError:
-                charge(call.worst)  # it was answered, if not as it should be
-                raise
-            # Where the provider does not count, the worst is taken to be spent.
-            spent = _sum_of(figures) if all(one.counted for one in figures) else call.worst
-            self._store.put(*figures, account=self._account.name, spent=spent)
-        return _Recorded(figures, answer.attempts)
-
-    def _tell(
-        self,
-        call: Call[Asked, Said],
-        begun: float,
-        *,
-        attempts: int = 0,
-        paid: Spent = _NOTHING,
-        error: ModelError | None = None,
-    ) -> None:
-        """Tell whoever listens what became of a request."""
-        if self._on_call is None:
-            return
-        self._on_call(
-            CallEvent(
-                at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-                step=current_step(),
-                key=sha256_of(list(call.keys)),
-                task=call.task,
-                model=self._model.name,
-                cached=False,
-                seconds=round(time.monotonic() - begun, 6),
-                attempts=attempts,
-                input_tokens=paid.tokens,
-                output_tokens=0,
-                cost=paid.dollars,
-                status="ok" if error is None else "error",
-                error=None if error is None else str(error),
-            )
-        )
-
-
-class _Recorded(NamedTuple):
-    figures: list[Numbers]
-    attempts: int
-
-
-def _sum_of(figures: Sequence[Numbers]) -> Spent:
-    return Spent(
-        calls=1,
-        tokens=sum(one.tokens for one in figures),
-        dollars=sum(one.cost or 0.0 for one in figures),
-    )
-
-
-class Claim(NamedTuple):
-    """Which of some keys are this thread's to ask for."""
-
-    mine: list[str]
-    theirs: list[str]
-    """Those that others have claimed."""
-    landings: set[threading.Event]
-    """Set when these are done with them, whatever came of it."""
-
-
-class Flights:
-    """The keys that are being asked for; shared by threads."""
-
-    def __init__(self) -> None:
-        self._flying: dict[str, threading.Event] = {}
-        self._guard = threading.Lock()
-
-    @contextmanager
-    def claim(self, keys: Iterable[str]) -> Iterator[Claim]:
-        """Claim what nobody else has, for as long as the context lasts.
-
-        Who waits for the others waits after it: two that wait for each other inside never end.
-        """
-        landed = threading.Event()
-        mine: list[str] = []
-        theirs: dict[str, threading.Event] = {}
-        with self._guard:
-            for key in keys:
-                other = self._flying.get(key)
-                if other is None:
-                    self._flying[key] = landed
-                    mine.append(key)
-                else:
-                    theirs[key] = other
-        try:
-            yield Claim(mine, list(theirs), set(theirs.values()))
-        finally:
-            with self._guard:
-                for key in mine:
-                    del self._flying[key]
-            landed.set()
-
-
-_SHOWN = 60
-_TWO_VALUES = "two values in one run"
-_log = logging.getLogger(__name__)
-
-
-class Recall:
-    """What is recorded, and what of it was used; shared by threads."""
-
-    def __init__(self, mode: Mode, *sources: Recorded | None) -> None:
-        """Prepare.
-
-        Args:
-            mode: As for the client; `defer` serves as `live` does.
-            sources: Where figures are; the first that has any is believed.
-        """
-        self._mode = mode
-        self._sources = [source for source in sources if source is not None]
-        self._rerecorded: set[str] = set()
-        self._used: dict[str, bytes] = {}
-        self._doubled: set[str] = set()
-        self._guard = threading.Lock()
-
-    def servable(self, key: str) -> Numbers | None:
-        """The recorded figures, unless this mode asks again in their place.
-
-        Raises:
-            DamagedReplyError: In a replay, the entry cannot be trusted.
-        """
-        if self._mode == "rerecord" and key not in self._rerecorded:
-            return None
-        try:
-            return self.recorded(key)
-        except DamagedReplyError as error:
-            if self._mode == "replay":
-                raise
-            _log.warning("%s: asked again", error)
-            return None
-
-    def recorded(self, key: str) -> Numbers | None:
-        """The figures of a key in the first place that has them.
-
-        Raises:
-            StoreError: They cannot be read or trusted.
-        """
-        found = (source.numbers(key) for source in self._sources)
-        return next((figures for figures in found if figures is not None), None)
-
-    def enter(self, figures: Numbers, *, asked: bool) -> None:
-        """Enter figures that are given out, and whether they were asked for now."""
-        said = hashlib.sha256(figures.values.encode()).digest()
-        with self._guard:
-            if asked:
-                self._rerecorded.add(figures.key)
-            if self._used.setdefault(figures.key, said) != said:
-                # Asked again in one run: nothing single stands for all that was made of this key.
-                self._doubled.add(figures.key)
-
-    def used(self) -> dict[str, str]:
-        """The hash of the values that were given out, by key, in the order of the keys."""
-        with self._guard:
-            return {
-                key: _TWO_VALUES if key in self._doubled else said.hex()
-                for key, said in sorted(self._used.items())
-            }
-
-    def missing(self, ask: NumbersRequest, text: str, count: int) -> str:
-        """Say in words that figures are not recorded, and how the recorded ones differ.
-
-        Args:
-            ask: What was asked first.
-            text: Its text, or its query.
-            count: How many are missing.
-        """
-        what = "vector" if ask.kind == "embedding" else "scores"
-        shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
-        return (
-            f"no recorded {what} by {ask.model} for {shown!r}, and {count:,} missing: "
-            f"{explain_miss(ask, self._sources)}"
-        )
-
-
-class NumbersClient(ABC, Generic[Asked, Said]):
-    """Recorded numbers of one hosted model, and the way to ask it for more; shared by threads."""
-
-    def __init__(self, model: HostedModel, access: Access, *, priced: bool) -> None:
-        """Open the client.
-
-        Args:
-            model: Which model is asked, and how.
-            access: What is recorded, who pays, and who listens.
-            priced: Whether the price of the model is known.
-
-        Raises:
-            FatalModelError: The model's endpoint cannot be used, or there is no store to record in.
-            ConfigError: The budget has a cap on dollars, and the model has no price.
-        """
-        self._model = model
-        self._endpoint = model.endpoint
-        self._ledger = access.ledger
-        self._recall = Recall(access.mode, access.store, access.recorded)
-        self._flights = Flights()
-        self._told = False
-        store = access.written()
-        self._live = (
-            None
-            if store is None
-            else LiveNumbers(model, self._opened, store=store, access=access, priced=priced)
-        )
-
-    def recorded(self, key: str) -> Numbers | None:
-        """The recorded numbers of a key.
-
-        Raises:
-            StoreError: They cannot be read or trusted.
-        """
-        return self._recall.recorded(key)
-
-    def used(self) -> dict[str, str]:
-        """The hash of all numbers that were given out, by key."""
-        return self._recall.used()
-
-    def close(self) -> None:
-        """Close the provider's connections."""
-        if self._live is not None:
-            self._live.close()
-
-    @abstractmethod
-    def _opened(self) -> Exchange[Asked, Said]:
-        """Make what answers, when it is first asked."""
-
-
-MOST_BYTES = 300_000
-"""Of the texts of one request. OpenAI takes 300,000 tokens, and no token is less than a byte."""
-ADDED = 8
-"""Tokens that a model may put around a text, as its beginning and end."""
+    def _warn_uncounted(self) -> None:
+        if not self._warned:
+            self._warned = True
+            _log.warning("%s does not count what it bills: it is estimated", self._name)
 
 
 class Wanted(NamedTuple):
     """A text whose vector is asked for."""
 
-    ask: EmbeddingRequest
+    request: EmbeddingRequest
     text: str
     """Exactly as it is sent."""
 
@@ -668,78 +174,7 @@ def packed(wanted: Iterable[Wanted], most_texts: int) -> Iterator[list[Wanted]]:
         yield pack
 
 
-def worst_of(pack: Iterable[Wanted], price: Price | None) -> Spent:
-    """The most that a request can cost: a token for each byte."""
-    tokens = sum(one.size + ADDED for one in pack)
-    return Spent(calls=1, tokens=tokens, dollars=tokens * price.input if price else 0.0)
-
-
-def shares(total: int, sizes: Iterable[int]) -> list[int]:
-    """Divide a count by sizes into whole numbers that add up to it.
-
-    Args:
-        total: What is divided.
-        sizes: Of the parts.
-    """
-    sizes = list(sizes)
-    whole = sum(sizes) or 1
-    ends, so_far = [0], 0
-    for size in sizes:
-        so_far += size
-        ends.append(total * so_far // whole)
-    ends[-1] = total
-    return [end - start for start, end in pairwise(ends)]
-
-
-class Rows:
-    """A row for each key; filled by many threads."""
-
-    def __init__(self, keys: Iterable[str], progress: Callable[[float], None]) -> None:
-        """Prepare; the first vector says how long all are.
-
-        Args:
-            keys: Of the rows, each once.
-            progress: Told the fraction that is filled, by one thread at a time.
-        """
-        self._places = {key: place for place, key in enumerate(keys)}
-        self._matrix: NDArray[Any] | None = None
-        self._filled = 0
-        self._progress = progress
-        self._guard = threading.Lock()
-
-    def fill(self, figures: Sequence[Numbers]) -> None:
-        """Fill in vectors, all of one length."""
-        import numpy as np
-
-        with self._guard:
-            for one in figures:
-                vector = one.array()
-                if self._matrix is None:
-                    self._matrix = np.empty((len(self._places), len(vector)), dtype=np.float32)
-                self._matrix[self._places[one.key]] = vector
-            self._filled += len(figures)
-            self._progress(self._filled / len(self._places))
-
-    def of(self, keys: Sequence[str]) -> "NDArray[Any]":
-        """The rows of these keys, which may repeat: shape (keys, dimensions)."""
-        import numpy as np
-
-        if self._matrix is None:
-            return np.empty((0, 0), dtype=np.float32)
-        places = [self._places[key] for key in keys]
-        if places == list(range(len(self._matrix))):
-            return self._matrix
-        return self._matrix[places]
-
-
-STEP = "embeddings"
-"""What the ledger enters vectors under, whichever step of a recipe needs them."""
-_SHOWN_client = 60
-_SERVED_AT_ONCE = 256
-_log_client = logging.getLogger(__name__)
-
-
-class EmbeddingClient(NumbersClient[EmbeddingBatch, Vectors]):
+class EmbeddingClient(NumbersClient[Wanted]):
     """Vectors of texts by one hosted model; shared by threads."""
 
     def __init__(
@@ -751,24 +186,25 @@ class EmbeddingClient(NumbersClient[EmbeddingBatch, Vectors]):
         batch: int = 64,
         price: Price | None = None,
     ) -> None:
-        """Open the client.
+        """Open the client; nothing is sent.
 
         Args:
             model: Which model is asked, and how.
-            access: What is recorded, who pays, and who listens.
+            access: What is recorded, who pays, and who is notified.
             dimensions: Of the vectors, where the model is to shorten them.
             batch: Most texts in one request.
             price: Of a token of input, or None where nobody knows it.
 
         Raises:
-            FatalModelError: The model's endpoint cannot be used, or there is no store to record in.
+            FatalModelError: The model's endpoint cannot be used.
             ConfigError: The budget has a cap on dollars, and the model has no price.
         """
-        super().__init__(model, access, priced=price is not None)
         self._dimensions = dimensions
         self._batch = batch
         self._price = price
         self._length: int | None = None
+        opened = functools.partial(LiteLLMEmbedding, model, dimensions)
+        super().__init__(model, access, opened, _MOST_HALVINGS)
 
     def vectors(
         self,
@@ -782,7 +218,7 @@ class EmbeddingClient(NumbersClient[EmbeddingBatch, Vectors]):
         Args:
             texts: With their prefixes, and cut; equal ones are asked for once.
             input_type: What they are to the model, where it must be told.
-            progress: Told the fraction that is done, by one thread at a time.
+            progress: Called with the fraction that is done, by many threads.
 
         Returns:
             Shape (texts, dimensions), float32, finite, no row all zero.
@@ -790,185 +226,137 @@ class EmbeddingClient(NumbersClient[EmbeddingBatch, Vectors]):
         Raises:
             ModelError: Some text has no vector; those that came are recorded.
         """
-        asks = [self.ask_of(text, input_type) for text in texts]
-        wanted = {ask.key: Wanted(ask, text) for ask, text in zip(asks, texts, strict=True)}
-        rows = Rows(wanted, progress)
-        left = list(wanted)
-        with step(STEP):
-            while left:
-                with self._flights.claim(left) as claim:
-                    self._fetch([wanted[key] for key in claim.mine], rows)
-                for landing in claim.landings:
-                    landing.wait()
-                left = claim.theirs  # recorded by now, or asked again if the others failed
-        return rows.of([ask.key for ask in asks])
+        import numpy as np
 
-    def ask_of(self, text: str, input_type: str | None = None) -> EmbeddingRequest:
-        """What is asked of a text; its key is that of the vector."""
+        requests = [self.request_of(text, input_type) for text in texts]
+        wanted = {
+            request.key: Wanted(request, text)
+            for request, text in zip(requests, texts, strict=True)
+        }
+        rows: dict[str, NDArray[Any]] = {}
+
+        def fill(found: Sequence[Numbers]) -> None:
+            for figures in found:
+                rows[figures.key] = figures.array()
+                self._check_length(len(rows[figures.key]))
+            progress(len(rows) / len(wanted))
+
+        def ask(pack: Sequence[Wanted]) -> None:
+            fill(self._halving(pack))
+
+        with step(STEP):
+            known = [found for key in wanted if (found := self.reusable(key)) is not None]
+            if known:
+                self.reuse(known)
+                fill(known)
+            missing = [one for key, one in wanted.items() if key not in rows]
+            if missing and self.mode == "replay":
+                self.answer(missing)
+            map_in_order(ask, list(packed(missing, self._batch)), workers=self._model.concurrency)
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
+        return np.stack([rows[request.key] for request in requests]).astype(np.float32, copy=False)
+
+    def request_of(self, text: str, input_type: str | None = None) -> EmbeddingRequest:
+        """The request for a text's vector, as it is recorded."""
         return EmbeddingRequest(
-            model=self._model.name,
-            endpoint=self._endpoint,
+            model=self._name,
+            endpoint=self.endpoint,
             dimensions=self._dimensions,
             input_type=input_type,
             text=text_hash(text),
         )
 
-    def _opened(self) -> Exchange[EmbeddingBatch, Vectors]:
-
-        return LiteLLMEmbedding(self._model, self._dimensions)
-
-    def _fetch(self, wanted: Sequence[Wanted], rows: Rows) -> None:
-        """Serve what is recorded, and ask for the rest."""
-        missing: list[Wanted] = []
-        for start in range(0, len(wanted), _SERVED_AT_ONCE):
-            served = []
-            for one in wanted[start : start + _SERVED_AT_ONCE]:
-                figures = self._recall.servable(one.ask.key)
-                if figures is None:
-                    missing.append(one)
-                else:
-                    served.append(figures)
-            self._give_out(served, rows, asked=False)
-            self._enter_served(served)
-        if missing:
-            self._ask(missing, rows)
-
-    def _ask(self, missing: Sequence[Wanted], rows: Rows) -> None:
-        if self._live is None:
-            first = missing[0]
-            raise ReplayMissError(self._recall.missing(first.ask, first.text, len(missing)))
-        map_in_order(
-            functools.partial(self._request, self._live, rows),
-            list(packed(missing, self._batch)),
-            workers=self._model.concurrency,
-        )
-
-    def _request(
-        self,
-        live: LiveNumbers[EmbeddingBatch, Vectors],
-        rows: Rows,
-        pack: Sequence[Wanted],
-    ) -> None:
-        """Ask for the vectors of texts together; if they are refused, for each half."""
-        call = Call(
-            task="embedding",
-            keys=[one.ask.key for one in pack],
-            request=EmbeddingBatch(tuple(one.text for one in pack), pack[0].ask.input_type),
-            worst=worst_of(pack, self._price),
-            figures=functools.partial(self._received, pack),
-        )
+    def _halving(self, pack: Sequence[Wanted]) -> list[Numbers]:
+        """Ask for vectors together; if they are refused, for each half."""
         try:
-            figures = live.ask(call)
+            return self.answer(pack)
         except RefusedError as error:
-            # One text that is too long, or all of them together: who it is, only asking tells.
+            # One text that is too long, or all of them together: which, only asking tells.
             if len(pack) == 1:
-                raise FatalModelError(_refused(error, pack[0].text, self._model)) from None
-            middle = len(pack) // 2
-            self._request(live, rows, pack[:middle])
-            self._request(live, rows, pack[middle:])
-        except ReplyError as error:
-            raise TransientModelError(str(error)) from None
-        else:
-            self._give_out(figures, rows, asked=True)
+                text = pack[0].text
+                raise FatalModelError(
+                    f"{error}; the text, of {len(text):,} characters, begins {_shown(text)}: if it "
+                    f"is too long, set {self._model.section} max_tokens, and longer ones are cut"
+                ) from None
+        middle = len(pack) // 2
+        return [*self._halving(pack[:middle]), *self._halving(pack[middle:])]
 
-    def _received(self, pack: Sequence[Wanted], answer: Vectors) -> list[Numbers]:
-        self._check_length(answer.matrix.shape[1])
-        tokens = answer.tokens
+    def _priced(self) -> bool:
+        return self._price is not None
+
+    def _upper_bound(self, items: Sequence[Wanted]) -> Spent:
+        tokens = sum(one.size + _ADDED for one in items)  # a token for each byte
+        dollars = tokens * self._price.input if self._price else 0.0
+        return Spent(calls=1, tokens=tokens, dollars=dollars)
+
+    def _send(self, items: Sequence[Wanted], reservation: Reservation) -> Sent[Numbers]:
+        batch = Batch(tuple(one.text for one in items), items[0].request.input_type)
+        numbers, attempts = _completed(self._retries, batch, reservation)
+        self._check_length(numbers.values.shape[1], reservation)
+        counted = numbers.tokens is not None
+        tokens = numbers.tokens
         if tokens is None:
-            tokens = self._estimated(pack)
-        records = []
-        parts = shares(tokens, (one.size for one in pack))
-        for one, vector, part in zip(pack, answer.matrix, parts, strict=True):
-            records.append(
-                receive_numbers(
-                    one.ask,
-                    vector,
-                    tokens=part,
-                    counted=answer.tokens is not None,
-                    cost=part * self._price.input if self._price else None,
-                )
+            from freshstack_dspy.lm.tokens import count_tokens
+
+            self._warn_uncounted()
+            tokens = sum(count_tokens(one.text) for one in items)
+        entries = []
+        parts = _shares(tokens, [one.size for one in items])
+        for one, vector, part in zip(items, numbers.values, parts, strict=True):
+            cost = part * self._price.input if self._price else None
+            entries.append(
+                receive_numbers(one.request, vector, tokens=part, counted=counted, cost=cost)
             )
-        return records
+        dollars = tokens * self._price.input if self._price else 0.0
+        spent = Spent(calls=1, tokens=tokens, dollars=dollars) if counted else reservation.worst
+        return Sent(entries, spent, attempts)
 
-    def _estimated(self, pack: Sequence[Wanted]) -> int:
-        from freshstack_dspy.lm.tokens import count_tokens
-
-        if not self._told:
-            self._told = True
-            _log_client.warning(
-                "%s does not count its tokens: they are estimated", self._model.name
-            )
-        return sum(count_tokens(one.text) for one in pack)
-
-    def _give_out(self, figures: Sequence[Numbers], rows: Rows, *, asked: bool) -> None:
-        if not figures:
-            return
-        for one in figures:
-            self._check_length(len(one.array()))
-            self._recall.enter(one, asked=asked)
-        rows.fill(figures)
-
-    def _enter_served(self, figures: Sequence[Numbers]) -> None:
-        if figures:
-            self._ledger.enter(
-                StepLedger(
-                    cached=len(figures),
-                    cached_tokens=sum(one.tokens for one in figures),
-                    cached_cost=sum(one.cost or 0.0 for one in figures),
-                )
-            )
-
-    def _check_length(self, length: int) -> None:
-        """Refuse a vector of another length than was asked for or came before.
-
-        Raises:
-            FatalModelError: It has another.
-        """
+    def _check_length(self, length: int, reservation: Reservation | None = None) -> None:
         expected = self._dimensions or self._length
         if expected not in (None, length):
+            if reservation is not None:
+                reservation.lost()  # it was answered, if not as it should be
             whose = "dimensions asks for" if self._dimensions else "came before"
             raise FatalModelError(
-                f"{self._model.name} gives vectors of {length} numbers, and {whose} {expected}: "
+                f"{self._name} gives vectors of {length} numbers, and {whose} {expected}: "
                 f"check {self._model.section} model and dimensions; if the model behind the name "
-                "has changed, ask for all vectors again with --mode refresh"
+                "has changed, ask for all vectors again with --mode rerecord"
             )
         self._length = length
 
 
-def _refused(error: ReplyError, text: str, model: HostedModel) -> str:
-    shown = text if len(text) <= _SHOWN_client else f"{text[: _SHOWN - 1]}…"
-    return (
-        f"{error}; the text, of {len(text):,} characters, begins {shown!r}: if it is too long, set "
-        f"{model.section} max_tokens, and longer ones are cut"
-    )
+class Ranked(NamedTuple):
+    """Passages whose scores are asked for."""
+
+    request: RerankRequest
+    sent: Passages
+
+    @property
+    def text(self) -> str:
+        """What they are scored for."""
+        return self.sent.query
 
 
-RERANK_STEP = "reranking"
-"""What the ledger enters scores under, whichever step of a recipe needs them."""
-_UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
-"""A search unit has so many passages; a passage counts once for so many tokens, the text's too."""
-_log_rerank_client = logging.getLogger(__name__)
-
-
-class RerankClient(NumbersClient[RerankBatch, Scores]):
+class RerankClient(NumbersClient[Ranked]):
     """Scores of passages by one hosted model; shared by threads."""
 
     def __init__(
         self, model: HostedModel, access: Access, *, price: RerankPrice | None = None
     ) -> None:
-        """Open the client.
+        """Open the client; nothing is sent.
 
         Args:
             model: Which model is asked, and how.
-            access: What is recorded, who pays, and who listens.
+            access: What is recorded, who pays, and who is notified.
             price: Of the model, or None where nobody knows it.
 
         Raises:
-            FatalModelError: The model's endpoint cannot be used, or there is no store to record in.
+            FatalModelError: The model's endpoint cannot be used.
             ConfigError: The budget has a cap on dollars, and the model has no price.
         """
-        super().__init__(model, access, priced=price is not None)
         self._price = price
+        super().__init__(model, access, functools.partial(LiteLLMRerank, model), 3)
 
     def scores(self, query: str, passages: Sequence[str]) -> list[float]:
         """Score passages for a text; equal ones have equal scores.
@@ -983,96 +371,74 @@ class RerankClient(NumbersClient[RerankBatch, Scores]):
             return []
         hashes = [text_hash(passage) for passage in passages]
         by_hash = dict(sorted(zip(hashes, passages, strict=True)))
-        ask = RerankRequest(
-            model=self._model.name,
-            endpoint=self._endpoint,
+        request = RerankRequest(
+            model=self._name,
+            endpoint=self.endpoint,
             query=text_hash(query),
             passages=passages_hash(hashes),
             count=len(by_hash),
         )
-        request = RerankBatch(query, tuple(by_hash.values()))
         with step(RERANK_STEP):
-            figures = self._figures(ask, request)
+            try:
+                (figures,) = self.answer(
+                    [Ranked(request, Passages(query, tuple(by_hash.values())))]
+                )
+            except RefusedError as error:
+                raise FatalModelError(
+                    f"{error}; {request.count} passages were sent: if they are too many, set "
+                    f"{self._model.section} depth"
+                ) from None
         found = dict(zip(by_hash, figures.array().tolist(), strict=True))
         return [found[each] for each in hashes]
 
-    def _opened(self) -> Exchange[RerankBatch, Scores]:
+    def _priced(self) -> bool:
+        return self._price is not None
 
-        return LiteLLMRerank(self._model)
-
-    def _figures(self, ask: RerankRequest, request: RerankBatch) -> Numbers:
-        while True:
-            with self._flights.claim([ask.key]) as claim:
-                if claim.mine:
-                    return self._fetched(ask, request)
-            for landing in claim.landings:
-                landing.wait()
-
-    def _fetched(self, ask: RerankRequest, request: RerankBatch) -> Numbers:
-        figures = self._recall.servable(ask.key)
-        if figures is None:
-            figures = self._asked(ask, request)
-            self._recall.enter(figures, asked=True)
-        else:
-            self._recall.enter(figures, asked=False)
-            self._ledger.enter(
-                StepLedger(cached=1, cached_tokens=figures.tokens, cached_cost=figures.cost or 0.0)
-            )
-        return figures
-
-    def _asked(self, ask: RerankRequest, request: RerankBatch) -> Numbers:
-        if self._live is None:
-            raise ReplayMissError(self._recall.missing(ask, request.query, 1))
-        call = Call(
-            task="rerank",
-            keys=[ask.key],
-            request=request,
-            worst=self._worst(request),
-            figures=functools.partial(self._received, ask, request),
-        )
-        try:
-            (figures,) = self._live.ask(call)
-        except RefusedError as error:
-            raise FatalModelError(
-                f"{error}; {ask.count} passages were sent: if they are too many, set "
-                f"{self._model.section} depth"
-            ) from None
-        except ReplyError as error:
-            raise TransientModelError(str(error)) from None
-        return figures
-
-    def _received(self, ask: RerankRequest, request: RerankBatch, answer: Scores) -> list[Numbers]:
-        tokens = answer.tokens
-        if tokens is None:
-            tokens = _estimated_tokens(request)
-        price = self._price
-        by_unit = price is not None and price.is_by_unit
-        counted = answer.units is not None if by_unit else answer.tokens is not None
-        if not counted and not self._told:
-            self._told = True
-            _log_rerank_client.warning(
-                "%s does not count what it bills: it is estimated", self._model.name
-            )
-        units = answer.units or _units(request)
-        return [
-            receive_numbers(
-                ask,
-                answer.scores,
-                tokens=tokens,
-                counted=counted,
-                cost=price.cost(tokens, units) if price else None,
-            )
-        ]
-
-    def _worst(self, request: RerankBatch) -> Spent:
-        """The most that a request can cost: a token for each byte, and the text for each passage."""
+    def _upper_bound(self, items: Sequence[Ranked]) -> Spent:
+        """A token for each byte, and the text once more for each passage."""
+        request = items[0].sent
         text = len(request.query.encode())
-        tokens = sum(len(passage.encode()) + text + ADDED for passage in request.passages)
+        tokens = sum(len(passage.encode()) + text + _ADDED for passage in request.passages)
         dollars = self._price.cost(tokens, _units(request)) if self._price else 0.0
         return Spent(calls=1, tokens=tokens, dollars=dollars)
 
+    def _send(self, items: Sequence[Ranked], reservation: Reservation) -> Sent[Numbers]:
+        ((request, sent),) = items
+        numbers, attempts = _completed(self._retries, sent, reservation)
+        price = self._price
+        by_unit = price is not None and price.is_by_unit
+        counted = (numbers.units if by_unit else numbers.tokens) is not None
+        tokens = numbers.tokens
+        if tokens is None:
+            from freshstack_dspy.lm.tokens import count_tokens
 
-def _units(request: RerankBatch) -> int:
+            text = count_tokens(sent.query)
+            tokens = sum(text + count_tokens(passage) for passage in sent.passages)
+        if not counted:
+            self._warn_uncounted()
+        cost = price.cost(tokens, numbers.units or _units(sent)) if price else None
+        entry = receive_numbers(request, numbers.values, tokens=tokens, counted=counted, cost=cost)
+        spent = Spent(calls=1, tokens=tokens, dollars=cost or 0.0) if counted else reservation.worst
+        return Sent([entry], spent, attempts)
+
+
+class RefusedError(ReplyError):
+    """The provider refused a request as it is; another may be answered."""
+
+
+def _completed(
+    retries: Retries[Any, Answer], request: Any, reservation: Reservation
+) -> tuple[Answer, int]:
+    """Ask; without numbers no build goes on, so that an unanswered request stops it."""
+    try:
+        return retries.complete(request, reservation.lost)
+    except RefusedError:
+        raise
+    except ReplyError as error:
+        raise TransientModelError(str(error)) from None
+
+
+def _units(request: Passages) -> int:
     """The most search units that a request can be."""
     text = len(request.query.encode())
     parts = sum(
@@ -1081,152 +447,234 @@ def _units(request: RerankBatch) -> int:
     return math.ceil(parts / _UNIT_PASSAGES)
 
 
-def _estimated_tokens(request: RerankBatch) -> int:
-    from freshstack_dspy.lm.tokens import count_tokens
+def _shares(total: int, sizes: Sequence[int]) -> list[int]:
+    """Divide a count by sizes into whole numbers that add up to it."""
+    whole = sum(sizes) or 1
+    ends, so_far = [0], 0
+    for size in sizes:
+        so_far += size
+        ends.append(total * so_far // whole)
+    ends[-1] = total
+    return [end - start for start, end in pairwise(ends)]
 
-    text = count_tokens(request.query)
-    return sum(text + count_tokens(passage) for passage in request.passages)
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 
 
 _IN_BASE64 = ("openai", "azure", "hosted_vllm")
 """Providers that take `encoding_format`: JSON numbers take thirty times as long to read."""
 _KNOWN_BY_NAME = ("openai", "azure")
 """Providers of which LiteLLM lets only the models it knows shorten their vectors."""
+_BY_OPENAI_SDK = ("openai", "together_ai", "nvidia_nim", "mistral", "fireworks_ai", "nebius")
+"""Providers that LiteLLM asks for vectors with the OpenAI SDK, which repeats requests by itself."""
 _WARNS_OF_BASE64 = r"(?s)Pydantic serializer warnings:.*list\[float\].*field_name='embedding'"
 
 
-class LiteLLMEmbedding:
+class _LiteLLM:
+    """One of LiteLLM's functions; makes one attempt."""
+
+    def __init__(self, model: HostedModel) -> None:
+        self.most_in_flight = litellm_in_flight(model)
+        self._model = model
+        self._provider = model.name.partition("/")[0]
+        self._options = litellm_options(model)
+        self._litellm = imported_litellm(model)
+        try:
+            self._litellm.get_llm_provider(model.name)
+        except self._litellm.BadRequestError:
+            where = f"{model.section} model"
+            raise unknown_provider(model, where, "LiteLLM does not know") from None
+
+    def _asked(
+        self, call: Callable[[], Any], read: Callable[[Any, int], Answer], count: int
+    ) -> Answer:
+        try:
+            with errors_explained(self._model):
+                answer = call()
+            return read(answer, count)
+        except UnusableError as error:
+            raise did_not_answer(str(error), self._model) from None
+        except ReplyError as error:
+            raise RefusedError(str(error), status=error.status, call_id=None) from None
+
+
+class LiteLLMEmbedding(_LiteLLM):
     """Asks for vectors, once."""
 
     def __init__(self, model: HostedModel, dimensions: int | None) -> None:
-        """Prepare.
-
-        Args:
-            model: Which.
-            dimensions: Of the vectors, where the model is to shorten them.
-
-        Raises:
-            FatalModelError: LiteLLM cannot be imported, or does not know the provider.
-        """
-        self._model = model
-        self._litellm = _litellm_for(model)
-        self._options: dict[str, Any] = {}
+        super().__init__(model)
         if dimensions is not None:
             self._options["dimensions"] = dimensions
-            if model.provider in _KNOWN_BY_NAME:
+            if self._provider in _KNOWN_BY_NAME:
                 self._options["allowed_openai_params"] = ["dimensions"]
-        if model.provider in _IN_BASE64:
+        if self._provider in _IN_BASE64:
             self._options["encoding_format"] = "base64"
             # The OpenAI SDK takes every vector for a list, and LiteLLM has Pydantic write it down.
             warnings.filterwarnings("ignore", _WARNS_OF_BASE64, UserWarning)
+        if self._provider in _BY_OPENAI_SDK:
+            with errors_explained(model):
+                self._options["client"] = self._one_attempt()
 
-    def complete(self, request: EmbeddingBatch, /) -> Vectors:
+    def close(self) -> None:
+        """Close the connections; LiteLLM's own clients are the process's."""
+        if "client" in self._options:
+            self._options["client"].close()
+
+    def _one_attempt(self) -> Any:
+        """A client of the OpenAI SDK that never repeats a request, whatever LiteLLM sets."""
+        import openai
+
+        class OneAttempt(openai.OpenAI):
+            max_retries = property(lambda _: 0, lambda _, __: None)
+
+        _, _, key, base = self._litellm.get_llm_provider(
+            self._model.name,
+            api_base=self._options.get("api_base"),
+            api_key=self._options.get("api_key"),
+        )
+        return OneAttempt(api_key=key, base_url=base, timeout=self._model.timeout)
+
+    def complete(self, request: Batch, /) -> Answer:
         """Ask once.
 
         Raises:
             ModelError: As `NetworkProvider.complete`.
         """
         types = input_types_of(self._model.name)
-        told = {types.parameter: request.input_type} if types and request.input_type else {}
+        extra = {types.parameter: request.input_type} if types and request.input_type else {}
         texts = list(request.texts)
-        with watched(self._model.timeout, self._model.section) as wire:
-            try:
-                answer = self._litellm.embedding(
-                    input=texts, **self._model.options(), **self._options, **told
-                )
-                return vectors_of(answer, len(texts))
-            except _FAILURES as error:
-                raise _explained(error, wire, self._model) from None
 
-    def close(self) -> None:
-        """Close the idle connections."""
-        litellm_transport.close()
+        def call() -> Any:
+            return self._litellm.embedding(input=texts, **self._options, **extra)
+
+        return self._asked(call, vectors_of, len(texts))
 
 
-class LiteLLMRerank:
+class LiteLLMRerank(_LiteLLM):
     """Asks for scores, once."""
 
-    def __init__(self, model: HostedModel) -> None:
-        """Prepare.
-
-        Raises:
-            FatalModelError: LiteLLM cannot be imported, or does not know the provider.
-        """
-        self._model = model
-        self._litellm = _litellm_for(model)
-
-    def complete(self, request: RerankBatch, /) -> Scores:
+    def complete(self, request: Passages, /) -> Answer:
         """Ask once.
 
         Raises:
             ModelError: As `NetworkProvider.complete`.
         """
         passages = list(request.passages)
-        with watched(self._model.timeout, self._model.section) as wire:
-            try:
-                answer = self._litellm.rerank(
-                    query=request.query,
-                    documents=passages,
-                    return_documents=False,
-                    **self._model.options(),
-                )
-                return scores_of(answer, len(passages))
-            except _FAILURES as error:
-                raise _explained(error, wire, self._model) from None
 
-    def close(self) -> None:
-        """Close the idle connections."""
-        litellm_transport.close()
+        def call() -> Any:
+            return self._litellm.rerank(
+                query=request.query, documents=passages, return_documents=False, **self._options
+            )
+
+        return self._asked(call, scores_of, len(passages))
 
 
-_FAILURES = (openai.OpenAIError, httpx.HTTPError, UnusableError, *NO_ANSWER)
-"""LiteLLM's own errors are the OpenAI SDK's."""
+class UnusableError(Exception):
+    """An answer that is none."""
 
 
-def _litellm_for(model: HostedModel) -> Any:
-    litellm = imported_litellm(model)
+def vectors_of(answer: Any, count: int) -> Answer:
+    """Read the vectors of so many texts, each as numbers or as base64 of float32.
+
+    Raises:
+        UnusableError: They are not as many, not as long as each other, or hold no direction.
+    """
+    import numpy as np
+
+    items = _in_order(_field(answer, "data"), count, "vectors", "texts")
+    rows = [_vector(_field(item, "embedding")) for item in items]
+    lengths = sorted({len(row) for row in rows})
+    if len(lengths) != 1 or not 1 <= lengths[0] <= MOST_DIMENSIONS:
+        raise UnusableError(f"its vectors have unusable lengths: {lengths[:5]}")
+    matrix = np.stack(rows)
+    if not np.isfinite(matrix).all():
+        raise UnusableError("a vector holds a number that is not finite")
+    if not matrix.any(axis=1).all():
+        raise UnusableError("a vector is all zero")
+    usage = _field(answer, "usage")
+    return Answer(matrix, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
+
+
+def scores_of(answer: Any, count: int) -> Answer:
+    """Read the scores of so many passages.
+
+    Raises:
+        UnusableError: Some passage has no score, or two, or one that is no finite number.
+    """
+    import numpy as np
+
+    items = _in_order(_field(answer, "results"), count, "scores", "passages")
+    scores = _floats([_field(item, "relevance_score") for item in items], "<f8")
+    if not np.isfinite(scores).all():
+        raise UnusableError("a score is not finite")
+    meta = _field(answer, "meta")
+    billed, counted = _field(meta, "billed_units"), _field(meta, "tokens")
+    tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
+    return Answer(scores, tokens, _count(_field(billed, "search_units")))
+
+
+def _in_order(items: Any, count: int, what: str, whose: str) -> list[Any]:
+    """The items by their index, which must be each once."""
+    if not isinstance(items, list) or len(items) != count:
+        found = len(items) if isinstance(items, list) else "no list of"
+        raise UnusableError(f"it sent {found} {what} for {count:,} {whose}")
+    by_index = {_field(item, "index"): item for item in items}
+    if set(by_index) != set(range(count)):
+        raise UnusableError(f"the indexes of its {what} are not those of the {whose}")
+    return [by_index[index] for index in range(count)]
+
+
+def _vector(value: Any) -> "NDArray[Any]":
+    import numpy as np
+
+    if not isinstance(value, str):
+        return _floats(value, "<f4")
     try:
-        litellm.get_llm_provider(model.name)
-    except litellm.BadRequestError:
-        raise FatalModelError(
-            f"{model.section} model is {model.name!r}, and LiteLLM does not know its provider, "
-            f"{model.provider!r}; the known ones are at https://docs.litellm.ai/docs/providers; "
-            "for a server of one's own it is hosted_vllm/… with api_base"
-        ) from None
-    # Its OpenAI client takes a `max_retries` of 0 for none given, and this in its place.
-    litellm.DEFAULT_MAX_RETRIES = 0
-    return litellm
+        return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4")
+    except (binascii.Error, ValueError):
+        raise UnusableError("a vector is no base64 of float32") from None
 
 
-def _explained(error: Exception, wire: Wire, model: HostedModel) -> ModelError:
-    """Say in one line what went wrong."""
-    if isinstance(error, UnusableError):
-        return did_not_answer(str(error), model)
-    said = explained(error, wire, model)
-    if isinstance(said, ReplyError):
-        return RefusedError(str(said), status=said.status, call_id=None)
-    if wire.reply is None and wire.failure is None and not isinstance(said, FatalModelError):
-        # Nothing was sent: what LiteLLM does not like of the request, it will not like again.
-        message = getattr(error, "message", None) or str(error)
-        return FatalModelError(f"{model.name} cannot be asked: {presentable(message, model)}")
-    return said
+def _floats(value: Any, kind: str) -> "NDArray[Any]":
+    import numpy as np
+
+    try:
+        found = np.asarray(value)
+    except (ValueError, TypeError):
+        found = np.empty(0, dtype=object)
+    if found.ndim != 1 or (found.dtype.kind not in "fi" and len(found)):
+        raise UnusableError("it sent something else than a list of numbers")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
+        return found.astype(kind)
+
+
+def _field(value: Any, name: str) -> Any:
+    """A field of an object or a dictionary, or None."""
+    return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+def _count(*candidates: Any) -> int | None:
+    """The first that is a count; LiteLLM puts 0 where the provider does not say."""
+    counts = (one for one in candidates if type(one) is int and 0 < one <= MOST_TOKENS)
+    return next(counts, None)
 
 
 @runtime_checkable
 class Recording(Protocol):
     """A model whose numbers are recorded."""
 
-    def used(self) -> dict[str, str]:
-        """The hash of what was given out, by key."""
+    def used(self) -> Iterator[Numbers]:
+        """What was given out, as it is recorded now, by key."""
         ...
 
-    def recorded(self, key: str) -> Numbers | None:
-        """The recorded figures of a key."""
+    def used_replies(self) -> dict[str, str]:
+        """The checksum of what was given out, by key."""
         ...
 
 
 def used_figures(models: Iterable[object]) -> Iterator[Numbers]:
-    """All figures that were given out, as they are recorded now, each once, by key.
+    """All numbers that were given out, as they are recorded now, each once, by key.
 
     Args:
         models: Embedders and rerankers; those whose numbers are not recorded are passed over.
@@ -1234,18 +682,16 @@ def used_figures(models: Iterable[object]) -> Iterator[Numbers]:
     Raises:
         StoreError: One cannot be read or trusted.
     """
-    by_key = {key: model for model in _recording(models) for key in model.used()}
-    for key in sorted(by_key):
-        figures = by_key[key].recorded(key)
-        if figures is not None:
-            yield figures
+    by_key = {figures.key: figures for model in _recording(models) for figures in model.used()}
+    yield from (by_key[key] for key in sorted(by_key))
 
 
 def fingerprint_figures(models: Iterable[object]) -> str:
-    """One hash of all figures that were given out."""
-    return sha256_of(
-        {key: said for model in _recording(models) for key, said in model.used().items()}
-    )
+    """One checksum of all numbers that were given out."""
+    found: dict[str, str] = {}
+    for model in _recording(models):
+        found |= model.used_replies()
+    return sha256_of(found)
 
 
 def _recording(models: Iterable[object]) -> list[Recording]:

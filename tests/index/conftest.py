@@ -7,7 +7,7 @@ import pytest
 
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.chat_server import ChatServer
-from tests.lm.embedding.numbers_server import answer
+from tests.lm.numbers_server import answer
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from freshstack_dspy.lm.vectors import Access, used_figures
 from tests.index.hosting import build_config
 from tests.index.tiny_models import MOST_TOKENS, tiny_embedder
 from tests.lm.chat_server import ChatServer
-from tests.lm.embedding.numbers_server import texts_asked, vector
+from tests.lm.numbers_server import texts_asked, vector
 
 TEXTS = ["red", "green blue", "store : budget", "red"]
 

@@ -14,7 +14,7 @@ from freshstack_dspy.lm.vectors import Access, used_figures
 from tests.index.hosting import build_config
 from tests.index.tiny_models import tiny_cross_encoder
 from tests.lm.chat_server import ChatServer
-from tests.lm.embedding.numbers_server import score
+from tests.lm.numbers_server import score
 
 
 def test_a_build_opens_its_reranker_and_hands_on_what_it_used(

@@ -11,7 +11,7 @@ from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.planning.plan import plan
 from tests.lm.chat_server import ChatServer, Scripted
-from tests.lm.embedding.numbers_server import answer, embeddings, reranked, vector
+from tests.lm.numbers_server import answer, embeddings, reranked, vector
 from tests.recipes.domain import domain, write_domain
 
 BASELINE = {"name": "extractive/baseline"}

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.exports.export import export_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.lm.telemetry import turn_off
 from freshstack_dspy.records import SliceName
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ def push_collection(
             "and '.'"
         )
     endpoint, token = _endpoint(), _token()
-    turn_off()
     try:
         from huggingface_hub import HfApi
     except ImportError:

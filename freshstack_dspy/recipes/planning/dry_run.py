@@ -76,7 +76,7 @@ class _Recorded(ReplyStore):
         self._bundles = recorded
         self._missing: dict[str, ChatRequest] = {}
 
-    def get(self, key: str) -> Reply | None:
+    def entry(self, key: str) -> Reply | None:
         """The recorded reply, if it is one that is not asked for again."""
         reply = recorded_reply(key, self._store, self._bundles)
         return None if reply is not None and reply.is_dead_end else reply

@@ -1,6 +1,7 @@
-"""How many requests may be in flight."""
+"""Retries, waits, and how many requests may be in flight."""
 
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +14,152 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import TransientModelError
+from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.engine import provider_for
-from freshstack_dspy.lm.retry import Attempts, Throttle
-from tests.lm.asking import request
-from tests.lm.chat_server import ChatServer, Scripted
+from freshstack_dspy.lm.retry import Retries, Throttle
+from freshstack_dspy.lm.store import ReplyStore
+
+from .asking import request
+from .chat_server import ChatServer, Scripted
+from .conftest import Connect
+
+SECRET = "sk-planted-0123456789"
+
+
+def test_a_key_of_the_environment_is_used_and_not_shown(
+    server: ChatServer, client_for: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    server.says(Scripted(f"\x1b[31mno\x1b[0m\n{SECRET}\n", status=401))
+    with pytest.raises(FatalModelError) as caught:
+        client_for()(request())
+
+    assert f"Bearer {SECRET}" == server.headers[0]["Authorization"]
+    assert SECRET not in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_a_rate_limit_is_waited_out_for_as_long_as_the_server_asks(
+    server: ChatServer, client_for: Connect, waits: list[float]
+) -> None:
+    slow_down = Scripted("slow down", status=429, headers={"Retry-After": "0.5"})
+    server.says(slow_down, "there")
+
+    assert client_for()(request()).text == "there"
+    assert (waits, len(server.requests)) == ([0.5], 2)
+
+
+def test_a_provider_that_asks_to_wait_for_an_hour_stops_the_build(
+    server: ChatServer, client_for: Connect, waits: list[float]
+) -> None:
+    server.says(Scripted("tomorrow", status=429, headers={"Retry-After": "3600"}))
+    with pytest.raises(FatalModelError, match=r"asks to wait for 3,600 s: run this again then"):
+        client_for()(request())
+
+    assert (waits, len(server.requests)) == ([], 1)
+
+
+class _Unwilling:
+    """A provider that wants to be asked tomorrow."""
+
+    def complete(self, _: Any) -> Any:
+        error = TransientModelError("come back tomorrow")
+        error.retry_after = 86_400
+        raise error
+
+
+def test_nobody_waits_for_more_than_a_minute(store: ReplyStore, waits: list[float]) -> None:
+    lm = connect(ModelConfig(name="openai/scripted"), store=store, provider=_Unwilling())
+    with pytest.raises(ReplyError, match="come back tomorrow"):
+        lm(request())
+
+    assert waits == [60.0] * 4
+
+
+def test_one_request_that_is_never_answered_is_a_failure_of_its_own(
+    server: ChatServer, store: ReplyStore, client_for: Connect, waits: list[float]
+) -> None:
+    server.says(Scripted("oops", status=500))
+    with pytest.raises(
+        ReplyError, match=r"did not answer: .*oops.* \(after 3 attempts\)"
+    ) as caught:
+        client_for(retries=2)(request())
+
+    (recorded,) = store.replies()
+    assert (caught.value.status, caught.value.call_id) == ("failed", recorded.key)
+    assert (len(server.requests), len(waits)) == (3, 2)
+    assert (recorded.status, recorded.cost) == ("failed", None)
+
+
+def test_three_unanswered_requests_in_a_row_stop_the_build(
+    client_for: Connect, waits: list[float]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    lm = client_for(api_base=closed, retries=1)
+    outcomes = []
+    for number in range(3):
+        with pytest.raises(ModelError) as caught:
+            lm(request(str(number)))
+        outcomes.append(type(caught.value))
+
+    assert [ReplyError, ReplyError, TransientModelError] == outcomes
+    assert "3 requests in a row: the build stops here" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_answer_in_between_means_that_it_is_no_outage(
+    server: ChatServer, client_for: Connect, waits: list[float]
+) -> None:
+    oops = Scripted("oops", status=500)
+    server.says(oops, oops, "there", oops, oops, "there")
+    lm = client_for(retries=0)
+    outcomes = []
+    for number in range(6):
+        try:
+            outcomes.append(lm(request(str(number))).text)
+        except ReplyError as error:
+            outcomes.append(error.status)
+
+    assert outcomes == ["failed", "failed", "there"] * 2
+
+
+def test_a_request_that_a_content_filter_stops_is_a_refusal(
+    server: ChatServer, store: ReplyStore, client_for: Connect
+) -> None:
+    server.says(Scripted("stopped by the content filter", status=400))
+    response = client_for()(request())
+
+    assert response.finish_reason == "content_filter"
+    assert [reply.status for reply in store.replies()] == ["refused"]
+
+
+def test_a_server_that_refuses_everything_stops_the_build(
+    server: ChatServer, client_for: Connect
+) -> None:
+    """A wrong setting would otherwise make a failure of every query."""
+    server.says(Scripted("response_format is not supported", status=400))
+    lm = client_for()
+    outcomes = []
+    for number in range(3):
+        with pytest.raises(ModelError) as caught:
+            lm(request(str(number)))
+        outcomes.append(type(caught.value))
+
+    assert [ReplyError, ReplyError, FatalModelError] == outcomes
+    assert 'set structured = "none"' in str(caught.value)
+
+
+def test_a_refused_request_after_an_accepted_one_is_a_failure_of_its_own(
+    server: ChatServer, client_for: Connect
+) -> None:
+    server.says("there", Scripted("too long", status=400))
+    lm = client_for()
+    lm(request("first"))
+    for number in range(4):
+        with pytest.raises(ReplyError):
+            lm(request(str(number)))
 
 
 class Clock:
@@ -142,10 +284,10 @@ def test_who_waits_is_let_through_when_all_is_over() -> None:
     with throttle.slot():
         with ThreadPoolExecutor(8) as pool:
             waiting = [pool.submit(one, throttle, "ok") for _ in range(8)]
-            throttle.stop()
+            throttle.open(to_all=True)
             for done in waiting:
                 done.result()
-        throttle.resume()
+        throttle.open(to_all=False)
 
         assert throttle.pause() is None
 
@@ -233,13 +375,6 @@ def answered(server: ChatServer, calls: int, throttle: Throttle) -> list[str | N
     return texts
 
 
-class Fixed(Throttle):
-    """What is compared with: a limit that nothing moves."""
-
-    def slowed(self, retry_after: float | None) -> None:
-        del retry_after
-
-
 def test_a_server_that_bears_less_is_asked_less_and_more_again_when_it_bears_more(
     server: ChatServer,
 ) -> None:
@@ -256,16 +391,6 @@ def test_a_server_that_bears_less_is_asked_less_and_more_again_when_it_bears_mor
 
     assert busy.rejected == rejected_by_then
     assert throttle.limit == 16
-
-
-def test_it_costs_far_fewer_rejections_than_a_fixed_limit(server: ChatServer) -> None:
-    rejections = []
-    for throttle in (Throttle(16), Fixed(16)):
-        server.script = busy = Busy(bears=3)
-        answered(server, 60, throttle)
-        rejections.append(busy.rejected)
-
-    assert 3 * rejections[0] < rejections[1]
 
 
 class _LosingTheFirst:
@@ -293,13 +418,15 @@ class _LosingTheFirst:
 def test_who_waits_for_the_budget_holds_no_place_in_flight() -> None:
     """The budget may wait for requests that hold their share of it and wait for a place."""
     provider = _LosingTheFirst()
-    attempts = Attempts(ModelConfig(name="openai/scripted", concurrency=1), provider)
+    retries: Retries[Request, Response] = Retries(
+        ModelConfig(name="openai/scripted", concurrency=1), lambda: provider
+    )
 
     def wait_for_another() -> None:
-        another = threading.Thread(target=attempts.complete, args=(request("b"),), daemon=True)
+        another = threading.Thread(target=retries.complete, args=(request("b"),), daemon=True)
         another.start()
         another.join(10)
         assert not another.is_alive()
 
-    assert attempts.complete(request("a"), wait_for_another).attempts == 2
+    assert retries.complete(request("a"), wait_for_another).attempts == 2
     assert provider.asked == ["a", "b", "a"]

@@ -1,1 +1,0 @@
-"""How providers are spoken to."""

@@ -1,0 +1,420 @@
+"""Which engine answers a model's name, and what its errors become; LiteLLM's import takes seconds."""
+
+import base64
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from dataclasses import replace
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+import dspy
+import pytest
+from dspy.clients.engines import LiteLLMEngine, LM15Engine
+from pydantic import SecretStr
+
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.engine import (
+    BaselineProvider,
+    NetworkProvider,
+    check_model,
+    presentable,
+    provider_for,
+)
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.typed import TypedPredict
+from tests.signatures.examples import EXAMPLES
+
+from .asking import BERN, ask_cities, request
+from .chat_server import ChatServer, Scripted
+from .conftest import Connect
+
+SECRET = "sk-planted-0123456789"
+
+
+def _engine_of(model: str, **settings: Any) -> Any:
+    provider = provider_for(ModelConfig(name=model, **settings))
+    assert isinstance(provider, NetworkProvider)
+    return provider._engine
+
+
+@pytest.mark.parametrize(
+    "model", ["openai/a", "anthropic/a", "gemini/a", "hosted_vllm/a", "ollama_chat/a", "groq/a/b"]
+)
+def test_dspys_own_client_asks_the_providers_that_it_knows(model: str) -> None:
+    assert isinstance(_engine_of(model, api_base="http://127.0.0.1:9/v1"), LM15Engine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["together_ai/a", "bedrock/a", "mistral/a"])
+def test_litellm_asks_all_others(model: str) -> None:
+    assert isinstance(_engine_of(model), LiteLLMEngine)
+
+
+def test_the_baseline_answers_this_packages_programs_only(store: ReplyStore) -> None:
+    assert isinstance(provider_for(ModelConfig()), BaselineProvider)
+    with pytest.raises(FatalModelError, match="answers the programs of this package only"):
+        connect(ModelConfig(), store=store)("hello")
+
+
+@pytest.mark.parametrize("name", ["gpt-4o", "/gpt-4o", "openai/", "extractive/other"])
+def test_a_name_without_a_known_provider_is_explained(name: str) -> None:
+    with pytest.raises(FatalModelError, match=r"takes a provider and a model|only embedded model"):
+        check_model(ModelConfig(name=name))
+
+
+def test_a_missing_key_is_found_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FatalModelError, match="set OPENAI_API_KEY in the environment"):
+        check_model(ModelConfig(name="openai/gpt-4o"))
+    monkeypatch.setenv("OPENAI_API_KEY", "planted")
+    check_model(ModelConfig(name="openai/gpt-4o"))
+    check_model(ModelConfig(name="hosted_vllm/a", api_base="http://127.0.0.1:9/v1"))
+    check_model(ModelConfig())
+
+
+@pytest.mark.slow
+def test_a_missing_key_or_provider_of_litellm_is_found_too(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(FatalModelError, match="set MISTRAL_API_KEY in the environment"):
+        check_model(ModelConfig(name="mistral/a"))
+    with pytest.raises(FatalModelError, match="knows its provider, 'made_up'"):
+        check_model(ModelConfig(name="made_up/a"))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("api_key", "authorization"), [(None, "Bearer none"), (SECRET, f"Bearer {SECRET}")]
+)
+def test_a_local_server_needs_no_key(
+    server: ChatServer, client_for: Connect, api_key: str | None, authorization: str
+) -> None:
+    server.says(BERN)
+    ask_cities(client_for(name="hosted_vllm/scripted", api_key=api_key))
+
+    assert server.headers[0]["Authorization"] == authorization
+    assert server.requests[0]["model"] == "scripted"
+
+
+def test_litellm_is_not_imported_unless_it_is_needed() -> None:
+    code = (
+        "import sys, freshstack_dspy.lm.client, freshstack_dspy.programs\n"
+        "print(sorted({'litellm', 'instructor', 'openai'} & set(sys.modules)))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+    assert json.loads(found) == []
+
+
+_LITELLM_AS_IT_WAS = """
+import os, litellm
+names = ("client_session", "sync_transport", "num_retries", "DEFAULT_MAX_RETRIES", "drop_params")
+before = {name: getattr(litellm, name, None) for name in names}
+environment = dict(os.environ)
+from freshstack_dspy.config import ModelConfig
+from freshstack_dspy.lm.engine import HostedModel, provider_for
+from freshstack_dspy.lm.vectors import LiteLLMEmbedding, LiteLLMRerank
+provider_for(ModelConfig(name="together_ai/a"))
+LiteLLMEmbedding(HostedModel("openai/a", "[[embedder]]", "http://127.0.0.1:9/v1"), 8)
+LiteLLMRerank(HostedModel("cohere/a", "[reranker]", "http://127.0.0.1:9/v1"))
+assert before == {name: getattr(litellm, name, None) for name in names}
+assert {**environment, "LITELLM_LOCAL_MODEL_COST_MAP": "True"} == dict(os.environ)
+"""
+
+
+@pytest.mark.slow
+def test_the_host_process_keeps_its_litellm_and_its_environment() -> None:
+    subprocess.run([sys.executable, "-c", _LITELLM_AS_IT_WAS], check=True)
+
+
+@pytest.fixture(
+    params=[
+        "openai",
+        pytest.param("together_ai", marks=pytest.mark.slow),  # LiteLLM's own client
+        pytest.param("perplexity", marks=pytest.mark.slow),  # the OpenAI SDK below LiteLLM
+    ]
+)
+def provider(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def failure(provider: str, api_base: str, timeout: float = 5.0) -> ModelError:
+    """The error of one attempt."""
+    name = f"{provider}/scripted"
+    model = ModelConfig(name=name, api_base=api_base, api_key=SecretStr(SECRET), timeout=timeout)
+    asked: Any = provider_for(model)
+    with closing(asked), pytest.raises(ModelError) as caught:
+        asked.complete(replace(request(), model=name))
+    message = str(caught.value)
+
+    assert SECRET not in message
+    assert message.isprintable()
+    assert "To fix" not in message
+    return caught.value
+
+
+def error_of(message: str, code: Any = None) -> bytes:
+    return json.dumps({"error": {"message": message, "type": "x", "code": code}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (Scripted(f"Incorrect API key provided: {SECRET}.", status=401), "refused the key: check "),
+        (Scripted("No", status=403), "refused the key: check "),
+        (Scripted("Pay", status=402), "is not paid for"),
+        (Scripted(status=404, body=error_of("No", "model_not_found")), "is not known where"),
+        (Scripted("No", status=405), "is not known where"),
+    ],
+)
+def test_what_no_retry_can_help_is_asked_once(
+    server: ChatServer, provider: str, reply: Scripted, expected: str
+) -> None:
+    server.says(reply)
+    error = failure(provider, server.api_base)
+
+    assert isinstance(error, FatalModelError)
+    assert str(error).startswith(f"{provider}/scripted {expected}")
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        (Scripted("8192 tokens at most", status=400), "failed"),
+        (Scripted("too large", status=413), "failed"),
+        (Scripted("bad value", status=422), "failed"),
+        (Scripted("stopped by the content filter", status=400), "refused"),
+    ],
+)
+def test_a_request_that_is_refused_is_its_own_failure(
+    server: ChatServer, provider: str, reply: Scripted, status: str
+) -> None:
+    server.says(reply)
+    error = failure(provider, server.api_base)
+
+    assert isinstance(error, ReplyError)
+    assert "refused the request" in str(error)
+    assert str(reply.content) in str(error)
+    assert (error.status, len(server.requests)) == (status, 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "rate_limited", "maybe_billed"),
+    [
+        (Scripted("too many", status=429), True, False),
+        (Scripted("busy", status=529), True, False),
+        (Scripted("busy", status=503, headers={"Retry-After": "3"}), True, False),
+        (Scripted("oops", status=503), False, False),
+        (Scripted("oops", status=500), False, False),
+        (Scripted(body=b"<html>proxy error</html>"), False, True),
+        (Scripted(body=b'{"choices": 1}'), False, True),
+        (Scripted(drop=True), False, True),
+        (Scripted("late", delay=4), False, True),
+    ],
+)
+def test_what_may_pass_says_whether_it_is_a_rate_limit_and_may_cost(
+    server: ChatServer, provider: str, reply: Scripted, rate_limited: bool, maybe_billed: bool
+) -> None:
+    server.says(reply)
+    error = failure(provider, server.api_base, timeout=2)
+
+    assert isinstance(error, TransientModelError)
+    assert str(error).startswith(f"{provider}/scripted did not answer: ")
+    assert (error.rate_limited, error.maybe_billed) == (rate_limited, maybe_billed)
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [("7", 7, 7), (formatdate(time.time() + 3600, usegmt=True), 3000, 3600)],
+)
+def test_the_wait_that_a_server_asks_for_is_read_in_both_its_forms(
+    server: ChatServer, header: str, least: float, most: float
+) -> None:
+    server.says(Scripted("too many", status=429, headers={"Retry-After": header}))
+    error = failure("openai", server.api_base)
+
+    assert isinstance(error, TransientModelError)
+    assert error.retry_after is not None
+    assert least <= error.retry_after <= most
+
+
+@pytest.mark.slow
+def test_litellm_does_not_hide_the_wait(server: ChatServer) -> None:
+    server.says(Scripted("too many", status=429, headers={"Retry-After": "7"}))
+    error = failure("together_ai", server.api_base)
+
+    assert isinstance(error, TransientModelError)
+    assert error.retry_after == 7
+
+
+def test_where_nobody_is_nothing_was_billed() -> None:
+    error = failure("openai", "http://127.0.0.1:9/v1")
+
+    assert isinstance(error, TransientModelError)
+    assert not error.maybe_billed
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{}", b'{"choices": []}', b"[]", b"null", b"", b'{"choices": [{"message": "hi"}]}',
+     Scripted("hi", usage={"prompt_tokens": -1, "completion_tokens": "many"}).encoded()],
+)  # fmt: skip
+def test_a_body_that_is_no_reply_may_pass(server: ChatServer, body: bytes) -> None:
+    server.says(Scripted(body=body))
+
+    assert isinstance(failure("openai", server.api_base), TransientModelError)
+
+
+@pytest.mark.slow
+class TestLiteLLM:
+    """Models that only LiteLLM knows how to reach."""
+
+    def test_it_asks_records_and_serves(self, server: ChatServer, client_for: Connect) -> None:
+        server.says("prose", BERN)
+        lm = client_for(name="together_ai/scripted", api_key=SECRET)
+        first, again = ask_cities(lm), ask_cities(client_for("replay", name="together_ai/scripted"))
+
+        assert first.call_id == again.call_id
+        assert len(server.requests) == 2
+        assert server.requests[0]["response_format"]["json_schema"]["name"] == "ListCities"
+        assert server.headers[0]["Authorization"] == f"Bearer {SECRET}"
+
+    @pytest.mark.parametrize(
+        ("reply", "status"),
+        [
+            (Scripted(BERN, finish_reason="length"), "truncated"),
+            (Scripted(None, refusal="no"), "refused"),
+            (Scripted(BERN, finish_reason="content_filter"), "refused"),
+        ],
+    )
+    def test_truncated_and_refused_replies_are_seen(
+        self, server: ChatServer, client_for: Connect, reply: Scripted, status: str
+    ) -> None:
+        server.says(reply)
+        with pytest.raises(ReplyError) as caught:
+            ask_cities(client_for(name="together_ai/scripted", api_key=SECRET))
+
+        assert caught.value.status == status
+
+    def test_a_password_in_the_address_is_sent_and_not_recorded(
+        self, server: ChatServer, client_for: Connect, tmp_path: Path
+    ) -> None:
+        server.says(BERN)
+        with_password = server.api_base.replace("http://", "http://me:planted-word@")
+        ask_cities(client_for(api_base=with_password))
+
+        basic = base64.b64encode(b"me:planted-word").decode()
+        assert server.headers[0]["Authorization"] == f"Basic {basic}"
+        assert ask_cities(client_for("replay")).cities[0].name == "Bern"
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert not [path for path in files if b"planted-word" in path.read_bytes()]
+
+    def test_the_environments_endpoint_is_the_one_that_is_asked(
+        self, server: ChatServer, store: ReplyStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server.says(BERN)
+        monkeypatch.setenv("TOGETHER_AI_API_BASE", server.api_base)
+        ask_cities(connect(ModelConfig(name="together_ai/scripted", api_key=SECRET), store=store))
+
+        assert [reply.request.endpoint for reply in store.replies()] == [server.api_base]
+
+    def test_what_it_did_not_see_counted_is_not_counted_as_nothing(
+        self, server: ChatServer, client_for: Connect, store: ReplyStore
+    ) -> None:
+        """It gives zero tokens where the provider names none, and a budget would never end."""
+        server.says(Scripted("there", usage=None))
+        client_for(name="together_ai/scripted")("hello")
+
+        (reply,) = store.replies()
+        assert (reply.text, reply.input_tokens, reply.output_tokens) == ("there", None, None)
+
+    def test_more_than_64_requests_at_once_are_not_made_and_said(
+        self, server: ChatServer, client_for: Connect, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        lm = client_for(name="together_ai/scripted", api_key=SECRET, concurrency=100)
+        with caplog.at_level(logging.WARNING):
+            lm("hello")
+
+        assert "at most 64 requests at once, not 100" in caplog.text
+        assert lm.client._retries._throttle.limit == 64
+
+
+class Decide(dspy.Signature):
+    """Decide."""
+
+    question: str = dspy.InputField()
+    yes: bool = dspy.OutputField()
+    size: Literal["small", "large"] = dspy.OutputField()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"yes": true, "size": "small"}', ' {\n"size":"large","yes":false}\n']
+)
+def test_what_is_recorded_is_the_text_that_the_model_wrote(
+    server: ChatServer, store: ReplyStore, client_for: Connect, text: str
+) -> None:
+    """DSPy's client gives an object where the schema is small."""
+    server.says(text)
+    with dspy.context(lm=client_for()):
+        decided = TypedPredict(Decide)(question="which?")
+
+    assert decided.size in text
+    assert [reply.text for reply in store.replies()] == [text]
+
+
+@pytest.mark.parametrize("signature", EXAMPLES, ids=lambda signature: signature.__name__)
+def test_the_text_of_every_question_of_ours_arrives(
+    server: ChatServer, store: ReplyStore, client_for: Connect, signature: Any
+) -> None:
+    text = '{"nothing": "that fits"}'
+    server.says(text)
+    with dspy.context(lm=client_for(reasks=0)), pytest.raises(ReplyError):
+        TypedPredict(signature)(**EXAMPLES[signature])
+
+    assert [reply.text for reply in store.replies()] == [text]
+
+
+KEY = "sk-planted/0123456789+ab"
+
+
+@pytest.mark.parametrize(
+    "echoed", [KEY, quote(KEY, safe=""), base64.b64encode(KEY.encode()).decode(), "\0".join(KEY)]
+)
+def test_a_key_is_left_out_of_a_message_however_it_is_written(echoed: str) -> None:
+    model = ModelConfig(name="openai/a", api_key=SecretStr(KEY))
+
+    assert presentable(f"bad key {echoed.rstrip('=')}", model) == "bad key [key]"
+
+
+def test_secrets_of_the_environment_and_of_addresses_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "planted-in-aws")
+    monkeypatch.setenv("CORPORATE_PROXY", "http://me:planted%21proxy@proxy:3128")
+    model = ModelConfig(name="openai/a", api_base="http://me:planted%21word@host/v1")
+    text = "planted-in-aws\n\tplanted%21word planted!word me:planted!word planted!proxy \x1b[0m"
+
+    assert presentable(text, model) == "[key] [key] [key] [key] [key] [0m"
+
+
+def test_a_message_is_one_short_line_and_a_placeholder_does_not_garble_it() -> None:
+    model = ModelConfig(name="openai/a", api_key=SecretStr("none"))
+
+    assert presentable("none\n\tb\x1b[0m\u202ec", model) == "none b[0mc"
+    assert len(presentable("x" * 9999, model)) == 400
+
+
+def test_no_key_of_the_machine_is_seen_by_a_test() -> None:
+    assert [name for name in os.environ if name.endswith("_API_KEY")] == []

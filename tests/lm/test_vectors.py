@@ -1,0 +1,740 @@
+"""Vectors and scores: asked once, validated, recorded and paid as replies are."""
+
+import base64
+import json
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from freshstack_dspy.config import BudgetConfig, Mode, ModelConfig, PricesConfig
+from freshstack_dspy.errors import (
+    BudgetError,
+    ConfigError,
+    DamagedReplyError,
+    FatalModelError,
+    ReplayMissError,
+    TransientModelError,
+)
+from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.events import CallEvent
+from freshstack_dspy.lm.prices import Price, RerankPrice, rerank_price_of
+from freshstack_dspy.lm.request import (
+    EmbeddingRequest,
+    RerankRequest,
+    passages_hash,
+    text_hash,
+)
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.usage import Ledger, StepLedger
+from freshstack_dspy.lm.vectors import (
+    MOST_BYTES,
+    RERANK_STEP,
+    STEP,
+    Access,
+    EmbeddingClient,
+    HostedModel,
+    RerankClient,
+    UnusableError,
+    Wanted,
+    fingerprint_figures,
+    packed,
+    used_figures,
+    vectors_of,
+)
+from freshstack_dspy.lm.workers import map_in_order
+
+from .asking import request
+from .chat_server import ChatServer, Scripted
+from .numbers_server import DIMENSIONS, answer, embeddings, reranked, score, texts_asked, vector
+from .recording import rows
+
+TEXTS = [f"text {number}" for number in range(10)]
+PASSAGES = ["one", "two", "three", "two"]
+SCORES = [score("query", passage) for passage in PASSAGES]
+PRICE = Price(input=0.5, output=0)
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(answer).running() as running:
+        yield running
+
+
+class OpenClient(Protocol):
+    def __call__(self, mode: Mode = "live", **settings: Any) -> Any: ...
+
+
+@pytest.fixture
+def open_client(server: ChatServer, store: ReplyStore) -> Iterator[OpenClient]:
+    """Opens clients to the server over one store, as runs of a build do one after the other."""
+    opened: list[Any] = []
+
+    def open_one(
+        mode: Mode = "live",
+        *,
+        name: str = "openai/scripted",
+        kind: Any = EmbeddingClient,
+        access: dict[str, Any] | None = None,
+        model: dict[str, Any] | None = None,
+        **settings: Any,
+    ) -> Any:
+        section = "[[embedder]]" if kind is EmbeddingClient else "[reranker]"
+        given = {"api_base": server.api_base, "retries": 2, "timeout": 20, **(model or {})}
+        settings = {"batch": 4, **settings} if kind is EmbeddingClient else settings
+        what = Access(**{"mode": mode, "store": store, **(access or {})})
+        opened.append(kind(HostedModel(name, section, **given), what, **settings))
+        return opened[-1]
+
+    yield open_one
+    for client in opened:
+        client.close()
+
+
+@pytest.fixture
+def open_reranker(open_client: OpenClient) -> OpenClient:
+    def open_one(mode: Mode = "live", name: str = "infinity/scripted", **settings: Any) -> Any:
+        return open_client(mode, name=name, kind=RerankClient, **settings)
+
+    return open_one
+
+
+def expected(texts: list[str], dimensions: int = DIMENSIONS) -> Any:
+    return np.array([vector(text, dimensions) for text in texts], dtype=np.float32)
+
+
+def once(server: ChatServer, first: Callable[[dict[str, Any]], Scripted]) -> None:
+    """Do something else with the first request, and answer all others."""
+    left = [first]
+    server.script = lambda body: left.pop()(body) if left else answer(body)
+
+
+def forbid_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+
+
+# --- keys
+
+
+EMBEDDING = EmbeddingRequest(
+    model="openai/text-embedding-3-small",
+    endpoint="https://api.example.org/v1",
+    dimensions=256,
+    input_type="search_query",
+    text=text_hash("query: Wie groß?"),
+)
+RERANK = RerankRequest(
+    model="cohere/rerank-v3.5",
+    endpoint="cohere:default",
+    query=text_hash("Wie groß?"),
+    passages=passages_hash([text_hash("b"), text_hash("a")]),
+    count=2,
+)
+
+
+def test_the_keys_of_known_requests_never_change_by_accident() -> None:
+    """All recorded vectors are lost with them: a change raises KEY_VERSION and is announced."""
+    assert EMBEDDING.key == "0818310bb0f582c9a128df2a6b75278324ceac6ae71180e7c716a23589eb9539"
+    assert RERANK.key == "d645b855b7f5e18c2cebfdc6b519a0bc37d5304daf0a6599a1f46c40f4d9e977"
+
+
+def test_nothing_that_cannot_change_a_vector_is_in_its_key(open_client: OpenClient) -> None:
+    clients = [
+        open_client(),
+        open_client("replay", batch=1),
+        open_client(model={"concurrency": 3, "timeout": 5.0, "retries": 0}),
+    ]
+
+    assert len({client.request_of("a").key for client in clients}) == 1
+
+
+# --- asking
+
+
+@given(st.lists(st.integers(0, 2 * MOST_BYTES), max_size=12), st.integers(1, 5))
+def test_requests_hold_every_text_once_in_order_within_bounds(sizes: list[int], most: int) -> None:
+    ask = EmbeddingRequest(model="m", endpoint="e", text=text_hash(""))
+    texts = [Wanted(ask, "x" * size) for size in sizes]
+    packs = list(packed(texts, most))
+
+    assert [one for pack in packs for one in pack] == texts
+    for pack in packs:
+        assert 1 <= len(pack) <= most
+        assert len(pack) == 1 or sum(one.size for one in pack) <= MOST_BYTES
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
+@given(
+    parts=st.lists(st.lists(st.sampled_from(TEXTS), min_size=1, max_size=8), max_size=4),
+    batch=st.integers(1, 5),
+)
+def test_however_texts_are_cut_into_calls_and_requests_the_vectors_are_the_same(
+    server: ChatServer, open_client: OpenClient, parts: list[list[str]], batch: int
+) -> None:
+    client = open_client(batch=batch)
+    for part in parts:
+        np.testing.assert_array_equal(expected(part), client.vectors(part))
+
+    asked = texts_asked(server)
+    assert len(set(asked)) == len(asked), "no text is asked for twice, in any run over one store"
+    assert max((len(body["input"]) for body in server.requests), default=0) <= 5
+
+
+def test_no_text_asks_for_nothing(
+    server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
+) -> None:
+    assert open_client().vectors([]).shape == (0, 0)
+    assert open_reranker().scores("query", []) == []
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("form", ["base64", "float"])
+def test_vectors_are_read_from_base64_and_numbers_and_put_in_order_by_their_index(
+    server: ChatServer, open_client: OpenClient, form: str
+) -> None:
+    def backwards(body: dict[str, Any]) -> Scripted:
+        sent = json.loads(embeddings({**body, "encoding_format": form}).encoded())
+        sent["data"].reverse()
+        return Scripted(body=json.dumps(sent).encode())
+
+    server.script = backwards
+
+    np.testing.assert_array_equal(expected(TEXTS), open_client().vectors(TEXTS))
+    assert server.requests[0]["encoding_format"] == "base64"
+
+
+def test_dimensions_are_asked_for_of_a_model_that_litellm_has_never_heard_of(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    found = open_client(dimensions=4).vectors(["a"])
+
+    assert server.requests[0]["dimensions"] == 4
+    np.testing.assert_array_equal(expected(["a"], 4), found)
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [("voyage/scripted", ["query", "document"]), ("hosted_vllm/scripted", [])],
+)
+def test_a_model_is_told_what_a_text_is_where_it_must_be(
+    server: ChatServer, open_client: OpenClient, name: str, types: list[str]
+) -> None:
+    client = open_client(name=name)
+    client.vectors(["a"], input_type="query")
+    client.vectors(["a"], input_type="document")
+
+    assert [body["input_type"] for body in server.requests if "input_type" in body] == types
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("name", ["infinity", "jina_ai", "voyage", "cohere", "hosted_vllm"])
+def test_every_passage_has_its_score_in_the_given_order(
+    server: ChatServer, open_reranker: OpenClient, name: str
+) -> None:
+    server.script = lambda body: reranked(
+        body, data=json.loads(reranked(body).encoded())["results"], meta={}
+    )
+    reranker = open_reranker(name=f"{name}/scripted")
+
+    assert reranker.scores("query", PASSAGES) == SCORES
+    assert reranker.scores("query", PASSAGES[::-1]) == SCORES[::-1]
+    assert len(server.requests) == 1
+    assert sorted(server.requests[0]["documents"]) == ["one", "three", "two"]
+
+
+# --- modes
+
+
+def test_a_second_run_asks_for_what_is_missing_and_no_more(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    open_client().vectors(TEXTS[:7])
+    server.requests.clear()
+
+    np.testing.assert_array_equal(expected(TEXTS), open_client(batch=2).vectors(TEXTS))
+    assert sorted(texts_asked(server)) == TEXTS[7:]
+
+
+def test_a_replay_opens_no_socket_and_a_miss_names_the_text(
+    open_client: OpenClient, open_reranker: OpenClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_client().vectors(TEXTS)
+    open_reranker().scores("query", PASSAGES)
+    forbid_sockets(monkeypatch)
+
+    np.testing.assert_array_equal(expected(TEXTS), open_client("replay").vectors(TEXTS))
+    assert open_reranker("replay").scores("query", PASSAGES) == SCORES
+    with pytest.raises(ReplayMissError, match="2 missing, as of 'new'"):
+        open_client("replay").vectors([TEXTS[0], "new", "newer"])
+    with pytest.raises(ReplayMissError, match="1 missing, as of 'que'"):
+        open_reranker("replay").scores("que", PASSAGES)
+    with pytest.raises(ReplayMissError, match="dimensions"):
+        open_client("replay", dimensions=4).vectors(TEXTS)
+    with pytest.raises(ReplayMissError, match="nothing is recorded at all"):
+        open_client("replay", access={"store": None}).vectors(TEXTS)
+
+
+def test_rerecord_asks_again_once_in_a_run(server: ChatServer, open_client: OpenClient) -> None:
+    open_client().vectors(["a"])
+    server.script = lambda body: embeddings(body, vectors=[[1.0] * 8 for _ in body["input"]])
+    client = open_client("rerecord")
+
+    assert client.vectors(["a"]).tolist() == client.vectors(["a"]).tolist() == [[1.0] * 8]
+    assert len(server.requests) == 2
+
+
+def test_defer_asks_for_vectors_as_live_does(server: ChatServer, open_client: OpenClient) -> None:
+    np.testing.assert_array_equal(expected(TEXTS), open_client("defer").vectors(TEXTS))
+    assert len(server.requests) == 3
+
+
+def test_a_mode_that_asks_needs_a_store(open_client: OpenClient) -> None:
+    with pytest.raises(FatalModelError, match="mode 'live' needs a replies store"):
+        open_client(access={"store": None}).vectors(["a"])
+
+
+def test_a_damaged_vector_is_asked_for_again_and_stops_a_replay(
+    server: ChatServer, open_client: OpenClient, store: ReplyStore
+) -> None:
+    client = open_client()
+    client.vectors(["a", "b"])
+    with rows(store) as table:
+        table.execute(
+            "UPDATE Cache SET value = replace(value, 'counted', 'counter') WHERE key LIKE ?",
+            (f"%{client.request_of('a').key}",),
+        )
+
+    with pytest.raises(DamagedReplyError):
+        open_client("replay").vectors(["a", "b"])
+    server.requests.clear()
+    np.testing.assert_array_equal(expected(["a", "b"]), open_client().vectors(["a", "b"]))
+    assert texts_asked(server) == ["a"]
+
+
+def test_a_bundle_alone_is_enough_to_replay(
+    open_client: OpenClient, open_reranker: OpenClient, tmp_path: Path
+) -> None:
+    client, reranker = open_client(), open_reranker()
+    client.vectors(TEXTS)
+    reranker.scores("query", PASSAGES)
+    path = tmp_path / "all.jsonl"
+    assert write_bundle(used_figures([client, reranker, object()]), path) == 11
+    with closing(Bundles([path])) as recorded:
+        access = {"store": None, "recorded": recorded}
+        again = open_client("replay", access=access)
+
+        np.testing.assert_array_equal(expected(TEXTS), again.vectors(TEXTS))
+        assert open_reranker("replay", access=access).scores("query", PASSAGES) == SCORES
+    assert fingerprint_figures([again]) == fingerprint_figures([client])
+
+
+# --- at the same time
+
+
+def test_equal_texts_in_many_threads_are_asked_for_once(
+    server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
+) -> None:
+    client, reranker = open_client(), open_reranker()
+    started = threading.Barrier(8)
+    server.script = lambda body: Scripted(body=answer(body).encoded(), delay=0.05)
+
+    def one(turn: int) -> tuple[Any, list[float]]:
+        started.wait()
+        found = client.vectors(TEXTS[turn:] + TEXTS[:turn])
+        return found, reranker.scores("query", PASSAGES)
+
+    for turn, (matrix, scores) in enumerate(map_in_order(one, range(8), workers=8)):
+        np.testing.assert_array_equal(expected(TEXTS[turn:] + TEXTS[:turn]), matrix)
+        assert scores == SCORES
+    assert sorted(texts_asked(server)) == TEXTS
+    assert len([body for body in server.requests if "documents" in body]) == 1
+
+
+_RUN = """
+    import sys
+    from pathlib import Path
+    from freshstack_dspy.lm.vectors import Access, EmbeddingClient, HostedModel
+    from freshstack_dspy.lm.store import ReplyStore
+
+    model = HostedModel("openai/scripted", "[[embedder]]", api_base=sys.argv[2], concurrency=2)
+    client = EmbeddingClient(model, Access(store=ReplyStore(Path(sys.argv[1]))), batch=4)
+    client.vectors([f"text {number}" for number in range(80)])
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_with_what_is_missing(
+    server: ChatServer, open_client: OpenClient, tmp_path: Path
+) -> None:
+    reached, stopped = threading.Event(), threading.Event()
+    guard = threading.Lock()
+    served: list[int] = []
+
+    def script(body: dict[str, Any]) -> Scripted:
+        with guard:
+            served.append(len(body["input"]))
+            stuck = len(served) > 10
+        if stuck:
+            reached.set()
+            stopped.wait(30)
+        return answer(body)
+
+    server.script = script
+    running = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(_RUN), str(tmp_path / "cache"), server.api_base],
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        assert reached.wait(120)
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        stopped.set()
+    server.script = answer
+    before = len(texts_asked(server))
+    texts = [f"text {number}" for number in range(80)]
+
+    np.testing.assert_array_equal(expected(texts), open_client().vectors(texts))
+    asked_again = texts_asked(server)[before:]
+    assert 40 <= len(set(asked_again)) == len(asked_again) <= 48
+
+
+# --- what a server can do wrong
+
+
+def _changed(body: dict[str, Any], change: Callable[[list[Any]], list[Any]]) -> Scripted:
+    sent = json.loads(embeddings({**body, "encoding_format": "float"}).encoded())
+    sent["data"] = change(sent["data"])
+    return Scripted(body=json.dumps(sent).encode())
+
+
+def _with_first(items: list[Any], value: Any) -> list[Any]:
+    return [{**items[0], "embedding": value}, *items[1:]]
+
+
+_BAD: list[Callable[[list[Any]], list[Any]]] = [
+    lambda items: items[:2],
+    lambda items: [*items, {**items[0], "index": 3}],
+    lambda items: [items[0], items[0], items[2]],
+    lambda items: _with_first(items, [float("nan")] * 8),
+    lambda items: _with_first(items, [0.0] * 8),
+    lambda items: _with_first(items, [1.0] * 5),
+    lambda items: _with_first(items, {"1": 1.0}),
+    lambda items: _with_first(items, "AAAA!"),
+    lambda items: [{**item, "embedding": []} for item in items],
+]
+
+
+@pytest.mark.parametrize("change", _BAD)
+@pytest.mark.usefixtures("waits")
+def test_vectors_that_are_none_are_asked_for_again_and_then_given_up(
+    server: ChatServer, open_client: OpenClient, store: ReplyStore, change: Any
+) -> None:
+    server.script = lambda body: _changed(body, change)
+    with pytest.raises(TransientModelError):
+        open_client().vectors(["a", "b", "c"])
+    assert len(server.requests) == 3
+    assert list(store.entries()) == [], "nothing of it is recorded"
+
+    once(server, lambda body: _changed(body, change))
+    np.testing.assert_array_equal(expected(["a", "b", "c"]), open_client().vectors(["a", "b", "c"]))
+
+
+@pytest.mark.usefixtures("waits")
+@pytest.mark.parametrize(
+    "results",
+    [
+        [{"index": 0, "relevance_score": 1.0}],
+        [{"index": 1, "relevance_score": 1.0}, {"index": 1, "relevance_score": 0.5}],
+        [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": float("nan")}],
+    ],
+)
+def test_scores_that_are_none_are_asked_for_again_and_then_given_up(
+    server: ChatServer, open_reranker: OpenClient, store: ReplyStore, results: list[Any]
+) -> None:
+    server.script = lambda body: reranked(body, results=results)
+
+    with pytest.raises(TransientModelError):
+        open_reranker().scores("query", ["one", "two"])
+    assert len(server.requests) == 3
+    assert list(store.entries()) == []
+
+
+def test_a_vector_that_is_too_long_or_that_float32_cannot_hold_is_none() -> None:
+    long = base64.b64encode(struct.pack("<70000f", *[1.0] * 70_000)).decode()
+    for values in (long, [1e39, 1.0]):
+        with pytest.raises(UnusableError):
+            vectors_of({"data": [{"index": 0, "embedding": values}]}, 1)
+
+
+@pytest.mark.usefixtures("waits")
+@pytest.mark.parametrize(
+    ("name", "reply"),
+    [
+        (name, reply)
+        for name in ("openai", "hosted_vllm", "voyage", "mistral")
+        for reply in (Scripted("oops", status=500), Scripted(drop=True))
+    ],
+)
+def test_one_attempt_is_one_request_with_every_kind_of_client(
+    server: ChatServer, open_client: OpenClient, name: str, reply: Scripted
+) -> None:
+    server.script = lambda _: reply
+    with pytest.raises(TransientModelError, match=r"did not answer: .*\(after 3"):
+        open_client(name=f"{name}/scripted").vectors(["a"])
+
+    assert len(server.requests) == 3
+
+
+@pytest.mark.usefixtures("waits")
+@pytest.mark.parametrize("name", ["infinity", "jina_ai", "voyage", "cohere"])
+def test_and_for_rerankers(server: ChatServer, open_reranker: OpenClient, name: str) -> None:
+    server.script = lambda _: Scripted("oops", status=500)
+    with pytest.raises(TransientModelError):
+        open_reranker(name=f"{name}/scripted").scores("query", ["one"])
+
+    assert len(server.requests) == 3
+
+
+def test_too_many_requests_are_waited_for_as_the_server_asks(
+    server: ChatServer, open_client: OpenClient, waits: list[float]
+) -> None:
+    once(server, lambda _: Scripted("slow", status=429, headers={"Retry-After": "0.2"}))
+
+    assert len(open_client().vectors(["a"])) == 1
+    assert (waits, len(server.requests)) == ([0.2], 2)
+
+
+@pytest.mark.parametrize("name", ["openai", "hosted_vllm", "voyage", "cohere"])
+def test_a_refused_key_stops_at_once_and_is_not_shown(
+    server: ChatServer, open_client: OpenClient, name: str
+) -> None:
+    server.script = lambda _: Scripted("wrong key planted-secret-9", status=401)
+    client = open_client(
+        name=f"{name}/scripted", batch=1, model={"api_key": SecretStr("planted-secret-9")}
+    )
+    with pytest.raises(FatalModelError, match=f"check {name.upper()}_API_KEY") as raised:
+        client.vectors([f"text {number}" for number in range(200)])
+
+    assert "planted-secret-9" not in str(raised.value)
+    assert len(server.requests) <= 8, "those that were in flight"
+
+
+def test_what_cannot_be_mended_by_asking_again_stops(
+    server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
+) -> None:
+    with pytest.raises(FatalModelError, match=r"LiteLLM does not know its provider, 'nobody'"):
+        open_client(name="nobody/scripted").vectors(["a"])
+    with pytest.raises(FatalModelError, match=r"mistral/scripted cannot be asked: .*dimensions"):
+        open_client(name="mistral/scripted", dimensions=4).vectors(["a"])
+    with pytest.raises(FatalModelError, match=r"\[\[embedder\]\] api_base must be"):
+        open_client(model={"api_base": "ftp://x/v1"})
+    assert server.requests == []
+    server.script = lambda _: Scripted("no such model", status=404)
+    with pytest.raises(FatalModelError, match=r"check .*\[\[embedder\]\]"):
+        open_client().vectors(["a"])
+    server.script = lambda _: Scripted("too many", status=400)
+    with pytest.raises(FatalModelError, match=r"2 passages were sent.* set \[reranker\] depth"):
+        open_reranker().scores("query", ["one", "two"])
+    assert len(server.requests) == 2
+
+
+def test_vectors_of_another_length_are_not_mixed(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    open_client().vectors(["a"])
+    server.script = lambda body: embeddings({**body, "dimensions": 16})
+    client = open_client()
+
+    with pytest.raises(FatalModelError, match="vectors of 16 numbers, and came before 8"):
+        client.vectors(["a", "b"])
+    assert client.recorded(client.request_of("b").key) is None
+    with pytest.raises(FatalModelError, match="vectors of 16 numbers, and dimensions asks for 4"):
+        open_client(dimensions=4).vectors(["c"])
+
+
+def test_one_refused_text_among_many_is_found_and_named(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    texts = [*TEXTS, "far too long " * 9]
+
+    def script(body: dict[str, Any]) -> Scripted:
+        refused = texts[-1] in body["input"]
+        return Scripted("8 tokens at most", status=400) if refused else answer(body)
+
+    server.script = script
+    with pytest.raises(FatalModelError, match=r"the text, of 117 characters, begins 'far too long"):
+        open_client(batch=16).vectors(texts)
+    assert len(server.requests) <= 2 * 5
+
+
+def test_texts_that_are_too_many_for_one_request_are_sent_in_halves(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    def script(body: dict[str, Any]) -> Scripted:
+        return Scripted("at most 4", status=400) if len(body["input"]) > 4 else answer(body)
+
+    server.script = script
+
+    np.testing.assert_array_equal(expected(TEXTS), open_client(batch=16).vectors(TEXTS))
+
+
+def test_a_provider_that_refuses_everything_is_not_asked_for_ever(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    server.script = lambda _: Scripted("encoding_format is unknown", status=422)
+
+    with pytest.raises(FatalModelError, match="encoding_format is unknown"):
+        open_client(batch=64).vectors([f"text {number}" for number in range(640)])
+    assert len(server.requests) <= 12 + 8
+
+
+# --- what is paid and entered
+
+
+@pytest.mark.parametrize("caps", [{"tokens": 3_000}, {"dollars": 0.003}, {"calls": 40}])
+def test_no_cap_is_overshot_by_vectors_and_replies_that_are_in_flight_together(
+    server: ChatServer, open_client: OpenClient, store: ReplyStore, caps: dict[str, Any]
+) -> None:
+    draw = random.Random(5)
+    guard = threading.Lock()
+    billed: list[int] = []
+
+    def script(body: dict[str, Any]) -> Scripted:
+        texts = body.get("input") or [message["content"] for message in body["messages"]]
+        with guard:
+            billed.append(draw.randint(1, sum(len(text.encode()) for text in texts)))
+            taken = billed[-1]
+        usage = {"prompt_tokens": taken, "total_tokens": taken, "completion_tokens": 0}
+        if "messages" in body:
+            return Scripted("there", usage=usage, delay=0.02)
+        return Scripted(body=embeddings(body, usage=usage).encoded(), delay=0.02)
+
+    server.script = script
+    prices = PricesConfig(input=1.0, output=1.0)
+    account = Account("mine", BudgetConfig(**caps), prices, in_flight=InFlight())
+    client = open_client(
+        access={"account": account}, model={"concurrency": 8}, price=Price(input=1e-6, output=0)
+    )
+    model = ModelConfig(name="openai/scripted", api_base=server.api_base, max_tokens=16)
+    lm = connect(model, store=store, account=account)
+
+    def replies() -> None:
+        map_in_order(lambda number: lm(request(f"question {number}", max_tokens=16)),
+                     range(400), workers=8)  # fmt: skip
+
+    def vectors() -> None:
+        client.vectors([f"{number} {'words ' * 9}" for number in range(2000)])
+
+    def stopped(work: Any) -> bool:
+        with pytest.raises(BudgetError, match="does not allow another call"):
+            work()
+        return True
+
+    assert map_in_order(stopped, [replies, vectors], workers=2) == [True, True]
+    lm.client.close()
+    ((name, cap),) = caps.items()
+    taken = {"tokens": sum(billed), "dollars": sum(billed) * 1e-6, "calls": len(billed)}[name]
+    assert cap * 0.5 < taken <= cap, "used, and not overshot"
+    assert getattr(store.spent("mine"), name) == pytest.approx(taken)
+
+
+def test_a_cap_on_dollars_needs_a_price(open_client: OpenClient, open_reranker: OpenClient) -> None:
+    account = Account("mine", BudgetConfig(dollars=1))
+
+    with pytest.raises(ConfigError, match=r"set price of \[\[embedder\]\]"):
+        open_client(access={"account": account})
+    with pytest.raises(ConfigError, match=r"set price of \[reranker\]"):
+        open_reranker(access={"account": account})
+    open_client("replay", access={"account": account})
+
+
+@pytest.mark.usefixtures("waits")
+def test_what_is_not_counted_or_may_be_billed_is_paid_at_its_upper_bound(
+    server: ChatServer, open_client: OpenClient, store: ReplyStore
+) -> None:
+    server.script = lambda body: embeddings(body, usage=None)
+    open_client(access={"account": Account("mine")}).vectors(["abc", "de"])
+    assert store.spent("mine").tokens == 5 + 2 * 8
+
+    server.script = lambda _: Scripted(drop=True)
+    with pytest.raises(TransientModelError):
+        open_client(access={"account": Account("lost")}).vectors(["xyz"])
+    assert (store.spent("lost").calls, store.spent("lost").tokens) == (3, 3 * (3 + 8))
+
+
+def test_the_ledger_and_the_account_have_what_was_asked_and_reused(
+    open_client: OpenClient, open_reranker: OpenClient, store: ReplyStore
+) -> None:
+    access = {"ledger": Ledger(), "account": Account("mine")}
+    open_client(access=access, price=PRICE).vectors(TEXTS)
+    open_client("replay", access=access).vectors([*TEXTS[:3], TEXTS[0]])
+    price = RerankPrice(token=0.5, unit=0)
+    open_reranker(access=access, price=price).scores("query", PASSAGES)
+    open_reranker("replay", access=access).scores("query", PASSAGES)
+
+    assert access["ledger"].steps() == {
+        STEP: StepLedger(calls=3, tokens=20, cost=10.0, cached=3, cached_tokens=6, cached_cost=3.0),
+        RERANK_STEP: StepLedger(
+            calls=1, tokens=9, cost=4.5, cached=1, cached_tokens=9, cached_cost=4.5
+        ),
+    }
+    assert (store.spent("mine").tokens, store.spent("mine").dollars) == (29, 14.5)
+
+
+def test_search_units_are_what_is_paid_where_they_have_the_price(
+    server: ChatServer, open_reranker: OpenClient, store: ReplyStore
+) -> None:
+    server.script = lambda body: reranked(body, meta={"billed_units": {"search_units": 2}})
+    price = rerank_price_of("cohere/rerank-v3.5")
+    assert price == RerankPrice(token=0.0, unit=0.002)
+    reranker = open_reranker(
+        name="cohere/scripted", access={"account": Account("mine")}, price=price
+    )
+    reranker.scores("query", PASSAGES)
+
+    assert store.spent("mine").dollars == 0.004
+
+
+def test_every_request_is_notified_and_progress_ends_at_one(open_client: OpenClient) -> None:
+    events: list[CallEvent] = []
+    progress: list[float] = []
+    open_client().vectors(TEXTS[:5])
+    client = open_client(access={"callback": events.append}, price=PRICE)
+    client.vectors(TEXTS, progress=progress.append)
+
+    assert sorted((event.input_tokens, event.cost) for event in events) == [(2, 1.0), (8, 4.0)]
+    assert {(event.step, event.task, event.status) for event in events} == {
+        (STEP, "embedding", "ok")
+    }
+    assert (progress[0], max(progress)) == (0.5, 1.0)
+
+
+def test_tokens_of_a_request_are_divided_by_length_and_add_up(
+    server: ChatServer, open_client: OpenClient
+) -> None:
+    server.script = lambda body: embeddings(body, usage={"prompt_tokens": 7, "total_tokens": 7})
+    client = open_client()
+    texts = ["a", "bb", "cccc"]
+    client.vectors(texts)
+
+    assert [client.recorded(client.request_of(text).key).tokens for text in texts] == [1, 2, 4]
