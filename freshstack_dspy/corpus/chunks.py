@@ -2,16 +2,21 @@
 
 import functools
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
-from freshstack_dspy.corpus.boundaries import Boundary, Fits, file_kind, has_text, refine
-from freshstack_dspy.corpus.decoding import FileText, decode_part
+from freshstack_dspy.corpus.boundaries import Boundary, file_kind, has_text, refine
+from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
 from freshstack_dspy.corpus.notebook import NotANotebookError, Notebook
 from freshstack_dspy.corpus.outlines import outline_of
 from freshstack_dspy.corpus.tokens import TokenTable
 from freshstack_dspy.records import Chunk, SourceFile
 
+SMALLEST_LIMIT = 16
+"""Tokens. One character can take several; a limit must hold at least a few characters."""
+NOTEBOOK = "ipynb"
+"""The encoding of notebooks."""
 _SMALLEST_SHARE = 8
 """A boundary that would leave less than this part of the limit is a last resort."""
 
@@ -112,21 +117,6 @@ class Packer:
         return self._data[offset] & 0xC0 == 0x80 or offset in self._inseparable
 
 
-SMALLEST_LIMIT = 16
-"""Tokens. One character can take several; a limit must hold at least a few characters."""
-NOTEBOOK = "ipynb"
-"""The encoding of notebooks."""
-
-
-class Cuts(NamedTuple):
-    """Where a file is cut."""
-
-    encoding: str
-    """As `SourceFile.encoding`; not always that of the file, as a notebook may be none."""
-    pieces: Sequence[Piece]
-    """Parts of the file's bytes."""
-
-
 def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     """Cut a file into chunks.
 
@@ -148,7 +138,37 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
         UnicodeDecodeError: The data is not in the file's encoding.
         LookupError: There is no such encoding.
     """
-    return chunks_at(file, cut_file(file, max_tokens))
+    if max_tokens < SMALLEST_LIMIT:
+        raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
+    encoding = file.encoding
+    text: FileText | Notebook
+    if encoding == NOTEBOOK:
+        try:
+            text = _notebook(file.data)
+        except NotANotebookError:
+            encoding = _plain_encoding(file.data)
+            text = FileText(file.data, encoding)
+    else:
+        text = FileText(file.data, encoding)
+    pieces = _pieces(text, file.path, max_tokens)
+    inner = text.file_offsets([piece.start for piece in pieces[1:]])
+    bounds = pairwise([0, *inner, len(file.data)])
+    return [
+        Chunk(
+            chunk_id=f"{file.source}/{file.path}_{start}_{end}",
+            source=file.source,
+            path=file.path,
+            start_byte=start,
+            end_byte=end,
+            text=text.utf8[piece.start : piece.end].decode(),
+            tokens=piece.tokens,
+            revision=file.revision,
+            encoding=encoding
+            if encoding == NOTEBOOK
+            else chunk_encoding(file.data, start, encoding),
+        )
+        for piece, (start, end) in zip(pieces, bounds, strict=False)
+    ]
 
 
 def chunk_files(files: Iterable[SourceFile], max_tokens: int) -> Iterator[list[Chunk]]:
@@ -160,8 +180,9 @@ def chunk_files(files: Iterable[SourceFile], max_tokens: int) -> Iterator[list[C
 def text_of(file_bytes: bytes, chunk: Chunk) -> str:
     """Read a chunk's text from the bytes of its file.
 
-    Of most files it is `file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)`,
-    without a byte order mark at the beginning; of a notebook the source of the cells in that range.
+    Of all files but notebooks it is
+    `file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)`;
+    of a notebook the source of the cells in that range.
 
     Args:
         file_bytes: All of the file.
@@ -170,64 +191,13 @@ def text_of(file_bytes: bytes, chunk: Chunk) -> str:
     Raises:
         ValueError: These are not the bytes of the chunk's file.
     """
-    return _text(file_bytes, chunk.encoding, chunk.start_byte, chunk.end_byte)
+    if chunk.encoding == NOTEBOOK:
+        return _notebook(file_bytes).part(chunk.start_byte, chunk.end_byte)
+    return file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)
 
 
-def cut_file(file: SourceFile, max_tokens: int, *, parse: bool = True) -> Cuts:
-    """Find where a file is cut.
-
-    Args:
-        file: As for `chunk_file`.
-        max_tokens: As for `chunk_file`.
-        parse: Whether code is cut at its joints; otherwise as plain text.
-    """
-    if max_tokens < SMALLEST_LIMIT:
-        raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
-    if file.encoding != NOTEBOOK:
-        return _cut_text(file, file.encoding, max_tokens, parse=parse)
-    try:
-        notebook = _notebook(file.data)
-    except NotANotebookError:
-        return _cut_text(file, _plain_encoding(file.data), max_tokens, parse=parse)
-    outline = functools.partial(notebook.outline, parse=parse)
-    return Cuts(NOTEBOOK, _pieces(notebook, outline, max_tokens, len(file.data)))
-
-
-def chunks_at(file: SourceFile, cuts: Cuts) -> list[Chunk]:
-    """Make the chunks of a file that is cut."""
-    return [
-        Chunk(
-            chunk_id=f"{file.source}/{file.path}_{start}_{end}",
-            source=file.source,
-            path=file.path,
-            start_byte=start,
-            end_byte=end,
-            text=_text(file.data, cuts.encoding, start, end),
-            tokens=tokens,
-            revision=file.revision,
-            encoding=cuts.encoding,
-        )
-        for start, end, tokens in cuts.pieces
-    ]
-
-
-def _cut_text(file: SourceFile, encoding: str, max_tokens: int, *, parse: bool) -> Cuts:
-    text = FileText(file.data, encoding)
-    kind = file_kind(file.path)
-
-    def outline(fits: Fits) -> Iterable[Boundary]:
-        return outline_of(kind, text.utf8, fits, parse=parse)
-
-    return Cuts(encoding, _pieces(text, outline, max_tokens, len(file.data)))
-
-
-def _pieces(
-    text: FileText | Notebook,
-    outline: Callable[[Fits], Iterable[Boundary]],
-    max_tokens: int,
-    size: int,
-) -> list[Piece]:
-    """Cut a text, and give the pieces as parts of the bytes of its file."""
+def _pieces(text: FileText | Notebook, path: str, max_tokens: int) -> list[Piece]:
+    """Cut a text; none for one that is blank."""
     if not text.utf8.decode().strip():
         return []
     table = TokenTable(text.utf8)
@@ -235,27 +205,20 @@ def _pieces(
     def fits(start: int, end: int) -> bool:
         return end - start <= max_tokens or table.count(start, end) <= max_tokens
 
-    if fits(0, len(text.utf8)):
-        return [Piece(0, size, table.count(0, len(text.utf8)))]
-    boundaries = refine(outline(fits), text.utf8, fits)
-    pieces = list(Packer(text.utf8, boundaries, table, text.inseparable).pieces(max_tokens))
-    starts = [0, *text.file_offsets([piece.start for piece in pieces[1:]])]
-    ends = [*starts[1:], size]
-    return [
-        Piece(start, end, piece.tokens)
-        for piece, start, end in zip(pieces, starts, ends, strict=True)
-    ]
-
-
-def _text(data: bytes, encoding: str, start: int, end: int) -> str:
-    if encoding == NOTEBOOK:
-        return _notebook(data).part(start, end)
-    return decode_part(data, start, end, encoding)
+    size = len(text.utf8)
+    if fits(0, size):
+        return [Piece(0, size, table.count(0, size))]
+    if isinstance(text, Notebook):
+        outline = text.outline(fits)
+    else:
+        outline = outline_of(file_kind(path), text.utf8, fits)
+    boundaries = refine(outline, text.utf8, fits)
+    return list(Packer(text.utf8, boundaries, table, text.inseparable).pieces(max_tokens))
 
 
 @functools.lru_cache(maxsize=1)
 def _notebook(data: bytes) -> Notebook:
-    """Read a notebook; kept, as its chunks are read one after another."""
+    """Read a notebook; the last one is remembered, as its chunks are read one after another."""
     return Notebook(data)
 
 

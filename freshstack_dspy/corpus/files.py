@@ -3,23 +3,116 @@
 import contextlib
 import re
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.corpus.documents import JsonDocuments, notebook_text, page_text, pdf_text
-from freshstack_dspy.corpus.encodings import detect
+from freshstack_dspy.corpus.documents import JsonDocuments, page_text, pdf_text
+from freshstack_dspy.corpus.encodings import BOM, detect
 from freshstack_dspy.corpus.git import Repository
+from freshstack_dspy.corpus.notebook import NotANotebookError, Notebook
 from freshstack_dspy.corpus.packages import Package, Wheel
-from freshstack_dspy.corpus.tree import Entry, FileTree, Folder, Glob, Skip, Wanted
+from freshstack_dspy.corpus.tree import FileTree, Folder, Glob, Skip
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.records import LicenceFile, SkipKind, SkippedFile, SourceFile
 
+JSON_LINES = (".jsonl", ".ndjson")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _WRAPPED = (".pdf", ".ipynb")
 _WRAPPING = 20
 """How much larger than its text a PDF or a notebook, with its pictures, may be."""
 _PAGES = (".html", ".htm", ".xhtml")
+
+
+def read_files(
+    corpus: CorpusConfig, max_file_bytes: int
+) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
+    """Read the files of a corpus in order of path, one at a time.
+
+    Everything that is there comes out: as a file with something in it, as a licence, or as a
+    skipped file with the reason. A hidden folder comes out as one skipped "file".
+
+    Args:
+        corpus: One with a `url` has to be fetched before (`corpus.git.fetch`).
+        max_file_bytes: Larger files are skipped; of a notebook or a PDF, its text counts.
+
+    Raises:
+        ConfigError: A glob cannot be understood.
+        SourceError: The place cannot be read (raised by the call, but for damage met later).
+    """
+    try:
+        include, exclude = (tuple(map(Glob.of, t)) for t in (corpus.include, corpus.exclude))
+    except ValueError as error:
+        raise ConfigError(f"corpus {corpus.name!r}: {error}") from None
+    return _read(corpus, max_file_bytes, open_tree(corpus), include, exclude)
+
+
+def _read(
+    corpus: CorpusConfig,
+    max_file_bytes: int,
+    tree: FileTree,
+    include: tuple[Glob, ...],
+    exclude: tuple[Glob, ...],
+) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
+    with contextlib.closing(tree):
+        for entry in sorted(tree.entries(), key=lambda entry: entry.path):
+            path, most = entry.path, largest(entry.path, max_file_bytes)
+            licence = tree.of_files and is_licence(path)
+            skip = entry.skip or _outside(path, () if licence else include, exclude)
+            if skip is None and tree.of_files:
+                skip = skip_by_path(path, entry.size, corpus.keep)
+            if skip is None and entry.size > most:
+                skip = _too_large(entry.size, most)
+            data = skip or tree.read(entry, most)
+            found = (
+                data
+                if isinstance(data, Skip)
+                else _understood(corpus, path if tree.of_files else "", data, max_file_bytes)
+            )
+            if isinstance(found, Skip):
+                yield SkippedFile(
+                    source=corpus.name, path=path, kind=found.kind, reason=found.reason
+                )
+            elif licence and "licence" not in corpus.keep:
+                yield LicenceFile(source=corpus.name, path=path, text=found.text)
+            else:
+                yield SourceFile(corpus.name, path, found.data, tree.revision, found.encoding)
+
+
+def open_tree(corpus: CorpusConfig) -> FileTree:
+    """Open the place of a corpus.
+
+    Raises:
+        SourceError: It cannot be read, or is elsewhere and was not fetched.
+    """
+    if corpus.package is not None:
+        return Package(corpus.package)
+    path = corpus.path
+    if path is None:
+        raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
+    if corpus.revision is not None:
+        return Repository(path, corpus.revision)
+    if path.suffix == ".whl" and path.is_file():
+        return Wheel(path)
+    if path.suffix in JSON_LINES and path.is_file():
+        return JsonDocuments(path)
+    return Folder(path)
+
+
+def _outside(path: str, include: tuple[Glob, ...], exclude: tuple[Glob, ...]) -> Skip | None:
+    if include and not any(glob.matches(path) for glob in include):
+        names = ", ".join(repr(glob.text) for glob in include)
+        return Skip("not_chosen", f"not included by {names}")
+    excluding = next((glob for glob in exclude if glob.matches(path)), None)
+    return Skip("not_chosen", f"excluded by {excluding.text!r}") if excluding else None
+
+
+def _understood(
+    corpus: CorpusConfig, path: str, data: bytes, max_file_bytes: int
+) -> "Readable | Skip":
+    found = understand(path, data, max_file_bytes, pages=corpus.pages)
+    if isinstance(found, Skip) or not path or is_licence(path):
+        return found
+    return skip_by_text(path, found.text, corpus.keep) or found
 
 
 class Readable(NamedTuple):
@@ -41,8 +134,7 @@ def largest(path: str, max_file_bytes: int) -> int:
     return max_file_bytes * _WRAPPING if path.lower().endswith(_WRAPPED) else max_file_bytes
 
 
-def too_large(size: int, most: int) -> Skip:
-    """Say that a file is larger than is read."""
+def _too_large(size: int, most: int) -> Skip:
     return Skip("oversized", f"larger than max_file_bytes ({size:,} of {most:,} bytes)")
 
 
@@ -62,31 +154,33 @@ def understand(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> R
     found = _content(path.lower(), data, max_file_bytes, pages=pages)
     if isinstance(found, Skip):
         return found
-    if not found.text.removeprefix("\ufeff").strip():
+    if not found.text.strip():
         return Skip("empty", "blank")
-    if found.encoding == "ipynb":
-        size = len(found.text.encode("utf-8", "replace"))
-        return too_large(size, max_file_bytes) if size > max_file_bytes else found
-    return found
+    size = len(found.text.encode()) if path.lower().endswith(_WRAPPED) else 0
+    return _too_large(size, max_file_bytes) if size > max_file_bytes else found
 
 
 def _content(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
-    if path.endswith(".pdf"):
-        return _as_utf8(pdf_text(data, max_file_bytes))
     if path.endswith(".ipynb"):
-        text = notebook_text(data)
-        return text if isinstance(text, Skip) else Readable(data, "ipynb", text)
-    encoding = detect(data, path)
-    if isinstance(encoding, Skip):
-        return encoding
-    text = data.decode(encoding)
-    if pages and path.endswith(_PAGES):
-        return _as_utf8(page_text(text))
-    return Readable(data, encoding, text)
-
-
-def _as_utf8(text: str | Skip) -> Readable | Skip:
+        try:
+            return Readable(data, "ipynb", Notebook(data).utf8.decode())
+        except NotANotebookError as error:
+            return Skip("unreadable", str(error))
+    text: str | Skip
+    if path.endswith(".pdf"):
+        text = pdf_text(data, max_file_bytes)
+    else:
+        encoding = detect(data)
+        if isinstance(encoding, Skip):
+            return encoding
+        text = data.decode(encoding).removeprefix(BOM)
+        if not (pages and path.endswith(_PAGES)):
+            return Readable(data, encoding, text)
+        text = page_text(text)
     return text if isinstance(text, Skip) else Readable(text.encode(), "utf-8", text)
+
+
+# Licences
 
 
 _KNOWN = (
@@ -118,6 +212,9 @@ def is_licence(path: str) -> bool:
         return False
     name = path.rpartition("/")[2]
     return _NAME.fullmatch(name) is not None or _FOLDER.search(path) is not None
+
+
+# What is not worth indexing
 
 
 _VENDORED = re.compile(
@@ -153,18 +250,7 @@ _DATA = (".csv", ".tsv", ".psv", ".svg", ".geojson", ".topojson", ".jsonl", ".nd
 _LARGE_JSON = 50_000
 """Bytes. Settings and schemas that people read are smaller; larger files are dumps."""
 
-_PROSE_worth = (
-    ".md",
-    ".markdown",
-    ".mdx",
-    ".rst",
-    ".txt",
-    ".adoc",
-    ".html",
-    ".htm",
-    ".ipynb",
-    ".pdf",
-)
+_PROSE_SUFFIXES = tuple(".md .markdown .mdx .rst .txt .adoc .html .htm .ipynb .pdf".split())
 _HEAD = 2_000
 _HEAD_LINES = 20
 _LONGEST_LINE = 300
@@ -199,35 +285,23 @@ def skip_by_path(path: str, size: int, keep: Collection[SkipKind]) -> Skip | Non
         size: Bytes.
         keep: Kinds that are worth it nevertheless.
     """
-    found = _vendored(path), _generated_name(path), _minified_name(path), _data(path, size)
-    return next((skip for skip in found if skip and skip.kind not in keep), None)
+    found = _skip_by_path(path, size)
+    return found if found and found.kind not in keep else None
 
 
-def _vendored(path: str) -> Skip | None:
-    folder = _VENDORED.search(path)
-    return folder and Skip("vendored", f"in {folder[1]}/, a folder of other people's code")
-
-
-def _generated_name(path: str) -> Skip | None:
-    folder, name = _GENERATED_FOLDER.search(path), path.rpartition("/")[2]
-    if folder:
-        return Skip("generated", f"in {folder[1]}/, which a program writes")
-    if name in _LOCK_FILES or _GENERATED_NAME.fullmatch(name) or _INSTALLERS_OWN.search(path):
-        return Skip("generated", "a program writes files of this name")
-    return None
-
-
-def _minified_name(path: str) -> Skip | None:
-    if _MINIFIED_NAME.fullmatch(path.rpartition("/")[2]):
+def _skip_by_path(path: str, size: int) -> Skip | None:
+    name = path.rpartition("/")[2]
+    suffix = f".{name.lower().rpartition('.')[2]}"
+    if folder := _VENDORED.search(path):
+        return Skip("vendored", f"in {folder[1]}/, a folder of other people's code")
+    in_generated = _GENERATED_FOLDER.search(path) or _INSTALLERS_OWN.search(path)
+    if in_generated or name in _LOCK_FILES or _GENERATED_NAME.fullmatch(name):
+        return Skip("generated", "a program writes files of this name or folder")
+    if _MINIFIED_NAME.fullmatch(name):
         return Skip("minified", "minified, as its name says")
-    return None
-
-
-def _data(path: str, size: int) -> Skip | None:
-    name = path.lower()
-    if name.endswith(_DATA):
-        return Skip("data", f".{name.rpartition('.')[2]} holds data, not text")
-    if name.endswith(".json") and size > _LARGE_JSON:
+    if suffix in _DATA:
+        return Skip("data", f"{suffix} holds data, not text")
+    if suffix == ".json" and size > _LARGE_JSON:
         return Skip("data", f"a JSON file of more than {_LARGE_JSON:,} bytes ({size:,})")
     return None
 
@@ -241,7 +315,7 @@ def skip_by_text(path: str, text: str, keep: Collection[SkipKind]) -> Skip | Non
         keep: Kinds that are worth it nevertheless.
     """
     name = path.rpartition("/")[2].lower()
-    if "generated" not in keep and not name.endswith(_PROSE_worth) and "." in name:
+    if "generated" not in keep and not name.endswith(_PROSE_SUFFIXES) and "." in name:
         line = _generated_line(text)
         if line:
             return Skip("generated", f"says so itself: {line[:100]!r}")
@@ -262,130 +336,3 @@ def _generated_line(text: str) -> str | None:
         if _COMMENT.match(short) and _SAYS_GENERATED.search(short):
             return short.strip()
     return None
-
-
-JSON_LINES = (".jsonl", ".ndjson")
-
-
-def read_files(
-    corpus: CorpusConfig, max_file_bytes: int
-) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
-    """Read the files of a corpus in order of path, one at a time.
-
-    Everything that is there comes out: as a file with something in it, as a licence, or as a
-    skipped file with the reason. A hidden folder comes out as one skipped "file".
-
-    Args:
-        corpus: One with a `url` has to be fetched before (`clones.fetch`).
-        max_file_bytes: Larger files are skipped; of a notebook or a PDF, its text counts.
-
-    Raises:
-        ConfigError: A glob cannot be understood.
-        SourceError: The place cannot be read (raised by the call, but for damage met later).
-    """
-    reading = _Reading(corpus, max_file_bytes)
-    return reading.files(open_tree(corpus))
-
-
-class _Reading:
-    """The decisions on the files of one corpus."""
-
-    def __init__(self, corpus: CorpusConfig, max_file_bytes: int) -> None:
-        self._corpus = corpus
-        self._max_file_bytes = max_file_bytes
-        self._include = _globs("include", corpus.include)
-        self._exclude = _globs("exclude", corpus.exclude)
-
-    def files(self, tree: FileTree) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
-        with contextlib.closing(tree):
-            entries = sorted(tree.entries(), key=lambda entry: entry.path)
-            decided = [(entry, self._against(entry, tree.of_files)) for entry in entries]
-            wanted = [
-                Wanted(entry, self._most(entry) + 1) for entry, skip in decided if skip is None
-            ]
-            contents = tree.contents(wanted)
-            for entry, skip in decided:
-                content = skip or next(contents)
-                if isinstance(content, Skip):
-                    yield self._skipped(entry, content)
-                    continue
-                found = self._understood(entry, content, tree)
-                yield self._skipped(entry, found) if isinstance(found, Skip) else found
-
-    def _skipped(self, entry: Entry, skip: Skip) -> SkippedFile:
-        return SkippedFile(
-            source=self._corpus.name, path=entry.path, kind=skip.kind, reason=skip.reason
-        )
-
-    def _most(self, entry: Entry) -> int:
-        return largest(entry.path, self._max_file_bytes)
-
-    def _against(self, entry: Entry, of_files: bool) -> Skip | None:
-        """Decide from path and size alone."""
-        if entry.skip:
-            return entry.skip
-        licence = of_files and is_licence(entry.path)
-        skip = _outside(entry.path, () if licence else self._include, self._exclude)
-        if skip is None and of_files:
-            skip = skip_by_path(entry.path, entry.size, self._corpus.keep)
-        if skip is None and entry.size > self._most(entry):
-            return too_large(entry.size, self._most(entry))
-        return skip
-
-    def _understood(
-        self, entry: Entry, data: bytes, tree: FileTree
-    ) -> SourceFile | LicenceFile | Skip:
-        """Decide from the content."""
-        corpus, path = self._corpus, entry.path
-        if len(data) > self._most(entry):
-            return Skip("oversized", f"larger than max_file_bytes ({self._most(entry):,} bytes)")
-        kind = path if tree.of_files else ""
-        found = understand(kind, data, self._max_file_bytes, pages=corpus.pages)
-        if isinstance(found, Skip):
-            return found
-        if tree.of_files:
-            if is_licence(path) and "licence" not in corpus.keep:
-                text = found.text.removeprefix("\ufeff")
-                return LicenceFile(source=corpus.name, path=path, text=text)
-            skip = skip_by_text(path, found.text, corpus.keep)
-            if skip:
-                return skip
-        return SourceFile(corpus.name, path, found.data, tree.revision, found.encoding)
-
-
-def open_tree(corpus: CorpusConfig) -> FileTree:
-    """Open the place of a corpus.
-
-    Raises:
-        SourceError: It cannot be read, or is elsewhere and was not fetched.
-    """
-    if corpus.package is not None:
-        return Package(corpus.package)
-    if corpus.path is None:
-        raise SourceError(f"corpus {corpus.name!r}: its repository has not been fetched")
-    if corpus.revision is not None:
-        return Repository(corpus.path, corpus.revision)
-    return _file_or_folder(corpus.path)
-
-
-def _file_or_folder(path: Path) -> FileTree:
-    if path.suffix == ".whl" and path.is_file():
-        return Wheel(path)
-    if path.suffix in JSON_LINES and path.is_file():
-        return JsonDocuments(path)
-    return Folder(path)
-
-
-def _globs(key: str, texts: tuple[str, ...]) -> tuple[Glob, ...]:
-    try:
-        return tuple(map(Glob.of, texts))
-    except ValueError as error:
-        raise ConfigError(f"corpus.{key}: {error}") from None
-
-
-def _outside(path: str, include: tuple[Glob, ...], exclude: tuple[Glob, ...]) -> Skip | None:
-    if include and not any(glob.matches(path) for glob in include):
-        names = ", ".join(repr(glob.text) for glob in include)
-        return Skip("not_chosen", f"not included by {names}")
-    excluding = next((glob for glob in exclude if glob.matches(path)), None)
-    return Skip("not_chosen", f"excluded by {excluding.text!r}") if excluding else None

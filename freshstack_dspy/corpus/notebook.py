@@ -1,187 +1,26 @@
-"""Jupyter notebooks: the text of their cells, and where it stands in the file.
+"""Jupyter notebooks: the text of their cells, and where it is in the file.
 
 The text is what people wrote, cell after cell with an empty line between: outputs, attachments
 and metadata are left out. A place in the text leads back to the place in the file's bytes.
 """
 
-import codecs
 import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from json import scanner
+from json.decoder import JSONObject, scanstring
+from typing import Any, NamedTuple
 
 from freshstack_dspy.corpus.boundaries import JOINED, Boundary, FileKind, Fits, language_named
-from freshstack_dspy.corpus.decoding import FileText
+from freshstack_dspy.corpus.encodings import FileText
 from freshstack_dspy.corpus.outlines import outline_of
-
-_TOKEN = re.compile(
-    rb"[ \t\n\r]*+(?:"
-    rb'(?P<string>"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+")'
-    rb"|(?P<mark>[{}\[\]:,])"
-    rb"|(?P<other>-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+|true|false|null"
-    rb"|NaN|-?Infinity)"
-    rb")"
-)
-_SPACE = re.compile(rb"[ \t\n\r]*+")
-
-
-class Container(NamedTuple):
-    """An object or array that a string lies in."""
-
-    start: int
-    """The offset of its opening bracket."""
-    key: bytes
-    """Which of its members the string lies in: the raw key; empty in an array."""
-
-
-class JsonString(NamedTuple):
-    """A string that is a value."""
-
-    inside: tuple[Container, ...]
-    """From the outermost."""
-    start: int
-    """The offset behind its opening quotation mark."""
-    end: int
-    """The offset of its closing quotation mark."""
-
-
-class NotJsonError(ValueError):
-    """A text is not JSON."""
-
-
-def json_strings(data: bytes, deepest: int) -> Iterator[JsonString]:
-    """Give the strings that are values, in order, of JSON in UTF-8.
-
-    Args:
-        data: The whole text.
-        deepest: Strings in more containers than this are passed over.
-
-    Raises:
-        NotJsonError: Somewhere the text is not JSON; what came before was given.
-    """
-    stack: list[Container] = []
-    expected, offset = "value", 0
-    while expected != "end":
-        found = _TOKEN.match(data, offset)
-        if found is None:
-            raise NotJsonError(f"no JSON at byte {offset}")
-        offset = found.end()
-        start = found.start(str(found.lastgroup))
-        token = data[start:offset] if found.lastgroup == "mark" else b""
-        if expected.startswith("value"):
-            if token in (b"{", b"["):
-                stack.append(Container(start, b""))
-                expected = "key or }" if token == b"{" else "value or ]"
-                continue
-            if token == b"]" and expected == "value or ]":
-                stack.pop()
-            elif token:
-                raise NotJsonError(f"no value at byte {start}")
-            elif found.lastgroup == "string" and len(stack) <= deepest:
-                yield JsonString(tuple(stack), start + 1, offset - 1)
-            expected = "more" if stack else "end"
-        else:
-            expected = _after(expected, data, stack, start, offset)
-    space = _SPACE.match(data, offset)
-    if space is None or space.end() != len(data):
-        raise NotJsonError(f"more than one value, at byte {offset}")
-
-
-def _after(expected: str, data: bytes, stack: list[Container], start: int, end: int) -> str:
-    """Take a token that is no value, and tell what may come after it."""
-    token = data[start:end]
-    innermost = stack[-1]
-    is_object = data[innermost.start] == ord("{")
-    if expected.startswith("key") and token.startswith(b'"'):
-        stack[-1] = Container(innermost.start, token[1:-1])
-        return ":"
-    if expected == ":" and token == b":":
-        return "value"
-    if expected == "more" and token == b",":
-        return "key" if is_object else "value"
-    if expected in ("more", "key or }") and token == (b"}" if is_object else b"]"):
-        stack.pop()
-        return "more" if stack else "end"
-    raise NotJsonError(f"unexpected {token[:20]!r} at byte {start}")
-
-
-_DEEPEST = 6
-"""Containers around a line of a cell in nbformat 3."""
-_HAS_CELLS = re.compile(rb'"(?:cells|worksheets)"[ \t\n\r]*+:[ \t\n\r]*+\[')
-_WAYS_TO_CELLS = ((b"cells", b""), (b"worksheets", b"", b"cells", b""))
-"""The keys around a cell: nbformat 4, and 3."""
-_SOURCES = (b"source", b"input")
-"""The key of a cell's text: nbformat 4, and of code in 3."""
-_LANGUAGES = [(b"metadata", b"kernelspec", b"language"), (b"metadata", b"language_info", b"name")]
-
-
-class NotebookCell(NamedTuple):
-    """A cell of a notebook."""
-
-    start: int
-    """The offset of its opening brace."""
-    kind: FileKind
-    strings: tuple[tuple[int, int], ...]
-    """Where the strings of its source begin and end, between the quotation marks."""
-
-
-@dataclass
-class _Found:
-    cell_type: bytes = b""
-    language: bytes = b""
-    strings: list[tuple[int, int]] = field(default_factory=list)
-
-
-def read_cells(data: bytes) -> list[NotebookCell] | None:
-    """Read the cells of a notebook in UTF-8, in order; None where the JSON is no notebook's.
-
-    Raises:
-        NotJsonError: It is not JSON.
-    """
-    found: dict[int, _Found] = {}
-    language = b""
-    for string in json_strings(data, _DEEPEST):
-        keys = tuple(container.key for container in string.inside)
-        value = data[string.start : string.end]
-        if keys in _LANGUAGES:
-            language = language or value
-        for way in _WAYS_TO_CELLS:
-            if keys[: len(way)] == way and len(keys) > len(way):
-                cell = found.setdefault(string.inside[len(way)].start, _Found())
-                _fill(cell, keys[len(way) :], string, value)
-    if not found and not _HAS_CELLS.search(data):
-        return None
-    return [
-        NotebookCell(start, _kind(cell, language), tuple(cell.strings))
-        for start, cell in sorted(found.items())
-    ]
-
-
-def _fill(cell: _Found, keys: tuple[bytes, ...], string: JsonString, value: bytes) -> None:
-    if keys[0] in _SOURCES and keys[1:] in ((), (b"",)):
-        cell.strings.append((string.start, string.end))
-    elif keys == (b"cell_type",):
-        cell.cell_type = value
-    elif keys == (b"language",):
-        cell.language = value
-
-
-def _kind(cell: _Found, language: bytes) -> FileKind:
-    if cell.cell_type in (b"markdown", b"heading"):
-        return "markdown"
-    if cell.cell_type == b"code":
-        return language_named((cell.language or language or b"python").decode())
-    return "text"
-
 
 _SEPARATOR = b"\n\n"
 _CELL_LEVEL, _IN_CODE = 20, 100
 """Headings are better places than the beginnings of other cells, and these than what is in them."""
 _CHARACTER = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    rb"|\\u[0-9a-fA-F]{4}|\\.|[^\\\x80-\xbf][\x80-\xbf]*+"
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]"
 )
 """One character as JSON writes it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -189,6 +28,41 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 class NotANotebookError(ValueError):
     """A file is not JSON with cells."""
+
+
+class _Text(str):
+    """A string of JSON that knows where it is, between its quotation marks."""
+
+    __slots__ = ("end", "start")
+    start: int
+    end: int
+
+
+class _Object(dict[str, Any]):
+    """An object of JSON that knows the place of its opening brace."""
+
+    start: int
+
+
+def _placed_json(text: str) -> Any:
+    """Read JSON; its strings and objects know where they are."""
+
+    def string(source: str, start: int, strict: bool) -> tuple[_Text, int]:
+        value, end = scanstring(source, start, strict)
+        found = _Text(_SURROGATE.sub("\ufffd", value))
+        found.start, found.end = start, end - 1
+        return found, end
+
+    def object_(place: tuple[str, int], *more: Any) -> tuple[_Object, int]:
+        value, end = JSONObject(place, *more)
+        found = _Object(value)
+        found.start = place[1] - 1
+        return found, end
+
+    decoder: Any = json.JSONDecoder()
+    decoder.parse_string, decoder.parse_object = string, object_
+    decoder.scan_once = scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]
+    return decoder.decode(text)
 
 
 class _Cell(NamedTuple):
@@ -212,18 +86,20 @@ class Notebook:
     """The text of a notebook, as UTF-8."""
 
     def __init__(self, data: bytes) -> None:
-        """Read a notebook of nbformat 3 or 4.
+        """Read a notebook of nbformat 3 or 4, in UTF-8, UTF-16 or UTF-32.
 
         Raises:
             NotANotebookError: It is damaged, or something else.
         """
         try:
-            self._file = FileText(data, _json_encoding(data))
-            found = read_cells(self._file.utf8)
-        except (UnicodeDecodeError, NotJsonError) as error:
+            encoding = json.detect_encoding(data).removesuffix("-sig")
+            if encoding in ("utf-16", "utf-32"):  # with a mark
+                encoding += "-le" if data.startswith(b"\xff\xfe") else "-be"
+            self._file = FileText(data, encoding)
+            self._json = self._file.utf8.decode()
+            found = _cells(_placed_json(self._json))
+        except (ValueError, RecursionError) as error:
             raise NotANotebookError(f"no notebook: {error}") from None
-        if found is None:
-            raise NotANotebookError("no notebook: it has no cells")
         self._cells: list[_Cell] = []
         self._lines: list[_Line] = []
         self.utf8 = b""
@@ -236,30 +112,25 @@ class Notebook:
         self._line_json_starts = [line.json_start for line in self._lines]
         self._characters: dict[_Line, list[int]] = {}
 
-    def _assemble(self, found: Sequence[NotebookCell]) -> None:
+    def _assemble(self, found: Sequence[tuple[_Object, FileKind]]) -> None:
         parts: list[bytes] = []
         size = 0
-        for cell in found:
-            texts = [self._source(start, end) for start, end in cell.strings]
-            if not b"".join(texts).decode().strip():
+        for cell, kind in found:
+            texts = _source(cell)
+            if not "".join(texts).strip():
                 continue
             if parts:
                 parts.append(_SEPARATOR)
                 size += len(_SEPARATOR)
             cell_start = size
-            for text, (start, end) in zip(texts, cell.strings, strict=True):
-                if text:
-                    self._lines.append(_Line(size, start, end))
-                    size += len(text)
-            parts += texts
-            self._cells.append(_Cell(cell_start, size, cell.start, cell.kind))
+            for text in filter(None, texts):
+                self._lines.append(_Line(size, text.start, text.end))
+                parts.append(text.encode())
+                size += len(parts[-1])
+            self._cells.append(_Cell(cell_start, size, cell.start, kind))
         self.utf8 = b"".join(parts)
 
-    def _source(self, start: int, end: int) -> bytes:
-        text = json.loads(b'"%b"' % self._file.utf8[start:end])
-        return _SURROGATE.sub("\ufffd", text).encode()
-
-    def outline(self, fits: Fits, *, parse: bool) -> Iterator[Boundary]:
+    def outline(self, fits: Fits) -> Iterator[Boundary]:
         """Give the beginnings of the cells, and below them the joints of each that is too long."""
         for cell in self._cells:
             yield Boundary(cell.start, _CELL_LEVEL)
@@ -273,7 +144,7 @@ class Notebook:
             def fits_in_cell(start: int, end: int, base: int = base) -> bool:
                 return fits(base + start, base + end)
 
-            for offset, level in outline_of(cell.kind, text, fits_in_cell, parse=parse):
+            for offset, level in outline_of(cell.kind, text, fits_in_cell):
                 if level == JOINED or base + offset < cell.end:
                     deeper = level if cell.kind == "markdown" else _IN_CODE + level
                     yield Boundary(base + offset, deeper)
@@ -283,42 +154,83 @@ class Notebook:
 
         That of a cell's beginning is its opening brace.
         """
-        return self._file.file_offsets([self._json_offset(offset) for offset in offsets])
+        found, before, size = [], 0, 0
+        for place in map(self._json_place, offsets):
+            size += len(self._json[before:place].encode())
+            found.append(size)
+            before = place
+        return self._file.file_offsets(found)
 
-    def _json_offset(self, offset: int) -> int:
+    def _json_place(self, offset: int) -> int:
         if offset in self._cell_at:
             return self._cell_at[offset].json_start
         line = self._lines[bisect_right(self._line_starts, offset) - 1]
         return self._characters_of(line)[len(self.utf8[line.start : offset].decode())]
 
     def part(self, start: int, end: int) -> str:
-        """Give the text that stands in a range of the file's bytes."""
+        """Give the text that is in a range of the file's bytes."""
         return self.utf8[self._offset(start) : self._offset(end)].decode()
 
     def _offset(self, file_offset: int) -> int:
-        json_offset = self._file.utf8_offset(file_offset)
-        number = bisect_right(self._line_json_starts, json_offset) - 1
+        place = self._file.character(file_offset)
+        number = bisect_right(self._line_json_starts, place) - 1
         if number < 0:
             return 0
         line = self._lines[number]
-        if json_offset >= line.json_end:
+        if place >= line.json_end:
             following = self._line_starts[number + 1 : number + 2]
             return following[0] if following else len(self.utf8)
         characters = self._characters_of(line)
         text = self.utf8[line.start :][: 4 * len(characters)].decode(errors="ignore")
-        return line.start + len(text[: bisect_left(characters, json_offset)].encode())
+        return line.start + len(text[: bisect_left(characters, place)].encode())
 
     def _characters_of(self, line: _Line) -> list[int]:
         """Give where in the JSON each character of a line begins."""
         if line not in self._characters:
-            found = _CHARACTER.finditer(self._file.utf8, line.json_start, line.json_end)
+            found = _CHARACTER.finditer(self._json, line.json_start, line.json_end)
             self._characters[line] = [match.start() for match in found]
         return self._characters[line]
 
 
-def _json_encoding(data: bytes) -> str:
-    """Tell the encoding of JSON; never one that looks for a byte order mark."""
-    encoding = json.detect_encoding(data)
-    if encoding in ("utf-16", "utf-32"):
-        return f"{encoding}-le" if data.startswith(codecs.BOM_UTF16_LE) else f"{encoding}-be"
-    return encoding.removesuffix("-sig")
+def _cells(notebook: Any) -> list[tuple[_Object, FileKind]]:
+    """Give the cells with the kind of text that each holds: nbformat 4, and 3 with its worksheets."""
+    if not isinstance(notebook, dict):
+        raise NotANotebookError("it is no object")
+    holders = notebook.get("worksheets") or [notebook]
+    cells = [cell for holder in holders for cell in _list(holder, "cells")]
+    metadata = notebook.get("metadata") or {}
+    language = _get(metadata, "kernelspec", "language") or _get(metadata, "language_info", "name")
+    return [
+        (cell, _kind(cell, str(language or "python")))
+        for cell in cells
+        if isinstance(cell, _Object)
+    ]
+
+
+def _list(holder: Any, key: str) -> list[Any]:
+    found = holder.get(key) if isinstance(holder, dict) else None
+    if not isinstance(found, list):
+        raise NotANotebookError("it has no list of cells")
+    return found
+
+
+def _get(values: Any, section: str, key: str) -> Any:
+    part = values.get(section) if isinstance(values, dict) else None
+    return part.get(key) if isinstance(part, dict) else None
+
+
+def _kind(cell: _Object, language: str) -> FileKind:
+    if cell.get("cell_type") in ("markdown", "heading"):
+        return "markdown"
+    if cell.get("cell_type") == "code":
+        return language_named(str(cell.get("language") or language))
+    return "text"
+
+
+def _source(cell: _Object) -> list[_Text]:
+    """Give the strings of a cell's text: `source` in nbformat 4, `input` of code in 3."""
+    texts = []
+    for key in ("source", "input"):
+        value = cell.get(key)
+        texts += value if isinstance(value, list) else [value]
+    return [text for text in texts if isinstance(text, _Text)]

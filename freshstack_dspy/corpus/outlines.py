@@ -3,10 +3,8 @@
 import functools
 import importlib
 import itertools
-import mmap
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 from tree_sitter import Language as Grammar
@@ -35,27 +33,19 @@ _BLOCK = 1024
 _READS_PER_BLOCK, _STEPS_PER_BLOCK = 20, 60
 """Code that people wrote takes about 2 reads and 5 to 25 steps (of 100 operations) for each."""
 _ALLOWANCE = 1000
-_STEPS_PER_LOOK = 16
-_MOST_MEMORY, _MEMORY_PER_BYTE = 1 << 30, 200
-"""Bytes by which the process may grow: in any case, and for each byte of the file."""
 
 
 def syntax_tree(data: bytes, language: Language) -> Tree | None:
-    """Parse source code.
-
-    Args:
-        data: UTF-8.
-        language: Which grammar reads it.
+    """Parse source code, in UTF-8.
 
     Returns:
-        The tree, also for code with errors; None for code that is not worth parsing, or whose
-        grammar is not installed.
+        The tree, also for code with errors; None for code that nobody wrote by hand, that costs
+        the parser out of all proportion, or whose grammar is not installed.
     """
     grammar = _grammar(language)
     if grammar is None or not _looks_written(data):
         return None
     blocks = len(data) // _BLOCK
-    most_memory = _memory() + _MOST_MEMORY + _MEMORY_PER_BYTE * len(data)
     reads = steps = 0
 
     def read(offset: int, _point: object) -> bytes:
@@ -69,12 +59,10 @@ def syntax_tree(data: bytes, language: Language) -> Tree | None:
         return (
             reads > _READS_PER_BLOCK * blocks + _ALLOWANCE
             or steps > _STEPS_PER_BLOCK * blocks + _ALLOWANCE
-            or (steps % _STEPS_PER_LOOK == 0 and _memory() > most_memory)
         )
 
-    parser = Parser(grammar)
     try:
-        return parser.parse(read, progress_callback=give_up)
+        return Parser(grammar).parse(read, progress_callback=give_up)
     except ValueError:  # given up
         return None
 
@@ -86,15 +74,6 @@ def _grammar(language: Language) -> Grammar | None:
         return Grammar(getattr(importlib.import_module(module), function)())
     except ModuleNotFoundError:
         return None
-
-
-def _memory() -> int:
-    """Give the bytes of memory that this process occupies; 0 where that cannot be told."""
-    try:
-        pages = int(Path("/proc/self/statm").read_bytes().split()[1])
-    except OSError:
-        return 0
-    return pages * mmap.PAGESIZE
 
 
 def _looks_written(data: bytes) -> bool:
@@ -133,14 +112,9 @@ _FARTHEST_INDENT = 400
 def code_outline(data: bytes, language: Language, fits: Fits) -> Iterator[Boundary]:
     """Give the line on which each definition or statement begins, by depth in the syntax tree.
 
-    Comments, decorators and attributes above a definition belong to it, and a
-    definition's head to the first line of its body. Only nodes that do not fit are entered.
-    Broken code has an outline as well, as long as it can be parsed at a sane cost.
-
-    Args:
-        data: UTF-8.
-        language: Which grammar reads it.
-        fits: Whether a range of bytes needs no cut.
+    Comments, decorators and attributes above a definition belong to it, and a definition's head
+    to the first line of its body. Only nodes that do not fit are entered. Broken code has an
+    outline as well.
     """
     tree = syntax_tree(data, language)
     pending = [(tree.root_node, 0)] if tree else []
@@ -332,17 +306,14 @@ _OF_PROSE = {
 }
 
 
-def outline_of(kind: FileKind, data: bytes, fits: Fits, *, parse: bool) -> Iterable[Boundary]:
-    """Give the places where a text's structure begins anew; none for plain text.
+def outline_of(kind: FileKind, data: bytes, fits: Fits) -> Iterable[Boundary]:
+    """Give the places where the structure of a text in UTF-8 begins anew; none for plain text.
 
     Args:
         kind: Of the text.
         data: UTF-8.
         fits: Whether a range of bytes needs no cut.
-        parse: Whether code is parsed; otherwise it counts as plain text.
     """
     if kind in _OF_PROSE:
         return _OF_PROSE[kind](data)
-    if parse and is_language(kind):
-        return code_outline(data, kind, fits)
-    return ()
+    return code_outline(data, kind, fits) if is_language(kind) else ()

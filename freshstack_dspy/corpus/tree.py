@@ -2,9 +2,8 @@
 
 import os
 import re
-import stat
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
@@ -19,13 +18,11 @@ class Skip(NamedTuple):
     reason: str
 
 
-_LONGEST_PATH = 4096
-"""Bytes. No system opens a longer one; a path becomes part of the id of every chunk."""
-_SHOWN = 100
+LINK = Skip("link", "a symbolic link; links are not followed")
 
 
 class Entry(NamedTuple):
-    """One file, or a thing that is none."""
+    """One file, or something that is none."""
 
     path: str
     """Relative, with forward slashes."""
@@ -37,14 +34,6 @@ class Entry(NamedTuple):
     """By which the tree finds its content."""
 
 
-class Wanted(NamedTuple):
-    """A file to read."""
-
-    entry: Entry
-    most: int
-    """Bytes to read at most: what the place says of its size need not be true."""
-
-
 class FileTree(Protocol):
     """A set of files."""
 
@@ -53,19 +42,11 @@ class FileTree(Protocol):
     """Whether a name says what a file is; that of a document in a JSON file is only an id."""
 
     def entries(self) -> Iterator[Entry]:
-        """List the entries, in any order; a hidden folder is one entry.
-
-        Raises:
-            SourceError: The place is damaged.
-        """
+        """List the entries, in any order; a hidden folder is one entry."""
         ...
 
-    def contents(self, wanted: Sequence[Wanted]) -> Iterator[bytes | Skip]:
-        """Read files, one at a time: for each the bytes, or why it cannot be read.
-
-        Raises:
-            SourceError: The whole tree cannot be read.
-        """
+    def read(self, entry: Entry, most: int) -> bytes | Skip:
+        """Read at most so many bytes of a file, or say why it cannot be read."""
         ...
 
     def close(self) -> None:
@@ -77,43 +58,15 @@ def named_entry(raw_path: bytes, size: int = 0, skip: Skip | None = None, key: s
     r"""Make the entry of a path as the system has it.
 
     A path becomes part of ids, and ids become words in lines of run and qrels files; so paths
-    that could break a line, have no text at all, or are very long, are not read. They are shown
-    with escapes, and the long ones shortened.
+    that could break a line are not read. They are shown with escapes.
     """
-    if len(raw_path) > _LONGEST_PATH:
-        skip = Skip("unreadable", f"its path is longer than {_LONGEST_PATH:,} bytes")
-        ends = (raw_path[:_SHOWN], raw_path[-_SHOWN:])
-        start, end = (part.decode("utf-8", "ignore") for part in ends)
-        return Entry("".join(map(_visible, f"{start}…{end}")), size, skip, key)
     path = raw_path.decode("utf-8", "backslashreplace")
     if path.encode() != raw_path:
         skip = Skip("unreadable", "its name is not UTF-8")
-    plain = path.isascii() and path.isprintable()
-    shown = path if plain else "".join(map(_visible, path))
+    shown = "".join(map(_visible, path))
     if shown != path:
         skip = Skip("unreadable", "its name holds a line break or control character")
     return Entry(shown, size, skip, key)
-
-
-def without_hidden(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Give one entry, a hidden one, for all that lies under a name that begins with a dot."""
-    hidden: set[str] = set()
-    for entry in entries:
-        names = entry.path.split("/")
-        hides = [name.startswith(".") and name not in (".", "..") for name in names]
-        first = hides.index(True) if any(hides) else None
-        if first is None:
-            yield entry
-            continue
-        path = "/".join(names[: first + 1])
-        if path not in hidden:
-            hidden.add(path)
-            yield Entry(path, skip=Skip("hidden", "hidden"))
-
-
-def not_readable(error: OSError) -> Skip:
-    """Say what the system says against reading a file."""
-    return Skip("unreadable", f"cannot be read: {error.strerror}")
 
 
 def _visible(character: str) -> str:
@@ -122,10 +75,20 @@ def _visible(character: str) -> str:
     return character
 
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_FLAGS |= getattr(os, "O_BINARY", 0)
-LINK = Skip("link", "a symbolic link; links are not followed")
-NO_FILE = Skip("unreadable", "not a regular file")
+def without_hidden(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Give one entry, a hidden one, for all that is under a name that begins with a dot."""
+    hidden: set[str] = set()
+    for entry in entries:
+        names = entry.path.split("/")
+        dots = (n for n, name in enumerate(names) if name.startswith(".") and name.strip("."))
+        first = next(dots, None)
+        if first is None:
+            yield entry
+            continue
+        path = "/".join(names[: first + 1])
+        if path not in hidden:
+            hidden.add(path)
+            yield Entry(path, skip=Skip("hidden", "hidden"))
 
 
 class Folder:
@@ -138,7 +101,7 @@ class Folder:
         """Take a folder.
 
         Raises:
-            SourceError: It does not exist, is a file or a bare repository, or may not be listed.
+            SourceError: It does not exist, or is a file or a bare repository.
         """
         self._path = path
         if not path.exists():
@@ -148,17 +111,11 @@ class Folder:
                 f"{path}: a file, and not one that holds documents (.whl, .jsonl); "
                 "name the folder that it is in"
             )
-        if (path / "HEAD").is_file() and all(
-            (path / name).is_dir() for name in ("objects", "refs")
-        ):
+        if (path / "HEAD").is_file() and (path / "objects").is_dir():
             raise SourceError(
                 f"{path}: a bare git repository; say which of its states to read, "
                 'as revision = "HEAD"'
             )
-        try:
-            os.scandir(path).close()
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be listed: {error.strerror}") from None
 
     def entries(self) -> Iterator[Entry]:
         """List the files below the folder; hidden folders are not entered."""
@@ -178,40 +135,38 @@ class Folder:
                 else:
                     yield _entry(child, path)
 
-    def contents(self, wanted: Sequence[Wanted]) -> Iterator[bytes | Skip]:
-        """Read the files."""
-        for entry, most in wanted:
-            yield read_regular(self._path / entry.key, most)
+    def read(self, entry: Entry, most: int) -> bytes | Skip:
+        """Read a file."""
+        return read_file(self._path / entry.key, most)
 
     def close(self) -> None:
         """Nothing is held."""
 
 
-def read_regular(path: Path, most: int) -> bytes | Skip:
-    """Read at most so many bytes of a file that is neither link nor device."""
+def _entry(child: os.DirEntry[str], path: str) -> Entry:
+    skip = None
+    if child.name.startswith("."):
+        skip = Skip("hidden", "hidden")
+    elif child.is_symlink():
+        skip = LINK
+    elif not child.is_file():
+        skip = Skip("unreadable", "not a regular file")
+    size = child.stat(follow_symlinks=False).st_size
+    return named_entry(os.fsencode(path), size, skip, key=path)
+
+
+def read_file(path: Path, most: int) -> bytes | Skip:
+    """Read at most so many bytes of a file."""
     try:
-        with os.fdopen(os.open(path, _FLAGS), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return NO_FILE
+        with path.open("rb") as file:
             return file.read(most)
     except OSError as error:
         return not_readable(error)
 
 
-def _entry(child: os.DirEntry[str], path: str) -> Entry:
-    skip, size = None, 0
-    try:
-        if child.name.startswith("."):
-            skip = Skip("hidden", "hidden")
-        elif child.is_symlink():
-            skip = LINK
-        elif not child.is_file(follow_symlinks=False):
-            skip = NO_FILE
-        else:
-            size = child.stat(follow_symlinks=False).st_size
-    except OSError as error:
-        skip = not_readable(error)
-    return named_entry(os.fsencode(path), size, skip, key=path)
+def not_readable(error: OSError) -> Skip:
+    """Say what the system says against reading a file."""
+    return Skip("unreadable", f"cannot be read: {error.strerror}")
 
 
 _PIECE = re.compile(r"/\*\*/|^\*\*/|/\*\*$|^\*\*$|\*+|\?|\[!?[^\]/]+\]|.", re.DOTALL)
@@ -220,7 +175,7 @@ _REGEX = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "?":
 
 
 class Glob(NamedTuple):
-    """A compiled glob.
+    """A compiled glob, as in `.gitignore`.
 
     A glob without a slash is compared with the name of the file and of each folder it is in; one
     with a slash, with the path from the root of the corpus. What matches a folder matches

@@ -27,9 +27,7 @@ def chunks_of(
         return chunks
     assert "".join(chunk.text for chunk in chunks) == texts(data, encoding, bool(chunks))
     for chunk in chunks:
-        assert chunk.encoding == encoding
-        part = data[chunk.start_byte : chunk.end_byte].decode(encoding)
-        assert part.removeprefix("\ufeff" * (chunk.start_byte == 0)) == chunk.text
+        assert data[chunk.start_byte : chunk.end_byte].decode(chunk.encoding) == chunk.text
     return chunks
 
 

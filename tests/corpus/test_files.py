@@ -10,7 +10,7 @@ from freshstack_dspy.records import SkipKind
 from .read_corpus import encodings, files, kinds, licences, read
 
 
-def write(folder: Path, contents: dict[str, bytes]) -> Path:
+def write_all(folder: Path, contents: dict[str, bytes]) -> Path:
     for name, data in contents.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data)
@@ -35,7 +35,7 @@ CONTENTS = {
 
 
 def test_what_is_not_worth_indexing_is_listed_by_kind(tmp_path: Path) -> None:
-    found = read(write(tmp_path, CONTENTS))
+    found = read(write_all(tmp_path, CONTENTS))
 
     assert list(files(found)) == ["docs/guide.md", "settings.json", "src/a.py"]
     assert licences(found) == {"LICENSE": "Do as you like."}
@@ -54,20 +54,20 @@ def test_what_is_not_worth_indexing_is_listed_by_kind(tmp_path: Path) -> None:
 
 def test_every_kind_can_be_kept(tmp_path: Path) -> None:
     found = read(
-        write(tmp_path, CONTENTS), keep=("generated", "minified", "vendored", "data", "licence")
+        write_all(tmp_path, CONTENTS), keep=("generated", "minified", "vendored", "data", "licence")
     )
 
     assert set(files(found)) == set(CONTENTS)
 
 
 def test_a_folder_of_others_code_is_read_when_it_is_the_corpus(tmp_path: Path) -> None:
-    write(tmp_path, CONTENTS)
+    write_all(tmp_path, CONTENTS)
 
     assert files(read(tmp_path / "src" / "vendor")) == {"lib.py": b"c = 1\n"}
 
 
 def test_a_licence_is_kept_apart_though_include_does_not_name_it(tmp_path: Path) -> None:
-    write(tmp_path, CONTENTS)
+    write_all(tmp_path, CONTENTS)
 
     assert licences(read(tmp_path, include=("docs/**",))) == {"LICENSE": "Do as you like."}
     assert licences(read(tmp_path, exclude=("LICENSE",))) == {}
@@ -153,7 +153,7 @@ def test_files_in_other_encodings_and_notebooks_are_read_as_they_are(tmp_path: P
         "f.ipynb": b"[" * 100_000,
     }
 
-    found = read(write(tmp_path, contents))
+    found = read(write_all(tmp_path, contents))
 
     assert encodings(found) == {"a.txt": "utf-16-le", "b.py": "cp1251", "c.ipynb": "ipynb"}
     assert files(found)["c.ipynb"] == notebook
@@ -163,27 +163,9 @@ def test_files_in_other_encodings_and_notebooks_are_read_as_they_are(tmp_path: P
 def test_pictures_in_a_notebook_do_not_count(tmp_path: Path) -> None:
     picture = b'{"cells": [{"source": "a = 1", "outputs": ["' + b"x" * 1500 + b'"]}]}'
     long = b'{"cells": [{"source": "' + b"x" * 150 + b'"}]}'
-    write(tmp_path, {"long.ipynb": long, "picture.ipynb": picture})
+    write_all(tmp_path, {"long.ipynb": long, "picture.ipynb": picture})
 
     found = read(tmp_path, limit=100)
 
     assert list(files(found)) == ["picture.ipynb"]
     assert kinds(found) == {"long.ipynb": "oversized"}
-
-
-@pytest.mark.parametrize(
-    ("cells", "kind"),
-    [
-        (b'{"cells": [{"source": "' + b"x" * 150 + b'", "source": "a"}]}', "unreadable"),
-        (b'{"cells": [{"source": "a", "input": "' + b"x" * 150 + b'"}]}', "oversized"),
-        (b'{"cells": [{"source": {"": "' + b"x" * 150 + b'"}}]}', "oversized"),
-        (b'{"worksheets": [{"cells": []}], "cells": [{"source": "' + b"x" * 150 + b'"}]}',
-         "oversized"),
-    ],
-)  # fmt: skip
-def test_all_that_is_cut_into_chunks_of_a_notebook_counts(
-    tmp_path: Path, cells: bytes, kind: str
-) -> None:
-    write(tmp_path, {"a.ipynb": cells})
-
-    assert kinds(read(tmp_path, limit=100)) == {"a.ipynb": kind}

@@ -1,19 +1,24 @@
-"""Files of a git repository at a revision, from real repositories made here."""
+"""Git repositories: read at a revision, fetched over real HTTP and from files, and hostile ones."""
 
 import os
 import shutil
 import subprocess
-from collections import deque
+import sys
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import CGIHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.corpus.files import read_files
-from freshstack_dspy.corpus.git import Git, list_tree
+from freshstack_dspy.corpus.git import fetch, remote
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
+from freshstack_dspy.records import SourceFile
+
+from .read_corpus import files, read, reasons
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 AUTHOR = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
@@ -30,21 +35,6 @@ def commit(repository: Path) -> str:
     git(repository, "add", "-A")
     git(repository, "commit", "-q", "-m", "x")
     return git(repository, "rev-parse", "HEAD")
-
-
-def read(
-    path: Path, revision: str = "HEAD", **settings: object
-) -> list[SourceFile | SkippedFile | LicenceFile]:
-    corpus = {"name": "lib", "path": path, "revision": revision, **settings}
-    return list(read_files(CorpusConfig.model_validate(corpus), 1000))
-
-
-def files(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, bytes]:
-    return {file.path: file.data for file in found if isinstance(file, SourceFile)}
-
-
-def skipped(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, str]:
-    return {file.path: file.reason for file in found if isinstance(file, SkippedFile)}
 
 
 @pytest.fixture
@@ -66,19 +56,19 @@ def test_the_commit_is_read_and_not_the_working_tree(repository: Path) -> None:
     (repository / "a.md").write_bytes(b"three")
     (repository / "untracked.md").write_bytes(b"four")
 
-    assert read(repository, "v1") == [
-        SourceFile("lib", "a.md", b"one\r\n", first),
-        SourceFile("lib", "src/b.py", "é = 1\n".encode(), first),
+    assert read(repository, revision="v1") == [
+        SourceFile("docs", "a.md", b"one\r\n", first),
+        SourceFile("docs", "src/b.py", "é = 1\n".encode(), first),
     ]
     for revision in ("main", "HEAD", second, second[:10], "v1~0^{/x}"):
-        assert read(repository, revision)[0].path == "a.md"
-    assert read(repository, "main")[0] == SourceFile("lib", "a.md", b"two", second)
+        assert read(repository, revision=revision)[0].path == "a.md"
+    assert read(repository, revision="main")[0] == SourceFile("docs", "a.md", b"two", second)
 
 
 def test_a_bare_repository_will_do(repository: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--bare", str(repository), "bare.git")
 
-    assert read(tmp_path / "bare.git", "main") == read(repository, "main")
+    assert read(tmp_path / "bare.git", revision="main") == read(repository, revision="main")
 
 
 def test_any_path_that_git_can_hold_is_read_or_reported(repository: Path) -> None:
@@ -91,7 +81,7 @@ def test_any_path_that_git_can_hold_is_read_or_reported(repository: Path) -> Non
     (repository / ".github" / "more.yml").write_bytes(b"x")
     commit(repository)
 
-    found = read(repository)
+    found = read(repository, revision="HEAD")
 
     assert files(found) == {
         "-dash.md": b"-dash.md",
@@ -101,7 +91,7 @@ def test_any_path_that_git_can_hold_is_read_or_reported(repository: Path) -> Non
         "with space.md": b"with space.md",
         "ünï/👍.md": "ünï/👍.md".encode(),
     }
-    assert skipped(found) == {
+    assert reasons(found) == {
         ".github": "hidden",
         "new\\nline.md": "its name holds a line break or control character",
         "tab\\t.md": "its name holds a line break or control character",
@@ -109,7 +99,7 @@ def test_any_path_that_git_can_hold_is_read_or_reported(repository: Path) -> Non
     assert [file.path for file in found] == sorted(file.path for file in found)
 
 
-def test_links_submodules_and_useless_files_are_skipped(repository: Path) -> None:
+def test_links_submodules_and_useless_files_are_reasons(repository: Path) -> None:
     (repository / "link").symlink_to("/etc/passwd")
     (repository / "empty").touch()
     (repository / "large").write_bytes(b"x" * 1001)
@@ -119,10 +109,10 @@ def test_links_submodules_and_useless_files_are_skipped(repository: Path) -> Non
     git(repository, "update-index", "--add", "--cacheinfo", f"160000,{head},module")
     git(repository, "commit", "-q", "-m", "x")
 
-    found = read(repository, exclude=("src",))
+    found = read(repository, limit=1000, revision="HEAD", exclude=("src",))
 
     assert list(files(found)) == ["a.md"]
-    assert skipped(found) == {
+    assert reasons(found) == {
         "empty": "empty",
         "image": "binary (a NUL at byte 0)",
         "large": "larger than max_file_bytes (1,001 of 1,000 bytes)",
@@ -146,40 +136,19 @@ def test_an_unknown_revision_is_an_error_that_says_how_to_list_them(
     assert f"git -C {repository} log --all --oneline" in str(error.value)
 
 
-def test_a_revision_is_never_an_option(repository: Path, tmp_path: Path) -> None:
-    stolen = tmp_path / "stolen"
-
-    with pytest.raises(SourceError, match="has no commit"):
-        read(repository, f"--output={stolen}")
-
-    assert not stolen.exists()
-
-
 @pytest.mark.parametrize("name", ["plain", "repository/src"])
 def test_only_the_root_of_a_repository_is_one(repository: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "plain").mkdir()
 
     with pytest.raises(SourceError, match="not the root of a git repository; leave revision out"):
-        read(tmp_path / name)
-
-
-def test_a_folder_inside_another_repository_is_not_that_repository(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GIT_DIR", str(repository / ".git"))
-    (repository / "docs").mkdir()
-
-    with pytest.raises(SourceError, match="not the root of a git repository"):
-        read(repository / "docs")
+        read(tmp_path / name, revision="HEAD")
 
 
 def test_without_git_the_error_says_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
-    with pytest.raises(
-        SourceError, match=r"git is not installed, and .* at revision 'HEAD' needs it"
-    ):
-        read(repository)
+    with pytest.raises(SourceError, match="git is not installed"):
+        read(repository, revision="HEAD")
 
 
 def test_an_owner_that_git_distrusts_is_explained(
@@ -193,7 +162,7 @@ def test_an_owner_that_git_distrusts_is_explained(
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
 
     with pytest.raises(SourceError) as error:
-        read(repository)
+        read(repository, revision="HEAD")
 
     assert f"git config --global --add safe.directory {repository}" in str(error.value)
 
@@ -222,7 +191,7 @@ def test_nothing_in_a_hostile_repository_runs(repository: Path, trap: str) -> No
         path.write_text(f"#!/bin/sh\n{trap}\n", encoding="utf-8")
         path.chmod(0o755)
 
-    assert files(read(repository))["a.md"] == b"one\r\n"
+    assert files(read(repository, revision="HEAD"))["a.md"] == b"one\r\n"
 
 
 def test_a_missing_object_is_an_error_and_is_not_fetched(repository: Path, trap: str) -> None:
@@ -235,7 +204,7 @@ def test_a_missing_object_is_an_error_and_is_not_fetched(repository: Path, trap:
     (repository / ".git" / "objects" / key[:2] / key[2:]).unlink()
 
     with pytest.raises(SourceError, match=r"git fsck|git ls-tree failed"):
-        read(repository)
+        read(repository, revision="HEAD")
 
 
 def test_replaced_objects_do_not_stand_in_for_the_commit(repository: Path) -> None:
@@ -243,94 +212,223 @@ def test_replaced_objects_do_not_stand_in_for_the_commit(repository: Path) -> No
     new = git(repository, "hash-object", "-w", "--stdin", data=b"forged")
     git(repository, "replace", old, new)
 
-    assert files(read(repository))["a.md"] == b"one\r\n"
+    assert files(read(repository, revision="HEAD"))["a.md"] == b"one\r\n"
 
 
-def test_a_path_that_is_there_twice_is_read_once(repository: Path) -> None:
-    """git itself does not write such trees; somebody else may."""
-    key = bytes.fromhex(git(repository, "rev-parse", "HEAD:a.md"))
-    entry = b"100644 a.md\0" + key
-    tree = git(
-        repository, "hash-object", "-w", "-t", "tree", "--literally", "--stdin", data=entry * 2
+# Repositories elsewhere
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Path:
+    """A repository with two commits, a tag and a branch, bare, in a folder to serve."""
+    work = tmp_path / "work"
+    git(tmp_path, "init", "-q", "-b", "main", str(work))
+    (work / "a.md").write_text("one")
+    commit(work)
+    git(work, "tag", "-a", "v1", "-m", "x")
+    (work / "a.md").write_text("two")
+    commit(work)
+    git(work, "branch", "feature/x")
+    served = tmp_path / "srv" / "lib.git"
+    git(tmp_path, "clone", "-q", "--bare", str(work), str(served))
+    git(served, "update-server-info")
+    (served / "git-daemon-export-ok").touch()
+    return served
+
+
+class Silent(SimpleHTTPRequestHandler):
+    def log_message(self, *words: object) -> None:
+        """Say nothing."""
+
+
+class SmartGit(CGIHTTPRequestHandler):
+    have_fork = False
+
+    def log_message(self, *words: object) -> None:
+        """Say nothing."""
+
+    def is_cgi(self) -> bool:
+        self.cgi_info = ("/cgi", self.path.removeprefix("/").replace("lib.git", "git/lib.git", 1))
+        return True
+
+
+def serving(handler: type[SimpleHTTPRequestHandler], folder: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/lib.git"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def dumb(served: Path) -> Iterator[str]:
+    """A server that knows nothing of git: no shallow copies, no commit by its id."""
+    yield from serving(Silent, served.parent)
+
+
+@pytest.fixture
+def smart(served: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Git's own server program behind Python's web server."""
+    backend = Path(git(served, "--exec-path")) / "git-http-backend"
+    if not backend.exists():
+        pytest.skip("git has no http-backend here")
+    folder = served.parent / "cgi"
+    folder.mkdir()
+    program = folder / "git"
+    program.write_text(
+        f"#!/bin/sh\nGIT_HTTP_EXPORT_ALL=1 GIT_PROJECT_ROOT={served.parent} exec {backend}\n"
     )
-    forged = git(repository, "commit-tree", tree, "-m", "x")
-
-    found = read(repository, forged)
-
-    assert files(found) == {"a.md": b"one\r\n"}
-    assert skipped(found) == {"a.md": "its path is there twice"}
+    program.chmod(0o755)
+    yield from serving(SmartGit, served.parent)
 
 
-def test_reading_may_stop_early(repository: Path) -> None:
-    """The process that reads ends with it: an open pipe would be a warning, and so an error."""
-    reading = read_files(CorpusConfig(name="lib", path=repository, revision="main"), 1000)
-    next(reading)
-    reading.close()  # type: ignore[attr-defined]
+def fetched(
+    url: str, clones: Path, revision: str | None = None, *, offline: bool = False
+) -> CorpusConfig:
+    corpus = CorpusConfig(name="docs", url=url, revision=revision)
+    return fetch(corpus, clones, offline=offline)
 
 
-@pytest.mark.parametrize("name", ["", "n" * 250], ids=["many", "long"])
-def test_a_tree_bomb_is_refused(repository: Path, name: str) -> None:
-    """Nine trees of ten entries each, one within the other, have 10**9 paths."""
-    key, mode = git(repository, "rev-parse", "HEAD"), "160000 commit"
-    for _ in range(9):
-        lines = "".join(f"{mode} {key}\t{name}{number}\n" for number in range(10))
-        key, mode = git(repository, "mktree", data=lines.encode()), "040000 tree"
-    bomb = git(repository, "commit-tree", key, "-m", "x")
+def content(corpus: CorpusConfig) -> dict[str, bytes]:
+    return files(read(corpus.path, revision=corpus.revision))
 
-    with pytest.raises(SourceError, match="lists more than 1,000,000 files or 512 MiB of paths"):
-        deque(list_tree(Git(repository, why="a test"), bomb, "repository"), maxlen=0)
+
+@pytest.mark.parametrize("server", ["dumb", "smart", "file"])
+def test_a_revision_is_brought_here_and_pinned(
+    server: str, served: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"file://{served}" if server == "file" else request.getfixturevalue(server)
+    clones = tmp_path / "clones"
+    first, second = git(served, "rev-parse", "v1^{commit}"), git(served, "rev-parse", "main")
+
+    for revision, meant in ((None, second), ("v1", first), ("feature/x", second), (first, first)):
+        found = fetched(url, clones, revision)
+
+        assert (found.revision, found.url) == (meant, url)
+        assert content(found) == {"a.md": b"one" if meant == first else b"two"}
+    assert len(list(clones.glob("*/*.git"))) == 2
+    assert not list(clones.glob("*/.*"))
+
+
+def test_history_is_left_out_where_the_server_allows_it(served: Path, tmp_path: Path) -> None:
+    found = fetched(f"file://{served}", tmp_path / "clones", "main")
+
+    assert found.path is not None
+    assert git(found.path, "rev-list", "--count", str(found.revision)) == "1"
+
+
+def test_offline_serves_what_is_here_and_says_so(served: Path, tmp_path: Path) -> None:
+    url, clones, notes = f"file://{served}", tmp_path / "clones", list[str]()
+    here = fetched(url, clones, "main")
+    shutil.rmtree(served)
+
+    again = fetch(
+        CorpusConfig(name="docs", url=url, revision="main"),
+        clones,
+        offline=True,
+        progress=notes.append,
+    )
+
+    assert again == here
+    assert notes == [f"{url}: main as last fetched, {str(here.revision)[:12]}"]
+    assert fetched(url, clones, here.revision) == here  # and not offline: nobody is asked
+    for revision in ("v1", "0" * 40, None):
+        with pytest.raises(SourceError, match=r"has not been fetched to .* fetch it first with"):
+            fetched(url, clones, revision, offline=True)
+
+
+def test_a_branch_that_moved_is_fetched_again(served: Path, tmp_path: Path) -> None:
+    url, clones = f"file://{served}", tmp_path / "clones"
+    before = fetched(url, clones, "main")
+    git(served, "update-ref", "refs/heads/main", "v1^{commit}")
+
+    after = fetched(url, clones, "main")
+
+    assert (content(before), content(after)) == ({"a.md": b"two"}, {"a.md": b"one"})
 
 
 @pytest.mark.parametrize(
-    "borrowed", ["link", "gitdir", "objects", "pack", "alternates", "commondir", "inner"]
+    "revision",
+    ["v9", "0" * 40, "0" * 64, "abcdef1", "--upload-pack=touch x", "a..b", "main:a.md", "*"],
 )
-def test_the_content_of_another_repository_is_not_read(
-    repository: Path, tmp_path: Path, borrowed: str
-) -> None:
-    trap, secret = tmp_path / "trap", repository / ".git"
-    git(repository, "repack", "-a", "-d", "-q")
-    git(tmp_path, "init", "-q", "-b", "main", str(trap))
-    own = trap / ".git"
-    (own / "refs/heads/main").write_text(git(repository, "rev-parse", "HEAD"))
-    if borrowed in ("link", "gitdir"):
-        shutil.rmtree(own)
-    if borrowed == "link":
-        own.symlink_to(secret)
-    elif borrowed == "gitdir":
-        own.write_text(f"gitdir: {secret}")
-    elif borrowed in ("objects", "pack"):
-        place = own / "objects" / borrowed.removeprefix("objects")
-        shutil.rmtree(place)
-        place.symlink_to(secret / "objects" / borrowed.removeprefix("objects"))
-    elif borrowed == "commondir":
-        (own / "commondir").write_text(str(secret))
-    else:
-        inner = trap / "inner"
-        (inner / "info").mkdir(parents=True)
-        (inner / "info" / "alternates").write_text(f"{secret}/objects\n")
-        alternate = inner if borrowed == "inner" else secret / "objects"
-        (own / "objects/info/alternates").write_text(f"# x\n{alternate}\n")
-
-    with pytest.raises(
-        SourceError, match=r"lies elsewhere, in|leads out of|outside of it"
-    ) as error:
-        read(trap)
-
-    assert "\n" not in str(error.value)
-
-
-def test_a_linked_worktree_is_told_to_name_its_repository(repository: Path, tmp_path: Path) -> None:
-    git(repository, "worktree", "add", "-q", "--detach", str(tmp_path / "tree"))
-
+def test_a_revision_that_is_none_is_one_line(served: Path, tmp_path: Path, revision: str) -> None:
     with pytest.raises(SourceError) as error:
-        read(tmp_path / "tree")
+        fetched(f"file://{served}", tmp_path / "clones", revision)
 
-    assert str(error.value) == (
-        f"{tmp_path}/tree: a linked worktree; name the repository itself: path = '{repository}'"
-    )
+    assert repr(revision) in str(error.value) or "cannot be fetched" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list((tmp_path / "clones").glob("*/*"))
 
 
-def test_a_repository_may_be_named_through_a_link(repository: Path, tmp_path: Path) -> None:
-    (tmp_path / "name").symlink_to(repository)
+@pytest.mark.parametrize(
+    "url",
+    ["ext::sh -c touch% x", "--upload-pack=x", "-oProxyCommand=x", "ftp://host/x", "fd::17",
+     "git@-oProxyCommand=x:y", "ssh://-oProxyCommand=x/y", "host:path", "https://host", "../x",
+     "https://host/x y", "git://host/x", "https://host/a\nb", ""],
+)  # fmt: skip
+def test_only_addresses_of_known_forms_are_used(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SourceError, match="allowed: https://HOST/PATH"):
+        fetched(url, tmp_path)
 
-    assert read(tmp_path / "name") == read(repository)
+
+@pytest.mark.parametrize(
+    "url", ["https://bob:hunter2@host/x", "https://hunter2@host/x", "ssh://bob:hunter2@host/x",
+            "https://host/x?token=hunter2"],
+)  # fmt: skip
+def test_a_password_is_refused_and_never_shown(tmp_path: Path, url: str) -> None:
+    with pytest.raises(ValueError, match="holds a name or password"):
+        CorpusConfig(name="docs", url=url)
+    unchecked = CorpusConfig(name="docs", url="https://host/x").model_copy(update={"url": url})
+    with pytest.raises(SourceError) as error:
+        fetch(unchecked, tmp_path, offline=False)
+
+    assert "hunter2" not in str(error.value).partition("?")[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "folder"),
+    [
+        ("https://github.com/pallets/click.git", "github.com-pallets-click-"),
+        ("git@example.org:team/lib", "example.org-team-lib-"),
+        ("ssh://git@example.org:22/team/lib", "example.org-team-lib-"),
+        ("file:///srv/git/../lib", "local-..-lib-"),
+    ],
+)
+def test_copies_are_named_after_their_address(url: str, folder: str) -> None:
+    name = remote(url).folder
+
+    assert name[:-12] == folder
+    assert "/" not in name
+
+
+FETCH = """
+import sys
+from pathlib import Path
+from freshstack_dspy.config import CorpusConfig
+from freshstack_dspy.corpus.git import fetch
+print(fetch(CorpusConfig(name="docs", url=sys.argv[1]), Path(sys.argv[2]), offline=False).revision)
+"""
+
+
+def test_two_processes_may_fetch_at_once(served: Path, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", FETCH, f"file://{served}", str(tmp_path / "clones")]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+
+    found = {process.communicate()[0].strip() for process in both}
+
+    assert found == {git(served, "rev-parse", "main")}
+    assert len(list((tmp_path / "clones").glob("*/*.git"))) == 1
+    assert not list((tmp_path / "clones").glob("*/.*"))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bob:hun/ter2@host/x", "bob:hunter2@host:x", "ftp://bob:ter2@ter2@host/x"]
+)
+def test_an_address_with_an_at_sign_is_not_quoted(url: str) -> None:
+    with pytest.raises(SourceError) as error:
+        remote(url)
+
+    assert "ter2" not in str(error.value)
+    assert "url is not shown, as it may hold a password; allowed: https://" in str(error.value)

@@ -1,43 +1,24 @@
-"""Files of a folder: what is read, what is skipped, and that nothing outside is ever reached."""
+"""Files of a folder: what is read, what is skipped, that nothing outside is reached; and globs."""
 
 import os
-import socket
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.corpus.tree import Glob
 from freshstack_dspy.errors import ConfigError, SourceError
-from freshstack_dspy.records import LicenceFile, SkippedFile, SourceFile
+from freshstack_dspy.records import LicenceFile, SourceFile
+
+from .read_corpus import files, read, reasons, write
 
 LIMIT = 1_000_000
-
-
-def read(
-    path: Path, limit: int = LIMIT, **settings: object
-) -> list[SourceFile | SkippedFile | LicenceFile]:
-    corpus = CorpusConfig.model_validate({"name": "docs", "path": path, **settings})
-    return list(read_files(corpus, limit))
-
-
-def files(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, bytes]:
-    return {file.path: file.data for file in found if isinstance(file, SourceFile)}
-
-
-def skipped(found: list[SourceFile | SkippedFile | LicenceFile]) -> dict[str, str]:
-    return {file.path: file.reason for file in found if isinstance(file, SkippedFile)}
-
-
-def write(folder: Path, **contents: bytes) -> Path:
-    for name, data in contents.items():
-        path = folder / name.replace("__", "/").replace("_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    return folder
 
 
 def test_files_come_as_they_are_in_order_of_path(tmp_path: Path) -> None:
@@ -76,7 +57,7 @@ def test_every_file_that_is_not_read_is_listed_with_its_reason(tmp_path: Path) -
 
     assert list(files(found)) == ["fits"]
     assert [file.text for file in found if isinstance(file, LicenceFile)] == ["Do as you like."]
-    assert skipped(found) == {
+    assert reasons(found) == {
         ".env": "hidden",
         ".git": "hidden",
         "blank": "blank",
@@ -87,9 +68,9 @@ def test_every_file_that_is_not_read_is_listed_with_its_reason(tmp_path: Path) -
         "latin": "not UTF-8; byte 0 is 0xe9",
         "pointer": "larger than max_file_bytes (63 of 20 bytes)",
         "sub/.hidden": "hidden",
-        "utf16": "has the byte order mark of utf-16-le and is not",
+        "utf16": "has the byte order mark of utf-16-le only",
     }
-    assert skipped(read(tmp_path))["pointer"].startswith("a Git LFS pointer")
+    assert reasons(read(tmp_path))["pointer"].startswith("a Git LFS pointer")
 
 
 def test_globs_choose_and_what_they_leave_out_is_listed(tmp_path: Path) -> None:
@@ -98,14 +79,14 @@ def test_globs_choose_and_what_they_leave_out_is_listed(tmp_path: Path) -> None:
     found = read(tmp_path, include=("*.md",), exclude=("old/**",))
 
     assert list(files(found)) == ["a.md", "docs/c.md"]
-    assert skipped(found) == {
+    assert reasons(found) == {
         "b.py": "not included by '*.md'",
         "old/d.md": "excluded by 'old/**'",
     }
 
 
 def test_a_glob_that_is_none_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"corpus.exclude: '\[b-a\]' is not a glob"):
+    with pytest.raises(ConfigError, match=r"corpus 'docs': '\[b-a\]' is not a glob"):
         read(tmp_path, exclude=("[b-a]",))
 
 
@@ -121,51 +102,11 @@ def test_symbolic_links_are_never_followed(tmp_path: Path) -> None:
     found = read(inside)
 
     assert files(found) == {"a": b"1"}
-    assert set(skipped(found)) == {"file", "folder", "near", "loop", "nowhere"}
-    assert set(skipped(found).values()) == {"a symbolic link; links are not followed"}
+    assert set(reasons(found)) == {"file", "folder", "near", "loop", "nowhere"}
+    assert set(reasons(found).values()) == {"a symbolic link; links are not followed"}
 
 
-def test_a_file_that_becomes_a_link_while_we_read_is_not_followed(tmp_path: Path) -> None:
-    outside = write(tmp_path / "outside", secret=b"secret")
-    inside = write(tmp_path / "inside", a=b"1", b=b"2")
-    reading = read_files(CorpusConfig(name="docs", path=inside), LIMIT)
-    next(reading)
-    (inside / "b").unlink()
-    (inside / "b").symlink_to(outside / "secret")
-
-    [entry] = reading
-
-    assert isinstance(entry, SkippedFile)
-    assert entry.reason.startswith("cannot be read: ")
-
-
-def test_a_file_that_grows_or_goes_while_we_read_is_skipped(tmp_path: Path) -> None:
-    write(tmp_path, a=b"1", b=b"2", c=b"3")
-    reading = read_files(CorpusConfig(name="docs", path=tmp_path), 10)
-    next(reading)
-    (tmp_path / "b").write_bytes(b"x" * 11)
-    (tmp_path / "c").unlink()
-
-    assert skipped(list(reading)) == {
-        "b": "larger than max_file_bytes (10 bytes)",
-        "c": "cannot be read: No such file or directory",
-    }
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no named pipes there")
-def test_pipes_and_sockets_do_not_stop_us(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
-    os.mkfifo(tmp_path / "pipe")
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind("socket")
-
-        assert skipped(read(tmp_path)) == {
-            "pipe": "not a regular file",
-            "socket": "not a regular file",
-        }
-
-
-def test_names_that_would_break_a_line_are_skipped(tmp_path: Path) -> None:
+def test_names_that_would_break_a_line_are_reasons(tmp_path: Path) -> None:
     """A path becomes a word of run files: this one would add a line of its own."""
     for name in ("x\nq1 Q0 d 1", "tab\tname", "line\u2028name", "a name", "ünï.md", "👩‍👩‍👧.md"):
         (tmp_path / name).write_bytes(b"1")
@@ -173,19 +114,19 @@ def test_names_that_would_break_a_line_are_skipped(tmp_path: Path) -> None:
     found = read(tmp_path)
 
     assert set(files(found)) == {"a name", "ünï.md", "👩‍👩‍👧.md"}
-    assert set(skipped(found)) == {"x\\nq1 Q0 d 1", "tab\\tname", "line\\u2028name"}
-    assert set(skipped(found).values()) == {"its name holds a line break or control character"}
+    assert set(reasons(found)) == {"x\\nq1 Q0 d 1", "tab\\tname", "line\\u2028name"}
+    assert set(reasons(found).values()) == {"its name holds a line break or control character"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are text there")
-def test_names_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
+def test_names_that_are_not_utf8_are_reasons(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")).write_bytes(b"1")
 
-    assert skipped(read(tmp_path)) == {r"caf\xe9": "its name is not UTF-8"}
+    assert reasons(read(tmp_path)) == {r"caf\xe9": "its name is not UTF-8"}
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
-def test_what_may_not_be_read_is_skipped(tmp_path: Path) -> None:
+def test_what_may_not_be_read_is_reasons(tmp_path: Path) -> None:
     write(tmp_path, a=b"1", folder__b=b"2")
     (tmp_path / "a").chmod(0)
     (tmp_path / "folder").chmod(0)
@@ -193,7 +134,7 @@ def test_what_may_not_be_read_is_skipped(tmp_path: Path) -> None:
     found = read(tmp_path)
     (tmp_path / "folder").chmod(0o700)
 
-    assert skipped(found) == {
+    assert reasons(found) == {
         "a": "cannot be read: Permission denied",
         "folder": "cannot be read: Permission denied",
     }
@@ -217,7 +158,6 @@ def test_a_corpus_is_a_folder(tmp_path: Path, name: str, message: str) -> None:
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), max_size=30)
 
 
-@settings(deadline=None)
 @given(st.dictionaries(NAMES, st.binary(max_size=6), max_size=6))
 def test_every_file_comes_out_once(
     tmp_path_factory: pytest.TempPathFactory, contents: dict[str, bytes]
@@ -237,3 +177,70 @@ def test_every_file_comes_out_once(
             file.encoding for file in found if isinstance(file, SourceFile) and file.path == path
         )
         assert data.decode(encoding).strip("\ufeff \n\t")
+
+
+# Globs
+
+PATHS = [
+    "a.md", "b.py", "docs/a.md", "docs/x/a.md", "docs/x/y.txt", "src/docs/a.md", "tests/t.py",
+    "src/tests/t.py", "src/test_a.py", "src/test_ab.py", "src/[x].md", "src/a*b.md", "x-1", "x-a",
+    "wei rd/ü.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("glob", "meant"),
+    [
+        ("*.md", ["a.md", "docs/x/a.md", "wei rd/ü.md"]),
+        ("tests", ["tests/t.py", "src/tests/t.py"]),
+        ("/tests", ["tests/t.py"]),
+        ("docs/", ["docs/a.md", "src/docs/a.md"]),
+        ("docs/*", ["docs/a.md", "docs/x/y.txt"]),
+        ("docs/*.md", ["docs/a.md"]),
+        ("docs/**/*.md", ["docs/a.md", "docs/x/a.md"]),
+        ("**/docs/*.md", ["docs/a.md", "src/docs/a.md"]),
+        ("docs/**", ["docs/a.md", "docs/x/y.txt"]),
+        ("**", PATHS),
+        ("test_?.py", ["src/test_a.py"]),
+        ("x-[0-9]", ["x-1"]),
+        ("x-[!0-9]", ["x-a"]),
+    ],
+)
+def test_a_glob_means_paths(glob: str, meant: list[str]) -> None:
+    assert set(meant) <= {path for path in PATHS if Glob.of(glob).matches(path)}
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@pytest.mark.parametrize(
+    "glob",
+    ["*.md", "tests", "/tests", "docs/", "docs/*", "docs/*.md", "docs/**/*.md", "**/docs/*.md",
+     "docs/**", "**/**/a.md", "**", "test_?.py", "x-[0-9]", "x-[!0-9]", "src/**", "*", "src/t*/*",
+     "d?cs", "src/docs", "src", "[d]ocs/x", "nothing", "a.md/", "wei rd", "ü.md", "*.p[xy]"],
+)  # fmt: skip
+def test_globs_mean_what_they_mean_in_gitignore(tmp_path: Path, glob: str) -> None:
+    """`a.md/` alone differs: we do not tell files from folders."""
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text(glob + "\n", encoding="utf-8")
+    for path in PATHS:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    names = "\0".join(PATHS)
+    done = subprocess.run(
+        ["git", "-C", tmp_path, "check-ignore", "--stdin", "-z", "--no-index"],
+        input=names.encode(), capture_output=True, check=False,
+    )  # fmt: skip
+    ignored = set(done.stdout.decode().split("\0")) - {""}
+    if glob == "a.md/":
+        ignored |= {"a.md", "docs/a.md", "docs/x/a.md", "src/docs/a.md"}
+
+    assert {path for path in PATHS if Glob.of(glob).matches(path)} == ignored
+
+
+@pytest.mark.parametrize(("glob", "path"), [("[x].md", "[x].md"), ("a[", "a["), ("a.b", "axb")])
+def test_only_the_glob_characters_are_special(glob: str, path: str) -> None:
+    assert Glob.of(glob).matches(path) == (glob == "a[")
+
+
+def test_a_reversed_range_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"'\[z-a\]' is not a glob"):
+        Glob.of("[z-a]")

@@ -1,4 +1,4 @@
-"""HTML pages and PDFs: the text of them, and files that are made to do harm."""
+"""Documents in JSON Lines, HTML pages and PDFs; and files that are made to do harm."""
 
 import importlib.util
 import io
@@ -7,9 +7,63 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus.documents import page_text
+from freshstack_dspy.corpus.documents import document_bytes, page_text
+from freshstack_dspy.errors import SourceError
 
-from .read_corpus import files, read, reasons
+from .read_corpus import files, kinds, read, reasons
+
+
+def lines(folder: Path, *texts: str, mark: bytes = b"") -> Path:
+    path = folder / "corpus.jsonl"
+    path.write_bytes(mark + "\n".join(texts).encode())
+    return path
+
+
+def test_each_line_is_a_document(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        '{"_id": "b", "title": "Rings", "text": "é one", "metadata": {"url": "x"}}',
+        "",
+        '{"id": "LICENSE", "text": "two"}',
+        '{"path": "vendor/c.csv", "title": " ", "text": "three"}',
+        '{"id": "blank", "text": " "}',
+        '{"id": "line\\nbreak", "text": "x"}',
+        mark=b"\xef\xbb\xbf",
+    )
+
+    found = read(path, exclude=("nothing",))
+
+    assert files(found) == {
+        "LICENSE": b"two",
+        "b": "Rings\n\né one".encode(),
+        "vendor/c.csv": b"three",
+    }
+    assert kinds(found) == {"blank": "empty", "line\\nbreak": "unreadable"}
+    assert document_bytes("Rings", "é one") == files(found)["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "a document is"),
+        ("{", "a document is"),
+        ('{"text": "x"}', "path: Field required"),
+        ('{"id": 1, "text": "x"}', "id: Input should be a valid string"),
+        ('{"id": "a"}', "text: Field required"),
+        ('{"id": "x", "text": "again"}', "the document 'x' is already on line 1"),
+    ],
+)
+def test_a_line_that_is_no_document_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = lines(tmp_path, '{"id": "x", "text": "x"}', text)
+
+    with pytest.raises(SourceError) as error:
+        read(path)
+
+    assert str(error.value).startswith(f"{path}:2: ")
+    assert message in str(error.value)
+
+
+# Pages
 
 PAGE = b"""<!DOCTYPE html><html><head><title>Rings</title><script>x()</script></head><body>
 <nav><a href="/">Home</a></nav><main><p>Call <code>read_rings()</code>.</p>
@@ -51,12 +105,12 @@ TEXT = b"BT /F 12 Tf 10 100 Td (Rings of oak) Tj ET"
 
 def test_html_is_source_code_unless_pages_are_wanted(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_bytes(PAGE)
-    said = (
+    text = (
         "# Rings\n\nCall `read_rings()`.\n\n```\ndef f(x):\n    if x:\n\n        return x < 3\n```"
     )
 
     assert files(read(tmp_path)) == {"a.html": PAGE}
-    assert files(read(tmp_path, pages=True)) == {"a.html": said.encode()}
+    assert files(read(tmp_path, pages=True)) == {"a.html": text.encode()}
 
 
 @pytest.mark.parametrize("html", ["", "<html>", "<nav>x</nav>", "<!--", "<div>" * 100_000])
@@ -85,11 +139,11 @@ def test_hostile_pdfs_are_skipped_with_the_reason(tmp_path: Path) -> None:
     for name, data in hostile.items():
         (tmp_path / f"{name}.pdf").write_bytes(data)
 
-    said = reasons(read(tmp_path, limit=1000))
+    found = reasons(read(tmp_path, limit=1000))
 
-    assert set(said) == {f"{name}.pdf" for name in hostile}
-    assert said["long.pdf"] == "a PDF with more than 1,000 characters of text"
-    assert said["text.pdf"].startswith("a damaged PDF (")
+    assert set(found) == {f"{name}.pdf" for name in hostile}
+    assert found["long.pdf"] == "a PDF with more than 1,000 characters of text"
+    assert found["text.pdf"].startswith("a damaged PDF (")
 
 
 @needs_pypdf
