@@ -19,8 +19,7 @@ from typing import Any, TypeVar, get_args
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diagnose import diagnose
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.layouts import ExportFormat
+from freshstack_dspy.collection.exports import ExportFormat, export_collection
 from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.build import build

@@ -2,7 +2,7 @@ from .calibration.agreement import agree as agree
 from .calibration.labels import read_labels as read_labels
 from .calibration.optimization import optimize as optimize
 from .collection.collection import Collection as Collection
-from .collection.exports.export import export_collection as export_collection
+from .collection.exports import export_collection as export_collection
 from .collection.retrieve import retrieve as retrieve
 from .config import BuildConfig as BuildConfig
 from .config import ModelConfig as ModelConfig

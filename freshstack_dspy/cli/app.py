@@ -14,10 +14,9 @@ from freshstack_dspy.cli import (
     diagnose,
     documents,
     evaluate,
+    exchange,
     explain,
-    exports,
     growing,
-    imports,
     leaderboard,
     people,
     plan,
@@ -26,7 +25,6 @@ from freshstack_dspy.cli import (
     score,
     search,
     tags,
-    validate,
 )
 
 GROUPS = ("Build", "Search", "Measure", "Look", "Exchange", "People", "Replies")
@@ -98,8 +96,8 @@ _add(
     score=score.app,
     leaderboard=leaderboard.leaderboard,
 )
-_add("Look", explain=explain.explain, diagnose=diagnose.diagnose, validate=validate.validate)
-_add("Exchange", export=exports.export, import_=imports.import_, push=exports.push)
+_add("Look", explain=explain.explain, diagnose=diagnose.diagnose)
+_add("Exchange", export=exchange.export, import_=exchange.import_, validate=exchange.validate)
 _add("People", agree=people.agree, optimize=people.optimize)
 _add("Replies", requests=requests.app, cache=cache.app)
 

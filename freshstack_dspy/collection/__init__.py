@@ -4,8 +4,7 @@ from freshstack_dspy.collection.card import Statistics, collection_statistics
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.counts import ContaminationCounts, Counts
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.layouts import ExportFormat
+from freshstack_dspy.collection.exports import ExportFormat, export_collection
 from freshstack_dspy.collection.manifest import SCHEMA_VERSION, Manifest, Provenance
 from freshstack_dspy.collection.writing import (
     Intact,

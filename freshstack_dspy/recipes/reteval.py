@@ -13,7 +13,7 @@ import dspy
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
-from freshstack_dspy.collection.exports.nuggetizer import assignment
+from freshstack_dspy.collection.exports import assignment
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.measures.contexts import required_subset
 from freshstack_dspy.measures.qrels import Judged

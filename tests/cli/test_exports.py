@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports.export import FORMATS
+from freshstack_dspy.collection.exports import FORMATS
 from tests.cli.conftest import Command
 from tests.collection.exports.odd import write_odd
 

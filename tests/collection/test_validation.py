@@ -6,7 +6,7 @@ import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.collection.exports import export_collection
 from freshstack_dspy.collection.layouts import CRUX_JUDGEMENTS, NUGGETIZER_INPUT, ExportFormat
 from freshstack_dspy.collection.manifest import MANIFEST_FILE
 from freshstack_dspy.collection.slices import slice_queries

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.exports.layout import word
+from freshstack_dspy.collection.exports import export_collection, word
 from tests.collection.exports.loading import loaded, needs
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import A, B, write_small

@@ -6,7 +6,7 @@ import ir_measures
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.collection.exports import export_collection
 from freshstack_dspy.measures.diversity import alpha_ndcg
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk

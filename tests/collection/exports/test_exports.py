@@ -10,8 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports.export import FORMATS, export_collection
-from freshstack_dspy.collection.layouts import ExportFormat
+from freshstack_dspy.collection.exports import FORMATS, ExportFormat, export_collection
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import SliceName

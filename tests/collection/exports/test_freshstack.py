@@ -11,8 +11,7 @@ from freshstack.retrieval.evaluation import EvaluateRetrieval
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.exports.layout import official_ids
+from freshstack_dspy.collection.exports import export_collection, official_ids
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.exports.hub import push_collection
+from freshstack_dspy.collection.exports import export_collection, push_collection
 from freshstack_dspy.errors import CollectionError, ConfigError
 from tests.collection.exports.hub_server import TOKEN, Hub, serving_hub
 from tests.collection.small import files_of, write_small

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.exports.layout import record_schema
+from freshstack_dspy.collection.exports import export_collection, record_schema
 from freshstack_dspy.records import Contamination, Expansion, Failure, QuerySlice, Record
 from tests.collection.exports.loading import loaded
 from tests.collection.exports.odd import write_odd

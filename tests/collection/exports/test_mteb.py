@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.collection.exports import export_collection
 from tests.collection.exports.loading import loaded, needs
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import files_of, write_small

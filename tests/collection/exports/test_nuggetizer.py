@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.exports.nuggetizer import assignment
+from freshstack_dspy.collection.exports import assignment, export_collection
 from freshstack_dspy.records import Scale
 from tests.collection.exports.odd import TEXT, write_odd
 from tests.collection.small import A, B, D, write_small

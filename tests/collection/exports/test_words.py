@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.exports.layout import Names, id_of, table_words, word
+from freshstack_dspy.collection.exports import Names, id_of, table_words, word
 
 IDS = st.text(st.characters(codec="utf-8"), max_size=20)
 """Every text that can be written as UTF-8."""

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.imports.importing import import_collection
+from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
 
 from .foreign import beir, json_lines

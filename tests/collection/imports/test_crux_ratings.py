@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.collection.imports.importing import import_collection
+from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.measures.contexts import evaluate_context
 from freshstack_dspy.measures.evaluation import evaluate

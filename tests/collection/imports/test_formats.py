@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.imports.foreign import NO_TEXT
-from freshstack_dspy.collection.imports.importing import import_collection
+from freshstack_dspy.collection.imports import NO_TEXT
+from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
 
 from .foreign import crux, freshstack, freshstack_row, json_lines, nuggetizer

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.imports.importing import (
+from freshstack_dspy.collection.exports import export_collection
+from freshstack_dspy.collection.imports import (
     IMPORT_FORMATS,
     ImportFormat,
     import_collection,

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.imports.importing import (
+from freshstack_dspy.collection.exports import ExportFormat, export_collection
+from freshstack_dspy.collection.imports import (
     IMPORT_FORMATS,
     ImportFormat,
     import_collection,
 )
-from freshstack_dspy.collection.layouts import ExportFormat
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError, SourceError
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, files_of, write_small

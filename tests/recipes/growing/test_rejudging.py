@@ -6,7 +6,7 @@ import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import JudgmentChange
-from freshstack_dspy.collection.imports.importing import import_collection
+from freshstack_dspy.collection.imports import import_collection
 from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError

@@ -1,1 +1,0 @@
-"""A collection in the layouts of other tools: one file for each."""

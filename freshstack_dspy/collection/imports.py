@@ -1,0 +1,885 @@
+"""Making a collection of one that others made: official FreshStack, BEIR, CRUX, nuggetizer.
+
+Ids, texts and labels are kept as they are. A failure there (a rating of -1, a negative grade, an
+assignment `failed`) becomes a judgment without a label. Nothing of the files is executed, sizes
+are bounded, and an error names file and line.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import ValidationError
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.exports import EXPORT_FILE, IDS_FILE, LICENCES_FILE
+from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collection, texts_of
+from freshstack_dspy.collection.rows import Row, read_json, read_lines, read_rows, row_files
+from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.faults import first_fault
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.measures.qrels import read_qrels
+from freshstack_dspy.records import (
+    SCALES,
+    Attribution,
+    Candidate,
+    Chunk,
+    Failure,
+    Importance,
+    Judgment,
+    LicenceFile,
+    Nugget,
+    Query,
+    Scale,
+    SkippedFile,
+    Status,
+)
+
+ImportFormat = Literal["freshstack", "beir", "crux", "nuggetizer"]
+IMPORT_FORMATS: tuple[ImportFormat, ...] = get_args(ImportFormat)
+NO_TEXT = "the imported data have no text of it"
+UNJUDGED = "not in the qrels"
+"""Why a query of a BEIR collection is left out: it belongs to another split."""
+_DATA = (".jsonl", ".jsonl.gz", ".parquet", ".json")
+
+
+def import_collection(
+    format: ImportFormat,  # noqa: A002
+    path: Path | str,
+    out: Path | str,
+    *,
+    corpus: Path | str | None = None,
+    threshold: int | None = None,
+    split: str | None = None,
+    unknown_ids: Literal["error", "drop"] = "error",
+    replace: bool = False,
+) -> Collection:
+    """Make a collection of one that others made.
+
+    Args:
+        format: `freshstack`, `beir` (also of MTEB exports), `crux` or `nuggetizer`.
+        path: Its folder or file; see docs/formats.md.
+        out: The folder of the new collection, which is called as it is.
+        corpus: Where the corpus is, if not in `path`.
+        threshold: The lowest label that counts as support; by default 1 for BEIR, and that of
+            the scale for the others.
+        split: Of BEIR: which qrels, where there are several.
+        unknown_ids: Whether judgments of a query or document that does not exist are an error, or
+            are dropped and listed in `skipped.jsonl`.
+        replace: Whether a collection at `out` is replaced.
+
+    Raises:
+        SourceError: The data cannot be read, or something is missing.
+        CollectionError: The format is unknown, or `out` exists or cannot be written.
+    """
+    path, out = Path(path), Path(out)
+    if format not in IMPORT_FORMATS:
+        raise CollectionError(f"no format {format!r}; allowed: {', '.join(IMPORT_FORMATS)}")
+    if out.exists() and not replace:
+        raise CollectionError(f"{out} exists; name another folder, or replace it")
+    given = Path(corpus) if corpus is not None else None
+    found = read_foreign(format, path, corpus=given, threshold=threshold, split=split)
+    chunks, missing = found.with_existing_chunks(drop=unknown_ids == "drop")
+    queries, nuggets = tuple(found.queries.values()), tuple(found.nuggets.values())
+    judgments = tuple(found.judgments)
+    slices = slice_queries(queries, nuggets, judgments, found.scale.threshold)
+    contents = Contents(
+        queries=queries,
+        nuggets=nuggets,
+        pool=tuple(
+            Candidate(query_id=query_id, chunk_id=chunk_id, origin="imported")
+            for query_id, chunk_id in sorted({(one.query_id, one.chunk_id) for one in judgments})
+        ),
+        judgments=judgments,
+        failures=tuple(found.failures),
+        slices=tuple(slices),
+        skipped=tuple(missing),
+        licences=found.licences,
+    )
+    provenance = Provenance(
+        name=_name_of(out),
+        recipe=f"import:{format}",
+        model=NO_MODEL,
+        scale=found.scale,
+        versions={"freshstack_dspy": version("freshstack_dspy")},
+        config={
+            "import": {
+                "format": format,
+                "files": dict(_hashes(found.files, path)),
+                "unknown_ids": unknown_ids,
+                "split": split,
+                **({"export": dict(found.exported)} if found.exported else {}),
+            }
+        },
+    )
+    return write_collection(out, contents, chunks, provenance, rejected=found.rejected)
+
+
+def read_foreign(
+    format: ImportFormat,  # noqa: A002
+    path: Path,
+    *,
+    corpus: Path | None = None,
+    threshold: int | None = None,
+    split: str | None = None,
+) -> "Foreign":
+    """Read a collection of others; its documents are read later, one at a time.
+
+    Args:
+        format: Its layout.
+        path: Its folder or file.
+        corpus: Where the corpus is, if not in `path`.
+        threshold: The lowest label that counts as support.
+        split: Of BEIR: which qrels.
+
+    Raises:
+        SourceError: With file and line, where something is missing or is not what it should be.
+    """
+    if not path.exists():
+        raise SourceError(f"{path}: no such file or folder")
+    if is_collection(path):
+        raise SourceError(f"{path}: is a collection already, and needs no import")
+    found = Foreign(path)
+    exported = {"mteb": "beir"}.get(found.format, found.format)
+    if exported is not None and exported != format:
+        use = f"use --format {exported}" if exported in IMPORT_FORMATS else "export as freshstack"
+        raise SourceError(f"{path}: is an export in the format {found.format}; {use}")
+    if format == "freshstack":
+        _read_freshstack(found, corpus)
+    elif format == "beir":
+        _read_beir(found, corpus, threshold, split)
+    elif format == "crux":
+        _read_crux(found, corpus, threshold)
+    else:
+        _Nuggetizer(found, threshold).read(corpus)
+    if not found.queries:
+        raise SourceError(f"{path}: no query with judgments in the layout of {format}")
+    return found
+
+
+class Foreign:
+    """The records of a foreign collection, as its reader fills them in.
+
+    An export of ours brings its notes: which ids were changed, the scale, the licences.
+
+    Attributes:
+        queries: By id.
+        nuggets: By id.
+        judgments: Of these nuggets; their chunks may be missing in the corpus.
+        failures: What the foreign collection says went wrong.
+        rejected: How many queries were left out, by reason.
+        unknown_queries: How many judgments name a query that does not exist, by its id.
+        documents: The corpus; None where there is none.
+        files: The files and folders that were read.
+        scale: What the labels mean.
+        exported: Of which collection this is an export: its name, content hash, recipe, model.
+        ids: Exported id -> ours, by kind, of those that had been changed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.source = path, _name_of(path)
+        self.queries: dict[str, Query] = {}
+        self.nuggets: dict[str, Nugget] = {}
+        self.judgments: list[Judgment] = []
+        self.failures: list[Failure] = []
+        self.rejected: dict[str, int] = {}
+        self.unknown_queries: Counter[str] = Counter()
+        self.documents: Iterable[Chunk] | None = None
+        self.files: list[Path] = []
+        self._places: dict[tuple[str, ...], str] = {}
+        export, ids = _notes(path / EXPORT_FILE), _notes(path / IDS_FILE)
+        self.format = export.values.get("format") if export.has("content_hash") else None
+        self.exported = _exported(export.values)
+        self.scale = Scale()
+        self.exported_scale: Scale | None = None
+        if (scale := export.values.get("scale")) is not None:
+            try:
+                self.exported_scale = Scale.model_validate(scale)
+            except ValidationError as error:
+                raise SourceError(f"{export.place}: scale: {first_fault(error)}") from None
+        self.ids = {kind: ids.inner(kind).values for kind in ("queries", "nuggets", "chunks")}
+        licences = path / LICENCES_FILE
+        self.licences = tuple(
+            LicenceFile(source=row.text("source"), path=row.text("path"), text=row.text("text"))
+            for row in (read_rows(licences) if licences.is_file() else ())
+        )
+
+    def ours(self, kind: str, id_: str) -> str:
+        """Give our id of an exported one."""
+        return str(self.ids[kind].get(id_, id_))
+
+    def part(self, what: str, *patterns: str) -> Path:
+        """Find the one file or folder that a pattern names; the first that finds any decides."""
+        found = self.optional_part(what, *patterns)
+        if found is None:
+            raise SourceError(f"{self.path}: has no {what}; looked for {', '.join(patterns)}")
+        return found
+
+    def optional_part(self, what: str, *patterns: str) -> Path | None:
+        """Find a part, or None where no pattern finds any."""
+        for pattern in patterns:
+            found = sorted(self.path.glob(pattern))
+            if len(found) > 1:
+                names = ", ".join(file.name for file in found)
+                raise SourceError(f"{self.path}: has several files of {what}: {names}; keep one")
+            if found:
+                return found[0]
+        return None
+
+    def rows(self, file: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
+        """Give the rows of a file, which is noted as read."""
+        self.files.append(file)
+        return read_rows(file, columns)
+
+    def once(self, row: Row, kind: str, *ids: str) -> None:
+        """Note ids that may appear once.
+
+        Raises:
+            SourceError: They appeared before.
+        """
+        first = self._places.setdefault((kind, *ids), row.place)
+        if first != row.place:
+            named = " and ".join(map(_shown, ids))
+            raise SourceError(f"{row.place}: {kind} {named} is at {first} already; keep one")
+
+    def add_query(self, row: Row, query_id: str, **fields: Any) -> Query:
+        """Take a query; one that is marked as synthetic stays marked."""
+        fields["origin"] = "imported"
+        if row.inner("metadata").values.get("origin") == "synthetic":
+            if fields.get("answer"):
+                fields["origin"] = "synthetic"
+            else:  # a synthetic query has an answer, so the mark becomes a tag
+                fields["tags"] = (*fields.get("tags", ()), "synthetic")
+        self.once(row, "query", query_id)
+        query = _validated(Query, row, query_id=query_id, **fields)
+        self.queries[query_id] = query
+        return query
+
+    def add_nugget(self, row: Row, nugget_id: str, **fields: Any) -> Nugget:
+        """Take a nugget."""
+        if nugget_id in self.nuggets:
+            raise SourceError(f"{row.place}: nugget {_shown(nugget_id)} exists already; keep one")
+        nugget = _validated(Nugget, row, nugget_id=nugget_id, call_id=None, **fields)
+        self.nuggets[nugget_id] = nugget
+        return nugget
+
+    def judge(
+        self,
+        nugget: Nugget,
+        chunk_id: str,
+        label: int | None,
+        status: Status = "ok",
+        reason: str = "",
+    ) -> None:
+        """Take a judgment; one without a label has a status that says why."""
+        self.judgments.append(
+            Judgment(
+                query_id=nugget.query_id,
+                nugget_id=nugget.nugget_id,
+                chunk_id=chunk_id,
+                label=label,
+                status=status,
+                reason=reason,
+                call_id=None,
+            )
+        )  # fmt: skip
+
+    def read_corpus(self, given: Path | None, what: str, *stems: str) -> None:
+        """Find the corpus, and set its documents to be read."""
+        patterns = [f"{stem}{ending}" for stem in stems for ending in _DATA]
+        if self.path.is_dir():
+            given = given or self.optional_part(what, *patterns, "corpus")
+        if given is not None:
+            if not given.exists():
+                raise SourceError(f"{given}: no such file or folder")
+            self.files.append(given)
+            self.documents = _documents(given, self)
+
+    def with_existing_chunks(self, *, drop: bool) -> tuple[list[Chunk], list[SkippedFile]]:
+        """Read the documents, and see that every judgment has its query and its chunk.
+
+        A collection without a corpus gets chunks without texts, each of which is listed.
+
+        Raises:
+            SourceError: Something is missing, and its judgments are not to be dropped.
+        """
+        judged = Counter(judgment.chunk_id for judgment in self.judgments)
+        if self.documents is None:
+            chunks = [_whole(self.source, id_, "") for id_ in sorted(judged)]
+        else:
+            chunks = list(self.documents)
+        existing = {chunk.chunk_id for chunk in chunks}
+        unknown = {id_: count for id_, count in judged.items() if id_ not in existing}
+        missing: list[SkippedFile] = []
+        for kind, what, ids in (
+            ("queries", "queries", self.unknown_queries),
+            ("corpus", "documents", unknown),
+        ):
+            if ids and not drop:
+                raise SourceError(
+                    f"{len(ids)} {what} of {sum(ids.values())} judgments do not exist, as "
+                    f"{_shown(min(ids))}; drop these judgments with: --unknown-ids drop"
+                )
+            reason = "named by {} judgments, which were dropped"
+            missing += [_missing(kind, id_, reason.format(ids[id_])) for id_ in sorted(ids)]
+        self.judgments = [one for one in self.judgments if one.chunk_id not in unknown]
+        missing += [
+            _missing(chunk.source, chunk.chunk_id, NO_TEXT)
+            for chunk in chunks
+            if not chunk.titled.strip()
+        ]
+        return chunks, missing
+
+
+def _name_of(path: Path) -> str:
+    """Make a name of a folder's or file's: letters, digits, `.`, `_` and `-`."""
+    stem = path.name.split(".")[0] if path.is_file() else path.resolve().name
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")
+    if not name:
+        raise CollectionError(f"{path}: a name begins with a letter or digit")
+    return name
+
+
+def _hashes(read: Iterable[Path], root: Path) -> Iterator[tuple[str, str]]:
+    """Hash the files that were read, each by its path below the root or its name alone."""
+    files = sorted(file for path in read for file in row_files(path))
+    for file in files:
+        inside = root.is_dir() and file.is_relative_to(root)
+        with file.open("rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        yield file.relative_to(root).as_posix() if inside else file.name, digest
+
+
+def _notes(file: Path) -> Row:
+    value = read_json(file) if file.is_file() else {}
+    return Row(str(file), value if isinstance(value, dict) else {})
+
+
+def _exported(values: Mapping[str, Any]) -> dict[str, str]:
+    """Name the exported collection; of one that was itself imported, the model first asked."""
+    found = texts_of(values)
+    first = values.get("imported_from")
+    if found.get("model") == NO_MODEL:
+        earlier = texts_of(first) if isinstance(first, dict) else {}
+        found = {name: text for name, text in found.items() if name != "model"}
+        found |= {"model": earlier["model"]} if "model" in earlier else {}
+    return found
+
+
+def _shown(id_: str) -> str:
+    return repr(id_ if len(id_) <= 120 else f"{id_[:120]}…")
+
+
+def _missing(source: str, path: str, reason: str) -> SkippedFile:
+    return SkippedFile(source=source, path=path, kind="missing", reason=reason)
+
+
+def _validated(record: type, row: Row, **fields: Any) -> Any:
+    try:
+        return record(**fields)
+    except ValidationError as error:
+        raise SourceError(
+            f"{row.place}: not a {record.__name__.lower()}: {first_fault(error)}"
+        ) from None
+
+
+# Documents
+
+_DOCUMENT_IDS = ("_id", "id", "docid", "doc_id", "pid", "chunk_id")
+_DOCUMENT_TEXTS = ("text", "contents", "segment", "body")
+
+
+def _documents(path: Path, found: Foreign) -> Iterator[Chunk]:
+    """Give the documents of a corpus; passages of an export that are one chunk become one."""
+    texts: dict[str, str] = {}
+    for row in read_rows(path, (*_DOCUMENT_IDS, *_DOCUMENT_TEXTS, "title", "url", "metadata")):
+        own = row.id(*_DOCUMENT_IDS)
+        found.once(row, "document", own)
+        chunk_id, text = found.ours("chunks", own), row.text(*_DOCUMENT_TEXTS)
+        if found.ids["chunks"]:
+            if texts.get(chunk_id, text) != text:
+                raise SourceError(f"{row.place}: {_shown(own)} has another text than before")
+            if chunk_id in texts:
+                continue
+            texts[chunk_id] = text
+        metadata = row.inner("metadata")
+        start = metadata.number("start_byte", 0)
+        yield _validated(
+            Chunk,
+            row,
+            chunk_id=chunk_id,
+            source=metadata.optional("source") or found.source,
+            path=metadata.optional("path") or chunk_id,
+            start_byte=start,
+            end_byte=metadata.number("end_byte", start + len(text.encode())),
+            text=text,
+            tokens=count_tokens(text),
+            revision=metadata.optional("commit_id"),
+            encoding=metadata.optional("encoding") or "utf-8",
+            title=row.text("title", default=""),
+            url=metadata.optional("url") or row.optional("url"),
+        )
+
+
+def _whole(source: str, chunk_id: str, text: str) -> Chunk:
+    """Make a chunk that is a file of its own."""
+    return Chunk(
+        chunk_id=chunk_id,
+        source=source,
+        path=chunk_id,
+        start_byte=0,
+        end_byte=len(text.encode()),
+        text=text,
+        tokens=count_tokens(text),
+        revision=None,
+    )
+
+
+# FreshStack: the data sets `freshstack/queries-oct-2024` and `freshstack/corpus-oct-2024`
+
+
+def _read_freshstack(found: Foreign, corpus: Path | None) -> None:
+    queries = found.path
+    if queries.is_dir():
+        patterns = ("queries", *(f"queries*{ending}" for ending in _DATA))
+        queries = found.optional_part("queries", *patterns) or queries
+    columns = ("query_id", "query_title", "query_text", "nuggets", "answer_id", "answer_text")
+    for row in found.rows(queries, (*columns, "metadata")):
+        metadata = row.inner("metadata")
+        query = found.add_query(
+            row,
+            query_id=found.ours("queries", row.id("query_id")),
+            title=row.text("query_title", default=""),
+            body=row.text("query_text", default=""),
+            answer_id=row.optional("answer_id"),
+            answer=row.text("answer_text", default=""),
+            tags=metadata.texts("tags"),
+            asked_at=metadata.optional("date"),
+            question_source=_attribution(metadata.inner("question_source")),
+            answer_source=_attribution(metadata.inner("answer_source")),
+        )
+        for each in row.inners("nuggets"):
+            nugget = found.add_nugget(
+                each,
+                nugget_id=found.ours("nuggets", each.id("_id", "nugget_id")),
+                query_id=query.query_id,
+                text=each.text("text"),
+            )
+            relevant, others = (each.texts(f"{kind}relevant_corpus_ids") for kind in ("", "non_"))
+            for chunk_id, count in Counter((*relevant, *others)).items():
+                if count > 1:
+                    raise SourceError(
+                        f"{row.place}: nugget {_shown(nugget.nugget_id)} names chunk "
+                        f"{_shown(chunk_id)} twice; keep one"
+                    )
+                found.judge(nugget, chunk_id, int(chunk_id in relevant))
+    found.read_corpus(corpus, "the corpus", "corpus*")
+
+
+def _attribution(row: Row) -> Attribution | None:
+    if not row.has("author", "url", "licence"):
+        return None
+    return Attribution(author=row.text("author"), url=row.text("url"), licence=row.text("licence"))
+
+
+# BEIR: Thakur et al., 2021
+
+_QRELS = (
+    "qrels/*.tsv", "qrels/*.txt", "qrels/*.jsonl", "qrels/*.parquet", "qrels*.tsv", "qrels*.txt",
+    "qrels*.jsonl", "*.qrels", "data/*.parquet", "default/*.parquet",
+)  # fmt: skip
+
+
+def _read_beir(
+    found: Foreign, corpus: Path | None, threshold: int | None, split: str | None
+) -> None:
+    """Read queries, each with its text as its one nugget, and grades as labels.
+
+    Grades are on the smallest scale that holds them; where one is above 5, labels are 0 and 1 by
+    the threshold, which must be given. A grade below 0 is a judgment without a label.
+    """
+    patterns = [f"queries*{ending}" for ending in _DATA]
+    rows: dict[str, Row] = {}
+    for row in found.rows(found.part("queries", *patterns, "queries"), _BEIR_COLUMNS):
+        metadata, text = row.inner("metadata"), row.text("text")
+        title, body = text, ""
+        if isinstance(given := metadata.values.get("title"), str):
+            if given and text.startswith(f"{given} "):
+                title, body = given, text[len(given) + 1 :]
+            elif not given:
+                title, body = "", text
+        query = found.add_query(
+            row,
+            query_id=found.ours("queries", row.id("_id", "id")),
+            title=title,
+            body=body,
+            tags=metadata.texts("tags"),
+            asked_at=metadata.optional("date"),
+        )
+        rows[query.query_id] = row
+    qrels = _beir_qrels(found, _qrels_file(found, split))
+    highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
+    found.scale, binary = _beir_scale(highest, threshold)
+    for exported, grades in qrels.items():
+        query_id = found.ours("queries", exported)
+        if query_id not in found.queries:
+            found.unknown_queries[query_id] += len(grades)
+            continue
+        nugget = found.add_nugget(
+            rows[query_id],
+            nugget_id=f"{query_id}_0",
+            query_id=query_id,
+            text=found.queries[query_id].text,
+        )
+        for document, grade in grades.items():
+            chunk_id = found.ours("chunks", document)
+            if grade < 0:
+                found.judge(nugget, chunk_id, None, "failed", f"grade {grade}")
+            else:
+                label = int(grade >= (threshold or 1)) if binary else grade
+                found.judge(nugget, chunk_id, label)
+    judged = {nugget.query_id for nugget in found.nuggets.values()}
+    if unjudged := found.queries.keys() - judged:
+        found.rejected[UNJUDGED] = len(unjudged)
+    found.queries = {id_: query for id_, query in found.queries.items() if id_ in judged}
+    found.read_corpus(corpus, "the corpus", "corpus*")
+
+
+_BEIR_COLUMNS = ("_id", "id", "text", "title", "metadata")
+
+
+def _beir_scale(highest: int, threshold: int | None) -> tuple[Scale, bool]:
+    """Choose the smallest scale that holds the grades; tell whether they become 0 and 1."""
+    for name, defined in SCALES.items():
+        if defined.highest >= highest:
+            return _scale(Scale(name=name, threshold=1), threshold), False
+    if threshold is None:
+        raise SourceError(
+            f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
+            "labels become 0 and 1: --threshold 1"
+        )
+    return Scale(), True
+
+
+def _scale(scale: Scale, threshold: int | None) -> Scale:
+    highest = SCALES[scale.name].highest
+    if threshold is not None and not 1 <= threshold <= highest:
+        raise SourceError(f"threshold {threshold}: allowed on {scale.name}: 1 to {highest}")
+    return Scale(name=scale.name, threshold=threshold or scale.threshold)
+
+
+def _qrels_file(found: Foreign, split: str | None) -> Path:
+    for pattern in _QRELS:
+        splits = {}
+        for file in sorted(found.path.glob(pattern)):
+            parts = [part for part in file.name.split(".")[:-1] if part != "qrels"]
+            splits[".".join(parts) or file.stem] = file
+        if split is None and len(splits) == 1:
+            return next(iter(splits.values()))
+        if split in splits:
+            return splits[split]
+        if splits:
+            raise SourceError(f"{found.path}: name a split of {', '.join(splits)}: --split")
+    raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
+
+
+def _beir_qrels(found: Foreign, file: Path) -> dict[str, dict[str, int]]:
+    """Read BEIR's table, TREC's lines, or rows of JSON Lines or Parquet."""
+    if file.suffix not in (".jsonl", ".parquet"):
+        found.files.append(file)
+        try:
+            qrels = read_qrels(file)
+        except CollectionError as error:
+            raise SourceError(str(error)) from None
+        if any(nuggets != (query,) for query, nuggets in qrels.nuggets.items()):
+            raise SourceError(f"{file}: qrels of subtopics, whose texts are not known")
+        return {query: dict(qrels.labels[query]) for query in qrels.nuggets}
+    graded: dict[str, dict[str, int]] = {}
+    for row in found.rows(file, ("query-id", "corpus-id", "score")):
+        query, document, score = row.id("query-id"), row.id("corpus-id"), row.values.get("score")
+        if isinstance(score, bool) or not isinstance(score, int | float) or score != int(score):
+            raise row.fault("score", "a whole number")
+        found.once(row, "judgment", query, document)
+        graded.setdefault(query, {})[document] = int(score)
+    return graded
+
+
+# CRUX: Ju et al., arXiv 2506.20051; DylanJoo/crux and the ratings that LANCER publishes
+
+_TOPIC_IDS = ("example_id", "id", "topic_id")
+_TOPICS = ("ranking_*/*topics*.jsonl", "*topics*.jsonl")
+_QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
+_RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
+_SHARD = re.compile(r"(?P<judge>ratings\..+)\.(?P<shard>\d{1,6})-(?P<total>\d{1,6})\.jsonl")
+_FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
+"""What CRUX writes where a reply had no rating, and where there was no reply."""
+
+
+def _read_crux(found: Foreign, corpus: Path | None, threshold: int | None) -> None:
+    """Read topics, whose questions become nuggets `{topic}_{n}`, and ratings from 0 to 5."""
+    default = Scale(name="graded_5", threshold=SCALES["graded_5"].threshold)
+    found.scale = _scale(found.exported_scale or default, threshold)
+    topics = _crux_topics(found)
+    highest = SCALES[found.scale.name].highest
+    for row in _crux_ratings(found):
+        topic, passage = row.id(*_TOPIC_IDS), row.id("pid", "docid")
+        found.once(row, "rating of", topic, passage)
+        query_id, ratings = found.ours("queries", topic), row.list("rating", "ratings")
+        if query_id not in topics:
+            found.unknown_queries[query_id] += 1
+            continue
+        if len(ratings) != len(topics[query_id]):
+            raise SourceError(
+                f"{row.place}: {len(ratings)} ratings for {len(topics[query_id])} questions"
+            )
+        for nugget, given in zip(topics[query_id], ratings, strict=True):
+            text = isinstance(given, str) and re.fullmatch("-[12]|[0-5]", given)
+            rating = int(given) if text else given
+            if rating is not None and (type(rating) is not int or not -2 <= rating <= highest):
+                raise SourceError(
+                    f"{row.place}: a rating is {_shown(str(given))}; allowed: 0 to {highest}, -1 "
+                    "where none was in the reply, -2 where there was no reply"
+                )
+            if nugget is None:
+                continue  # its question is missing, as a failure says
+            chunk_id = found.ours("chunks", passage)
+            if rating in _FAILED_RATINGS:
+                found.judge(nugget, chunk_id, None, _FAILED_RATINGS[rating], f"rating {given!r}")
+            else:
+                found.judge(nugget, chunk_id, rating)
+    found.read_corpus(corpus, "the passages", "passages/*", "*passages*", "corpus*")
+
+
+def _crux_topics(found: Foreign) -> dict[str, list[Nugget | None]]:
+    """Give the nuggets of each topic by its questions; None where a question is missing."""
+    requests: dict[str, str] = {}
+    file = found.optional_part("topics", *_TOPICS)
+    if file is None:
+        file = found.part("topics", *_TOPICS, *_QUESTIONS)
+        if (request := found.optional_part("requests", "*request*.jsonl")) is not None:
+            for row in found.rows(request):
+                requests[row.id(*_TOPIC_IDS)] = row.text("request", "topic")
+    topics: dict[str, list[Nugget | None]] = {}
+    for row in _by_topic(found, file, "questions"):
+        own, ids = row.id(*_TOPIC_IDS), row.texts("nugget_ids")
+        query = found.add_query(
+            row,
+            query_id=found.ours("queries", own),
+            title=row.text("topic", "request", default=requests.get(own, "")),
+            body="",
+            answer=row.text("report", "summary", default=""),
+        )
+        questions = row.list("questions", "subquestions")
+        if ids and len(ids) != len(questions):
+            raise row.fault("nugget_ids", "one id for each question")
+        topics[query.query_id] = [
+            _crux_nugget(
+                found, row, query, ids[place] if ids else f"{query.query_id}_{place + 1}", question
+            )
+            for place, question in enumerate(questions)
+        ]
+    return topics
+
+
+def _by_topic(found: Foreign, file: Path, name: str) -> Iterator[Row]:
+    """Give rows; a `.json` file is one object of values by topic."""
+    if file.suffix != ".json":
+        yield from found.rows(file)
+        return
+    found.files.append(file)
+    value = read_json(file)
+    if not isinstance(value, dict):
+        raise SourceError(f"{file}: not a JSON object by topic")
+    for number, (topic, given) in enumerate(value.items(), start=1):
+        yield Row(f"{file}:{number}", {"id": topic, name: given})
+
+
+def _crux_nugget(
+    found: Foreign, row: Row, query: Query, nugget_id: str, question: Any
+) -> Nugget | None:
+    if question is not None and not isinstance(question, str):
+        raise row.fault(row.name("questions", "subquestions"), "a list of texts")
+    text = (question or "").strip()
+    if text and text != "NA":  # what the published data have where a reply held no question
+        return found.add_nugget(row, nugget_id=nugget_id, query_id=query.query_id, text=text)
+    found.failures.append(
+        Failure(
+            query_id=query.query_id,
+            step="nuggets",
+            status="unparsed",
+            message=f"question {nugget_id!r} is {question!r}",
+            call_id=None,
+        )
+    )
+    return None
+
+
+def _crux_ratings(found: Foreign) -> Iterator[Row]:
+    """Give the ratings of all questions of a topic in one passage, row by row."""
+    shards = _shards(found.path)
+    if shards is not None:
+        for file in shards:
+            yield from found.rows(file)
+        return
+    file = found.part("ratings", *_RATINGS)
+    if file.suffix != ".json":
+        yield from found.rows(file)
+        return
+    run = found.part("run whose ranks were rated", "*.run")
+    found.files.append(run)
+    ranked = _ranks(run)
+    for row in _by_topic(found, file, "rows"):
+        topic, rows = row.id("id"), row.list("rows")
+        passages = ranked.get(topic, [])
+        if len(rows) > len(passages):
+            raise SourceError(
+                f"{row.place}: ratings for more ranks than the {len(passages)} of the run"
+            )
+        for rank, rating in enumerate(rows):
+            values = {"id": topic, "docid": passages[rank], "rating": rating}
+            yield Row(f"{row.place}, rank {rank + 1}", values)
+
+
+def _shards(folder: Path) -> list[Path] | None:
+    """Find `ratings.{model}.{shard}-{total}.jsonl` of one model, in order; None where not all are.
+
+    CRUX leaves shards without topics unwritten at the end, but none before another.
+    """
+    files = sorted(folder.glob("ratings*.jsonl"))
+    matches = [_SHARD.fullmatch(file.name) for file in files]
+    if len(files) < 2 or None in matches or any(folder.glob("*judg*.jsonl")):
+        return None
+    shards = {
+        int(match["shard"]): file for match, file in zip(matches, files, strict=True) if match
+    }
+    sets = {(match["judge"], match["total"]) for match in matches if match}
+    if len(sets) > 1 or len(shards) < len(files):
+        return None
+    if missing := sorted(set(range(max(shards))) - shards.keys()):
+        raise SourceError(f"{folder}: the ratings of shard {missing[0]} are missing")
+    return [shards[number] for number in sorted(shards)]
+
+
+def _ranks(path: Path) -> dict[str, list[str]]:
+    """Read the passages of a run by its ranks, which are 1, 2, 3, … for each topic."""
+    ranks: dict[str, dict[int, str]] = {}
+    for number, line in read_lines(path):
+        fields = line.decode("utf-8", "replace").split()
+        rank = int(fields[3]) if len(fields) == 6 and fields[3].isdecimal() else 0
+        if fields and (rank < 1 or rank in ranks.setdefault(fields[0], {})):
+            raise SourceError(f"{path}:{number}: not a line `topic Q0 passage rank score run`")
+        if fields:
+            ranks[fields[0]][rank] = fields[2]
+    for topic, of_topic in ranks.items():
+        if max(of_topic) != len(of_topic):
+            raise SourceError(f"{path}: topic {_shown(topic)}: a rank is missing")
+    return {topic: [of[rank] for rank in sorted(of)] for topic, of in ranks.items()}
+
+
+# nuggetizer: castorini/nuggetizer v0.0.6, `nuggetizer assign --input-kind retrieval`
+
+_ASSIGNED: Mapping[str, int] = {"support": 2, "partial_support": 1, "not_support": 0}
+
+
+class _Nuggetizer:
+    """Reads nuggets and their assignments to passages.
+
+    Nuggets have no ids there: they are called `{qid}_{n}`, n from 0 in the order of the list, and
+    an assignment names one by its text.
+    """
+
+    def __init__(self, found: Foreign, threshold: int | None) -> None:
+        exported = found.exported_scale
+        default = Scale(name="support", threshold=SCALES["support"].threshold)
+        scale = exported if exported and exported.name == "support" else default
+        found.scale = _scale(scale, threshold)
+        self.found = found
+        self.nuggets: dict[str, dict[str, Nugget]] = {}
+        self.texts: dict[str, str] = {}
+
+    def read(self, corpus: Path | None) -> None:
+        """Read all there is."""
+        found, assignments, nuggets = self.found, self.found.path, None
+        if assignments.is_dir():
+            assignments = found.part("assignments", "*assign*.jsonl", "*assign*.jsonl.gz")
+            patterns = ("*nuggets*.jsonl", "*nuggets*.jsonl.gz")
+            nuggets = found.optional_part("nuggets", *patterns)
+        for row in found.rows(nuggets) if nuggets else ():
+            self._take_nuggets(row, row.text("query", "text"))
+        for row in found.rows(assignments):
+            if not row.has("docid") and row.has("run_id"):
+                raise SourceError(
+                    f"{row.place}: an assignment to the answer of a run; allowed: to passages, "
+                    "with docid (nuggetizer assign --input-kind retrieval)"
+                )
+            query_id = row.id("qid")
+            if query_id not in self.nuggets and nuggets is not None:
+                found.unknown_queries[query_id] += 1
+            else:
+                self._take_assignments(row, query_id)
+        found.read_corpus(corpus, "the corpus", "corpus*")
+        if found.documents is None:
+            found.documents = [_whole(found.source, *each) for each in self.texts.items()]
+
+    def _take_nuggets(self, row: Row, query: str) -> None:
+        found = self.found
+        query_id = found.add_query(row, query_id=row.id("qid"), title=query, body="").query_id
+        own: dict[str, Nugget] = {}
+        for number, each in enumerate(row.inners("nuggets")):
+            key = each.optional("nugget_id") or each.text("text")
+            if key in own:
+                raise SourceError(f"{row.place}: nugget {_shown(key)} is there twice; keep one")
+            own[key] = found.add_nugget(
+                each,
+                nugget_id=each.optional("nugget_id") or f"{query_id}_{number}",
+                query_id=query_id,
+                text=each.text("text"),
+                importance=self._importance(each, query_id),
+            )
+        self.nuggets[query_id] = own
+
+    def _importance(self, row: Row, query_id: str) -> str | None:
+        value = row.optional("importance") if row.values.get("rated", True) else None
+        if value is None or value in get_args(Importance):
+            return value
+        if value != "failed":
+            raise row.fault("importance", f"{', '.join(get_args(Importance))} or failed")
+        self.found.failures.append(
+            Failure(
+                query_id=query_id,
+                step="importance",
+                status="failed",
+                message=f"importance 'failed' of {_shown(row.text('text'))}",
+                call_id=None,
+            )
+        )
+        return None
+
+    def _take_assignments(self, row: Row, query_id: str) -> None:
+        found, chunk_id = self.found, row.id("docid")
+        if query_id not in self.nuggets:
+            self._take_nuggets(row, row.text("text", "query"))
+        found.once(row, "assignment of", query_id, chunk_id)
+        if row.has("candidate_text"):
+            text = row.text("candidate_text")
+            if self.texts.setdefault(chunk_id, text) != text:
+                raise SourceError(f"{row.place}: {_shown(chunk_id)} has another text than before")
+        for each in row.inners("nuggets"):
+            key, assigned = each.optional("nugget_id") or each.text("text"), each.text("assignment")
+            nugget = self.nuggets[query_id].get(key)
+            if nugget is None:
+                raise SourceError(f"{row.place}: the query has no nugget {_shown(key)}")
+            if assigned == "failed":
+                found.judge(nugget, chunk_id, None, "failed", "assignment 'failed'")
+            elif assigned in _ASSIGNED:
+                reason = each.text("reasoning", default="")
+                found.judge(nugget, chunk_id, _ASSIGNED[assigned], reason=reason)
+            else:
+                raise each.fault("assignment", f"{', '.join(_ASSIGNED)} or failed")
