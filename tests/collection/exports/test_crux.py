@@ -131,7 +131,7 @@ def test_the_topic_of_a_passage_stands_before_its_first_colon(
 
 
 def test_what_has_no_label_has_no_rating(tmp_path: Path) -> None:
-    """Of both queries one judgment failed; the last nugget of query 2 has no support."""
+    """One judgment failed."""
     export_collection(write_odd(tmp_path / "c", ["1", "2"]), "crux", tmp_path / "out")
     ratings: dict[str, list[list[int]]] = {}
     for line in lines_of(tmp_path / "out/ranking_2/test_judgements.jsonl"):

@@ -5,24 +5,23 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import FORMATS, ExportFormat, export_collection
+from freshstack_dspy.collection.exports import EXPORT_FORMATS, ExportFormat, export_collection
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import SliceName
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, files_of, write_small
 
-EVERY: tuple[ExportFormat, ...] = get_args(ExportFormat)
-each_format = pytest.mark.parametrize("format_", EVERY)
+each_format = pytest.mark.parametrize("format_", EXPORT_FORMATS)
 
 STALLING = """
 import sys
-from freshstack_dspy.collection import Collection, export_collection
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.exports import export_collection
 
 class Stalling(Collection):
     def chunks(self):
@@ -36,17 +35,25 @@ export_collection(Stalling(**vars(loaded)), sys.argv[2], sys.argv[3])
 """
 
 
-def test_every_format_has_its_function() -> None:
-    assert tuple(FORMATS) == EVERY
-
-
 @each_format
 def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> None:
+    """A nugget without a judgment is not supported; only hf has it."""
     collection = write_odd(tmp_path / "c", ["12", "123"])
-    export_collection(collection, format_, tmp_path / "out")
-    told: dict[str, Any] = json.loads((tmp_path / "out/export.json").read_bytes())
+    done = export_collection(tmp_path / "c", format_, tmp_path / "out")
+    described: dict[str, Any] = json.loads((tmp_path / "out/export.json").read_bytes())
+    unsupported = int(format_ == "hf")
+    counts = {
+        "queries": 2,
+        "synthetic_queries": 1,
+        "nuggets": 4 + unsupported,
+        "nuggets_without_judgment": unsupported,
+        "chunks": 3 if format_ == "nuggetizer" else len(ODD_IDS),
+        "judgments": 12,
+        "supported": 4,
+        "judgments_without_label": 2,
+    }
 
-    assert told == {
+    assert described == {
         "format": format_,
         "collection": "odd",
         "content_hash": collection.manifest.content_hash,
@@ -55,66 +62,42 @@ def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> 
         "model": "openai/some-model",
         "scale": {"name": "graded_3", "threshold": 2},
         "slices": ["answerable", "partly_supported"],
-        "counts": {
-            "queries": 2,
-            "synthetic_queries": 1,
-            "nuggets": 4,
-            "nuggets_without_judgment": 0,
-            "chunks": 3 if format_ == "nuggetizer" else len(ODD_IDS),
-            "judgments": 12,
-            "supported": 4,
-            "judgments_without_label": 2,
-        },
+        "counts": counts,
     }
+    assert done.counts == counts
 
 
 @each_format
-def test_the_readme_names_the_authors_and_what_is_synthetic(
+def test_the_readme_names_authors_chunks_and_what_is_synthetic(
     tmp_path: Path, format_: ExportFormat
 ) -> None:
     export_collection(write_small(tmp_path / "small"), format_, tmp_path / "out")
     export_collection(write_odd(tmp_path / "odd"), format_, tmp_path / "synthetic")
-    place = "README.md"
-    card = (tmp_path / "out" / place).read_text(encoding="utf-8")
-    before = card.partition("The card of the whole collection")[0]
+    card = (tmp_path / "out/README.md").read_text(encoding="utf-8")
+    synthetic = (tmp_path / "synthetic/README.md").read_text(encoding="utf-8")
 
     assert "| 12 | How? | answer | Ada | <https://example.org/q/12> | CC BY-SA 4.0 |" in card
-    assert "https://example.org/q/5" not in before
+    assert "https://example.org/q/5" not in card.partition("The card of the whole collection")[0]
     assert "on the scale binary; 1 or more is support" in card
     assert b"Do as you like." in (tmp_path / "out/licences.jsonl").read_bytes()
     assert "are synthetic" not in card
-    synthetic = (tmp_path / "synthetic" / place).read_text(encoding="utf-8")
     assert "**13 of the queries are synthetic" in synthetic
     assert not (tmp_path / "synthetic/licences.jsonl").exists()
+    assert ("its whole corpus" in synthetic) is (format_ != "nuggetizer")
 
 
 @each_format
 def test_the_readme_warns_of_the_baseline_at_its_top(tmp_path: Path, format_: ExportFormat) -> None:
-    told = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
-    collection = write_collection(tmp_path / "c", CONTENTS, CHUNKS, told)
+    made = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
+    collection = write_collection(tmp_path / "c", CONTENTS, CHUNKS, made)
     export_collection(collection, format_, tmp_path / "out")
-    export_collection(write_small(tmp_path / "asked"), format_, tmp_path / "by_model")
-
-    def readme(folder: str, place: str = "README.md") -> str:
-        return (tmp_path / folder / place).read_text(encoding="utf-8")
-
-    below = readme("out").partition("# small\n\n")[2]
-    assert below.startswith("**extractive/baseline is a baseline that counts words")
-    assert "no ground for choosing a retriever" in below.split("\n")[0]
-    assert "counts words" not in readme("by_model")
-    if format_ == "freshstack":
-        assert readme("out", "queries/README.md").endswith(readme("out"))
-
-
-@each_format
-def test_the_readme_says_which_chunks_are_there(tmp_path: Path, format_: ExportFormat) -> None:
-    export_collection(write_odd(tmp_path / "c", ["12", "123"]), format_, tmp_path / "out")
     readme = (tmp_path / "out/README.md").read_text(encoding="utf-8")
-    judged = f"of its corpus of {len(ODD_IDS)} chunks those that were pooled or judged for them (3)"
 
-    assert (judged in readme) is (format_ == "nuggetizer")
-    assert ("its whole corpus" in readme) is (format_ != "nuggetizer")
-    assert f"| chunks | {3 if format_ == 'nuggetizer' else len(ODD_IDS)} |" in readme
+    below = readme.partition("# small\n\n")[2]
+    assert below.startswith("**extractive/baseline is a baseline that counts words")
+    if format_ == "freshstack":
+        inner = (tmp_path / "out/queries/README.md").read_text(encoding="utf-8")
+        assert inner.endswith(readme)
 
 
 @each_format
@@ -127,22 +110,7 @@ def test_an_export_is_the_same_bytes_each_time(tmp_path: Path, format_: ExportFo
 
 
 @each_format
-def test_no_id_is_ever_a_file_name(tmp_path: Path, format_: ExportFormat) -> None:
-    export_collection(write_odd(tmp_path / "a/c"), format_, tmp_path / "a/out")
-    plain = write_odd(tmp_path / "b/c", ["1", "2"], ["x", "y", "z"])
-    export_collection(plain, format_, tmp_path / "b/out")
-
-    def names(place: Path) -> set[str]:
-        files = {file.split("-")[0] for file in files_of(place)}
-        return files - {"ids.json"}
-
-    assert names(tmp_path / "a/out") == names(tmp_path / "b/out")
-    assert {path.name for path in (tmp_path / "a").iterdir()} == {"c", "out"}
-
-
-@each_format
-def test_ids_of_every_kind_lead_back(tmp_path: Path, format_: ExportFormat) -> None:
-    """Whatever is in `ids.json` is ours, and nothing of a kind is called like another."""
+def test_ids_lead_back_and_are_never_file_names(tmp_path: Path, format_: ExportFormat) -> None:
     collection = write_odd(tmp_path / "c")
     export_collection(collection, format_, tmp_path / "out")
     file = tmp_path / "out/ids.json"
@@ -156,9 +124,9 @@ def test_ids_of_every_kind_lead_back(tmp_path: Path, format_: ExportFormat) -> N
     assert file.exists() is (format_ not in ("hf", "nuggetizer"))
     for kind, names in ids.items():
         assert set(names.values()) <= ours[kind]
-        kept = ours[kind] - set(names.values())
-        assert not kept & set(names)
-        assert all(exported != one for exported, one in names.items())
+        assert not (ours[kind] - set(names.values())) & set(names)
+    assert {path.name for path in tmp_path.iterdir()} == {"c", "out"}
+    assert not any("passwd" in name for name in files_of(tmp_path))
 
 
 @each_format
@@ -170,56 +138,47 @@ def test_the_text_of_no_line_ends_it(tmp_path: Path, format_: ExportFormat) -> N
             assert [type(json.loads(line)) for line in lines] == [dict] * data.count(b"\n")
 
 
-@each_format
-def test_other_slices_are_exported_when_named(tmp_path: Path, format_: ExportFormat) -> None:
+def test_queries_of_other_slices_are_exported_when_named(tmp_path: Path) -> None:
     """Query 5 is unanswerable; query 6 has no nuggets and is never exported."""
     collection = write_small(tmp_path / "c")
-    slices: tuple[SliceName, ...] = ("unanswerable", "undetermined", "unanswerable")
-    export_collection(collection, format_, tmp_path / "out", slices=slices)
-    told = json.loads((tmp_path / "out/export.json").read_bytes())
+    done = export_collection(collection, "trec", tmp_path / "out")
+    others = export_collection(collection, "trec", tmp_path / "all", slices="all")
 
-    assert told["slices"] == ["unanswerable", "undetermined"]
-    assert told["counts"]["queries"] == 1
-    with pytest.raises(CollectionError, match="undetermined; there are: 2 answerable, 1 unans"):
-        export_collection(collection, format_, tmp_path / "no", slices=["undetermined"])
-    with pytest.raises(CollectionError, match="'easy' is no slice; allowed"):
-        export_collection(
-            collection,
-            format_,
-            tmp_path / "no",
-            slices=["easy"],  # type: ignore[list-item]
-        )
+    assert (done.counts["queries"], others.counts["queries"]) == (2, 3)
+    assert "2 of 4 queries" in done.left_out[0]
+    with pytest.raises(CollectionError, match="'easy' is no slice"):
+        export_collection(collection, "trec", tmp_path / "no", slices=["easy"])  # type: ignore[list-item]
     assert not (tmp_path / "no").exists()
 
 
-@each_format
-def test_a_folder_that_holds_something_is_refused(tmp_path: Path, format_: ExportFormat) -> None:
-    collection = write_small(tmp_path / "c")
-    (tmp_path / "out").mkdir()
-    export_collection(collection, format_, tmp_path / "out")
-    before = files_of(tmp_path / "out")
+def test_a_collection_without_support_says_that_there_is_nothing_to_export(tmp_path: Path) -> None:
+    judgments = tuple(
+        one if one.label is None else one.model_copy(update={"label": 0})
+        for one in CONTENTS.judgments
+    )
+    slices = tuple(
+        one.model_copy(update={"slice": "unanswerable", "supported": 0}) for one in CONTENTS.slices
+    )
+    collection = write_small(
+        tmp_path / "c", dataclasses.replace(CONTENTS, judgments=judgments, slices=slices)
+    )
 
-    with pytest.raises(CollectionError, match="the folder is not empty"):
-        export_collection(collection, format_, tmp_path / "out")
+    with pytest.raises(CollectionError, match="no query has a nugget that a chunk supports"):
+        export_collection(collection, "beir", tmp_path / "out")
+
+
+def test_only_an_export_is_replaced_and_only_when_asked(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    export_collection(collection, "beir", tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    with pytest.raises(CollectionError, match="out exists"):
+        export_collection(collection, "trec", tmp_path / "out")
     assert before == files_of(tmp_path / "out")
 
-
-def test_a_file_in_the_place_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "out").write_text("kept")
-
-    with pytest.raises(CollectionError, match="not a readable folder"):
-        export_collection(write_small(tmp_path / "c"), "beir", tmp_path / "out")
-    assert (tmp_path / "out").read_text() == "kept"
-
-
-@each_format
-def test_an_export_that_fails_leaves_nothing(tmp_path: Path, format_: ExportFormat) -> None:
-    collection = write_small(tmp_path / "c")
-    (tmp_path / "c" / "corpus.parquet").unlink()
-
-    with pytest.raises(CollectionError, match="the file is missing"):
-        export_collection(Collection(**vars(collection)), format_, tmp_path / "out")
-    assert [tmp_path / "c"] == list(tmp_path.iterdir())
+    export_collection(collection, "trec", tmp_path / "out", replace=True)
+    assert (tmp_path / "out/qrels.txt").is_file()
+    with pytest.raises(CollectionError, match="is not an export"):
+        export_collection(collection, "trec", tmp_path / "c", replace=True)
 
 
 def test_an_export_that_is_killed_leaves_no_half_folder(tmp_path: Path) -> None:
@@ -230,30 +189,12 @@ def test_an_export_that_is_killed_leaves_no_half_folder(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"half\n"
         process.kill()
-    left = {path.name for path in tmp_path.iterdir()} - {"c"}
-    export_collection(collection, "beir", out)
 
-    assert len(left) == 1
-    assert all(name.startswith(".out.") and name.endswith(".partial") for name in left)
+    assert not out.exists()
+    export_collection(collection, "beir", out)
     assert (out / "export.json").is_file()
 
 
-def test_nothing_to_export_and_an_unknown_format_say_so(tmp_path: Path) -> None:
-    unsupported = dataclasses.replace(
-        CONTENTS,
-        judgments=tuple(
-            one.model_copy(update={"label": 0})
-            for one in CONTENTS.judgments
-            if one.label is not None
-        ),
-        slices=tuple(
-            one.model_copy(update={"slice": "unanswerable", "supported": 0})
-            for one in CONTENTS.slices
-        ),
-    )
-    collection = write_collection(tmp_path / "c", unsupported, CHUNKS, PROVENANCE)
-
-    with pytest.raises(CollectionError, match="no query has a nugget that a chunk supports"):
-        export_collection(collection, "freshstack", tmp_path / "out")
-    with pytest.raises(CollectionError, match="'ranx' is no format of export; allowed: freshstack"):
-        export_collection(collection, "ranx", tmp_path / "out")  # type: ignore[arg-type]
+def test_an_unknown_format_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="no format 'ranx'; allowed: freshstack"):
+        export_collection(write_small(tmp_path / "c"), "ranx", tmp_path / "out")  # type: ignore[arg-type]

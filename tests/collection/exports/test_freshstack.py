@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from freshstack.datasets.util import nuggets_to_query_qrels
 from freshstack.retrieval.evaluation import EvaluateRetrieval
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents
-from freshstack_dspy.collection.exports import export_collection, official_ids
+from freshstack_dspy.collection.exports import export_collection
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run
@@ -230,47 +229,4 @@ def test_the_files_hold_what_the_official_ones_hold(tmp_path: Path) -> None:
             "path": "x",
             "encoding": "utf-8",
         },
-    }
-
-
-def test_the_authors_of_the_exported_questions_are_named(tmp_path: Path) -> None:
-    export_collection(write_small(tmp_path / "c"), "freshstack", tmp_path / "out")
-    card = (tmp_path / "out/queries/README.md").read_text()
-
-    assert "| 12 | How? | answer | Ada | <https://example.org/q/12> | CC BY-SA 4.0 |" in card
-    assert "https://example.org/q/5" not in card
-
-
-def test_many_queries_are_numbered_in_equal_width() -> None:
-    nuggets = {f"{number}_": (f"n{number}",) for number in range(11)}
-    ids = official_ids(nuggets)
-
-    assert ids.queries["0_"] == "00"
-    assert ids.queries["10_"] == "01"
-    assert ids.nuggets["n10"] == "01_0"
-    assert ids.changed()["queries"]["01"] == "10_"
-
-
-@pytest.mark.parametrize(
-    ("nuggets", "changed"),
-    [
-        ({"12": ("12_0",), "34": ("34_0", "34_x_y")}, False),
-        ({"12": ("12_0",), "123": ("123_0",)}, True),
-        ({"12": ("12-0",)}, True),
-        ({"12": ("n1",)}, True),
-        ({"1_2": ("1_2_0",)}, True),
-        ({"12": ("34_0",), "34": ("12_0",)}, True),
-    ],
-)
-def test_ids_stay_only_if_the_official_loader_reads_all_of_them_rightly(
-    nuggets: dict[str, tuple[str, ...]], changed: bool
-) -> None:
-    ids = official_ids(nuggets)
-    exported = {ids.nuggets[nugget]: {"chunk": 1} for every in nuggets.values() for nugget in every}
-    read, _ = nuggets_to_query_qrels(exported)
-
-    assert bool(ids.changed()) is changed
-    assert {query: tuple(found) for query, found in read.items()} == {
-        ids.queries[query]: tuple(ids.nuggets[nugget] for nugget in every)
-        for query, every in nuggets.items()
     }

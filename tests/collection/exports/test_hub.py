@@ -36,7 +36,17 @@ def test_the_command_pushes_the_export_as_one_commit(tmp_path: Path, hub: Hub) -
     export_collection(collection, "hf", tmp_path / "out")
     home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
     done = subprocess.run(
-        [sys.executable, "-m", "freshstack_dspy", "push", tmp_path / "c", NAME, "--private"],
+        [
+            sys.executable,
+            "-m",
+            "freshstack_dspy",
+            "export",
+            tmp_path / "c",
+            "--format",
+            "hf",
+            "--push",
+            NAME,
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -58,7 +68,7 @@ def test_the_command_pushes_the_export_as_one_commit(tmp_path: Path, hub: Hub) -
     assert [file for file, data in files_of(tmp_path).items() if TOKEN.encode() in data] == []
 
 
-def test_a_data_set_that_exists_is_left_alone_unless_told_to_update(
+def test_a_data_set_that_exists_is_left_alone_unless_it_is_to_be_replaced(
     tmp_path: Path, hub: Hub
 ) -> None:
     collection = write_small(tmp_path / "c")
@@ -67,21 +77,22 @@ def test_a_data_set_that_exists_is_left_alone_unless_told_to_update(
     pushed.files["corpus/test-old.parquet"] = b"of an older collection"
     pushed.files["notes.txt"] = b"by hand"
     before = dict(pushed.files)
-    with pytest.raises(CollectionError, match="the data set exists; name another, or add --update"):
+    with pytest.raises(
+        CollectionError, match="the data set exists; name another, or add --replace"
+    ):
         push_collection(collection, NAME)
 
     assert before == pushed.files
-    assert address == push_collection(collection, NAME, update=True)
-    assert not pushed.private
+    assert address == push_collection(collection, NAME, replace=True)
     assert set(before) - set(pushed.files) == {"corpus/test-old.parquet"}
 
 
 @pytest.mark.parametrize(
     ("token", "forbidden", "broken", "message"),
     [
-        ("hf_wrong", False, False, "the token of HF_TOKEN is not known there"),
+        ("hf_wrong", False, False, "the hub does not know the token"),
         (TOKEN, True, False, "the token of HF_TOKEN may not write there"),
-        (TOKEN, False, True, "the hub answers 400: BadRequestError: .*the commit failed"),
+        (TOKEN, False, True, "BadRequestError: .*the commit failed"),
     ],
 )
 def test_what_the_hub_refuses_is_said_in_one_line(
@@ -113,18 +124,6 @@ def test_a_hub_that_is_not_there_is_said_in_one_line(
         push_collection(write_small(tmp_path / "c"), NAME)
 
 
-@pytest.mark.parametrize(
-    "repo_id", ["small", "a/b/c", "../x", "a/..", "ada/sm all", "ada/", "a/" + "b" * 96, "a..b/c"]
-)
-def test_what_is_no_name_of_a_data_set_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repo_id: str
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-
-    with pytest.raises(ConfigError, match="is no name of a data set"):
-        push_collection(write_small(tmp_path / "c"), repo_id)
-
-
 def test_without_a_token_or_over_plain_http_nothing_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,28 +135,5 @@ def test_without_a_token_or_over_plain_http_nothing_is_sent(
 
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     monkeypatch.setenv("HF_ENDPOINT", "http://hub.example.org")
-    with pytest.raises(ConfigError, match="in plain text"):
+    with pytest.raises(ConfigError, match="does not begin with https"):
         push_collection(collection, "ada/small")
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "said"),
-    [
-        ("http://[::1", "which is no address"),
-        ("https://hub.example.org:port", "which is no address"),
-        ("https://", "which is no address"),
-        ("https://ada:hunter2@hub.example.org", "a user, a query or a fragment"),
-        ("ada:hunter2@hub.example.org", "a user, a query or a fragment"),
-        ("https://hub.example.org/?key=hunter2", "a user, a query or a fragment"),
-        ("https://hub.example.org/#hunter2", "a user, a query or a fragment"),
-    ],
-)
-def test_an_endpoint_that_is_no_plain_address_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str, said: str
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", endpoint)
-
-    with pytest.raises(ConfigError, match=said) as caught:
-        push_collection(write_small(tmp_path / "c"), NAME)
-
-    assert "hunter2" not in str(caught.value)

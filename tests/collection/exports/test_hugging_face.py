@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import export_collection, record_schema
-from freshstack_dspy.records import Contamination, Expansion, Failure, QuerySlice, Record
+from freshstack_dspy.collection.exports import export_collection
 from tests.collection.exports.loading import loaded
 from tests.collection.exports.odd import write_odd
 from tests.collection.small import A, B, D, write_small
@@ -76,13 +75,6 @@ def test_qrels_are_grades_and_failures_are_none(
 
 
 @pytest.mark.slow
-def test_synthetic_queries_are_marked(exported: dict[str, tuple[Collection, Any, Path]]) -> None:
-    _, read, _ = exported["odd"]
-
-    assert {row["origin"] for row in read["rows"]["queries"]} == {"community", "synthetic"}
-
-
-@pytest.mark.slow
 def test_the_card_is_the_collections_own(
     exported: dict[str, tuple[Collection, Any, Path]],
 ) -> None:
@@ -93,16 +85,3 @@ def test_the_card_is_the_collections_own(
     assert card.startswith('---\npretty_name: "small"\n')
     assert card.endswith(own)
     assert collection.manifest.content_hash in card
-
-
-@pytest.mark.parametrize("record", [QuerySlice, Contamination, Expansion, Failure])
-def test_every_record_has_an_arrow_schema(record: type[Record]) -> None:
-    assert record_schema(record).names == list(record.model_fields)
-
-
-def test_a_field_without_an_arrow_type_is_our_own_mistake() -> None:
-    class Odd(Record):
-        anything: dict[str, int]
-
-    with pytest.raises(TypeError, match="no Arrow type"):
-        record_schema(Odd)

@@ -94,12 +94,3 @@ def test_the_scores_that_nuggetizer_computes(tmp_path: Path) -> None:
         )
 
     assert sorted(scores) == [(0.0, 0.0), (0.5, 0.5), (0.5, 0.75)]
-
-
-def test_a_nugget_without_support_is_not_exported(tmp_path: Path) -> None:
-    export_collection(write_odd(tmp_path / "c", ["1"]), "nuggetizer", tmp_path / "out")
-    (record,) = lines_of(tmp_path / "out/nuggets.jsonl")
-    assigned = lines_of(tmp_path / "out/assignments.jsonl")
-
-    assert [nugget["nugget_id"] for nugget in record["nuggets"]] == ["1_0", "1_1"]
-    assert {len(each["nuggets"]) for each in assigned} == {2}

@@ -4,22 +4,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.exports import export_collection
-from freshstack_dspy.collection.imports import (
-    IMPORT_FORMATS,
-    ImportFormat,
-    import_collection,
-)
+from freshstack_dspy.collection.exports import ExportFormat, export_collection
+from freshstack_dspy.collection.imports import IMPORT_FORMATS, ImportFormat, import_collection
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import Judgment, Nugget, Query
-from tests.collection.small import PROVENANCE, chunk, write_small
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, chunk, write_small
 
 _IDS = st.lists(
     st.text(st.characters(codec="utf-8"), min_size=1, max_size=12),
@@ -29,22 +26,22 @@ _IDS = st.lists(
 )
 
 
-@pytest.mark.parametrize("format_", IMPORT_FORMATS)
-def test_a_small_collection_comes_back(tmp_path: Path, format_: ImportFormat) -> None:
+@pytest.mark.parametrize("format_", [*IMPORT_FORMATS, "mteb"])
+def test_a_small_collection_comes_back(tmp_path: Path, format_: ExportFormat) -> None:
     collection = write_small(tmp_path / "small")
     export_collection(collection, format_, tmp_path / "e")
+    read_as: ImportFormat = "beir" if format_ == "mteb" else format_  # type: ignore[assignment]
 
-    back = import_collection(format_, tmp_path / "e", tmp_path / "b")
+    back = import_collection(read_as, tmp_path / "e", tmp_path / "b")
 
     assert back.query_ids() == ("12", "123")
     assert [one.text for one in collection.chunks()] == [one.text for one in back.chunks()]
     assert collection.licences == back.licences
-    if format_ != "beir":
+    if read_as != "beir":
         assert collection.qrels().nuggets == back.qrels().nuggets
         assert collection.qrels().official() == back.qrels().official()
 
 
-@settings(max_examples=12, deadline=None)
 @given(query_ids=_IDS, chunk_ids=_IDS, format_=st.sampled_from(["freshstack", "beir", "crux"]))
 def test_arbitrary_ids_come_back(
     query_ids: list[str], chunk_ids: list[str], format_: ImportFormat
@@ -53,7 +50,7 @@ def test_arbitrary_ids_come_back(
         collection = _collection(Path(folder) / "c", query_ids, chunk_ids)
         export_collection(collection, format_, Path(folder) / "e")
         report = validate(Path(folder) / "e")
-        back = import_collection(format_, Path(folder) / "e", Path(folder) / "b", name="back")
+        back = import_collection(format_, Path(folder) / "e", Path(folder) / "b")
 
         assert report.faults == ()
         assert sorted(query_ids) == [query.query_id for query in back.queries]
@@ -97,3 +94,38 @@ def _collection(path: Path, query_ids: list[str], chunk_ids: list[str]) -> Colle
 
 def _labels(collection: Collection) -> set[tuple[str, str, int | None]]:
     return {(one.query_id, one.chunk_id, one.label) for one in collection.judgments}
+
+
+@pytest.mark.parametrize(
+    ("exported", "read_as", "fault"),
+    [
+        ("beir", "freshstack", "is an export in the format beir; use --format beir"),
+        ("mteb", "freshstack", "is an export in the format mteb; use --format beir"),
+        ("hf", "freshstack", "is an export in the format hf; export as freshstack"),
+    ],
+)
+def test_an_export_says_what_to_read_it_as(
+    tmp_path: Path, exported: ExportFormat, read_as: ImportFormat, fault: str
+) -> None:
+    export_collection(write_small(tmp_path / "small"), exported, tmp_path / "e")
+
+    with pytest.raises(SourceError, match=fault):
+        import_collection(read_as, tmp_path / "e", tmp_path / "c")
+    with pytest.raises(SourceError, match="is a collection already"):
+        import_collection(read_as, tmp_path / "small", tmp_path / "c")
+
+
+def test_the_card_names_what_was_exported_however_often(tmp_path: Path) -> None:
+    made = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
+    first = write_collection(tmp_path / "c", CONTENTS, CHUNKS, made)
+    export_collection(first, "beir", tmp_path / "e")
+    second = import_collection("beir", tmp_path / "e", tmp_path / "again")
+    export_collection(second, "beir", tmp_path / "f")
+    import_collection("beir", tmp_path / "f", tmp_path / "third")
+
+    for name, of in (("again", first), ("third", second)):
+        card = (tmp_path / name / "README.md").read_text(encoding="utf-8")
+        assert card.startswith(f"# {name}\n\n**extractive/baseline is a baseline")
+        assert of.manifest.content_hash in card
+    exported = (tmp_path / "f/README.md").read_text(encoding="utf-8")
+    assert "**extractive/baseline is a baseline" in exported

@@ -3,10 +3,11 @@ import io
 import re
 
 import pytest
+from freshstack.datasets.util import nuggets_to_query_qrels
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.exports import Names, id_of, table_words, word
+from freshstack_dspy.collection.exports import id_of, official_ids, table_ids, word
 
 IDS = st.text(st.characters(codec="utf-8"), max_size=20)
 """Every text that can be written as UTF-8."""
@@ -54,7 +55,7 @@ def test_words_sort_as_their_ids_do(one: str, other: str) -> None:
 
 @given(st.lists(IDS, unique=True, min_size=1))
 def test_names_in_a_table_are_read_back_by_any_reader(ids: list[str]) -> None:
-    names = table_words(ids)
+    names = table_ids(ids)
     file = io.StringIO(newline="")
     table = csv.writer(file, delimiter="\t", lineterminator="\n")
     table.writerows((name, "1") for name in names.values())
@@ -68,7 +69,32 @@ def test_names_in_a_table_are_read_back_by_any_reader(ids: list[str]) -> None:
     assert set(names.values()) in ({*ids}, {word(id_) for id_ in ids})
 
 
-def test_only_what_changed_is_listed() -> None:
-    names = Names(queries={"1": "1"}, chunks={"a b": "a!20b", "c": "c"})
+def test_many_queries_are_numbered_in_equal_width() -> None:
+    nuggets = {f"{number}_": (f"n{number}",) for number in range(11)}
+    queries, names = official_ids(nuggets)
 
-    assert names.changed() == {"chunks": {"a!20b": "a b"}}
+    assert (queries["0_"], queries["10_"], names["n10"]) == ("00", "01", "01_0")
+
+
+@pytest.mark.parametrize(
+    ("nuggets", "changed"),
+    [
+        ({"12": ("12_0",), "34": ("34_0", "34_x_y")}, False),
+        ({"12": ("12_0",), "123": ("123_0",)}, True),
+        ({"12": ("12-0",)}, True),
+        ({"12": ("n1",)}, True),
+        ({"1_2": ("1_2_0",)}, True),
+        ({"12": ("34_0",), "34": ("12_0",)}, True),
+    ],
+)
+def test_ids_stay_only_if_the_official_loader_reads_all_of_them_rightly(
+    nuggets: dict[str, tuple[str, ...]], changed: bool
+) -> None:
+    queries, names = official_ids(nuggets)
+    exported = {names[nugget]: {"chunk": 1} for every in nuggets.values() for nugget in every}
+    read, _ = nuggets_to_query_qrels(exported)
+
+    assert any(ours != name for ours, name in (*queries.items(), *names.items())) is changed
+    assert {query: tuple(found) for query, found in read.items()} == {
+        queries[query]: tuple(names[nugget] for nugget in every) for query, every in nuggets.items()
+    }
