@@ -19,8 +19,8 @@ ImportName = Literal["freshstack", "beir", "crux", "nuggetizer"]
 
 def export(
     collection: CollectionArgument,
-    format: Annotated[ExportName, typer.Option(help="The layout to write.")],  # noqa: A002
     out: OutOption = None,
+    format: Annotated[ExportName, typer.Option(help="The layout to write.")] = "freshstack",  # noqa: A002
     replace: ReplaceOption = False,
     slices: SlicesOption = "supported",
     push: Annotated[

@@ -176,7 +176,8 @@ def _value(data: bytes, place: str) -> Any:
 def _read_json(path: Path) -> Iterator[Row]:
     """Read lines of objects, or a document that is an array or a single object."""
     first = next((line for _, line in read_lines(path) if line), b"")
-    if first.startswith(b"{") and first.endswith(b"}"):
+    lines = path.name.endswith((".jsonl", ".jsonl.gz"))
+    if lines or (first.startswith(b"{") and first.endswith(b"}")):
         for number, line in read_lines(path):
             if line:
                 yield _row(_value(line, f"{path}:{number}"), f"{path}:{number}")

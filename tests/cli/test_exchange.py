@@ -1,0 +1,157 @@
+"""`freshstack export`, `import`, `validate` and `leaderboard`."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+from tests.collection.exports.odd import write_odd
+from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
+from tests.collection.small import write_small
+from tests.collection.test_validation import sound
+
+
+def test_export_says_what_it_wrote_and_what_it_left_out(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    write_small(tmp_path / "c")
+    first = freshstack("export", "c", "--format", "beir", "--out", "out")
+    second = freshstack("export", "c", "--format", "trec", "--out", "out")
+    replaced = freshstack("export", "c", "--format", "trec", "--out", "out", "--replace", "--json")
+
+    assert first.code == 0, first.err
+    assert first.out == "out: 2 queries and 3 chunks\n"
+    assert "2 of 4 queries" in first.err
+    assert second.code == 1
+    assert "out exists; add --replace" in second.err
+    assert json.loads(replaced.out)["counts"]["queries"] == 2
+    assert (tmp_path / "out/qrels.txt").is_file()
+
+
+def test_export_takes_a_slice_and_says_where_changed_ids_are(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    write_odd(tmp_path / "c")
+    done = freshstack("export", "c", "--format", "trec", "--out", "out", "--slices", "answerable")
+    none = freshstack("export", "c", "--format", "trec", "--out", "no", "--slices", "unanswerable")
+
+    assert done.out.endswith("out/ids.json: ids that had to change, and what they were\n")
+    assert none.code == 1
+    assert "no query is in the slices unanswerable" in none.err
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("--format", "hf"), "name a folder"),
+        (("--format", "beir", "--push", "ada/small"), "name a folder"),
+        (("--format", "hf", "--push", "ada/small"), "set HF_TOKEN"),
+        (("--format", "beir", "--out", "missing.txt/x/y"), "missing.txt"),
+    ],
+)
+def test_export_checks_its_words_first(
+    freshstack: Command,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    fault: str,
+) -> None:
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    (tmp_path / "missing.txt").write_text("")
+    write_small(tmp_path / "c")
+    done = freshstack("export", "c", *words)
+
+    assert done.code == 1
+    assert fault in done.err
+
+
+def test_import_never_replaces_a_collection_unasked(freshstack: Command, tmp_path: Path) -> None:
+    write_odd(tmp_path / "c")
+    assert freshstack("export", "c", "--format", "beir", "--out", "e").code == 0
+    refused = freshstack("import", "e", "--format", "beir", "--out", "c")
+    done = freshstack("import", "e", "--format", "beir", "--out", "c", "--replace")
+
+    assert refused.code == 1
+    assert "c exists; add --replace" in refused.err
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "c/manifest.json").read_bytes())["recipe"] == "import:beir"
+
+
+def test_import_names_who_made_the_labels(freshstack: Command, built: Path, tmp_path: Path) -> None:
+    freshstack("export", built, "--format", "beir", "--out", "e")
+    done = freshstack("import", "e", "--format", "beir", "--out", "again")
+
+    assert done.code == 0, done.err
+    assert "labels by extractive/baseline, a word counter" in done.out
+
+
+def test_validate_lists_faults_and_fails(freshstack: Command, tmp_path: Path) -> None:
+    sound(tmp_path / "c")
+    whole = freshstack("validate", "c")
+    (tmp_path / "c/skipped.jsonl").unlink()
+    broken = freshstack("validate", "c")
+
+    assert whole.code == 0, whole.out
+    assert "fault: skipped.jsonl: the file is missing" in broken.out
+    assert broken.code == 1
+    assert json.loads(freshstack("validate", "c", "--json").out)["format"] == "collection"
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    return write_small_board(tmp_path / "board")
+
+
+def test_leaderboard_has_an_average_and_every_topic(freshstack: Command, board: Path) -> None:
+    done = freshstack("leaderboard", board)
+
+    assert done.code == 0, done.err
+    for text in ("Small: mean over 2 topics", "one: 2 queries", "two: 2 queries", "0.625",
+                 "[0.500, 1.000]", "unjudged@1", "no run for two", "labels by openai/some-model"):  # fmt: skip
+        assert text in done.out
+    assert (board / "leaderboard.json").is_file()
+
+
+def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
+    freshstack: Command, board: Path
+) -> None:
+    assert freshstack("leaderboard", board, "--check").code == 1
+    freshstack("leaderboard", board)
+    stored = (board / "leaderboard.json").read_bytes()
+    same = freshstack("leaderboard", board, "--check")
+    write_lists(board / "runs/eve.run", "eve", {"12": "code/d.py_3_9"})
+    differs = freshstack("leaderboard", board, "--check")
+
+    assert (same.code, same.out) == (0, f"{board}: as stored: 3 entries\n")
+    assert differs.code == 1
+    assert "entries.eve.topics.one.means.Recall@1.value: stored 0.75, now 0.0" in differs.out
+    assert (board / "leaderboard.json").read_bytes() == stored
+
+
+def test_leaderboard_is_printed_for_programs_and_papers(freshstack: Command, board: Path) -> None:
+    as_json = freshstack("leaderboard", board, "--json").out
+    table = freshstack("leaderboard", board, "--format", "csv").out
+    latex = freshstack("leaderboard", board, "--format", "latex").out
+
+    assert json.loads(as_json) == json.loads((board / "leaderboard.json").read_text())
+    rows = list(csv.reader(io.StringIO(table)))
+    assert [*rows[2][:2], rows[2][2].split(" ")[0]] == ["bob", "9B, proprietary", "0.500"]
+    assert r"\begin{tabular}" in latex
+
+
+def test_leaderboard_takes_collections_from_elsewhere(
+    freshstack: Command, board: Path, tmp_path: Path
+) -> None:
+    (board / "two").rename(tmp_path / "far away")
+    edit(board / "leaderboard.toml", 'path = "two"\n', "")
+
+    done = freshstack("leaderboard", board, "--collection", "two=far away")
+    refused = freshstack("leaderboard", board)
+    wrong = freshstack("leaderboard", board, "--collection", "two")
+
+    assert done.code == 0, done.err
+    assert "--collection two=FOLDER" in refused.err
+    assert "type --collection TOPIC=FOLDER" in wrong.err
