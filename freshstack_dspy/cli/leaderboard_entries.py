@@ -27,12 +27,8 @@ def report_entries(report: Report, info: Sequence[str]) -> str:
     """
     from pydantic import ValidationError
 
-    from freshstack_dspy.collection.leaderboard import (
-        AVERAGE,
-        EntryInfo,
-        entry_fault,
-        leaderboard_entry,
-    )
+    from freshstack_dspy.collection.leaderboard import AVERAGE, EntryInfo, leaderboard_entry
+    from freshstack_dspy.faults import in_one_line
 
     told = _told(info)
     if missing := [name for name in _NEEDED if name not in told]:
@@ -51,7 +47,7 @@ def report_entries(report: Report, info: Sequence[str]) -> str:
             system = EntryInfo.model_validate({"name": run.evaluation.run, **told})
         except ValidationError as error:
             raise ConfigError(
-                f"an entry of the FreshStack leaderboard: {entry_fault(error)}; type as {_TYPE}"
+                f"an entry of the FreshStack leaderboard: {in_one_line(error, EntryInfo)}; type as {_TYPE}"
             ) from None
         entries.append(leaderboard_entry(system, {topic: run.evaluation.means}))
     return json.dumps({"leaderboardData": entries}, indent=4) + "\n"

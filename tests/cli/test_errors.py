@@ -55,7 +55,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file_are_told(
     for words in ("retrieve bio.toml", "explain bio.toml 1 a"):
         assert_one_line(freshstack(*words.split()), a_file)
     assert_one_line(freshstack("evaluate", "bio.toml", "a.run"), "bio.toml: the qrels are empty")
-    assert_one_line(freshstack("validate", "bio.toml"), "bio.toml: a file, and a folder is wanted")
+    assert_one_line(freshstack("validate", "bio.toml"), "bio.toml: has no manifest.json")
     for command in ("build", "plan"):
         done = freshstack(command, built)
         assert_one_line(done, f"{built}: a folder, and the TOML file of a build is wanted")
