@@ -646,11 +646,6 @@ then maps it back.
 def _write_trec(folder: Path, selection: Selection) -> None:
     queries = {query.query_id: word(query.query_id) for query in selection.queries}
     chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.rows}
-    nuggets = [
-        (query_id, number, nugget)
-        for query_id, each in selection.nuggets.items()
-        for number, nugget in enumerate(each, start=1)
-    ]
     _write_lines(
         folder / "topics.tsv",
         (f"{queries[query.query_id]}\t{_one_line(query.text)}" for query in selection.queries),
@@ -672,19 +667,8 @@ def _write_trec(folder: Path, selection: Selection) -> None:
                 "text": nugget.text,
                 "importance": nugget.importance,
             }
-            for query_id, number, nugget in nuggets
-        ),
-    )
-    _write_lines(
-        folder / "qrels.txt",
-        (f"{queries[query]} 0 {chunks[chunk]} {grade}" for query, chunk, grade in selection.grades()),
-    )  # fmt: skip
-    _write_lines(
-        folder / "diversity_qrels.txt",
-        (
-            f"{queries[query_id]} {number} {chunks[chunk_id]} {label}"
-            for query_id, number, nugget in nuggets
-            for chunk_id, label in selection.support[nugget.nugget_id].items()
+            for query_id, nuggets in selection.nuggets.items()
+            for number, nugget in enumerate(nuggets, start=1)
         ),
     )
     _write_json_lines(
@@ -698,8 +682,25 @@ def _write_trec(folder: Path, selection: Selection) -> None:
             for chunk in selection.collection.chunks()
         ),
     )
+    _write_trec_qrels(folder, selection, queries, chunks)
     _write_text(folder / "README.md", selection.readme(_LOAD_TREC))
     _write_ids(folder, queries=queries, chunks=chunks)
+
+
+def _write_trec_qrels(folder: Path, selection: Selection, queries: Ids, chunks: Ids) -> None:
+    _write_lines(
+        folder / "qrels.txt",
+        (f"{queries[query]} 0 {chunks[chunk]} {grade}" for query, chunk, grade in selection.grades()),
+    )  # fmt: skip
+    _write_lines(
+        folder / "diversity_qrels.txt",
+        (
+            f"{queries[query_id]} {number} {chunks[chunk_id]} {label}"
+            for query_id, nuggets in selection.nuggets.items()
+            for number, nugget in enumerate(nuggets, start=1)
+            for chunk_id, label in selection.support[nugget.nugget_id].items()
+        ),
+    )
 
 
 # FreshStack
@@ -977,28 +978,7 @@ def _write_crux(folder: Path, selection: Selection) -> None:
             for topic in topics
         ),
     )
-    _write_json_lines(
-        ranking / "test_judgements.jsonl",
-        (
-            {
-                "example_id": topic.name,
-                "pid": passage.pid,
-                "rating": [-1 if rating is None else rating for rating in passage.ratings],
-            }
-            for topic in topics
-            for passage in topic.passages
-        ),
-    )
-    _write_lines(
-        ranking / "test_div_qrels_pr.txt",
-        (
-            f"{topic.name} {number} {passage.pid} {int(rating >= threshold)}"
-            for topic in topics
-            for passage in topic.passages
-            for number, rating in enumerate(passage.ratings, start=1)
-            if rating is not None
-        ),
-    )
+    _write_ratings(ranking, topics, threshold)
     _write_oracle_qrels(ranking, topics, threshold)
     _write_json_lines(
         folder / "passages/test_psgs.jsonl",
@@ -1031,6 +1011,31 @@ def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
         f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
         for number, chunk in enumerate(chunks)
     ]
+
+
+def _write_ratings(ranking: Path, topics: Sequence[_Topic], threshold: int) -> None:
+    _write_json_lines(
+        ranking / "test_judgements.jsonl",
+        (
+            {
+                "example_id": topic.name,
+                "pid": passage.pid,
+                "rating": [-1 if rating is None else rating for rating in passage.ratings],
+            }
+            for topic in topics
+            for passage in topic.passages
+        ),
+    )
+    _write_lines(
+        ranking / "test_div_qrels_pr.txt",
+        (
+            f"{topic.name} {number} {passage.pid} {int(rating >= threshold)}"
+            for topic in topics
+            for passage in topic.passages
+            for number, rating in enumerate(passage.ratings, start=1)
+            if rating is not None
+        ),
+    )
 
 
 def _write_oracle_qrels(ranking: Path, topics: Sequence[_Topic], threshold: int) -> None:
