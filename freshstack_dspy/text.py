@@ -1,4 +1,4 @@
-"""How alike two texts are, by the terms that they share."""
+"""Texts compared: their terms, near-duplicates, quotations, and what restates a question."""
 
 import functools
 import re
@@ -224,83 +224,90 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,4}\s+")
 _CODE = re.compile(r"`([^`\n]+)`")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?!\w)")
 """One that stands alone: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
+_AFTER_THE_END = "\"')]*_` "
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 
 
-class _Said(NamedTuple):
+class _Sentence(NamedTuple):
     terms: frozenset[str]
+    """Content terms: without words of asking."""
     denies: bool
 
 
-class _Question(NamedTuple):
-    terms: frozenset[str]
-    sentences: tuple[_Said, ...]
-
-
 def restates(statement: str, question: str) -> bool:
-    """Whether a statement says nothing that the question does not say itself.
+    """Whether a statement has no information that is not in the question itself.
 
     That is so if all of these hold, which is meant to err on the side of the statement:
 
-    - it has at least three content terms: its terms (`freshstack_dspy.text`), without words of
-      asking (interrogatives, auxiliaries, pronouns);
+    - it has at least three content terms: its terms (see `terms`), without words of asking
+      (interrogatives, auxiliaries, pronouns);
     - all of them occur in the question, so that a statement with one word of its own never counts;
     - they are those of one sentence of the question, by a Jaccard index of 0.8 or more;
-    - its code, in backticks, stands in the question as it is: terms know neither `<=` from `>=` nor
+    - its code, in backticks, is in the question as it is: terms know neither `<=` from `>=` nor
       `-f` from `-F`, and the answer may be that;
-    - so does every number that stands alone in it: the 3 of `knob3` does not answer how far;
+    - so is every number that stands alone in it: the 3 of `knob3` does not answer how far;
     - the statement and that sentence both deny something, or neither does;
     - that sentence is no yes-or-no question, whose answer has its words.
 
     A question is its title and its body joined by a space (`Query.text`), and few titles end as
     sentences do. So every beginning of the first sentence, and every end of it, up to 40 words into
-    it, is held for a sentence as well.
+    it, counts as a sentence as well.
 
     Args:
-        statement: What a nugget says.
+        statement: The text of a nugget.
         question: Title and body, as Markdown.
     """
-    said = _said(statement)
-    if len(said.terms) < FEWEST_TERMS:
+    stated = _sentence(statement)
+    # Most statements have a term of their own, and end here: sentences are cut for few questions.
+    if len(stated.terms) < FEWEST_TERMS or not stated.terms <= _question_terms(question):
         return False
-    asked = _cut_restatement(question)
     return (
-        said.terms <= asked.terms
-        and any(
-            said.denies == sentence.denies and jaccard(said.terms, sentence.terms) >= RESTATED
-            for sentence in asked.sentences
+        any(
+            stated.denies == sentence.denies and jaccard(stated.terms, sentence.terms) >= RESTATED
+            for sentence in _question_sentences(question)
         )
         and all(find_quotation(code, question) for code in _CODE.findall(statement))
         and set(_NUMBER.findall(statement)) <= set(_NUMBER.findall(question))
     )
 
 
-def _said(text: str) -> _Said:
-    return _Said(frozenset(terms(text)) - _WORDS_OF_ASKING, bool(_DENIES.search(text)))
+@functools.lru_cache(maxsize=64)
+def _question_terms(question: str) -> frozenset[str]:
+    return frozenset(terms(question))
 
 
 @functools.lru_cache(maxsize=64)
-def _cut_restatement(question: str) -> _Question:
-    found = dict.fromkeys(
-        _said(sentence) for sentence in _sentences(question) if not _is_yes_or_no(sentence)
-    )
-    return _Question(
-        frozenset(terms(question)),
-        tuple(sentence for sentence in found if len(sentence.terms) >= FEWEST_TERMS - 1),
-    )
-
-
-def _is_yes_or_no(sentence: str) -> bool:
-    return sentence.rstrip("\"')]*_` ").endswith("?") and not _ASKS_OPENLY.search(sentence)
-
-
-def _sentences(question: str) -> Iterator[str]:
+def _question_sentences(question: str) -> tuple[_Sentence, ...]:
     """Every sentence, once as its paragraph and once as its line has it; some lines are broken."""
     paragraphs = [" ".join(part.split()) for part in _PARAGRAPH_END.split(question)]
     first = _SENTENCE_END.split(paragraphs[0])[0].split()
-    longest = _LONGEST_TITLE if len(first) <= _LONGEST_SENTENCE else 0
-    for place in range(1, min(len(first), longest + 1)):
-        yield " ".join(first[:place])
-        yield " ".join(first[place:])
-    for text in [*paragraphs, *question.splitlines()]:
-        yield from _SENTENCE_END.split(text)
+    found: dict[_Sentence, None] = {}
+    if len(first) <= _LONGEST_SENTENCE:
+        found.update(dict.fromkeys(_beginnings_and_ends(first)))
+    texts = {
+        sentence
+        for text in [*paragraphs, *question.splitlines()]
+        for sentence in _SENTENCE_END.split(text)
+    }
+    found.update((_sentence(text), None) for text in texts if not _is_yes_or_no(text))
+    return tuple(one for one in found if len(one.terms) >= FEWEST_TERMS - 1)
+
+
+def _sentence(text: str) -> _Sentence:
+    return _Sentence(frozenset(terms(text)) - _WORDS_OF_ASKING, bool(_DENIES.search(text)))
+
+
+def _is_yes_or_no(sentence: str) -> bool:
+    return sentence.rstrip(_AFTER_THE_END).endswith("?") and not _ASKS_OPENLY.search(sentence)
+
+
+def _beginnings_and_ends(words: list[str]) -> Iterator[_Sentence]:
+    """What is before and after each of the first words; no term has white space in it."""
+    cut = [_sentence(word) for word in words]
+    for place in range(1, min(len(words), _LONGEST_TITLE + 1)):
+        for part, sentences in ((words[:place], cut[:place]), (words[place:], cut[place:])):
+            if not _is_yes_or_no(" ".join(part)):
+                yield _Sentence(
+                    frozenset().union(*(one.terms for one in sentences)),
+                    any(one.denies for one in sentences),
+                )

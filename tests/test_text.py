@@ -1,0 +1,259 @@
+"""Texts compared: terms, near-duplicates, quotations, restatements."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from freshstack_dspy import text as text_module
+from freshstack_dspy.text import Span, find_quotation, jaccard, restates, terms
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("the of and", []),
+        ("Indexing the indexes", ["index", "index"]),
+        ("getUserName", ["get", "user", "name", "getusername"]),
+        ("get_user_name", ["get", "user", "name", "get_user_name"]),
+        ("user.getName", ["user", "get", "name", "user.getname"]),
+        ("HTTPServer", ["http", "server", "httpserver"]),
+        ("parseHTTPRequest2", ["pars", "http", "request", "2", "parsehttprequest2"]),
+        ("X", ["x"]),
+        ("utf8", ["utf", "8", "utf8"]),
+        ("3.11", ["3", "11", "3.11"]),
+        ("a.b", ["b", "a.b"]),
+        ("__init__", ["init"]),
+        ("end.", ["end"]),
+        ("e.g. this", ["e", "g", "e.g"]),
+        ("naïve Straße", ["naïv", "straße"]),
+        ("索引", ["索引"]),
+        ("基因组", ["基因", "因组"]),
+        ("序", ["序"]),
+        ("FASTAを読む", ["fasta", "を読", "読む", "fastaを読む"]),
+        ("---", []),
+        ("x==y", ["x", "y"]),
+        ("IS_NOT", ["is_not"]),
+    ],
+)
+def test_terms_by_hand(text: str, found: list[str]) -> None:
+    assert terms(text) == found
+
+
+@given(st.text(max_size=200))
+def test_terms_are_lower_case_and_hold_no_white_space(text: str) -> None:
+    for term in terms(text):
+        assert term
+        assert term.split() == [term]
+        assert term == term.lower() or len(term.lower()) != len(term)
+
+
+@given(st.lists(st.text(alphabet="abcABC", min_size=1, max_size=6), max_size=6))
+def test_the_terms_of_a_text_are_those_of_its_words_in_order(words: list[str]) -> None:
+    assert terms(" ".join(words)) == [term for word in words for term in terms(word)]
+
+
+def test_long_compounds_are_not_remembered_and_cut_alike() -> None:
+    """The memory is bounded in entries, so an entry must be bounded too."""
+    long = "VeryLong" * 20
+
+    assert terms(long) == [*["veri", "long"] * 20, long.lower()]
+
+
+SETS = st.frozensets(st.sampled_from("abcdefg"))
+
+
+@given(SETS, SETS)
+def test_it_is_a_share_and_does_not_depend_on_the_order(
+    a: frozenset[str], b: frozenset[str]
+) -> None:
+    assert 0 <= jaccard(a, b) == jaccard(b, a) <= 1
+
+
+def test_texts_without_terms_are_not_alike() -> None:
+    assert jaccard(frozenset(), frozenset()) == 0
+
+
+def test_it_is_what_is_shared_of_what_there_is() -> None:
+    a = set(terms("indexing reads the corpus"))
+    b = set(terms("the corpus was indexed twice"))
+
+    assert jaccard(a, b) == pytest.approx(2 / 4)  # {index, corpus} of {index, read, corpus, twice}
+
+
+MARKDOWN = st.text(alphabet="ab éÄ漢1.,*_`\\|#>-+$[]()<>/'\"“”’–\n\t~", max_size=60)
+
+
+def found(quotation: str, text: str) -> str | None:
+    span = find_quotation(quotation, text)
+    return None if span is None else text[span.start : span.end]
+
+
+@given(MARKDOWN, st.data())
+def test_whatever_is_copied_exactly_is_found_exactly(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    assume(text[start:end].strip())
+
+    assert found(text[start:end], text) == text[start:end].strip()
+
+
+@given(st.text(alphabet="ab éÄ漢1.,*_\\|#-+'\"“”’–\n\t", max_size=60), st.data())
+def test_a_place_lies_within_the_text_and_holds_the_letters_that_are_quoted(
+    text: str, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    marks = st.sampled_from(["", "", "", "*", " ", "\n", "_"])
+    quotation = "".join(data.draw(marks) + one for one in text[start:end])
+    span = find_quotation(quotation, text)
+
+    if span is not None:
+        assert 0 <= span.start < span.end <= len(text)
+        letters = [one for one in text[start:end] if one in "abéÄ漢"]
+        assert set(letters) <= set(text[span.start : span.end])
+
+
+@given(MARKDOWN, st.sampled_from(["\n", "  ", "\t", " \n "]))
+def test_runs_of_white_space_do_not_count(text: str, space: str) -> None:
+    words = text.split()
+    assume(words)
+
+    assert found(space.join(words), text) is not None
+
+
+@pytest.mark.parametrize(
+    ("quotation", "text", "place"),
+    [
+        ("Use width now", "Use `width` now.", "Use `width` now"),
+        ("Use `width`", "Use width now.", "Use width"),
+        ("use width", "Then use `width`.", "use `width`"),
+        ("bold words", "Some **bold** words", "**bold** words"),
+        ("see the docs first", "Please see the [docs](http://a.b/c?d) first", None),
+        ('it\'s "so"', "Well, it’s “so”.", "it’s “so”"),
+        ("20-30 rings", "From 20–30 rings on.", "20–30 rings"),
+        ("first second", "- first\n- second\n", "first\n- second"),
+        ("Install it. Then run", "> Install it.\n> Then run.", "Install it.\n> Then run"),
+        (
+            "read this: x = 1",
+            "read this:\n\n```python\nx = 1\n```",
+            "read this:\n\n```python\nx = 1",
+        ),
+        ("press Ctrl C", "press <kbd>Ctrl</kbd> C", "press <kbd>Ctrl</kbd> C"),
+        ("read_rwl", "the `read\\_rwl` function", "`read\\_rwl`"),
+        ("漢字 です", "これは漢字です。", "漢字です"),
+    ],
+)
+def test_marks_of_markdown_do_not_count(quotation: str, text: str, place: str | None) -> None:
+    expected = place or "see the [docs](http://a.b/c?d) first"
+
+    assert expected == found(quotation, text)
+
+
+@pytest.mark.parametrize(
+    "quotation",
+    ["", "  \n", "Use widths", "use width", "Use width, always", "`", "**", "with", "Use … now"],
+)
+def test_what_is_not_there_is_not_found(quotation: str) -> None:
+    assert find_quotation(quotation, "Use `width` now.") is None or quotation == "`"
+
+
+def test_a_place_that_cuts_no_word_comes_first() -> None:
+    text = "19990 is no marker, 999 is one, 999 too"
+
+    assert find_quotation("999", text) == Span(20, 23)
+    assert find_quotation("arke", text) == Span(13, 17)
+
+
+def test_a_long_text_of_one_letter_takes_no_time() -> None:
+    """Of very many places that cut a word only some are looked at."""
+    assert find_quotation("aaa", "a" * 1_000_000) == Span(0, 3)
+
+
+QUESTION = """Reading ring widths of an old Tucson file fails I have an old Tucson file of 1987.
+`xc.read("old.rwl", units="mm")` raises a ValueError for the first line.
+
+How do I read the ring widths of an old Tucson file with xylochron?
+Does `xc.read` support files without a stop marker?
+My colleague does not see this error with version 2.
+
+    samtools coverage -abam file.bam -b peaks.bed > out.txt
+"""
+
+
+@pytest.mark.parametrize(
+    "nugget",
+    [
+        "Reading ring widths of an old Tucson file fails.",
+        "I have an old Tucson file of 1987",
+        "The ring widths of an old Tucson file are read with xylochron.",
+        'A `xc.read("old.rwl", units="mm")` raises ValueError for the first line.',
+        "The colleague does not see this error with version 2.",
+        "`samtools coverage -abam file.bam -b peaks.bed > out.txt`",
+    ],
+)
+def test_a_sentence_of_the_question_in_its_own_words_restates_it(nugget: str) -> None:
+    assert restates(nugget, QUESTION)
+
+
+@pytest.mark.parametrize(
+    "nugget",
+    [
+        # with a word of its own
+        "Reading ring widths of an old Tucson file fails without a stop marker line.",
+        "The ring widths of an old Tucson file are read with `xc.read_tucson`.",
+        '`xc.read("old.rwl", units="mm")` raises a ValueError for a first line without an id.',
+        "`units=` is used only for series without a stop marker.",
+        # the answer to a yes-or-no question
+        "`xc.read` supports files without a stop marker.",
+        # the contrary
+        "Reading ring widths of an old Tucson file never fails.",
+        "The colleague does see this error with version 2.",
+        # the same words, another command
+        "`samtools coverage -a peaks.bed -b file.bam > out.txt`",
+        "`samtools coverage -ABAM file.bam -b peaks.bed > out.txt`",
+        # too short to tell
+        "Tucson file",
+        "",
+    ],
+)
+def test_what_answers_the_question_does_not_restate_it(nugget: str) -> None:
+    assert not restates(nugget, QUESTION)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_a_statement_with_a_word_of_its_own_never_restates(statement: str, question: str) -> None:
+    assert not restates(f"{statement} zyzzyva", question)
+
+
+@pytest.mark.parametrize("question", ["", " \n\n ", "?", "a" * 100_000, "a b " * 50_000])
+def test_any_question_will_do(question: str) -> None:
+    assert not restates("The ring widths are read.", question)
+
+
+@pytest.mark.parametrize(
+    ("statement", "question", "expected"),
+    [
+        ("Turn knob3 to 3", "How far do I turn knob3? I see no mark on knob3.", False),
+        ("Set the release limit to 15", "How do I set the release limit to 1.5?", False),
+        ("Set the release limit to 1.5", "How do I set the release limit to 1.5?", True),
+    ],
+)
+def test_a_number_that_only_a_name_of_the_question_holds_is_news(
+    statement: str, question: str, expected: bool
+) -> None:
+    assert restates(statement, question) is expected
+
+
+def test_the_sentences_of_a_question_are_not_cut_for_a_statement_with_a_term_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cutting them takes most of the time, and few statements restate."""
+    cut: list[str] = []
+    terms_of = text_module.terms
+    monkeypatch.setattr(text_module, "terms", lambda text: cut.append(text) or terms_of(text))
+    question = "How does the reader treat rings of the year when files are old? " * 10
+    for number in range(5):
+        assert not restates(f"The reader drops ring {number} of old files.", question)
+
+    assert len(cut) == 6
