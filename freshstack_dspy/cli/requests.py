@@ -151,7 +151,7 @@ def status(
                     raise
                 complain(f"{error}; asking again in {pause:.0f} s")
             else:
-                if not wait or not any(job.pending and not batches.is_foreign(job) for job in jobs):
+                if not wait or not any(job.pending and not batches.is_of_other_model(job) for job in jobs):
                     break
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_WAIT)
@@ -171,13 +171,13 @@ def _forget(batches: "Batches", submission: str) -> None:
 
 
 def _say_plan(planned: "Plan", config: "BuildConfig", file: Path) -> None:
-    from freshstack_dspy.lm.batch.jobs import amount
+    from freshstack_dspy.lm.budget import amount
 
     reasons = (
         (planned.underway, "underway already"),
         (planned.answered, "answered already"),
         (planned.unknown, "not waiting here"),
-        (planned.foreign, f"not to {config.model.name} where [model] asks it"),
+        (planned.other_model, f"not to {config.model.name} where [model] asks it"),
     )
     left_out = "".join(f"; {count} {why}" for count, why in reasons if count)
     say(f"{file}: {planned.requests} requests to send, in {_batches(len(planned.parts))}{left_out}")
@@ -196,7 +196,7 @@ def _look(batches: "Batches", shown: dict[str, str]) -> "list[Job]":
     with batches.at_work():
         for job in batches.look():
             jobs.append(job)
-            text = _said(job, foreign=job.pending and batches.is_foreign(job))
+            text = _said(job, foreign=job.pending and batches.is_of_other_model(job))
             if text is not None and shown.get(job.submission) != text:
                 _say_job(job, text, say)
                 shown[job.submission] = text

@@ -1,4 +1,4 @@
-"""The budget: every call is reserved at its worst before it is sent, so no cap is overshot.
+"""The budget: every call is reserved at its upper bound before it is sent, so no cap is overshot.
 
 What was spent is in the replies store, under the name of the collection: it counts over all runs,
 whatever became of them. What is reserved is only here, for the calls in flight.
@@ -21,10 +21,10 @@ from freshstack_dspy.records import Record
 
 
 class Spent(Record):
-    """What was, or at worst would be, spent."""
+    """An amount of calls, tokens and dollars."""
 
-    calls: int = Field(default=0, ge=0, le=2**64)
-    tokens: int = Field(default=0, ge=0, le=2**64)
+    calls: int = Field(default=0, ge=0)
+    tokens: int = Field(default=0, ge=0)
     """Input and output."""
     dollars: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
@@ -40,7 +40,7 @@ class Spent(Record):
 
 ADDED_BY_PROVIDERS = 512
 """Tokens that a provider may put around a request, as the instructions for a response schema."""
-_SET_PRICES = "set [prices] input and output, in dollars per million tokens"
+SET_PRICES = "set [prices] input and output, in dollars per million tokens"
 _LONGEST_REPLY = 131_072
 """Tokens, where a request does not say."""
 
@@ -51,8 +51,8 @@ class InFlight:
     """What the calls under way have reserved; shared by the clients that one account pays for.
 
     Attributes:
-        reserved: The sum of their worst.
-        changed: Told when it shrinks; held while it is read or written.
+        reserved: The sum of their upper bounds.
+        changed: Notified when it shrinks; held while it is read or written.
     """
 
     def __init__(self) -> None:
@@ -68,27 +68,45 @@ class Account(NamedTuple):
     caps: BudgetConfig = BudgetConfig()
     prices: PricesConfig = PricesConfig()
     reserved: Spent = Spent()
-    """What is under way elsewhere, as in a provider's batches, at its worst."""
+    """The upper bound of what is under way elsewhere, as in a provider's batches."""
     in_flight: InFlight | None = None
-    """Given to several clients, their calls in flight are kept under the caps together."""
+    """Given to several clients, their calls in flight are under the caps together."""
 
 
-def worst_case(ask: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
+def worst_case(request: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
     """The most that one request can cost.
 
     No tokenizer in use makes more tokens than its input has bytes, so its bytes are the bound: the
     provider's own count is not known before.
 
     Args:
-        ask: The request.
+        request: What would be sent.
         price: Of its model; without one the dollars are 0.
         batch: Whether it goes through the provider's batch API.
     """
-    sent = canonical_json(ask.body()).encode("utf-8", "surrogatepass")
-    input_tokens = len(sent) + ADDED_BY_PROVIDERS
-    output_tokens = int(ask.parameters.get("max_tokens") or _LONGEST_REPLY)
+    input_tokens = len(canonical_json(request.body()).encode()) + ADDED_BY_PROVIDERS
+    output_tokens = int(request.parameters.get("max_tokens") or _LONGEST_REPLY)
     dollars = price.cost(input_tokens, output_tokens, batch=batch) if price else None
     return Spent(calls=1, tokens=input_tokens + output_tokens, dollars=dollars or 0.0)
+
+
+def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) -> None:
+    """Check that a cap on dollars can be applied.
+
+    Args:
+        caps: The caps.
+        model: Its name.
+        remedy: What to do where its price is not known.
+        known: Whether its price is known.
+
+    Raises:
+        ConfigError: There is such a cap, and no price.
+    """
+    if caps.dollars is not None and not known:
+        raise ConfigError(
+            f"[budget] dollars is {caps.dollars:g}, and the price of {model} is not known: {remedy}, "
+            "or cap tokens or calls"
+        )
 
 
 class Caps:
@@ -105,7 +123,7 @@ class Caps:
 
         Args:
             caps: The caps.
-            spent: Tells what is spent so far, by whoever spends it.
+            spent: Gives what is spent so far, by whoever spends it.
             in_flight: What is reserved, where others share it.
         """
         self._caps = {name: cap for name, cap in caps if cap is not None}
@@ -114,12 +132,12 @@ class Caps:
 
     @contextmanager
     def reserved(self, worst: Callable[[], Spent], charge: Charge) -> Iterator["Reservation"]:
-        """Reserve what a call costs at its worst, for as long as it lasts.
+        """Reserve the upper bound of a call, for as long as it lasts.
 
         It waits where what is in flight may come back cheaper than reserved.
 
         Args:
-            worst: Tells what it is; asked only where it matters.
+            worst: Gives the upper bound; called only where it matters.
             charge: Writes down what was spent without a reply.
 
         Raises:
@@ -152,7 +170,7 @@ class Caps:
             in_flight.reserved += worst
 
     def release(self, worst: Spent) -> None:
-        """Let what was reserved go."""
+        """End a reservation."""
         in_flight = self._in_flight
         with in_flight.changed:
             in_flight.reserved = Spent(
@@ -170,58 +188,11 @@ class Caps:
             if getattr(taken, name) > cap:
                 return (
                     f"[budget] {name} = {cap:g} does not allow another call: "
-                    f"{_said(name, getattr(spent, name))} spent so far, and the next could take "
-                    f"{_said(name, getattr(worst, name))}, so it takes at least "
-                    f"{_said(name, getattr(spent + worst, name))} to go on"
+                    f"{amount(name, spent)} spent so far, and the next could take "
+                    f"{amount(name, worst)}, so it takes at least {amount(name, spent + worst)} "
+                    "to go on"
                 )
         return None
-
-
-class Budget(Caps):
-    """The caps on calls of one language model."""
-
-    def __init__(
-        self,
-        caps: BudgetConfig,
-        *,
-        model: str,
-        price: Price | None,
-        spent: Callable[[], Spent],
-        in_flight: InFlight | None = None,
-    ) -> None:
-        """Prepare.
-
-        Args:
-            caps: The caps.
-            model: The name of the model, for messages.
-            price: What it costs.
-            spent: As for `Caps`.
-            in_flight: As for `Caps`.
-
-        Raises:
-            ConfigError: The dollars have a cap, and the model has no price.
-        """
-        check_unpriced(caps, model, _SET_PRICES, known=price is not None)
-        super().__init__(caps, spent=spent, in_flight=in_flight)
-        self._price = price
-
-    @contextmanager
-    def reservation(self, ask: ChatRequest, charge: Charge) -> Iterator["Reservation"]:
-        """Reserve the worst that a request can cost; see `Caps.reserved`.
-
-        Args:
-            ask: The request.
-            charge: Writes down what was spent without a reply.
-
-        Raises:
-            BudgetError: The request could go over a cap even with nothing else in flight.
-        """
-        with self.reserved(functools.partial(self.worst, ask), charge) as reservation:
-            yield reservation
-
-    def worst(self, ask: ChatRequest) -> Spent:
-        """The most that a request can cost."""
-        return worst_case(ask, self._price)
 
 
 class Reservation:
@@ -239,7 +210,7 @@ class Reservation:
         return self._worst()
 
     def take(self) -> None:
-        """Reserve the worst.
+        """Reserve the upper bound.
 
         Raises:
             BudgetError: There is not so much left.
@@ -265,7 +236,7 @@ class Reservation:
         self.take()
 
     def spent_on(self, reply: Reply) -> Spent:
-        """What a reply cost; at worst where the provider did not count."""
+        """What a reply cost; the upper bound where the provider did not count."""
         if reply.finish_reason == NO_REPLY:
             return Spent()
         if reply.input_tokens is None or reply.output_tokens is None:
@@ -273,24 +244,7 @@ class Reservation:
         return Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
 
 
-def _said(name: str, amount: float) -> str:
-    return f"${amount:.4f}" if name == "dollars" else f"{amount:,}"
-
-
-def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) -> None:
-    """Refuse a cap on dollars where nobody says what a model costs.
-
-    Args:
-        caps: The caps.
-        model: Its name.
-        remedy: What to do about it.
-        known: Whether its price is.
-
-    Raises:
-        ConfigError: There is such a cap, and no price.
-    """
-    if caps.dollars is not None and not known:
-        raise ConfigError(
-            f"[budget] dollars is {caps.dollars:g}, and nobody says what {model} costs: {remedy}, "
-            "or cap tokens or calls"
-        )
+def amount(name: str, spent: Spent) -> str:
+    """An amount of `calls`, `tokens` or `dollars`, as it is shown."""
+    value = getattr(spent, name)
+    return f"${value:.4f}" if name == "dollars" else f"{value:,}"

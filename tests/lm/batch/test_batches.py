@@ -138,32 +138,6 @@ def test_what_has_no_reply_is_counted_with_its_reason_and_waits_again(
     assert list(here.store.deferred()) == []
 
 
-def test_strange_lines_of_an_output_are_counted_and_the_paid_replies_kept(
-    server: BatchServer, waiting: OpenWaiting
-) -> None:
-    here = waiting()
-    asks = here.defer(*TEXTS)
-    (first, *_) = asks
-    body = json.loads(Scripted("again").encoded())
-    repeated = {"custom_id": first.key, "response": {"status_code": 200, "body": body}}
-    stranger = {"custom_id": "stranger", "response": {"status_code": 200, "body": body}}
-    server.course.extra_lines = [
-        json.dumps(repeated),
-        json.dumps(stranger),
-        "not JSON",
-        json.dumps({"custom_id": "odd", "response": {"status_code": 200, "body": 7}}),
-    ]
-    here.submit()
-    (job,) = here.look()
-
-    assert job.report is not None
-    assert job.report.imported == 3
-    assert job.report.repeated == (first.key,)
-    assert job.report.unknown == ("stranger",)
-    assert len(job.report.invalid) == 2
-    assert here.texts() == {"re: one", "re: two", "re: three"}
-
-
 def test_a_reply_that_does_not_fit_is_recorded_for_the_next_build_to_ask_again(
     waiting: OpenWaiting,
 ) -> None:
@@ -319,7 +293,7 @@ def test_a_batch_of_another_model_is_left_to_its_own_configuration(
     there = waiting(model={"name": "openai/other"})
     (job,) = there.look()
 
-    assert there.batches.is_foreign(job)
+    assert there.batches.is_of_other_model(job)
     assert job.step == "underway"
     assert server.calls.total() == 0
     assert [job.step for job in here.look()] == ["ended"]
@@ -349,17 +323,6 @@ def test_two_processes_do_not_submit_at_once(waiting: OpenWaiting) -> None:
         here.submit()
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff", b'{"schema_version": 2}'])
-def test_a_damaged_record_is_named(waiting: OpenWaiting, damage: bytes) -> None:
-    here = waiting()
-    here.defer("one")
-    (job,) = here.submit()
-    (here.batches.folder.path / f"{job.submission}.json").write_bytes(damage)
-
-    with pytest.raises(StoreError, match=f"{job.submission}.json: not a batch job of schema 1"):
-        here.look()
-
-
 @every_provider
 def test_the_key_is_in_no_file(
     server: BatchServer, waiting: OpenWaiting, provider: Provider, tmp_path: Path
@@ -374,15 +337,6 @@ def test_the_key_is_in_no_file(
     assert "1 x your key [key] is bad" in job.report.reasons
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".toml"]
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
-
-
-def test_a_record_says_what_was_sent(server: BatchServer, waiting: OpenWaiting) -> None:
-    here = waiting()
-    here.defer(*TEXTS)
-    (job,) = here.submit()
-
-    (content,) = server.files.values()
-    assert job.content_sha256 == hashlib.sha256(content).hexdigest()
 
 
 def test_the_key_of_the_environment_and_a_server_without_any_will_do(

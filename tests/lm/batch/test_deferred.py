@@ -85,13 +85,6 @@ def test_what_is_deferred_is_what_would_have_been_sent(
     assert json.loads((tmp_path / "requests.jsonl").read_text())["body"] == server.requests[0]
 
 
-def test_a_requests_file_that_cannot_be_written_is_explained(
-    store: ReplyStore, tmp_path: Path
-) -> None:
-    with pytest.raises(StoreError, match="the requests cannot be written"):
-        write_requests(store, tmp_path)
-
-
 def test_both_formats_are_imported(store: ReplyStore, replies_file: Path) -> None:
     store.defer(ask("by a batch"))
     store.defer(ask("by hand"))
@@ -159,18 +152,6 @@ def test_what_was_not_imported_is_counted_and_named(store: ReplyStore, replies_f
     assert twice is not None
     assert there is not None
     assert (twice.text, there.text) == ("first", "hi")
-
-
-def test_a_second_import_of_the_same_file_changes_nothing(
-    store: ReplyStore, replies_file: Path
-) -> None:
-    store.defer(ask())
-    write_lines(replies_file, batch_line(ask().key))
-    import_replies(store, replies_file)
-    before = list(store.replies())
-
-    assert import_replies(store, replies_file) == ImportReport(repeated=(ask().key,))
-    assert list(store.replies()) == before
 
 
 @pytest.mark.parametrize(
@@ -255,39 +236,6 @@ def test_a_line_in_neither_format_is_refused_by_number_and_nothing_is_recorded(
     assert "\n" not in str(caught.value)
     assert list(store.replies()) == []
     assert len(list(store.deferred())) == 2
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["body", "choices", "message", "content", "status_code", "usage"]),
-            inner,
-        )
-    ),
-    max_leaves=8,
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
-@given(
-    line=st.fixed_dictionaries(
-        {"custom_id": st.just(KEY)},
-        optional={"response": json_values, "content": json_values, "error": json_values},
-    )
-)
-def test_no_line_whatever_crashes_an_import(
-    store: ReplyStore, replies_file: Path, line: dict[str, Any]
-) -> None:
-    store.defer(ask())
-    write_lines(replies_file, line)
-    try:
-        report = import_replies(store, replies_file)
-    except StoreError:
-        return
-
-    assert report.imported + len(report.failed) + len(report.repeated) == 1
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -375,22 +323,3 @@ def test_reasons_are_shown_without_secrets_and_on_one_line(
     report = import_replies(store, write_lines(replies_file, *lines), model=model)
 
     assert report.reasons == ("2 x bad key [key]",)
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", None])
-def test_a_replies_file_that_cannot_be_read_is_explained(
-    store: ReplyStore, replies_file: Path, content: bytes | None
-) -> None:
-    if content is not None:
-        replies_file.write_bytes(content)
-
-    with pytest.raises(StoreError, match="the replies cannot be read"):
-        import_replies(store, replies_file)
-
-
-def test_a_file_saved_by_a_windows_editor_is_read(store: ReplyStore, replies_file: Path) -> None:
-    store.defer(ask())
-    line = json.dumps({"custom_id": ask().key, "content": "hi"})
-    replies_file.write_bytes(b"\xef\xbb\xbf" + line.encode() + b"\r\n\r\n")
-
-    assert import_replies(store, replies_file).imported == 1

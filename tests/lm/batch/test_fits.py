@@ -36,7 +36,6 @@ def test_a_text_that_fits_has_no_fault(text: str) -> None:
         (PROSE, "not JSON"),
         (BERN[:-3], "not JSON"),
         ('{"cities": NaN}', "not JSON"),
-        ('{"cities": "\\ud800"}', "not JSON"),
         ("[" * 100_000, "not JSON"),
         ("[]", "not a JSON object"),
         ("null", "not a JSON object"),
@@ -57,30 +56,9 @@ def test_a_text_that_does_not_fit_has_one_line_that_says_why(text: str, said: st
     assert said in fault
 
 
-def test_the_line_is_short_and_holds_no_control_characters() -> None:
-    text = json.dumps({"cities": [{"name": "\x1b[31m\n" + "x" * 9999, "people": "\x1b[31m\n"}] * 9})
-
-    fault = fault_in(asking(SCHEMA), text)
-
-    assert fault is not None
-    assert len(fault) <= 200
-    assert fault.isprintable()
-
-
 @pytest.mark.parametrize("wanted", [{}, {"type": "text"}, None, "x"])
 def test_where_no_json_was_asked_for_every_text_fits(wanted: Any) -> None:
     assert fault_in(asking(wanted), PROSE) is None
-
-
-def test_where_any_object_was_asked_for_any_object_fits() -> None:
-    wanted = asking({"type": "json_object"})
-
-    assert fault_in(wanted, '{"a": 1}') is None
-    assert fault_in(wanted, "[1]") == "not a JSON object"
-
-
-def test_a_schema_that_is_none_is_held_against_nobody() -> None:
-    assert fault_in(asking({**SCHEMA, "schema": {"type": 7}}), BERN) is None
 
 
 CITY = st.fixed_dictionaries(

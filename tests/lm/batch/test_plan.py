@@ -5,7 +5,7 @@ import json
 import pytest
 
 from freshstack_dspy.errors import BudgetError, ConfigError, StoreError
-from freshstack_dspy.lm.batch.jobs import cut
+from freshstack_dspy.lm.batch.jobs import _cut as cut
 from freshstack_dspy.lm.batch.providers import batch_api
 from freshstack_dspy.lm.budget import Spent, worst_case
 from freshstack_dspy.lm.prices import price_of
@@ -22,7 +22,7 @@ def test_requests_to_another_model_and_unknown_ones_are_left_out(waiting: OpenWa
     here.file.write_text(here.file.read_text() + line + "\n")
     planned = here.batches.plan(here.file)
 
-    assert (planned.requests, planned.foreign, planned.unknown) == (1, 1, 1)
+    assert (planned.requests, planned.other_model, planned.unknown) == (1, 1, 1)
 
 
 def test_a_changed_requests_file_is_refused(server: BatchServer, waiting: OpenWaiting) -> None:
@@ -124,6 +124,6 @@ def test_a_cap_on_dollars_needs_a_price(server: BatchServer, waiting: OpenWaitin
     here = waiting(model={"name": "openai/nobody-knows"}, budget={"dollars": 5.0})
     here.defer("one")
 
-    with pytest.raises(ConfigError, match="nobody says what openai/nobody-knows costs"):
+    with pytest.raises(ConfigError, match="the price of openai/nobody-knows is not known"):
         here.submit()
     assert server.calls.total() == 0

@@ -142,7 +142,7 @@ def test_a_cap_on_dollars_needs_a_price_before_the_first_call(
 ) -> None:
     model = ModelConfig(name="openai/scripted", api_base=server.api_base)
     with pytest.raises(
-        ConfigError, match=r"nobody says what openai/scripted costs: set \[prices\]"
+        ConfigError, match=r"the price of openai/scripted is not known: set \[prices\]"
     ):
         connect(model, store=store, account=Account(caps=BudgetConfig(dollars=1)))
     assert server.requests == []
