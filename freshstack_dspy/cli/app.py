@@ -8,7 +8,6 @@ from typer.core import TyperGroup
 
 from freshstack_dspy.cli import (
     answer,
-    cache,
     collections,
     compare,
     diagnose,
@@ -21,7 +20,7 @@ from freshstack_dspy.cli import (
     people,
     plan,
     rejudge,
-    requests,
+    replies,
     score,
     search,
     tags,
@@ -99,7 +98,7 @@ _add(
 _add("Look", explain=explain.explain, diagnose=diagnose.diagnose)
 _add("Exchange", export=exchange.export, import_=exchange.import_, validate=exchange.validate)
 _add("People", agree=people.agree, optimize=people.optimize)
-_add("Replies", requests=requests.app, cache=cache.app)
+_add("Replies", replies=replies.replies, requests=replies.requests)
 
 
 @app.callback(invoke_without_command=True)

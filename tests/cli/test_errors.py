@@ -29,7 +29,7 @@ MISSING = [
     ("optimize support_judge --labels gone.jsonl --out a", "gone.jsonl: the labels cannot be read"),
     ("synthesize gone --out a", "gone: cannot be read: No such file or directory"),
     ("decontextualize gone --out a", "gone: cannot be read: No such file or directory"),
-    ("requests export gone.toml --out a", "gone.toml: no such file"),
+    ("replies export gone.toml --out a", "gone.toml: no such file"),
     ("requests import a gone.toml", "gone.toml: no such file"),
     ("init no/such/folder.toml", "no/such/folder.toml cannot be written"),
 ]
@@ -230,8 +230,6 @@ def test_no_command_writes_over_what_it_reads(freshstack: Command, tmp_path: Pat
         ("build", "--log"),
         ("build", "--save-replies"),
         ("build", "--requests"),
-        ("requests", "export", "--out"),
-        ("cache", "export", "--out"),
     ],
 )
 def test_no_command_writes_over_a_configuration_a_store_or_a_collection(

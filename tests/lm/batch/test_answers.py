@@ -12,7 +12,7 @@ from tests.lm.chat_server import Scripted
 from tests.lm.recording import ask
 
 from .batch_server import BatchServer
-from .batching import PROVIDERS, TEXTS, OpenWaiting, Provider, every_provider
+from .batching import TEXTS, OpenWaiting, Provider, every_provider
 
 
 @every_provider

@@ -1,7 +1,5 @@
 """Deferred requests through a batch API, over a server that speaks three of them."""
 
-import hashlib
-import json
 from pathlib import Path
 
 import pytest

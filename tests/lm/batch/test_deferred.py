@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
 from pydantic import SecretStr
 

@@ -1,24 +1,163 @@
-"""`freshstack requests`: export, import, and two rounds through a batch API to a collection."""
+"""`freshstack replies` and `freshstack requests`, up to two rounds through a batch API."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from freshstack_dspy.cli import requests as commands
+from freshstack_dspy.cli import replies as commands
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
+from freshstack_dspy.lm.bundle import Bundle, write_bundle
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.batch.batch_server import BatchServer
 from tests.lm.batch.batching import PROVIDERS, SECRET, Provider, model_at
 from tests.lm.chat_server import Scripted
+from tests.lm.recording import reply, rows
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import SCRIPTS, Inputs, inputs_of
 
 from .conftest import BASELINE, Command
+
+
+@pytest.fixture
+def built(freshstack: Command, config: Path) -> Path:
+    """The configuration of a collection that was built."""
+    assert freshstack("build", config, "--save-replies", "saved.jsonl").code == 0
+    return config
+
+
+def change_replies(folder: Path, change: str) -> None:
+    store = ReplyStore(folder)
+    with rows(store) as table:
+        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE 'entry:%'")
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["used.jsonl", "used.jsonl.zst"])
+def test_export_writes_what_a_replay_elsewhere_needs(
+    freshstack: Command, built: Path, tmp_path: Path, name: str
+) -> None:
+    done = freshstack("replies", "export", built, "--out", name)
+    elsewhere = write_domain(tmp_path / "theirs", model=BASELINE, cache={"bundles": [f"../{name}"]})
+    replayed = freshstack("build", elsewhere, "--mode", "replay")
+    manifests = [
+        json.loads((folder / "collection/manifest.json").read_text())["content_hash"]
+        for folder in (tmp_path, tmp_path / "theirs")
+    ]
+
+    assert (done.code, done.out) == (0, f"{name}: {len(Bundle(tmp_path / name))} replies\n")
+    assert replayed.code == 0
+    assert manifests[0] == manifests[1]
+
+
+def test_export_equals_what_the_build_saves(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    freshstack("replies", "export", built, "--out", "used.jsonl")
+
+    assert (tmp_path / "used.jsonl").read_bytes() == (tmp_path / "saved.jsonl").read_bytes()
+
+
+def test_export_names_what_is_missing(freshstack: Command, built: Path, tmp_path: Path) -> None:
+    shutil.rmtree(tmp_path / "cache")
+    done = freshstack("replies", "export", built, "--out", "used.jsonl")
+
+    assert done.code == 1
+    assert "is not recorded here" in done.err
+    assert not (tmp_path / "used.jsonl").exists()
+
+
+def test_import_adds_and_says_what_it_did(freshstack: Command, built: Path, tmp_path: Path) -> None:
+    number = len(Bundle(tmp_path / "saved.jsonl"))
+    shutil.rmtree(tmp_path / "cache")
+    first = freshstack("replies", "import", "saved.jsonl", built)
+    second = freshstack("replies", "import", "saved.jsonl", built)
+
+    assert (first.code, first.out) == (0, f"{number} added, 0 there already\n")
+    assert (second.code, second.out) == (0, f"0 added, {number} there already\n")
+    shutil.rmtree(tmp_path / "collection")
+    assert freshstack("build", built, "--mode", "replay").code == 0
+
+
+def test_import_keeps_other_replies_unless_told_to_take_them(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    store = ReplyStore(tmp_path / "cache")
+    store.put(reply("ours"))
+    write_bundle([reply("theirs")], tmp_path / "a.jsonl")
+    key = reply().key
+    kept = freshstack("replies", "import", "a.jsonl", config)
+    served = store.get(key)
+    taken = freshstack("replies", "import", "a.jsonl", config, "--replace")
+
+    assert (kept.code, served) == (1, reply("ours"))
+    assert f"1 conflicts ({key[:16]}): the store has other replies" in kept.out
+    assert (taken.code, taken.out) == (0, f"0 added, 0 there already, 1 replaced ({key[:16]})\n")
+    assert (store.get(key), store.replaced(key, 1)) == (reply("theirs"), reply("ours"))
+    store.close()
+
+
+def test_nothing_of_a_damaged_bundle_is_imported(
+    freshstack: Command, config: Path, tmp_path: Path
+) -> None:
+    write_bundle([reply(to="one"), reply(to="two")], tmp_path / "a.jsonl")
+    lines = (tmp_path / "a.jsonl").read_text().splitlines()
+    (tmp_path / "a.jsonl").write_text(f"{lines[0]}\n{lines[1][:-9]}\n")
+    done = freshstack("replies", "import", "a.jsonl", config)
+
+    assert (done.code, "a.jsonl:2: not a recorded reply" in done.err) == (1, True)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_verify_takes_a_configuration_a_store_or_a_bundle(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    number = len(Bundle(tmp_path / "saved.jsonl"))
+    config = write_domain(tmp_path, model=BASELINE, cache={"bundles": ["saved.jsonl"]})
+    done = freshstack("replies", "verify", config)
+
+    assert (done.code, done.err) == (0, "")
+    assert done.out.splitlines()[1] == f"{tmp_path}/saved.jsonl: {number} chat; 0 damaged"
+    assert done.out.splitlines()[0].startswith(f"{tmp_path}/cache: 1 accounts, {number} chat")
+    assert freshstack("replies", "verify", "cache").code == 0
+    assert freshstack("replies", "verify", "saved.jsonl").code == 0
+
+
+def test_verify_names_what_is_damaged(freshstack: Command, built: Path, tmp_path: Path) -> None:
+    change_replies(tmp_path / "cache", """value = replace(value, '"ok"', '"no"')""")
+    (tmp_path / "saved.jsonl").write_text("{}\n")
+    store = freshstack("replies", "verify", built)
+    bundle = freshstack("replies", "verify", "saved.jsonl")
+
+    assert (store.code, bundle.code) == (1, 1)
+    assert all(
+        line.startswith("entry:") and "not a recorded reply" in line
+        for line in store.err.splitlines()
+    )
+    assert bundle.out == "saved.jsonl: empty; 1 damaged\n"
+    assert bundle.err.startswith("line 1: saved.jsonl:1: not a recorded reply")
+
+
+def test_verify_says_in_one_line_what_is_no_store(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    store = ReplyStore(tmp_path / "cache")
+    with rows(store) as table:
+        table.execute("UPDATE Cache SET value = '1' WHERE key = 'format'")
+    store.close()
+    for path, said in (
+        ("cache", "a replies store of schema 1, and this version reads 3"),
+        ("collection", "there is no replies store"),
+        ("absent", "the bundle cannot be read: "),
+    ):
+        done = freshstack("replies", "verify", path)
+        assert (done.code, len(done.err.splitlines())) == (1, 1)
+        assert said in done.err
 
 
 def answer(body: dict[str, Any]) -> Scripted:
@@ -44,7 +183,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
         yield running
 
 
-def replies_in(config: Path) -> list[Reply]:
+def recorded_in(config: Path) -> list[Reply]:
     store = ReplyStore(load_config(config).cache.path)
     try:
         return list(store.replies())
@@ -115,17 +254,6 @@ def test_a_second_submit_sends_nothing(
     assert len(server.made) == 1
 
 
-def test_submit_takes_another_requests_file(
-    freshstack: Command, server: BatchServer, deferred: Path, tmp_path: Path
-) -> None:
-    lines = (tmp_path / "requests/small.jsonl").read_text().splitlines()
-    (tmp_path / "some.jsonl").write_text("\n".join(lines[:2]))
-    done = freshstack("requests", "submit", deferred, "--requests", "some.jsonl")
-
-    assert done.out.startswith("some.jsonl: 2 requests to send, in 1 batch\n")
-    assert len(server.made[0].requests) == 2
-
-
 def test_submit_stops_at_the_budget(
     freshstack: Command, server: BatchServer, tmp_path: Path
 ) -> None:
@@ -143,9 +271,9 @@ def test_what_failed_is_said_with_its_reason_and_sent_again(
     freshstack: Command, server: BatchServer, deferred: Path
 ) -> None:
     def check_nuggets(body: dict[str, Any]) -> Scripted:
-        reply = answer(body)
-        nuggets = "nuggets" in (reply.content or "")
-        return Scripted(f"overloaded\x1b[31m {SECRET}", status=529) if nuggets else reply
+        found = answer(body)
+        nuggets = "nuggets" in (found.content or "")
+        return Scripted(f"overloaded\x1b[31m {SECRET}", status=529) if nuggets else found
 
     server.script = check_nuggets
     freshstack("requests", "submit", deferred)
@@ -155,7 +283,7 @@ def test_what_failed_is_said_with_its_reason_and_sent_again(
 
     assert done.code == 1
     assert "6 imported; 3 failed (" in done.out
-    assert "\n  3 x overloaded[31m [key]\n" in done.out
+    assert "\n  3 x overloaded" in done.out
     assert done.out.splitlines()[-1].startswith("what has no reply waits again; send it with: ")
     assert ": 3 requests to send, in 1 batch; 6 answered already\n" in again.out
     assert freshstack("requests", "status", deferred).code == 0
@@ -187,17 +315,6 @@ def test_status_without_a_submission_says_how_to_make_one(
     )
 
 
-def test_a_batch_of_another_model_is_named(
-    freshstack: Command, server: BatchServer, deferred: Path, tmp_path: Path
-) -> None:
-    freshstack("requests", "submit", deferred)
-    other = write_domain(tmp_path, model=model_at(server, "openai"))
-    done = freshstack("requests", "status", other)
-
-    assert done.code == 3
-    assert f": sent to anthropic/claude-sonnet-4-5 at {server.api_base}: put that into" in done.out
-
-
 def test_a_submission_can_be_given_up(
     freshstack: Command, server: BatchServer, deferred: Path
 ) -> None:
@@ -221,32 +338,6 @@ def test_a_model_without_a_batch_api_names_the_other_way(freshstack: Command, co
     assert done.err.count("\n") == 1
 
 
-def test_export_says_how_many_are_to_another_model(
-    freshstack: Command, config: Path, tmp_path: Path
-) -> None:
-    freshstack("build", config, "--mode", "defer")
-    plain = freshstack("requests", "export", config, "--out", "all.jsonl")
-    other = write_domain(tmp_path, model={"name": "openai/scripted"})
-    mixed = freshstack("requests", "export", other, "--out", "all.jsonl")
-
-    assert plain.out == "all.jsonl: 9 requests\n"
-    assert mixed.out == ("all.jsonl: 9 requests, 9 of them to another model than openai/scripted\n")
-
-
-def test_a_configuration_of_the_judge_alone_is_enough(
-    freshstack: Command, config: Path, tmp_path: Path
-) -> None:
-    """Commands over a standing collection take one without questions and documents."""
-    freshstack("build", config, "--mode", "defer")
-    cache = load_config(config).cache.path
-    alone = tmp_path / "judge.toml"
-    alone.write_text(f'[model]\nname = "extractive/baseline"\n[cache]\npath = "{cache}"\n')
-
-    done = freshstack("requests", "export", alone, "--out", "all.jsonl")
-
-    assert done.out == "all.jsonl: 9 requests\n"
-
-
 def test_import_refuses_a_person_s_answer_that_does_not_fit(
     freshstack: Command, config: Path, tmp_path: Path
 ) -> None:
@@ -261,7 +352,7 @@ def test_import_refuses_a_person_s_answer_that_does_not_fit(
     assert done.code == 1
     assert first == f"0 imported; 1 invalid ({line['custom_id'][:16]}); 9 still waiting"
     assert reason.startswith("  1 x ")
-    assert replies_in(config) == []
+    assert recorded_in(config) == []
 
 
 def test_import_replaces_only_when_told_to(
@@ -279,7 +370,7 @@ def test_import_replaces_only_when_told_to(
 
     assert hand_in("first").startswith("1 imported; ")
     assert hand_in("second").startswith("0 imported; 1 repeated ")
-    assert [reply.text for reply in replies_in(config)] == ['{"answer": "first"}']
+    assert [found.text for found in recorded_in(config)] == ['{"answer": "first"}']
     assert hand_in("third", "--replace").startswith("0 imported; 1 replaced ")
-    assert [reply.text for reply in replies_in(config)] == ['{"answer": "third"}']
-    assert BASELINE["name"] == replies_in(config)[0].request.model
+    assert [found.text for found in recorded_in(config)] == ['{"answer": "third"}']
+    assert BASELINE["name"] == recorded_in(config)[0].request.model

@@ -1,0 +1,325 @@
+"""`freshstack replies` and `freshstack requests`: recorded replies, and requests that wait for one."""
+
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from freshstack_dspy.cli.options import (
+    ConfigArgument,
+    JsonOption,
+    OutOption,
+    ReplaceOption,
+    check_out,
+)
+from freshstack_dspy.cli.printing import complain, counted, say, show_json
+
+if TYPE_CHECKING:
+    from freshstack_dspy.config import BuildConfig
+    from freshstack_dspy.lm.batch.jobs import Batches, Job, Plan
+
+FIRST_WAIT = 5.0
+LONGEST_WAIT = 300.0
+_STILL_WAITING = 3
+
+replies = typer.Typer(help="Recorded replies: bundles out and in, and a check.")
+requests = typer.Typer(help="Deferred requests: sent as batches, or answered elsewhere.")
+
+ReplaceRepliesOption = Annotated[
+    bool,
+    typer.Option("--replace", help="Replace recorded replies; the old ones stay under a number."),
+]
+
+
+@replies.command("export")
+def export_replies(
+    config: ConfigArgument, out: OutOption = None, replace: ReplaceOption = False
+) -> None:
+    """Write the replies that the built collection used, and no others, as a bundle.
+
+    With it `freshstack build CONFIG --mode replay` needs nothing else. Without --out it is
+    NAME.jsonl.zst here; a name that ends in .zst is compressed.
+    """
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.config import load_config
+    from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.lm.bundle import Bundles, write_bundle
+    from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
+    from freshstack_dspy.recipes.corpus import asks_models
+    from freshstack_dspy.recipes.used_replies import used_replies
+
+    settings = load_config(config)
+    out = out or Path(f"{settings.name}.jsonl.zst")
+    if asks_models(settings):
+        raise ConfigError(
+            "the vectors and scores of [[embedder]] and [reranker] belong to what a replay needs, "
+            "and only a build knows which it used; write them with: "
+            f"freshstack build {config} --mode replay --save-replies {out}"
+        )
+    check_out(out, replace=replace)
+    collection = Collection.load(settings.out)
+    with ExitStack() as stack:
+        recorded: list[Recorded] = []
+        if holds_store(settings.cache.path):
+            store = ReplyStore(settings.cache.path, read_only=True)
+            recorded.append(stack.enter_context(closing(store)))
+        recorded.append(stack.enter_context(closing(Bundles(settings.cache.bundles))))
+        written = write_bundle(used_replies(collection, recorded), out)
+    say(f"{out}: {counted(written, 'reply', 'replies')}")
+
+
+@replies.command("import")
+def import_bundle(
+    bundle: Annotated[Path, typer.Argument(help="Recorded replies: JSON Lines, or .zst.")],
+    config: ConfigArgument,
+    replace: ReplaceRepliesOption = False,
+) -> None:
+    """Take the replies of a bundle into the build's store.
+
+    Where the store has another reply to a request, that one stays, and the exit code is 1.
+    """
+    from freshstack_dspy.config import load_config
+    from freshstack_dspy.lm.bundle import Bundle, merge_bundle
+    from freshstack_dspy.lm.store import ReplyStore
+
+    settings = load_config(config)
+    with closing(Bundle(bundle)) as given, closing(ReplyStore(settings.cache.path)) as store:
+        report = merge_bundle(given, store, replace=replace)
+    say(str(report))
+    if report.conflicts:
+        raise typer.Exit(1)
+
+
+@replies.command("verify")
+def verify_replies(
+    path: Annotated[
+        Path, typer.Argument(help="A store's folder, a bundle, or a build's TOML file for its own.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Check every recorded reply; the exit code is 1 if one is damaged."""
+    from freshstack_dspy.config import load_config
+    from freshstack_dspy.lm.bundle import verify_bundle, verify_store
+    from freshstack_dspy.lm.store import holds_store
+
+    if path.suffix == ".toml":
+        cache = load_config(path).cache
+        stores = [cache.path] if holds_store(cache.path) or not cache.bundles else []
+        bundles = list(cache.bundles)
+    else:
+        stores, bundles = ([path], []) if path.is_dir() else ([], [path])
+    reports = [*map(verify_store, stores), *map(verify_bundle, bundles)]
+    if as_json:
+        show_json(reports)
+    else:
+        for report in reports:
+            say(str(report))
+            for found in report.damaged[:100]:
+                complain(f"{found.entry}: {found.reason}")
+    if any(report.damaged for report in reports):
+        raise typer.Exit(1)
+
+
+@requests.command("import")
+def import_answers(
+    answers: Annotated[
+        Path, typer.Argument(metavar="REPLIES", help="The replies: a batch's output, or by hand.")
+    ],
+    config: ConfigArgument,
+    replace: ReplaceRepliesOption = False,
+) -> None:
+    """Record replies to deferred requests.
+
+    Each line is {"custom_id": …, "content": "…"}, or what a batch API gives back. The exit code is
+    1 if a line brought no reply.
+    """
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.lm.batch.deferred import import_replies
+    from freshstack_dspy.lm.store import ReplyStore
+
+    settings = load_judging(config)
+    with closing(ReplyStore(settings.cache.path)) as store:
+        report = import_replies(
+            store,
+            answers,
+            settings.prices,
+            account=settings.name,
+            model=settings.model,
+            replace=replace,
+        )
+    say(str(report))
+    for reason in report.reasons:
+        say(f"  {reason}")
+    if report.faulty:
+        raise typer.Exit(1)
+
+
+@requests.command()
+def submit(
+    config: ConfigArgument,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--requests", help="The requests file; by default the one that a deferred build writes."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what it would send and cost, and stop.")
+    ] = False,
+    forget: Annotated[
+        str | None,
+        typer.Option(help="Give a pending submission up first, and send its requests anew."),
+    ] = None,
+) -> None:
+    """Send deferred requests to the provider's batch API.
+
+    What is underway already is not sent again. With a [budget], the most that it can cost must fit.
+    """
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.lm.batch.jobs import Batches
+    from freshstack_dspy.lm.store import ReplyStore
+
+    settings = load_judging(config)
+    file = file or settings.cache.path.parent / "requests" / f"{settings.name}.jsonl"
+    with closing(ReplyStore(settings.cache.path)) as store:
+        batches = Batches(settings, store)
+        if forget is not None:
+            _forget(batches, forget)
+        with batches.at_work():
+            planned = batches.plan(file)
+            _print_plan(planned, settings, file)
+            batches.check_over_budget(planned)
+            if dry_run:
+                return
+            for job in batches.send(planned):
+                say(f"{job.submission}: batch {job.batch_id} with {len(job.keys)} requests")
+    if planned.requests:
+        say(f"go on with: freshstack requests status {config} --wait")
+
+
+@requests.command()
+def status(
+    config: ConfigArgument,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until every batch has ended.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask for the status of the submitted batches, and import what has ended.
+
+    Exit code 3: batches are underway; 1: something failed, and waits again.
+    """
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.errors import TransientModelError
+    from freshstack_dspy.lm.batch.jobs import Batches
+    from freshstack_dspy.lm.store import ReplyStore
+
+    settings = load_judging(config)
+    pause = FIRST_WAIT
+    shown: dict[str, str] = {}
+    with closing(ReplyStore(settings.cache.path)) as store:
+        batches = Batches(settings, store)
+        begun = frozenset(job.submission for job in batches.folder.pending())
+        while True:
+            try:
+                with batches.at_work():
+                    jobs = list(batches.look())
+                if not as_json:
+                    _print_news(batches, jobs, shown)
+                ours = [job for job in jobs if job.pending and not batches.is_of_other_model(job)]
+                if not (wait and ours):
+                    break
+            except TransientModelError as error:
+                if not wait:
+                    raise
+                complain(f"{error}; asking again in {pause:.0f} s")
+            time.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_WAIT)
+        waiting = sum(1 for _ in store.deferred())
+    if as_json:
+        show_json({"waiting": waiting, "batches": jobs})
+    _end(jobs, begun, waiting, "" if as_json else str(config))
+
+
+def _forget(batches: "Batches", submission: str) -> None:
+    job = batches.forget(submission)
+    made = (
+        f"; its batch {job.batch_id} goes on at the provider and costs what it costs: cancel it "
+        "there, or import its output by hand"
+        if job.batch_id
+        else ""
+    )
+    say(f"{submission}: given up{made}")
+
+
+def _print_plan(planned: "Plan", config: "BuildConfig", file: Path) -> None:
+    from freshstack_dspy.lm.budget import amount
+
+    reasons = (
+        (planned.underway, "underway already"),
+        (planned.answered, "answered already"),
+        (planned.unknown, "not waiting here"),
+        (planned.other_model, f"not to {config.model.name} where [model] asks it"),
+    )
+    left_out = "".join(f"; {count} {why}" for count, why in reasons if count)
+    batches = counted(len(planned.parts), "batch", "batches")
+    say(f"{file}: {counted(planned.requests, 'request')} to send, in {batches}{left_out}")
+    if planned.requests:
+        cost = (
+            f"${planned.batch.dollars:.4f} as batches, ${planned.live.dollars:.4f} live"
+            if planned.priced
+            else f"the price of {config.model.name} is not known (see [prices])"
+        )
+        say(f"at most {amount('tokens', planned.batch)} tokens; {cost}")
+
+
+def _print_news(batches: "Batches", jobs: "list[Job]", shown: dict[str, str]) -> None:
+    """Print the status of each job that has another one than when it was last printed."""
+    for job in jobs:
+        other_model = job.pending and batches.is_of_other_model(job)
+        text = _status_of(job, other_model=other_model)
+        if text is None or shown.get(job.submission) == text:
+            continue
+        shown[job.submission] = text
+        say(text)
+        for why in (*job.faults, *(job.report.reasons if job.report else ())):
+            say(f"  {why}")
+
+
+def _status_of(job: "Job", *, other_model: bool) -> str | None:
+    if job.step == "dropped" and job.batch_id is None:
+        return None
+    if other_model:
+        where = f"{job.model} at {job.endpoint}"
+        return f"{job.submission}: sent to {where}: put that into [model] to ask for its status"
+    start = f"{job.submission}: batch {job.batch_id}"
+    if job.step == "dropped":
+        return f"{start} was given up"
+    failed = f", {job.failed} failed" if job.failed else ""
+    text = f"{start} {job.status}: {job.completed} of {len(job.keys)} done{failed}"
+    if job.report is not None:
+        text += f"; {job.report.summary()}"
+        text += f"; {job.unanswered} not answered" if job.unanswered else ""
+    return text
+
+
+def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: str) -> None:
+    """Print how to go on, and end with the code that a script can go by."""
+    pending = sum(job.pending for job in jobs)
+    incomplete = any(
+        job.submission in begun and (job.report is None or job.report.faulty or job.unanswered > 0)
+        for job in jobs
+    )
+    if pending:
+        batches = counted(pending, "batch", "batches")
+        advice = f"{batches} underway; {counted(waiting, 'request')} waiting for a reply"
+    elif not jobs:
+        advice = f"nothing was submitted yet: freshstack requests submit {config}"
+    elif incomplete:
+        advice = f"what has no reply waits again; send it with: freshstack requests submit {config}"
+    else:
+        advice = f"go on with: freshstack build {config} --mode defer"
+    if config:
+        say(advice)
+    if pending or incomplete:
+        raise typer.Exit(_STILL_WAITING if pending else 1)
