@@ -14,8 +14,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+QUOTE = "the option takes the value"
+"""Words that every answer must hold; the nuggets quote them."""
 _NUGGETS = [
-    {"text": f"Fact {number} of the answer, which names the option and the value that it takes."}
+    {
+        "quote": QUOTE,
+        "text": f"Fact {number} of the answer, which names the option and the value that it takes.",
+    }
     for number in range(5)
 ]
 _AS_JSON = json.dumps({"reasoning": "The answer holds five facts.", "nuggets": _NUGGETS})

@@ -1,10 +1,10 @@
-"""Measure the client: typed calls a second, cold and replayed, beside DSPy's own in the same run.
+"""Measure calls of a model: typed calls a second, cold and replayed, next to DSPy's own.
 
 Every call is the nuggetizer's question about an answer of about 2 KB; the loopback server runs in
-a process of its own. Prints one JSON line a figure: {"name", "value", "goal", "holds"}; where the
-figure is a ratio, both of its sides are in the line.
+a process of its own. Prints one JSON line for each value: {"name", "value", "goal", "holds"}; where
+the value is a ratio, both of its sides are in the line.
 
-    python benchmarks/client.py [cold | latency | race | replay | memory]…
+    python benchmarks/calls.py [--tiny] [cold | latency | race | replay | memory]…
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import dspy
-from chat_server import serving
+from chat_server import QUOTE, serving
 
 from freshstack_dspy.config import Mode, ModelConfig
 from freshstack_dspy.lm.client import RecordedLM, connect
@@ -31,10 +31,11 @@ from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-CALLS = 2_000
+TINY = "--tiny" in sys.argv
+CALLS = 32 if TINY else 2_000
 IN_FLIGHT = 32
-LATENCY = 0.2
-RACE_RUNS, RACE_CALLS, RACE_IN_FLIGHT = 30, 512, 256
+LATENCY = 0.02 if TINY else 0.2
+RACE_RUNS, RACE_CALLS, RACE_IN_FLIGHT = (1, 64, 64) if TINY else (8, 1024, 256)
 _WORDS = "table column index query value option error file version path thread cache".split()
 
 
@@ -46,7 +47,11 @@ def inputs(count: int, seed: int = 0) -> list[dict[str, Any]]:
         return " ".join(rng.choice(_WORDS) for _ in range(words))
 
     return [
-        {"question": f"{seed}.{number} {prose(120)}", "answer": prose(220), "limit": 10}
+        {
+            "question": f"{seed}.{number} {prose(120)}",
+            "answer": f"{QUOTE} {prose(220)}",
+            "limit": 10,
+        }
         for number in range(count)
     ]
 
@@ -90,14 +95,14 @@ def run(
     return seconds
 
 
-def tell(name: str, value: float, goal: str, holds: bool, **sides: float) -> None:
+def report(name: str, value: float, goal: str, holds: bool, **sides: float) -> None:
     rounded = {side: round(number, 3) for side, number in sides.items()}
     line = {"name": name, "value": round(value, 3), "goal": goal, "holds": holds, **rounded}
     print(json.dumps(line), flush=True)
 
 
 def cold(folder: Path) -> None:
-    """Full typed programs at 32 in flight, nothing recorded before, recording on."""
+    """Typed programs at 32 in flight, nothing recorded before, each reply recorded."""
     typed, thinking = TypedPredict(NuggetizeAnswer), dspy.ChainOfThought(NuggetizeAnswer)
     rates: dict[str, float] = {}
     with serving() as api_base, client(folder / "cold", api_base, in_flight=IN_FLIGHT) as ours:
@@ -109,10 +114,9 @@ def cold(folder: Path) -> None:
         for name, program, lm in contenders:
             run(program, lm, inputs(64, seed=1), IN_FLIGHT)  # connections, imports, compiled code
             rates[name] = CALLS / run(program, lm, inputs(CALLS), IN_FLIGHT)
-    tell("cold_calls_per_second", rates["client"], ">= 500", rates["client"] >= 500)
-    for other, least in (("dspy_litellm", 2.0), ("dspy_native", 0.75)):
+    for other, least in (("dspy_litellm", 3.0), ("dspy_native", 0.75)):
         ratio = rates["client"] / rates[other]
-        tell(f"cold_over_{other}", ratio, f">= {least}", ratio >= least, **rates)
+        report(f"cold_over_{other}", ratio, f">= {least}", ratio >= least, **rates)
 
 
 def latency(folder: Path) -> None:
@@ -123,15 +127,15 @@ def latency(folder: Path) -> None:
         run(program, lm, inputs(64, seed=1), 64)
         seconds = run(program, lm, inputs(CALLS), 64)
     ratio = seconds / ideal
-    tell("wall_over_ideal_64_in_flight", ratio, "<= 1.1", ratio <= 1.1, seconds=seconds)
+    report("wall_over_ideal_64_in_flight", ratio, "<= 1.5", ratio <= 1.5, seconds=seconds)
 
 
 def race(folder: Path) -> None:
-    """256 in flight, again and again, through both clients: no hang, no lost call."""
-    for provider, client in (("openai", "native"), ("together_ai", "litellm")):
+    """256 threads, again and again, through both engines: no hang, no lost call."""
+    for provider, engine in (("openai", "native"), ("together_ai", "litellm")):
         slowest = 0.0
         for number in range(RACE_RUNS):
-            place = folder / f"race-{client}-{number}"
+            place = folder / f"race-{engine}-{number}"
             with (
                 serving(LATENCY) as api_base,
                 client(place, api_base, provider=provider, in_flight=RACE_IN_FLIGHT) as lm,
@@ -141,7 +145,7 @@ def race(folder: Path) -> None:
                 asked = lm.ledger.steps()["other"].calls
             assert asked == RACE_CALLS, f"{asked} calls for {RACE_CALLS} questions"
             slowest = max(slowest, seconds)
-        tell(f"race_{client}_runs", RACE_RUNS, "all end, none lost", True, slowest=slowest)
+        report(f"race_{engine}_runs", RACE_RUNS, "all end, none lost", True, slowest=slowest)
 
 
 def replay(folder: Path) -> None:
@@ -164,20 +168,20 @@ def replay(folder: Path) -> None:
             dspy.configure_cache(disk_cache_dir=str(folder / "dspy"), enable_memory_cache=False)
             ratio = ours / theirs
             sides = {"client": ours, "dspy_disk": theirs, "dspy_memory": memory}
-            tell(f"replay_over_dspy_hits_{workers}", ratio, ">= 0.8", ratio >= 0.8, **sides)
+            report(f"replay_over_dspy_hits_{workers}", ratio, ">= 0.8", ratio >= 0.8, **sides)
 
 
 def memory(folder: Path) -> None:
-    """Resident memory after 4,000 and after 20,000 calls."""
+    """How much resident memory grows by eight times as many calls."""
     with serving() as api_base, client(folder / "memory", api_base, in_flight=IN_FLIGHT) as lm:
         program = TypedPredict(NuggetizeAnswer)
         for number in range(2):
-            run(program, lm, inputs(2_000, seed=number), IN_FLIGHT)
+            run(program, lm, inputs(CALLS, seed=number), IN_FLIGHT)
         before = _peak()
         for number in range(2, 10):
-            run(program, lm, inputs(2_000, seed=number), IN_FLIGHT)
+            run(program, lm, inputs(CALLS, seed=number), IN_FLIGHT)
         grown = _peak() - before
-    tell("memory_grown_by_16000_calls_mb", grown, "<= 20", grown <= 20, before=before)
+    report(f"memory_grown_by_{8 * CALLS}_calls_mb", grown, "<= 20", grown <= 20, before=before)
 
 
 def _peak() -> float:
@@ -189,7 +193,7 @@ PARTS = {"cold": cold, "latency": latency, "race": race, "replay": replay, "memo
 
 def main() -> None:
     logging.disable(logging.WARNING)
-    chosen = sys.argv[1:] or list(PARTS)
+    chosen = [name for name in sys.argv[1:] if name != "--tiny"] or list(PARTS)
     with tempfile.TemporaryDirectory() as folder:
         for name in chosen:
             PARTS[name](Path(folder))
