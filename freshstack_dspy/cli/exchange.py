@@ -34,9 +34,7 @@ def export(
     as_json: JsonOption = False,
 ) -> None:
     """Export a collection to another tool's layout."""
-    from freshstack_dspy.cli.options import check_out
     from freshstack_dspy.cli.printing import complain, say, show_json
-    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.exports import export_collection, push_collection
     from freshstack_dspy.errors import ConfigError
 
@@ -44,14 +42,12 @@ def export(
         raise ConfigError(
             "name a folder: --out FOLDER, or a data set: --format hf --push OWNER/NAME"
         )
-    check_out(out, replace=replace)
-    loaded = Collection.load(collection)
     if push is not None:
-        address = push_collection(loaded, push, slices=slices, replace=replace)
-        say(f"{address}: {loaded.name} pushed, content hash {loaded.manifest.content_hash}")
+        address = push_collection(collection, push, slices=slices, replace=replace)
+        say(f"{address}: {collection} pushed")
         return
     assert out is not None
-    done = export_collection(loaded, format, out, slices=slices, replace=replace)
+    done = export_collection(collection, format, out, slices=slices, replace=replace)
     if as_json:
         show_json(done)
         return

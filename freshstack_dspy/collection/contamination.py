@@ -3,11 +3,12 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
-from freshstack_dspy.collection.near_duplicates import near_duplicates
-from freshstack_dspy.config import ContaminationConfig
 from freshstack_dspy.records import Contamination, Judgment, Nugget, Query
+
+if TYPE_CHECKING:
+    from freshstack_dspy.config import ContaminationConfig
 
 CONTAMINATED = 0.5
 """From which closed-book coverage on a query counts as contaminated unless told otherwise."""
@@ -41,7 +42,7 @@ def contamination(
     nuggets: Sequence[Nugget],
     gold: Mapping[str, Sequence[str]],
     knowledge: Mapping[str, Knowledge],
-    config: ContaminationConfig,
+    config: "ContaminationConfig",
 ) -> list[Contamination]:
     """Say of every query with nuggets how far it can be known without the corpus.
 
@@ -55,6 +56,8 @@ def contamination(
     own: dict[str, int] = {}
     for nugget in nuggets:
         own[nugget.query_id] = own.get(nugget.query_id, 0) + 1
+    from freshstack_dspy.collection.near_duplicates import near_duplicates
+
     alike = near_duplicates(
         {query.query_id: query.text for query in queries}, config.near_duplicate
     )

@@ -97,7 +97,7 @@ def export_collection(
     out = Path(out).resolve()
     if out.exists():
         if not replace:
-            raise CollectionError(f"{out} exists; name another folder, or replace it")
+            raise CollectionError(f"{out} exists; add --replace, or name another folder")
         if not (out / EXPORT_FILE).is_file():
             raise CollectionError(f"{out} is not an export; it is not replaced")
     if not isinstance(collection, Collection):

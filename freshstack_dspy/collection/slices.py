@@ -4,13 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
 from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.groups import QueryGroups
 from freshstack_dspy.records import Judgment, Nugget, Query, QueryOrigin, QuerySlice, SliceName
+
+if TYPE_CHECKING:
+    from freshstack_dspy.measures.groups import QueryGroups
 
 SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
 """The queries with a supported nugget, on which measures are taken by default."""
@@ -102,7 +104,7 @@ def query_groups(
     *,
     at: str | None = None,
     contaminated_from: float = CONTAMINATED,
-) -> QueryGroups:
+) -> "QueryGroups":
     """Group the queries of a collection, of all slices.
 
     Args:
@@ -133,7 +135,7 @@ def query_groups(
     return _GROUPED[by](contents)
 
 
-def _by_tag(contents: Contents) -> QueryGroups:
+def _by_tag(contents: Contents) -> "QueryGroups":
     pairs = [(tag, query.query_id) for query in contents.queries for tag in query.tags]
     if not pairs:
         raise CollectionError("no query of the collection has a tag")
@@ -142,13 +144,13 @@ def _by_tag(contents: Contents) -> QueryGroups:
     return _groups("tag", rule, names, pairs)
 
 
-def _by_slice(contents: Contents) -> QueryGroups:
+def _by_slice(contents: Contents) -> "QueryGroups":
     pairs = [(part.slice, part.query_id) for part in contents.slices]
     rule = "whether chunks support all, some or none of the nuggets"
     return _groups("slice", rule, SLICES, pairs)
 
 
-def _by_year(contents: Contents) -> QueryGroups:
+def _by_year(contents: Contents) -> "QueryGroups":
     days = ((day_of(query.asked_at), query.query_id) for query in contents.queries)
     pairs = [(f"{day.year:04}", query_id) for day, query_id in days if day is not None]
     if not pairs:
@@ -158,7 +160,7 @@ def _by_year(contents: Contents) -> QueryGroups:
     )
 
 
-def _by_day(contents: Contents, at: str) -> QueryGroups:
+def _by_day(contents: Contents, at: str) -> "QueryGroups":
     try:
         last = date.fromisoformat(at).isoformat()
     except ValueError:
@@ -171,7 +173,7 @@ def _by_day(contents: Contents, at: str) -> QueryGroups:
     return _groups(f"date={last}", "the day of the question, in UTC", names.values(), pairs)
 
 
-def _by_cutoff(contents: Contents) -> QueryGroups:
+def _by_cutoff(contents: Contents) -> "QueryGroups":
     names = {"before_cutoff": "up to the cut-off", "after_cutoff": "after the cut-off"}
     pairs = [(names[one.asked], one.query_id) for one in contents.contamination if one.asked]
     if not pairs:
@@ -182,7 +184,7 @@ def _by_cutoff(contents: Contents) -> QueryGroups:
     return _groups("cutoff", "the day up to which the model has read", names.values(), pairs)
 
 
-def _by_known_share(contents: Contents, coverage: float) -> QueryGroups:
+def _by_known_share(contents: Contents, coverage: float) -> "QueryGroups":
     known = set(contents.contaminated(coverage))
     names = (f"known below {coverage:.0%}", f"known {coverage:.0%} or more")
     pairs = [
@@ -194,7 +196,7 @@ def _by_known_share(contents: Contents, coverage: float) -> QueryGroups:
     return _groups("contamination", rule, names, pairs)
 
 
-def _by_difficulty(contents: Contents) -> QueryGroups:
+def _by_difficulty(contents: Contents) -> "QueryGroups":
     rule = (
         f"the share of the supported nuggets that the pool found with the question alone, to rank "
         f"{DIFFICULTY_DEPTH}: easy 2/3 or more, hard below 1/3"
@@ -203,12 +205,12 @@ def _by_difficulty(contents: Contents) -> QueryGroups:
     return _groups("difficulty", rule, _BANDS, pairs)
 
 
-def _by_origin(contents: Contents) -> QueryGroups:
+def _by_origin(contents: Contents) -> "QueryGroups":
     pairs = [(query.origin, query.query_id) for query in contents.queries]
     return _groups("origin", "who asked: people or a model", get_args(QueryOrigin), pairs)
 
 
-_GROUPED: Mapping[str, Callable[[Contents], QueryGroups]] = MappingProxyType(
+_GROUPED: "Mapping[str, Callable[[Contents], QueryGroups]]" = MappingProxyType(
     {
         "tag": _by_tag,
         "slice": _by_slice,
@@ -270,12 +272,14 @@ def _band(share: float) -> str:
 
 def _groups(
     by: str, rule: str, names: Iterable[str], pairs: Iterable[tuple[str, str]]
-) -> QueryGroups:
+) -> "QueryGroups":
     """Make groups of (group, query id), in the order of their names; none without a query."""
     members: dict[str, set[str]] = {name: set() for name in names}
     for name, query_id in pairs:
         members[name].add(query_id)
     there = {name: tuple(sorted(ids)) for name, ids in members.items() if ids}
+    from freshstack_dspy.measures.groups import QueryGroups
+
     return QueryGroups(by=by, rule=rule, members=there)
 
 

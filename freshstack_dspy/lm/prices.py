@@ -8,12 +8,14 @@ import importlib.util
 import json
 import re
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
-from freshstack_dspy.config import PricesConfig
 from freshstack_dspy.records import Record
+
+if TYPE_CHECKING:
+    from freshstack_dspy.config import PricesConfig
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _MILLION = 1_000_000
@@ -72,7 +74,7 @@ class Price(Record):
                 return tier.input, tier.output
         return self.input, self.output
 
-    def overridden(self, own: PricesConfig) -> Self:
+    def overridden(self, own: "PricesConfig") -> Self:
         """This price with the user's own in place of the table's."""
         if own.input is None and own.output is None:
             kept: dict[str, Any] = {}
@@ -83,14 +85,17 @@ class Price(Record):
         return self.model_copy(update=kept | given)
 
 
-def price_of(model: str, own: PricesConfig | None = None) -> Price | None:
+def price_of(model: str, own: "PricesConfig | None" = None) -> Price | None:
     """The price of a model, or None where neither the user nor the table names one.
 
     Args:
         model: Its name, with the provider's.
         own: The user's prices; they go before the table's.
     """
-    own = own or PricesConfig()
+    if own is None:
+        from freshstack_dspy.config import PricesConfig
+
+        own = PricesConfig()
     known = Price(input=0, output=0) if model.startswith("extractive/") else _from_table(model)
     if known is None:
         if own.input is None or own.output is None:

@@ -3,10 +3,14 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+import freshstack_dspy
 from tests.cli.conftest import Command
 from tests.collection.exports.odd import write_odd
 from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
@@ -26,7 +30,7 @@ def test_export_says_what_it_wrote_and_what_it_left_out(
     assert first.out == "out: 2 queries and 3 chunks\n"
     assert "2 of 4 queries" in first.err
     assert second.code == 1
-    assert "out exists; add --replace" in second.err
+    assert "exists; add --replace" in second.err
     assert json.loads(replaced.out)["counts"]["queries"] == 2
     assert (tmp_path / "out/qrels.txt").is_file()
 
@@ -155,3 +159,36 @@ def test_leaderboard_takes_collections_from_elsewhere(
     assert done.code == 0, done.err
     assert "--collection two=FOLDER" in refused.err
     assert "type --collection TOPIC=FOLDER" in wrong.err
+
+
+PROFILED = """
+import sys
+from freshstack_dspy.cli import main
+
+files = set()
+
+def profile(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_flags & 1 and "/freshstack_dspy/" in code.co_filename:
+        files.add(code.co_filename)  # of functions alone: importing a module runs no function
+
+sys.argv = ["freshstack", "export", "c", "--format", "beir", "--out", "out"]
+sys.setprofile(profile)
+try:
+    main()
+except SystemExit:
+    pass
+sys.setprofile(None)
+print(len(files))
+"""
+
+
+def test_an_export_runs_through_few_of_our_files(tmp_path: Path) -> None:
+    write_small(tmp_path / "c")
+    done = subprocess.run(
+        [sys.executable, "-c", PROFILED],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(freshstack_dspy.__file__).parents[1])},
+    )  # fmt: skip
+
+    assert int(done.stdout.splitlines()[-1]) <= 14, done.stdout
