@@ -23,7 +23,7 @@ from freshstack_dspy.cli import (
     replies,
     score,
     search,
-    tags,
+    suggest,
 )
 
 GROUPS = ("Build", "Search", "Measure", "Look", "Exchange", "People", "Replies")
@@ -77,7 +77,7 @@ def _add(group: str, **commands: Any) -> None:
 _add(
     "Build",
     init=init,
-    tags=tags.tags,
+    suggest=suggest.suggest,
     plan=plan.plan,
     build=collections.build,
     extend=growing.extend,

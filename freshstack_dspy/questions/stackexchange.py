@@ -118,20 +118,14 @@ def dump_tables(config: QueriesConfig) -> tuple[Table, ...]:
 
 
 def tags_of_questions(
-    config: QueriesConfig, *, accepted_only: bool, progress: ReadProgress | None = None
+    config: QueriesConfig, progress: ReadProgress | None = None
 ) -> list[tuple[str, ...]]:
-    """Give the tags of each question that passes the filters on questions.
-
-    Args:
-        config: The dump and the filters.
-        accepted_only: Whether questions without an accepted answer are left out.
-        progress: As for `read_stackexchange`.
-    """
+    """Give the tags of each question, answered or not, that passes the filters on questions."""
     selection = Selection(config)
     found: list[tuple[str, ...]] = []
 
     def take(_table: Table, row: Row) -> None:
-        if row.get("PostTypeId") != _QUESTION or (accepted_only and "AcceptedAnswerId" not in row):
+        if row.get("PostTypeId") != _QUESTION:
             return
         tags = _tags(row)
         facts = row.get("Id", ""), tags, _date(row), _integer(row.get("Score"))

@@ -7,39 +7,12 @@ Source: arXiv 2504.13128, §3.2.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from typing import Literal
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.files import ReadProgress
 from freshstack_dspy.questions.reading import read_queries
 from freshstack_dspy.questions.stackexchange import tags_of_questions
 from freshstack_dspy.records import Record
-
-
-def question_tags(
-    config: QueriesConfig, *, accepted_only: bool = False, progress: ReadProgress | None = None
-) -> list[tuple[str, ...]]:
-    """Give the tags of each question that passes the filters, but for `limit`.
-
-    Of a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
-    duplicates do not count. Of other sources it is the queries that would be read.
-
-    Args:
-        config: The source and the filters.
-        accepted_only: Whether questions of a dump without an accepted answer are left out.
-        progress: Is called with the bytes read so far, and with all there are.
-
-    Raises:
-        ConfigError: A filter cannot be understood, or a tag occurs nowhere.
-        SourceError: The source cannot be read.
-    """
-    if config.source == "stackexchange":
-        return tags_of_questions(config, accepted_only=accepted_only, progress=progress)
-    unlimited = config.model_copy(update={"limit": None})
-    return [query.tags for query in read_queries(unlimited, progress).queries]
-
-
-TagOrder = Literal["coverage", "questions"]
 
 
 class TagCount(Record):
@@ -67,34 +40,62 @@ class TagCoverage(Record):
     tags: tuple[TagCount, ...]
 
 
+def question_tags(
+    config: QueriesConfig, progress: ReadProgress | None = None
+) -> list[tuple[str, ...]]:
+    """Give the tags of each question that passes the filters, but for `limit`.
+
+    Of a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
+    duplicates do not count. Of other sources it is the queries that would be read.
+
+    Args:
+        config: The source and the filters.
+        progress: Is called with the bytes read so far, and with all there are.
+
+    Raises:
+        ConfigError: A filter cannot be understood, or a tag occurs nowhere.
+        SourceError: The source cannot be read.
+    """
+    if config.source == "stackexchange":
+        return tags_of_questions(config, progress)
+    unlimited = config.model_copy(update={"limit": None})
+    return [query.tags for query in read_queries(unlimited, progress).queries]
+
+
 def tag_coverage(
     questions: Iterable[Collection[str]],
     *,
     ignored: Collection[str] = (),
-    order: TagOrder = "coverage",
-    top: int | None = None,
+    limit: int | None = None,
 ) -> TagCoverage:
     """Count the tags of questions, and how many questions they cover one after the other.
+
+    Next in the list is the tag that adds the most questions; it ends when none adds any. Ties go
+    to the tag of more questions, then by name.
 
     Args:
         questions: The tags of each question.
         ignored: Tags that do not count, as the topic's own; case does not matter.
-        order: `coverage` lists next the tag that adds the most questions, and ends when none adds
-            any; `questions` lists the tag of the most questions first. Ties go to the tag of more
-            questions, then by name.
-        top: How many tags to list at most.
+        limit: How many tags to list at most.
     """
     passed = {tag.casefold() for tag in ignored}
     sets: Counter[frozenset[str]] = Counter()
     for tags in questions:
         sets[frozenset(tag for tag in map(str.casefold, tags) if tag not in passed)] += 1
     counts: Counter[str] = Counter()
+    having: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
     for tags, number in sets.items():
-        counts.update(dict.fromkeys(tags, number))
-    total = sets.total()
+        for tag in tags:
+            counts[tag] += number
+            having[tag].append(tags)
+    total, covered = sets.total(), 0
+    gains, uncovered = dict(counts), dict(sets)
     listed: list[TagCount] = []
-    covered = 0
-    for tag, added in _in_order(sets, counts, order, len(counts) if top is None else top):
+    while gains and (limit is None or len(listed) < limit):
+        tag = min(gains, key=lambda tag: (-gains[tag], -counts[tag], tag))
+        added = gains.pop(tag)
+        if not added:
+            break
         covered += added
         listed.append(
             TagCount(
@@ -105,36 +106,10 @@ def tag_coverage(
                 coverage=covered / total,
             )
         )
-    return TagCoverage(
-        questions=total,
-        without=sets[frozenset()],
-        distinct=len(counts),
-        tags=tuple(listed),
-    )
-
-
-def _in_order(
-    sets: Counter[frozenset[str]], counts: Counter[str], order: TagOrder, top: int
-) -> Iterable[tuple[str, int]]:
-    """Give tags in order, each with how many questions it adds to those before it."""
-    having: defaultdict[str, list[frozenset[str]]] = defaultdict(list)
-    for tags in sets:
-        for tag in tags:
-            having[tag].append(tags)
-    gains, uncovered = dict(counts), dict(sets)
-    waiting = set(counts)
-
-    def rank(tag: str) -> tuple[int, int, str]:
-        return (-gains[tag] if order == "coverage" else 0, -counts[tag], tag)
-
-    for _ in range(min(top, len(counts))):
-        tag = min(waiting, key=rank)
-        waiting.remove(tag)
-        added = gains[tag]
-        if order == "coverage" and not added:
-            return
         for tags in having[tag]:
             number = uncovered.pop(tags, 0)
-            for each in tags if number else ():
-                gains[each] -= number
-        yield tag, added
+            for other in tags & gains.keys():
+                gains[other] -= number
+    return TagCoverage(
+        questions=total, without=sets[frozenset()], distinct=len(counts), tags=tuple(listed)
+    )

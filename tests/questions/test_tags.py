@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.questions.tags import TagCount, question_tags, tag_coverage
-from tests.questions.dump import answer, question, write_archive, write_dump
+from tests.questions.dump import answer, question, write_dump
 
 QUESTIONS = [
     ["llm", "python", "chroma"],
@@ -31,52 +30,29 @@ def test_next_comes_the_tag_that_adds_the_most() -> None:
     )
 
 
-def test_by_questions_every_tag_is_listed_with_what_it_adds() -> None:
-    found = tag_coverage(QUESTIONS, ignored=["llm"], order="questions")
-
-    assert [(one.tag, one.questions, one.added) for one in found.tags] == [
-        ("chroma", 3, 3),
-        ("python", 3, 2),
-        ("openai", 2, 0),
-    ]
-    assert [one.coverage for one in found.tags] == [3 / 6, 5 / 6, 5 / 6]
-
-
-def test_no_question_and_no_tag_give_an_empty_list() -> None:
-    assert tag_coverage([]).tags == ()
-    assert tag_coverage([["a"], []], ignored=["a"]).without == 2
-
-
-@given(
-    st.lists(st.sets(st.sampled_from("abcdefg"), max_size=4), max_size=12),
-    st.sampled_from(["coverage", "questions"]),
-    st.integers(1, 8),
-)
+@given(st.lists(st.sets(st.sampled_from("abcdefg"), max_size=4), max_size=12), st.integers(1, 8))
 def test_the_list_is_what_counting_anew_at_each_step_gives(
-    questions: list[set[str]], order: str, top: int
+    questions: list[set[str]], limit: int
 ) -> None:
-    found = tag_coverage(questions, order=order, top=top)  # type: ignore[arg-type]
+    found = tag_coverage(questions, limit=limit)
 
     chosen: list[str] = []
     for one in found.tags:
         left = [tags for tags in questions if tags.isdisjoint(chosen)]
         adds = {tag: sum(tag in tags for tags in left) for tag in "abcdefg"}
         has = {tag: sum(tag in tags for tags in questions) for tag in "abcdefg"}
-        open_ = [tag for tag in "abcdefg" if has[tag] and tag not in chosen]
-        best = min(open_, key=lambda tag: (-adds[tag] * (order == "coverage"), -has[tag], tag))
+        best = min(adds, key=lambda tag: (-adds[tag], -has[tag], tag))
         chosen.append(one.tag)
         covered = sum(not tags.isdisjoint(chosen) for tags in questions)
 
         assert (one.tag, one.questions, one.added) == (best, has[best], adds[best])
         assert one.coverage == covered / len(questions)
-    if len(found.tags) < min(top, found.distinct):
-        assert order == "coverage"
+    if len(found.tags) < limit:
         assert all(not tags or not tags.isdisjoint(chosen) for tags in questions)
 
 
-@pytest.fixture
-def dump(tmp_path: Path) -> Path:
-    return write_dump(
+def test_the_questions_of_a_dump_count_whether_answered_or_not(tmp_path: Path) -> None:
+    dump = write_dump(
         tmp_path / "Posts.xml",
         question(1, 2, Tags="<a><b>"),
         answer(2, 1, Tags="<not>"),
@@ -85,34 +61,15 @@ def dump(tmp_path: Path) -> Path:
         question(5, Tags="<a><e>", CreationDate="2010-01-01T00:00:00"),
         {"Id": 6, "PostTypeId": 5, "Tags": "<a>"},
     )
-
-
-def test_the_questions_of_a_dump_count_whether_answered_or_not(dump: Path) -> None:
     config = QueriesConfig(
         source="stackexchange", path=dump, tags=("A",), since="2015-01-01", limit=1
     )
 
     assert question_tags(config) == [("a", "b"), ("a", "c")]
-    assert question_tags(config, accepted_only=True) == [("a", "b")]
-
-
-def test_an_archive_counts_as_its_posts_do(dump: Path, tmp_path: Path) -> None:
-    archive = write_archive(tmp_path / "a.7z", {"Posts.xml": dump})
-    told: list[int] = []
-
-    found = question_tags(
-        QueriesConfig(source="stackexchange", path=archive),
-        progress=lambda done, _: told.append(done),
-    )
-
-    assert len(found) == 4
-    assert told[-1] == archive.stat().st_size
 
 
 def test_of_other_sources_the_queries_count_beyond_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("query_id,body,answer,tags\n1,B,A,a|b\n2,B,,a\n3,B,A,c\n")
 
-    config = QueriesConfig(source="csv", path=path, limit=1)
-
-    assert question_tags(config) == [("a", "b"), ("c",)]
+    assert question_tags(QueriesConfig(source="csv", path=path, limit=1)) == [("a", "b"), ("c",)]
