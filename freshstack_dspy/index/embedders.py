@@ -109,10 +109,6 @@ class HostedEmbedder:
         """What was given out, as it is recorded now, by key."""
         return self._client.used()
 
-    def used_replies(self) -> dict[str, str]:
-        """The content hash of what was given out, by key."""
-        return self._client.used_replies()
-
     def close(self) -> None:
         """Close the provider's connections."""
         self._client.close()

@@ -23,7 +23,7 @@ import dspy
 from dspy.lm15 import Message, Request, Response, Usage
 from dspy.utils.exceptions import LMError
 
-from freshstack_dspy.config import Mode, ModelConfig
+from freshstack_dspy.config import BudgetConfig, Mode, ModelConfig
 from freshstack_dspy.errors import (
     DamagedReplyError,
     DeferredError,
@@ -57,6 +57,7 @@ from freshstack_dspy.lm.store import (
 from freshstack_dspy.lm.usage import Ledger, StepLedger, current_step
 from freshstack_dspy.records import Status
 
+_SET_PRICES = "set [prices] input and output, in dollars per million tokens"
 _log = logging.getLogger(__name__)
 
 
@@ -126,11 +127,10 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             model: Which is asked, and how.
             access: What is recorded, who pays, and who is notified.
             retries: The way to the provider.
-            asks: Whether this mode sends anything, which needs a price for a cap on dollars.
+            asks: Whether this mode sends anything.
 
         Raises:
             FatalModelError: The model's endpoint cannot be used.
-            ConfigError: There is a cap on dollars, and the model has no price.
         """
         section = getattr(model, "section", "[model]")
         account = access.account
@@ -145,10 +145,8 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self._sources = [source for source in sources if source is not None]
         self._misses = Misses()
         self._store = access.store if access.mode != "replay" else None
-        if asks and account.caps.dollars is not None:
-            check_unpriced(account.caps, model.name, self._remedy(section), known=self._priced())
         self._caps = Caps(
-            account.caps if asks else account.caps.__class__(),
+            account.caps if asks else BudgetConfig(),
             spent=lambda: self._writable().spent(account.name) + account.reserved,
             in_flight=account.in_flight,
         )
@@ -304,7 +302,6 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def _asks_again(self, entry: EntryT) -> bool:
         """Whether a recorded reply is no answer, and this mode may ask once more."""
-        del entry
         return False
 
     def _miss(self, items: Sequence[ItemT]) -> str:
@@ -313,14 +310,6 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def _defer(self, items: Sequence[ItemT]) -> None:
         """In mode `defer`: write requests down for later, and raise; or do nothing, to ask now."""
-
-    @abstractmethod
-    def _priced(self) -> bool:
-        """Whether the price of the model is known."""
-
-    @abstractmethod
-    def _remedy(self, section: str) -> str:
-        """What to do where it is not."""
 
     @abstractmethod
     def _upper_bound(self, items: Sequence[ItemT]) -> Spent:
@@ -369,7 +358,11 @@ class Client(Recorder[Prompt, Reply]):
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
         retries: Retries[Request, Response] = Retries(model, opened)
-        super().__init__(model, access, retries, asks=access.mode in ("live", "rerecord"))
+        asks = access.mode in ("live", "rerecord")
+        super().__init__(model, access, retries, asks=asks)
+        caps = access.account.caps
+        if asks and caps.dollars is not None:
+            check_unpriced(caps, model.name, _SET_PRICES, known=self.price is not None)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Be the same client in a copied program: DSPy's optimizers copy programs with their models."""
@@ -412,13 +405,6 @@ class Client(Recorder[Prompt, Reply]):
             self._writable().defer(request)
             self.deferred.add(request.key)
             raise DeferredError(f"request {request.key} was written down")
-
-    def _priced(self) -> bool:
-        return self.price is not None
-
-    def _remedy(self, section: str) -> str:
-        del section
-        return "set [prices] input and output, in dollars per million tokens"
 
     def _upper_bound(self, items: Sequence[Prompt]) -> Spent:
         return worst_case(items[0].request, self.price)

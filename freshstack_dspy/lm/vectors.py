@@ -1,7 +1,6 @@
 """Vectors and scores by hosted models, recorded as replies are (`client.py`), through LiteLLM."""
 
 import base64
-import binascii
 import functools
 import logging
 import math
@@ -11,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.budget import Reservation, Spent
+from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
 from freshstack_dspy.lm.client import Access, Item, Recorder, Sent
 from freshstack_dspy.lm.engine import (
     HostedModel,
@@ -33,7 +32,6 @@ from freshstack_dspy.lm.request import (
     EmbeddingRequest,
     RerankRequest,
     passages_hash,
-    sha256_of,
     text_hash,
 )
 from freshstack_dspy.lm.retry import Retries
@@ -126,17 +124,27 @@ class NumbersClient(Recorder[NumbersItemT, Numbers], Generic[NumbersItemT]):
     """What embedders and rerankers have in common."""
 
     def __init__(
-        self, model: HostedModel, access: Access, opened: Callable[[], Any], refusals: int
+        self,
+        model: HostedModel,
+        access: Access,
+        opened: Callable[[], Any],
+        *,
+        refusals: int,
+        priced: bool,
     ) -> None:
         self._model = model
         self._warned = False
+        remedy = (
+            f"set price of {model.section}, in dollars per million tokens, 0 for a server of "
+            "one's own"
+        )
+        asks = access.mode != "replay"
+        if asks:
+            check_unpriced(access.account.caps, model.name, remedy, known=priced)
         retries: Retries[Any, Answer] = Retries(
             model, opened, advice=f"check {model.section}", refusals=refusals
         )
-        super().__init__(model, access, retries, asks=access.mode != "replay")
-
-    def _remedy(self, section: str) -> str:
-        return f"set price of {section}, in dollars per million tokens, 0 for a server of one's own"
+        super().__init__(model, access, retries, asks=asks)
 
     def _miss(self, items: Sequence[NumbersItemT]) -> str:
         return f"{len(items):,} missing, as of {_shown(items[0].text)}: {super()._miss(items)}"
@@ -204,7 +212,7 @@ class EmbeddingClient(NumbersClient[Wanted]):
         self._price = price
         self._length: int | None = None
         opened = functools.partial(LiteLLMEmbedding, model, dimensions)
-        super().__init__(model, access, opened, _MOST_HALVINGS)
+        super().__init__(model, access, opened, refusals=_MOST_HALVINGS, priced=price is not None)
 
     def vectors(
         self,
@@ -282,9 +290,6 @@ class EmbeddingClient(NumbersClient[Wanted]):
         middle = len(pack) // 2
         return [*self._halving(pack[:middle]), *self._halving(pack[middle:])]
 
-    def _priced(self) -> bool:
-        return self._price is not None
-
     def _upper_bound(self, items: Sequence[Wanted]) -> Spent:
         tokens = sum(one.size + _ADDED for one in items)  # a token for each byte
         dollars = tokens * self._price.input if self._price else 0.0
@@ -356,7 +361,8 @@ class RerankClient(NumbersClient[Ranked]):
             ConfigError: The budget has a cap on dollars, and the model has no price.
         """
         self._price = price
-        super().__init__(model, access, functools.partial(LiteLLMRerank, model), 3)
+        opened = functools.partial(LiteLLMRerank, model)
+        super().__init__(model, access, opened, refusals=3, priced=price is not None)
 
     def scores(self, query: str, passages: Sequence[str]) -> list[float]:
         """Score passages for a text; equal ones have equal scores.
@@ -390,9 +396,6 @@ class RerankClient(NumbersClient[Ranked]):
                 ) from None
         found = dict(zip(by_hash, figures.array().tolist(), strict=True))
         return [found[each] for each in hashes]
-
-    def _priced(self) -> bool:
-        return self._price is not None
 
     def _upper_bound(self, items: Sequence[Ranked]) -> Spent:
         """A token for each byte, and the text once more for each passage."""
@@ -487,11 +490,11 @@ class _LiteLLM:
             raise unknown_provider(model, where, "LiteLLM does not know") from None
 
     def _asked(
-        self, call: Callable[[], Any], read: Callable[[Any, int], Answer], count: int
+        self, function: Any, read: Callable[[Any, int], Answer], count: int, **options: Any
     ) -> Answer:
         try:
             with errors_explained(self._model):
-                answer = call()
+                answer = function(**self._options, **options)
             return read(answer, count)
         except UnusableError as error:
             raise did_not_answer(str(error), self._model) from None
@@ -516,6 +519,14 @@ class LiteLLMEmbedding(_LiteLLM):
             with errors_explained(model):
                 self._options["client"] = self._one_attempt()
 
+    def complete(self, batch: Batch, /) -> Answer:
+        """Ask once; errors are those of `NetworkProvider.complete`."""
+        types = input_types_of(self._model.name)
+        extra = {types.parameter: batch.input_type} if types and batch.input_type else {}
+        texts = list(batch.texts)
+        embedding = self._litellm.embedding
+        return self._asked(embedding, vectors_of, len(texts), input=texts, **extra)
+
     def close(self) -> None:
         """Close the connections; LiteLLM's own clients are the process's."""
         if "client" in self._options:
@@ -528,46 +539,24 @@ class LiteLLMEmbedding(_LiteLLM):
         class OneAttempt(openai.OpenAI):
             max_retries = property(lambda _: 0, lambda _, __: None)
 
-        _, _, key, base = self._litellm.get_llm_provider(
-            self._model.name,
-            api_base=self._options.get("api_base"),
-            api_key=self._options.get("api_key"),
-        )
+        given = {name: self._options.get(name) for name in ("api_base", "api_key")}
+        _, _, key, base = self._litellm.get_llm_provider(self._model.name, **given)
         return OneAttempt(api_key=key, base_url=base, timeout=self._model.timeout)
-
-    def complete(self, request: Batch, /) -> Answer:
-        """Ask once.
-
-        Raises:
-            ModelError: As `NetworkProvider.complete`.
-        """
-        types = input_types_of(self._model.name)
-        extra = {types.parameter: request.input_type} if types and request.input_type else {}
-        texts = list(request.texts)
-
-        def call() -> Any:
-            return self._litellm.embedding(input=texts, **self._options, **extra)
-
-        return self._asked(call, vectors_of, len(texts))
 
 
 class LiteLLMRerank(_LiteLLM):
     """Asks for scores, once."""
 
-    def complete(self, request: Passages, /) -> Answer:
-        """Ask once.
-
-        Raises:
-            ModelError: As `NetworkProvider.complete`.
-        """
-        passages = list(request.passages)
-
-        def call() -> Any:
-            return self._litellm.rerank(
-                query=request.query, documents=passages, return_documents=False, **self._options
-            )
-
-        return self._asked(call, scores_of, len(passages))
+    def complete(self, sent: Passages, /) -> Answer:
+        """Ask once; errors are those of `NetworkProvider.complete`."""
+        return self._asked(
+            self._litellm.rerank,
+            scores_of,
+            len(sent.passages),
+            query=sent.query,
+            documents=list(sent.passages),
+            return_documents=False,
+        )
 
 
 class UnusableError(Exception):
@@ -582,14 +571,12 @@ def vectors_of(answer: Any, count: int) -> Answer:
     """
     import numpy as np
 
-    items = _in_order(_field(answer, "data"), count, "vectors", "texts")
-    rows = [_vector(_field(item, "embedding")) for item in items]
+    items = _in_order(_field(answer, "data"), count)
+    rows = [_floats(_field(item, "embedding"), "<f4") for item in items]
     lengths = sorted({len(row) for row in rows})
     if len(lengths) != 1 or not 1 <= lengths[0] <= MOST_DIMENSIONS:
         raise UnusableError(f"its vectors have unusable lengths: {lengths[:5]}")
     matrix = np.stack(rows)
-    if not np.isfinite(matrix).all():
-        raise UnusableError("a vector holds a number that is not finite")
     if not matrix.any(axis=1).all():
         raise UnusableError("a vector is all zero")
     usage = _field(answer, "usage")
@@ -602,51 +589,37 @@ def scores_of(answer: Any, count: int) -> Answer:
     Raises:
         UnusableError: Some passage has no score, or two, or one that is no finite number.
     """
-    import numpy as np
-
-    items = _in_order(_field(answer, "results"), count, "scores", "passages")
+    items = _in_order(_field(answer, "results"), count)
     scores = _floats([_field(item, "relevance_score") for item in items], "<f8")
-    if not np.isfinite(scores).all():
-        raise UnusableError("a score is not finite")
     meta = _field(answer, "meta")
     billed, counted = _field(meta, "billed_units"), _field(meta, "tokens")
     tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
     return Answer(scores, tokens, _count(_field(billed, "search_units")))
 
 
-def _in_order(items: Any, count: int, what: str, whose: str) -> list[Any]:
+def _in_order(items: Any, count: int) -> list[Any]:
     """The items by their index, which must be each once."""
-    if not isinstance(items, list) or len(items) != count:
-        found = len(items) if isinstance(items, list) else "no list of"
-        raise UnusableError(f"it sent {found} {what} for {count:,} {whose}")
-    by_index = {_field(item, "index"): item for item in items}
-    if set(by_index) != set(range(count)):
-        raise UnusableError(f"the indexes of its {what} are not those of the {whose}")
+    by_index = {_field(item, "index"): item for item in items or ()}
+    if len(items or ()) != count or set(by_index) != set(range(count)):
+        raise UnusableError(f"it sent {len(items or ()):,} numbered results for {count:,} texts")
     return [by_index[index] for index in range(count)]
 
 
-def _vector(value: Any) -> "NDArray[Any]":
-    import numpy as np
-
-    if not isinstance(value, str):
-        return _floats(value, "<f4")
-    try:
-        return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4")
-    except (binascii.Error, ValueError):
-        raise UnusableError("a vector is no base64 of float32") from None
-
-
 def _floats(value: Any, kind: str) -> "NDArray[Any]":
+    """Finite numbers, given as a list or as base64."""
     import numpy as np
 
     try:
-        found = np.asarray(value)
-    except (ValueError, TypeError):
-        found = np.empty(0, dtype=object)
-    if found.ndim != 1 or (found.dtype.kind not in "fi" and len(found)):
-        raise UnusableError("it sent something else than a list of numbers")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
-        return found.astype(kind)
+        if isinstance(value, str):
+            found = np.frombuffer(base64.b64decode(value, validate=True), dtype=kind)
+        else:
+            with np.errstate(over="ignore"):
+                found = np.asarray(value).astype(kind, casting="same_kind")
+    except (TypeError, ValueError):
+        raise UnusableError("it sent something else than numbers") from None
+    if found.ndim != 1 or not np.isfinite(found).all():
+        raise UnusableError("it sent numbers that are not finite, or no list of them")
+    return found
 
 
 def _field(value: Any, name: str) -> Any:
@@ -668,13 +641,9 @@ class Recording(Protocol):
         """What was given out, as it is recorded now, by key."""
         ...
 
-    def used_replies(self) -> dict[str, str]:
-        """The checksum of what was given out, by key."""
-        ...
-
 
 def used_figures(models: Iterable[object]) -> Iterator[Numbers]:
-    """All numbers that were given out, as they are recorded now, each once, by key.
+    """All vectors and scores that were given out, as they are recorded now, each once, by key.
 
     Args:
         models: Embedders and rerankers; those whose numbers are not recorded are passed over.
@@ -682,17 +651,6 @@ def used_figures(models: Iterable[object]) -> Iterator[Numbers]:
     Raises:
         StoreError: One cannot be read or trusted.
     """
-    by_key = {figures.key: figures for model in _recording(models) for figures in model.used()}
+    recording = [model for model in models if isinstance(model, Recording)]
+    by_key = {numbers.key: numbers for model in recording for numbers in model.used()}
     yield from (by_key[key] for key in sorted(by_key))
-
-
-def fingerprint_figures(models: Iterable[object]) -> str:
-    """One checksum of all numbers that were given out."""
-    found: dict[str, str] = {}
-    for model in _recording(models):
-        found |= model.used_replies()
-    return sha256_of(found)
-
-
-def _recording(models: Iterable[object]) -> list[Recording]:
-    return [model for model in models if isinstance(model, Recording)]

@@ -53,7 +53,6 @@ from freshstack_dspy.lm.vectors import (
     RerankClient,
     UnusableError,
     Wanted,
-    fingerprint_figures,
     packed,
     used_figures,
     vectors_of,
@@ -344,7 +343,7 @@ def test_a_bundle_alone_is_enough_to_replay(
 
         np.testing.assert_array_equal(expected(TEXTS), again.vectors(TEXTS))
         assert open_reranker("replay", access=access).scores("query", PASSAGES) == SCORES
-    assert fingerprint_figures([again]) == fingerprint_figures([client])
+    assert again.used_replies() == client.used_replies()
 
 
 # --- at the same time
