@@ -1,5 +1,6 @@
 """`freshstack index`, `search`, `retrieve`."""
 
+import dataclasses
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -136,6 +137,8 @@ def retrieve(
             index_path=settings.index.path,
             progress=Stages(bars),
         )
+    if slices != "all":  # two runs over other queries are not the same run
+        run = dataclasses.replace(run, name=f"{run.name}-{slices}")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_run(run, path)
     say(f"{path}: {counted(len(run.rankings), 'query', 'queries')} by {run.name}")

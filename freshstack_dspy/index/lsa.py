@@ -26,6 +26,8 @@ FIT_SAMPLE = 4_000
 _NEGLIGIBLE = 1e-4
 """Directions of a singular value below this share of the largest are left out."""
 _ROWS_AT_ONCE = 4_096
+_PRODUCTS = 3
+"""Products with the matrix that ARPACK takes for a direction, about: to report progress by."""
 
 
 class LsaModel(NamedTuple):
@@ -81,13 +83,14 @@ def fit_lsa(corpus: CorpusTerms, dimensions: int, report: Callable[[float], None
     """Fit a model on a corpus, and embed the corpus.
 
     The singular vectors are the converged ones of ARPACK from a fixed start, on one thread: the
-    same on the same machine, and up to the last digits on all.
+    same bytes on the same machine, and the same up to the last digits on all.
 
     Args:
         corpus: At least one row and one term.
         dimensions: Of the vectors, at most; a small corpus has fewer.
         report: Told the fraction that is done.
     """
+    import scipy.sparse.linalg  # noqa: F401 - a BLAS of its own: only what is loaded is limited
     from threadpoolctl import threadpool_limits
 
     size = len(corpus.rows)
@@ -104,8 +107,8 @@ def fit_lsa(corpus: CorpusTerms, dimensions: int, report: Callable[[float], None
     sample = np.arange(sample_size) * size // sample_size
     report(0.1)
     with threadpool_limits(limits=1):
-        directions = _directions(_weighed(counts[sample], idf), dimensions)
-        report(0.8)
+        weights = _weighed(counts[sample], idf)
+        directions = _directions(weights, dimensions, lambda done: report(0.1 + 0.7 * done))
         features = {term: column for column, (term, _) in enumerate(chosen)}
         model = LsaModel(features, idf, directions)
         vectors = np.empty((size, directions.shape[1]), np.float32)
@@ -116,17 +119,36 @@ def fit_lsa(corpus: CorpusTerms, dimensions: int, report: Callable[[float], None
     return FittedLsa(model, vectors)
 
 
-def _directions(weights: "csr_array", dimensions: int) -> NDArray[np.float32]:
+def _directions(
+    weights: "csr_array", dimensions: int, report: Callable[[float], None]
+) -> NDArray[np.float32]:
     """The leading right singular vectors, shape (columns, directions)."""
-    from sklearn.decomposition import TruncatedSVD
+    from scipy.sparse.linalg import LinearOperator, eigsh
 
-    if min(weights.shape) <= dimensions + 1:  # ARPACK gives fewer than all
-        _, values, vectors = np.linalg.svd(weights.toarray(), full_matrices=False)
+    rows = weights.shape[0]
+    transposed = weights.T.tocsr()
+    if min(weights.shape) <= 2 * dimensions:  # ARPACK is for a few of many
+        squares, left = np.linalg.eigh((weights @ transposed).toarray())
     else:
-        svd = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit(weights)
-        values, vectors = svd.singular_values_, svd.components_
-    kept = max(1, np.count_nonzero(values[:dimensions] > values[0] * _NEGLIGIBLE))
-    return np.ascontiguousarray(vectors[:kept].T, np.float32)
+        products = 0
+
+        def multiply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+            nonlocal products
+            products += 1
+            report(min(1.0, products / (_PRODUCTS * dimensions)))
+            return np.asarray(weights @ (transposed @ vector))
+
+        squares, left = eigsh(
+            LinearOperator((rows, rows), matvec=multiply, dtype=float),
+            k=dimensions,
+            v0=np.random.RandomState(0).uniform(-1, 1, rows),
+            ncv=min(rows, dimensions * 3 // 2 + 20),
+        )
+    report(1)
+    order = np.argsort(-squares, kind="stable")[:dimensions]
+    order = order[squares[order] > squares.max() * _NEGLIGIBLE**2]
+    right = (transposed @ left[:, order]) / np.sqrt(squares[order])
+    return np.ascontiguousarray(right, np.float32)
 
 
 def _counts(rows: Sequence[Sequence[int]], width: int) -> "csr_array":

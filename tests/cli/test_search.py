@@ -167,7 +167,7 @@ def test_retrieve_writes_a_run_for_every_query_with_a_nugget(
     run = read_run(tmp_path / "bm25.run")
     assert set(run.rankings) <= queries
     assert max(map(len, run.rankings.values())) == 2
-    assert (named.code, named.out) == (0, "runs/mine.run: 1 query by hybrid\n")
+    assert (named.code, named.out) == (0, "runs/mine.run: 1 query by hybrid-unanswerable\n")
     assert (tmp_path / ".freshstack/index").is_dir()
 
 
