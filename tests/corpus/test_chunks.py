@@ -101,19 +101,6 @@ def test_offsets_are_of_bytes_where_text_is_not_ascii() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "a.cpp", "a.hpp", "a.cc", "a.cs", "a.rst", "a.jsx", "a.m", "a.mm", "a.sql", "a.proto",
-        "a.ini", "a.cfg", "a.tex", "a.less", "a.r", "a.pl", "a.diff", "a.po", "a.pyx", "a.bat",
-        "a.vb", "Dockerfile", "Makefile", "LICENSE", "a.csv", "a.json", "a.unknown", "a.",
-    ],
-)  # fmt: skip
-def test_no_kind_of_file_is_dropped(path: str) -> None:
-    """FreshStack's chunker gives nothing for most of these, silently."""
-    assert len(chunks_of(path, "select a from b;\n\n" * 60, 64)) > 1
-
-
 def test_white_space_belongs_to_the_piece_before_it() -> None:
     paragraphs = ["a " * 14, "    b " * 7, "c " * 14]
 
@@ -124,13 +111,6 @@ def test_white_space_belongs_to_the_piece_before_it() -> None:
     assert [chunk.text for chunk in chunks] == [
         f"\n\n {paragraphs[0]}\n \n", f"{paragraphs[1]}\n\n\n", f"{paragraphs[2]}\n"
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("space", [" ", "\n", "\t", "\r\n", " \n", "\u3000", "\xa0\n"])
-def test_endless_white_space_is_cut_within_the_limit(space: str) -> None:
-    chunks = chunks_of("a.txt", f"{space * 3000}a{space * 3000}b{space * 3000}", 16)
-
-    assert len(chunks) > 3
 
 
 def test_small_neighbours_share_a_chunk() -> None:

@@ -1,13 +1,12 @@
 """Documents in JSON Lines, HTML pages and PDFs; and files that are made to do harm."""
 
 import importlib.util
-import io
 import zlib
 from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.corpus.documents import document_bytes, page_text
+from freshstack_dspy.corpus.documents import document_bytes
 from freshstack_dspy.errors import SourceError
 
 from .read_corpus import files, kinds, read, reasons
@@ -113,11 +112,6 @@ def test_html_is_source_code_unless_pages_are_wanted(tmp_path: Path) -> None:
     assert files(read(tmp_path, pages=True)) == {"a.html": text.encode()}
 
 
-@pytest.mark.parametrize("html", ["", "<html>", "<nav>x</nav>", "<!--", "<div>" * 100_000])
-def test_pages_without_text_have_none(html: str) -> None:
-    assert page_text(html) == ""
-
-
 @needs_pypdf
 def test_a_pdf_is_its_text_page_by_page(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(pdf(TEXT))
@@ -144,17 +138,6 @@ def test_hostile_pdfs_are_skipped_with_the_reason(tmp_path: Path) -> None:
     assert set(found) == {f"{name}.pdf" for name in hostile}
     assert found["long.pdf"] == "a PDF with more than 1,000 characters of text"
     assert found["text.pdf"].startswith("a damaged PDF (")
-
-
-@needs_pypdf
-def test_an_encrypted_pdf_is_skipped(tmp_path: Path) -> None:
-    from pypdf import PdfReader, PdfWriter
-
-    writer = PdfWriter(clone_from=PdfReader(io.BytesIO(pdf(TEXT))))
-    writer.encrypt("secret", algorithm="RC4-128")
-    writer.write(tmp_path / "a.pdf")
-
-    assert reasons(read(tmp_path)) == {"a.pdf": "an encrypted PDF; save it without a password"}
 
 
 def test_without_the_extra_a_pdf_says_how_to_read_it(

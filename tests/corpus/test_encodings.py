@@ -84,20 +84,6 @@ def test_what_is_told_decodes_the_whole_file(data: bytes) -> None:
         data.decode(found)
 
 
-@pytest.mark.parametrize("name", ["cp1251", "koi8-r", "cp932", "euc_jp", "cp949"])
-def test_any_run_of_whole_characters_decodes_alone(name: str) -> None:
-    text = {"cp932": JAPANESE, "euc_jp": JAPANESE, "cp949": KOREAN}.get(name, RUSSIAN)
-    data = text.encode(name)
-    found = detect(data)
-    assert isinstance(found, str)
-
-    place = 0
-    for letter in text:
-        length = len(letter.encode(name))
-        assert data[place : place + length].decode(found) == letter
-        place += length
-
-
 # Offsets are of the bytes of the file
 
 SAMPLES = {
@@ -157,13 +143,3 @@ def test_a_second_byte_order_mark_is_text() -> None:
     [chunk] = chunks_of("a.txt", "\ufeff\ufeffa", 16)
 
     assert chunk.text == "\ufeffa"
-
-
-def test_data_in_another_encoding_is_an_error() -> None:
-    with pytest.raises(UnicodeDecodeError):
-        chunk_file(SourceFile("lib", "a.txt", b"\x81", None, "shift_jis"), 16)
-
-
-def test_an_unknown_encoding_is_an_error() -> None:
-    with pytest.raises(LookupError, match="unknown encoding: klingon"):
-        chunk_file(SourceFile("lib", "a.txt", b"a", None, "klingon"), 16)

@@ -68,14 +68,6 @@ def test_the_source_of_a_cell_lies_in_the_bytes_of_its_chunk() -> None:
         assert part.startswith(b"{")
 
 
-def test_small_cells_share_a_chunk() -> None:
-    data = notebook(*(cell("code", f"x{number} = {number}") for number in range(4)))
-
-    [chunk] = cut(data)
-
-    assert chunk.text == "x0 = 0\n\nx1 = 1\n\nx2 = 2\n\nx3 = 3"
-
-
 def test_a_long_cell_is_cut_at_its_joints() -> None:
     functions = [f"def f{number}():\n    return '{WORDS}'" for number in range(4)]
     data = notebook(cell("code", "\n".join(functions).splitlines(keepends=True)))
@@ -110,15 +102,6 @@ def test_a_heading_stays_with_the_cell_below_it() -> None:
     assert [chunk.text.rstrip() for chunk in cut(data)] == [f"## Head\n\n\n{code}"] * 3
 
 
-def test_sections_are_kept_together() -> None:
-    data = notebook(
-        cell("markdown", "# A"), cell("code", f"'{WORDS}'"), cell("markdown", "# B"),
-        cell("code", f"'{WORDS}'"), cell("code", f"'{WORDS}'"),
-    )  # fmt: skip
-
-    assert [chunk.text[:3] for chunk in cut(data, 40)] == ["# A", "# B"]
-
-
 def test_outputs_and_attachments_are_left_out() -> None:
     output = {"output_type": "stream", "text": ["secret\n"], "data": {"source": "secret"}}
     data = notebook(
@@ -127,15 +110,6 @@ def test_outputs_and_attachments_are_left_out() -> None:
     )
 
     assert [chunk.text for chunk in cut(data)] == ["shown()\n\nshown too"]
-
-
-def test_words_in_code_are_left_as_they_are() -> None:
-    """FreshStack's chunker turns `pipeline` into `#pipeline` and `my.python` into `my.ipynbthon`."""
-    source = "!pip install x\nfrom my.python import pipeline\n"
-
-    [chunk] = cut(notebook(cell("code", source)))
-
-    assert chunk.text == source
 
 
 def test_nbformat_3_is_read() -> None:
@@ -167,12 +141,6 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
     assert chunk.text == "a\ufffd b 👍"
 
 
-@pytest.mark.parametrize("source", ["", [], [""], " \n", ["\n", "\t"]])
-def test_a_notebook_without_text_has_no_chunks(source: str | list[str]) -> None:
-    assert cut(notebook(cell("code", source))) == []
-    assert cut(notebook()) == []
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -198,10 +166,3 @@ def test_what_is_no_notebook_is_cut_as_text(text: str) -> None:
     assert "".join(chunk.text for chunk in chunks) == text
     assert {chunk.encoding for chunk in chunks} == {"utf-8"}
     assert all(text_of(file.data, chunk) == chunk.text for chunk in chunks)
-
-
-def test_the_bytes_of_another_file_are_refused() -> None:
-    [chunk] = cut(notebook(cell("code", "x")))
-
-    with pytest.raises(ValueError, match="no notebook"):
-        text_of(b"other", chunk)

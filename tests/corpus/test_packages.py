@@ -77,32 +77,6 @@ def test_a_bomb_is_refused_unread(tmp_path: Path) -> None:
         read(path)
 
 
-def test_damage_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / NAME).write_bytes(b"PK\x03\x04 no")
-    wheel(tmp_path, {"a": b"x"}, "lib.whl")
-
-    with pytest.raises(SourceError, match="cannot be read as a wheel: File is not a zip file"):
-        read(tmp_path / NAME)
-    with pytest.raises(SourceError, match="not the name of a wheel"):
-        read(tmp_path / "lib.whl")
-
-
-def test_a_damaged_member_is_skipped_and_the_others_are_read(tmp_path: Path) -> None:
-    path = wheel(tmp_path, {"a.py": b"a = 1\n" * 50, "b.py": b"b = 1\n"})
-    data = bytearray(path.read_bytes())
-    data[36:42] = b"\xff" * 6
-    path.write_bytes(data)
-
-    found = read(path)
-
-    assert (list(files(found)), kinds(found)) == (["b.py"], {"a.py": "unreadable"})
-
-
-def test_a_wheel_has_no_revision(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"a \.whl file has no revision"):
-        read(tmp_path / NAME, revision="main")
-
-
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_methods_that_unpack_without_bound_are_not_read(tmp_path: Path, method: int) -> None:
     with zipfile.ZipFile(tmp_path / NAME, "w") as archive:

@@ -71,11 +71,6 @@ def test_a_bad_line_is_named_with_its_fault(path: Path, line: str, message: str)
     assert message in str(error.value)
 
 
-def test_undecodable_bytes_are_named_by_line_and_byte(path: Path) -> None:
-    with pytest.raises(SourceError, match=r"jsonl:1: not UTF-8: byte 0xff at byte 15 of the line"):
-        read(path, LINE.encode().replace(b"q1", b"\xff"))
-
-
 def test_an_id_that_is_there_twice_is_an_error_with_both_lines(path: Path) -> None:
     with pytest.raises(SourceError, match=r"jsonl:3: query_id 'q1' is already at .*jsonl:1;"):
         read(path, f"{LINE}\n\n{LINE}\n")

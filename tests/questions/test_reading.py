@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
@@ -104,24 +103,6 @@ def test_a_licence_that_is_not_known_is_not_taken_for_a_good_one(tmp_path: Path)
     assert reading.rejected == {"no licence to compare with licences": 4}
 
 
-@pytest.mark.parametrize(
-    ("settings_", "message"),
-    [
-        (
-            {"min_answer_score": 1},
-            "min_answer_score is for source stackexchange, and this is jsonl",
-        ),
-        ({"duplicates": "drop"}, "duplicates is for source stackexchange, and this is jsonl"),
-        ({"split": "test"}, "split is for source huggingface and freshstack, and this is jsonl"),
-    ],
-)
-def test_a_setting_that_the_source_has_no_use_for_is_an_error(
-    settings_: dict[str, object], message: str
-) -> None:
-    with pytest.raises(ValidationError, match=message):
-        QueriesConfig.model_validate({"path": "x", **settings_})
-
-
 def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
     """`a` was asked half an hour before 2021 in UTC."""
     reading = read(tmp_path, since="2020-05-01T12:00:00", until="2021-01-01")
@@ -141,19 +122,6 @@ def test_scores_below_the_least_are_rejected(tmp_path: Path) -> None:
     assert reading.rejected == {"no score to compare with min_score": 1, "score below min_score": 1}
 
 
-@pytest.mark.parametrize("key", ["since", "until"])
-def test_a_date_that_is_none_is_an_error_of_the_configuration(tmp_path: Path, key: str) -> None:
-    with pytest.raises(ConfigError, match=rf"queries\.{key} is '1\.5\.2020'; allowed: an ISO 8601"):
-        read(tmp_path, **{key: "1.5.2020"})
-
-
 @given(st.lists(st.integers(0, 10**30), unique=True))
 def test_numeric_ids_are_in_order_of_their_value(numbers: list[int]) -> None:
     assert sorted(map(str, numbers), key=id_order) == [str(number) for number in sorted(numbers)]
-
-
-@given(st.lists(st.text(alphabet="0123a٣"), unique=True))
-def test_the_order_of_ids_is_total(names: list[str]) -> None:
-    """`0`, `00` and the empty text are three ids, and an Arabic digit is no digit of ours."""
-    assert len({id_order(name) for name in names}) == len(names)
-    assert sorted(names, key=id_order) == sorted(sorted(names), key=id_order)

@@ -120,18 +120,6 @@ def test_what_is_wrong_is_named_with_its_row(path: Path, text: str | bytes, mess
     assert "\n" not in str(error.value)
 
 
-def test_a_column_that_is_named_must_be_there(path: Path) -> None:
-    with pytest.raises(SourceError, match=r"has no column 'Votes'; .* score = "):
-        read_csv(path, f"{HEAD}\n1,T,B,A\n", columns={"score": "Votes"})
-
-
-def test_a_row_without_an_answer_is_counted(path: Path) -> None:
-    reading = read_csv(path, f"{HEAD}\n1,T,B,\n2,T,B,A\n3,T,B,  \n")
-
-    assert [query.query_id for query in reading.queries] == ["2"]
-    assert reading.rejected == {"empty answer": 1, "no accepted answer": 1}
-
-
 # Parquet, Arrow, the official format
 
 ROWS: list[dict[str, Any]] = [
@@ -235,20 +223,6 @@ def test_a_value_of_another_kind_is_named(
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["missing", "text", "cut"])
-def test_what_is_no_parquet_is_an_error_in_one_line(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "q.parquet"
-    if kind == "text":
-        path.write_text("query_id,title\n")
-    elif kind == "cut":
-        path.write_bytes(write_parquet(path, ROWS).read_bytes()[:-20])
-
-    with pytest.raises(SourceError, match=r"q\.parquet: cannot be read as Parquet: ") as error:
-        read("parquet", path)
-
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.parametrize("shards", [1, 3])
 def test_a_saved_dataset_is_read_with_all_its_shards(tmp_path: Path, shards: int) -> None:
     path = save_to_disk(tmp_path / "saved", ROWS, shards)
@@ -283,36 +257,6 @@ def test_a_dataset_cannot_name_files_outside_of_itself(tmp_path: Path, name: obj
 
     with pytest.raises(SourceError, match=r"state\.json: names .*; allowed: plain names of files"):
         read("huggingface", path)
-
-
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ("{", "state.json: not JSON: EOF"),
-        ("[]", "state.json: not a JSON object"),
-        ("{}", "state.json: names no _data_files"),
-        ('{"_data_files": [{"filename": "lost.arrow"}]}', "lost.arrow: cannot be read as Arrow"),
-        ('{"_data_files": [{"filename": "state.json"}]}', "state.json: cannot be read as Arrow"),
-    ],
-)
-def test_a_damaged_dataset_is_an_error_in_one_line(
-    tmp_path: Path, state: str, message: str
-) -> None:
-    path = save_to_disk(tmp_path / "saved", ROWS)
-    (path / "state.json").write_text(state)
-
-    with pytest.raises(SourceError) as error:
-        read("huggingface", path)
-
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_a_folder_that_is_no_dataset_is_named(tmp_path: Path) -> None:
-    with pytest.raises(
-        SourceError, match=r"holds no state\.json; allowed: .* source = \"parquet\""
-    ):
-        read("huggingface", tmp_path)
 
 
 def official(folder: Path, form: str) -> Path:
@@ -352,36 +296,6 @@ def test_official_queries_are_read_in_all_their_forms(tmp_path: Path, form: str)
         ),
     )
     assert reading.rejected == ({} if form == "object" else {"no accepted answer": 1})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            '{"query_id": "1", "query_title": 5, "answer_text": "A"}',
-            "title (column 'query_title') is",
-        ),
-        (
-            '{"query_id": "1", "answer_text": "A"}',
-            "queries.json:1: title (column 'query_title') and",
-        ),
-        ('{"query_id": "1", "metadata": [1]}', "queries.json:1: metadata is no object of date"),
-        ('{"query_id": "1", \n', "queries.json: not JSON: EOF"),
-        ("[[]]", "queries.json:1: not a JSON object"),
-        ("", "queries.json: not JSON: EOF"),
-    ],
-)
-def test_what_is_not_in_the_official_format_is_named(
-    tmp_path: Path, text: str, message: str
-) -> None:
-    path = tmp_path / "queries.json"
-    path.write_text(text)
-
-    with pytest.raises(SourceError) as error:
-        read("freshstack", path)
-
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.slow
