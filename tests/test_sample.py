@@ -53,7 +53,7 @@ def test_the_readme_prints_what_its_retrievers_reach(
 
     means, _, unjudged = (line.split("│")[2:-1] for line in lines[place : place + 3])
     assert [f"{value:.4f}" for value in evaluation.means.values()] == [*map(str.strip, means)]
-    shares = [f"unjudged {holes.mean_unjudged:.3f}" for holes in evaluation.holes]
+    shares = [f"unjudged {holes.mean:.3f}" for holes in evaluation.unjudged]
     assert shares == [*map(str.strip, unjudged)]
 
 

@@ -87,15 +87,11 @@ def _show(
 ) -> None:
     """Print how far the answers agree, what they hold, and what rankings say next to them."""
     from freshstack_dspy.cli.printing import Table, counted, say, show
-    from freshstack_dspy.cli.score_relations import relation_table
-    from freshstack_dspy.cli.score_tables import View, print_scores
+    from freshstack_dspy.cli.score import show_relations, show_scores
     from freshstack_dspy.lm.request import BASELINE
 
     say(f"agreement with the answers from the gold chunks, top {account.k} (LLM-retEval)")
-    print_scores(
-        metrics.agreement,
-        View(["agreement"], ("agree", "disagree", "undecided"), counts_are_all=True),
-    )
+    show_scores(metrics.agreement, ["agreement"], ("agree", "disagree", "undecided"))
     if account.without_gold:
         number = counted(len(account.without_gold), "query", "queries")
         say(f"{number} without gold chunks, left out: {_listed(account.without_gold)}")
@@ -104,7 +100,7 @@ def _show(
     names = ["A_strict", "V_strict", *(["A"] if account.scale.name != "binary" else [])]
     measured = {name for one in metrics.nuggets.answers for name in one.values}
     shown = [name for name in names if name in measured] or ["A_strict"]
-    print_scores(metrics.nuggets, View(shown, ("nuggets", "failed"), last=_GOLD))
+    show_scores(metrics.nuggets, shown, ("nuggets", "failed"), last=_GOLD)
     say("")
     measures = next(iter(metrics.rankings.values())).measures
     rows = []
@@ -113,7 +109,7 @@ def _show(
         rows.append([run, each.mean.value, each.answers, *(means.get(name) for name in measures)])
     title = "answerable nuggets that the answers support, next to the rankings"
     show(Table(("run", "Cov(y)", "answers", *measures), rows, title))
-    relation_table(metrics.relations)
+    show_relations(metrics.relations)
     model = f"{account.model}, a word counter" if account.model == BASELINE else account.model
     say(f"answered, compared and judged by {model}")
     _say_failures(out, found)

@@ -9,14 +9,13 @@ from typer.core import TyperGroup
 from freshstack_dspy.cli import (
     answer,
     collections,
-    compare,
     diagnose,
     documents,
-    evaluate,
     exchange,
     explain,
     growing,
     leaderboard,
+    measure,
     people,
     plan,
     rejudge,
@@ -89,10 +88,10 @@ _add(
 _add("Search", index=search.index, search=search.search, retrieve=search.retrieve)
 _add(
     "Measure",
-    evaluate=evaluate.evaluate,
-    compare=compare.compare,
+    evaluate=measure.evaluate,
+    compare=measure.compare,
     answer=answer.answer,
-    score=score.app,
+    score=score.score,
     leaderboard=leaderboard.leaderboard,
 )
 _add("Look", explain=explain.explain, diagnose=diagnose.diagnose)

@@ -26,7 +26,7 @@ def diagnose(
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.diagnose import diagnose as diagnose_pool
     from freshstack_dspy.collection.slices import left_out
-    from freshstack_dspy.measures.evaluation import find_holes
+    from freshstack_dspy.measures.evaluation import find_unjudged
     from freshstack_dspy.measures.run import read_run
 
     loaded = Collection.load(collection)
@@ -35,5 +35,5 @@ def diagnose(
     qrels = loaded.qrels(chosen)
     if line := left_out(loaded, chosen):
         complain(f"diagnosed: {line}")
-    holes = [(path.name, find_holes(qrels, read_run(path), k)) for path in runs or ()]
-    (diagnosis_json if as_json else diagnosis_tables)(loaded, diagnosis, holes)
+    unjudged = [(path.name, find_unjudged(qrels, read_run(path), k)) for path in runs or ()]
+    (diagnosis_json if as_json else diagnosis_tables)(loaded, diagnosis, unjudged)

@@ -19,26 +19,28 @@ if TYPE_CHECKING:
         MissingSupport,
         PoolingResult,
     )
-    from freshstack_dspy.measures.evaluation import Holes
+    from freshstack_dspy.measures.evaluation import Unjudged
     from freshstack_dspy.measures.statistics import Estimate
 
-RunHoles = Sequence[tuple[str, "Holes"]]
+UnjudgedOfRuns = Sequence[tuple[str, "Unjudged"]]
 _SHOWN_DEPTHS = (1, 2, 3, 5, 10, 15, 20, 30, 50, 75, 100)
 _SETTINGS = {"inference": "inference setting", "oracle": "oracle setting"}
 
 
-def diagnosis_json(collection: "Collection", diagnosis: "Diagnosis", runs: RunHoles) -> None:
+def diagnosis_json(collection: "Collection", diagnosis: "Diagnosis", runs: UnjudgedOfRuns) -> None:
     """Print everything as one JSON object."""
     found = {
         "collection": collection.name,
         "content_hash": collection.manifest.content_hash,
         "diagnosis": diagnosis.model_dump(mode="json"),
-        "runs": [{"file": name, **holes.model_dump(mode="json")} for name, holes in runs],
+        "runs": [{"file": name, **found.model_dump(mode="json")} for name, found in runs],
     }
     print(json.dumps(found, indent=2))
 
 
-def diagnosis_tables(collection: "Collection", diagnosis: "Diagnosis", runs: RunHoles) -> None:
+def diagnosis_tables(
+    collection: "Collection", diagnosis: "Diagnosis", runs: UnjudgedOfRuns
+) -> None:
     """Print one table for each diagnostic."""
     _summary(collection, diagnosis)
     if diagnosis.finders:
@@ -182,13 +184,13 @@ def _agreement_lines(diagnosis: "Diagnosis") -> None:
         )
 
 
-def _runs_table(runs: RunHoles) -> None:
+def _runs_table(runs: UnjudgedOfRuns) -> None:
     k = runs[0][1].k
     table = _table(("run",), (f"unjudged@{k}", "queries", "failed"))
-    for name, holes in runs:
-        unjudged = "–" if holes.mean_unjudged is None else f"{holes.mean_unjudged:.3f}"
-        failed = sum(holes.failed.values())
-        table.add_row(name, unjudged, f"{len(holes.unjudged):,}", f"{failed:,}")
+    for name, found in runs:
+        unjudged = "–" if found.mean is None else f"{found.mean:.3f}"
+        failed = sum(found.failed.values())
+        table.add_row(name, unjudged, f"{len(found.shares):,}", f"{failed:,}")
     _show(f"What runs have in their first {k} without a label", table)
     say_wrapped("queries: of these slices, with results. failed: failed judgments that were met.")
 

@@ -8,7 +8,7 @@ import os
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -432,7 +432,14 @@ class Collection(Contents):
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
         check_any(self, slices)
-        return self.qrels_of(slices_of(slices), ChunkLengths(self.corpus))
+        qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus))
+        if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
+            return qrels
+        return replace(qrels, chunk_ids=self.corpus.rows.keys())
+
+
+_JUDGED_CHUNKS_ONLY = ("import:nuggetizer", "import:crux")
+"""Recipes whose corpus is not all that runs were made on."""
 
 
 def _hash_of(name: str, folder: Path, manifest: Manifest) -> str:

@@ -277,7 +277,7 @@ def _topic_result(run: str, data: bytes, evaluation: "Evaluation") -> TopicResul
         run=run,
         sha256=hashlib.sha256(data).hexdigest(),
         means={measure: _mean(interval) for measure, interval in intervals.items()},
-        unjudged={one.k: one.mean_unjudged for one in evaluation.holes},
+        unjudged={one.k: one.mean for one in evaluation.unjudged},
         absent=len(evaluation.absent),
         empty=len(evaluation.empty),
         unknown=len(evaluation.unknown),

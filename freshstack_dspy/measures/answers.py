@@ -1,10 +1,15 @@
-"""Citation support: whether the passages that an answer cites say what it says."""
+"""Scores of answers and nuggets from the labels of judges or people.
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+Nugget recall and citation support (TREC RAG), agreement with answers from gold chunks (LLM-retEval),
+and the quality of nuggets (FreshStack). An answer for which a measure is undefined is left out of
+that mean, and counted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.statistics import (
@@ -16,13 +21,16 @@ from freshstack_dspy.measures.statistics import (
 )
 from freshstack_dspy.records import Assignment, Importance, Record
 
-Empty = Literal["skip", "zero"]
-"""What an answer counts in a measure that it has nothing for: it is left out, or 0."""
-Absent = Literal["skip", "zero"]
-"""What a query counts that other runs answer and this one does not, or for which it retrieved
-nothing to answer from: it is left out, or 0."""
+AnswerConventions = Literal["ours", "nuggetizer", "ragdoll"]
+"""What counts for a nugget or citation without a label, and for an answer without any.
+
+`ours`: a nugget without an assignment is left out of its answer, a nugget that only other answers
+of the query were assigned is missing, and an answer without a value is left out of the mean.
+`nuggetizer`, castorini's 0.0.6: such nuggets count 0, each answer has its own nuggets only, and an
+answer without a value counts 0. `ragdoll`, castorini's 0.1.0: an answer without citations counts 0.
+"""
 NOT_RETRIEVED = "not_retrieved"
-"""The status of such an answer: nobody was asked for one."""
+"""The status of an answer for which nothing was retrieved: its query is absent."""
 
 
 class Sampling(NamedTuple):
@@ -34,14 +42,14 @@ class Sampling(NamedTuple):
 
 
 class AnswerScore(Record):
-    """What one answer scored.
+    """The scores of one answer.
 
     Attributes:
         run: Which system wrote it; of nuggets, who looked at them.
         query_id: Which question it answers.
         values: By measure; none of those that have no value for it.
         without: Of those that have none, why.
-        counts: What was counted in it, as `failed`, whatever the measures make of it.
+        counts: What was counted in it, as `failed`.
     """
 
     run: str
@@ -61,7 +69,7 @@ class RunScore(Record):
         counts: The sums of what was counted in its answers.
         without: By measure, the queries whose answer has no value.
         absent: The queries that other runs answer and this one does not, and those for which it
-            retrieved nothing, ascending.
+            retrieved nothing, ascending; they are left out of the means.
     """
 
     run: str
@@ -87,21 +95,26 @@ class QueryScore(Record):
 
 
 class Scores(Record):
-    """What a set of answers scored.
+    """The scores of a set of answers.
 
     Attributes:
         measures: Their names, in order.
-        choices: What was chosen where there is a choice, as `missing` is `leave_out`.
+        conventions: By which labels that are missing are counted.
         runs: By name; runs are never mixed in one mean.
         queries: By id.
         answers: By run and query.
     """
 
     measures: tuple[str, ...]
-    choices: dict[str, str]
+    conventions: AnswerConventions
     runs: tuple[RunScore, ...]
     queries: tuple[QueryScore, ...]
     answers: tuple[AnswerScore, ...]
+
+    def __repr__(self) -> str:
+        return f"Scores({', '.join(self.measures)}; {len(self.runs)} runs, {len(self.answers)} answers)"
+
+    __str__ = __repr__
 
     def values(self, run: str, measure: str) -> dict[str, float]:
         """Give the values of one run's answers in one measure, by query id."""
@@ -112,85 +125,76 @@ class Scores(Record):
         }
 
 
-def answer_score(
-    run: str, query_id: str, figures: Mapping[str, Estimate], counts: Mapping[str, int]
+def _answer_score(
+    run: str, query_id: str, found: Mapping[str, Estimate], counts: Mapping[str, int]
 ) -> AnswerScore:
-    """Keep the figures of one answer, those without a value by their reason."""
     return AnswerScore(
         run=run,
         query_id=query_id,
-        values={name: each.value for name, each in figures.items() if each.value is not None},
-        without={name: each.reason for name, each in figures.items() if each.reason is not None},
+        values={name: each.value for name, each in found.items() if each.value is not None},
+        without={name: each.reason for name, each in found.items() if each.reason is not None},
         counts=dict(counts),
     )
 
 
-def summarise(
-    measures: Sequence[str],
+def _summarise(
+    measures: Iterable[str],
     answers: Iterable[AnswerScore],
     *,
-    choices: Mapping[str, str],
-    absent: Absent = "skip",
+    conventions: AnswerConventions = "ours",
     not_retrieved: Iterable[tuple[str, str]] = (),
-    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
+    sampling: Sampling,
 ) -> Scores:
     """Take the means of each run, with bootstrap intervals over queries, and of each query.
 
     Args:
         measures: Their names, in order.
         answers: One for each run and query.
-        choices: What was chosen, to be kept beside the figures.
-        absent: What a query counts that a run does not answer.
+        conventions: By which they were scored.
         not_retrieved: Runs and queries for which there was nothing to answer from.
         sampling: Of the intervals.
 
     Raises:
         CollectionError: There is no answer, or a run answers a query twice.
     """
+    names = tuple(measures)
     by_run: dict[str, dict[str, AnswerScore]] = {}
     for answer in answers:
         own = by_run.setdefault(answer.run, {})
         if answer.query_id in own:
             raise CollectionError(
-                f"run {answer.run!r} has two answers to query {answer.query_id!r}; keep one"
+                f"run {answer.run!r} has two answers to query {answer.query_id!r}; remove one"
             )
         own[answer.query_id] = answer
     if not by_run:
         raise CollectionError("there are no answers to score")
-    nothing: dict[str, set[str]] = {}
+    queries = {query for own in by_run.values() for query in own}
     for run, query in not_retrieved:
-        if query in by_run.setdefault(run, {}):
-            raise CollectionError(
-                f"run {run!r} has an answer to query {query!r} and retrieved nothing for it; keep one"
-            )
-        nothing.setdefault(run, set()).add(query)
-    named = [*by_run.values(), *nothing.values()]
-    queries = sorted({query for own in named for query in own})
-    ordered = tuple(by_run[run][query] for run in sorted(by_run) for query in sorted(by_run[run]))
+        by_run.setdefault(run, {})
+        queries.add(query)
     return Scores(
-        measures=tuple(measures),
-        choices={**choices, "absent": absent},
+        measures=names,
+        conventions=conventions,
         runs=tuple(
-            _run_score(measures, run, by_run[run], queries, absent, sampling)
-            for run in sorted(by_run)
+            _run_score(names, run, by_run[run], sorted(queries), sampling) for run in sorted(by_run)
         ),
         queries=tuple(
-            _query_score(measures, query, [own[query] for own in by_run.values() if query in own])
-            for query in queries
+            _query_score(names, query, [own[query] for own in by_run.values() if query in own])
+            for query in sorted(queries)
         ),
-        answers=ordered,
+        answers=tuple(
+            by_run[run][query] for run in sorted(by_run) for query in sorted(by_run[run])
+        ),
     )
 
 
 def _run_score(
-    measures: Sequence[str],
+    measures: tuple[str, ...],
     run: str,
     answers: Mapping[str, AnswerScore],
     queries: Sequence[str],
-    absent: Absent,
     sampling: Sampling,
 ) -> RunScore:
-    missing = tuple(query for query in queries if query not in answers)
     means, without = {}, {}
     for measure in measures:
         values = {
@@ -200,20 +204,23 @@ def _run_score(
         }
         if left_out := tuple(query for query in sorted(answers) if query not in values):
             without[measure] = left_out
-        if absent == "zero":
-            values |= dict.fromkeys(missing, 0.0)
         means[measure] = mean_interval(values, *sampling)
+    counts: Counter[str] = Counter()
+    for answer in answers.values():
+        counts.update(answer.counts)
     return RunScore(
         run=run,
         answers=len(answers),
         means=means,
-        counts=add_counts(answer.counts for answer in answers.values()),
+        counts=dict(counts),
         without=without,
-        absent=missing,
+        absent=tuple(query for query in queries if query not in answers),
     )
 
 
-def _query_score(measures: Sequence[str], query: str, answers: Sequence[AnswerScore]) -> QueryScore:
+def _query_score(
+    measures: tuple[str, ...], query: str, answers: Sequence[AnswerScore]
+) -> QueryScore:
     values = {
         name: [each.values[name] for each in answers if name in each.values] for name in measures
     }
@@ -224,22 +231,202 @@ def _query_score(measures: Sequence[str], query: str, answers: Sequence[AnswerSc
     )
 
 
-def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add up what was counted, name by name."""
-    total: dict[str, int] = {}
-    for each in counts:
-        for name, number in each.items():
-            total[name] = total.get(name, 0) + number
-    return total
+# Nugget recall
+
+
+class NuggetAssignment(NamedTuple):
+    """A nugget, and how far one answer supports it.
+
+    Attributes:
+        nugget: Its id or its text, which tells it from the other nuggets of its query.
+        importance: None where it was not rated.
+        assignment: None where there is none.
+    """
+
+    nugget: str
+    importance: Importance | None
+    assignment: Assignment | None
+
+
+class AnswerAssignments(NamedTuple):
+    """The nuggets of a query, assigned to the answer of one run."""
+
+    run: str
+    query_id: str
+    nuggets: tuple[NuggetAssignment, ...]
+    status: str | None = None
+    """`not_retrieved` where there was nothing to answer from: the query is then absent."""
+
+
+class NuggetRecall(NamedTuple):
+    """One of the six measures.
+
+    Attributes:
+        over: Over which nuggets: the vital ones, all alike, or vital ones 1 and okay ones a half.
+        strict: Whether partial support counts 0 and not a half.
+    """
+
+    over: Literal["vital", "all", "weighted"]
+    strict: bool
+
+
+NUGGET_RECALLS: Mapping[str, NuggetRecall] = MappingProxyType(
+    {
+        "V_strict": NuggetRecall("vital", strict=True),
+        "V": NuggetRecall("vital", strict=False),
+        "A_strict": NuggetRecall("all", strict=True),
+        "A": NuggetRecall("all", strict=False),
+        "W_strict": NuggetRecall("weighted", strict=True),
+        "W": NuggetRecall("weighted", strict=False),
+    }
+)
+"""As the TREC 2024 RAG track calls them; A_strict is All-Strict of FreshStack's second version."""
+_CREDIT: Mapping[Assignment | None, float] = {
+    "support": 1.0,
+    "partial_support": 0.5,
+    "not_support": 0.0,
+}
+_WEIGHTS: Mapping[str, Mapping[Importance | None, float]] = {
+    "vital": {"vital": 1.0},
+    "weighted": {"vital": 1.0, "okay": 0.5},
+    "all": {"vital": 1.0, "okay": 1.0, None: 1.0},
+}
+_NOTHING = {
+    "vital": "no nugget is vital",
+    "weighted": "no nugget has an importance",
+    "all": "the query has no nuggets",
+}
+
+
+def nugget_recall(
+    nuggets: Sequence[NuggetAssignment],
+    measure: NuggetRecall,
+    *,
+    conventions: AnswerConventions = "ours",
+) -> Estimate:
+    """Compute the share of the nuggets that an answer supports.
+
+        sum over n of weight(n) * credit(n) / sum over n of weight(n)
+
+    with the credit 1 for support, 0 for none, and for partial support 0 (strict) or 1/2. The
+    weight is 1 of every nugget (A), of the vital ones only (V), or 1 of vital and 1/2 of okay
+    ones (W). A nugget without importance counts in A, and in V and W not at all.
+
+    Source: Pradeep et al., Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the
+    AutoNuggetizer Framework, 2024 (arXiv 2411.09607), section 3.3.
+
+    Args:
+        nuggets: All of the query.
+        measure: One of `NUGGET_RECALLS`.
+        conventions: What nuggets without an assignment count.
+
+    Returns:
+        From 0 to 1, or why there is no value.
+    """
+    weights = _WEIGHTS[measure.over]
+    weighed = [(weights.get(each.importance, 0.0), each.assignment) for each in nuggets]
+    counted = [(weight, assignment) for weight, assignment in weighed if weight]
+    given = [(weight, assignment) for weight, assignment in counted if assignment in _CREDIT]
+    of = counted if conventions == "nuggetizer" else given
+    if not of:
+        if conventions == "nuggetizer":
+            return Estimate(value=0.0)
+        if counted:
+            return Estimate(reason=f"none of {len(counted)} nuggets has an assignment")
+        return Estimate(reason=_NOTHING[measure.over] if nuggets else _NOTHING["all"])
+    earned = [
+        weight * (_CREDIT[assignment] // 1 if measure.strict else _CREDIT[assignment])
+        for weight, assignment in given
+    ]
+    return Estimate(value=sum(earned) / sum(weight for weight, _ in of))
+
+
+def score_assignments(
+    answers: Iterable[AnswerAssignments],
+    *,
+    conventions: AnswerConventions = "ours",
+    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
+) -> Scores:
+    """Score answers by all six measures of nugget recall.
+
+    By the conventions of nuggetizer every answer has the values of nuggetizer 0.0.6:
+    strict_vital_score, vital_score, strict_all_score and all_score are V_strict, V, A_strict, A.
+    Its last line mixes all runs of a file in one mean; here each run has its own.
+
+    Args:
+        answers: One for each run and query.
+        conventions: What nuggets without an assignment count: `ours` or `nuggetizer`. By ours a
+            nugget that other answers to the query were assigned, and this one was not, is missing
+            in this one: a list that came back too short does not score higher for it.
+        sampling: Of the intervals.
+
+    Raises:
+        CollectionError: There is no answer, a run answers a query twice, or a nugget of a query has
+            two importances.
+    """
+    every = tuple(answers)
+    given = [each for each in every if each.status != NOT_RETRIEVED]
+    known = {} if conventions == "nuggetizer" else _nuggets_by_query(given)
+    return _summarise(
+        NUGGET_RECALLS,
+        (_score_assignments(each, known.get(each.query_id, {}), conventions) for each in given),
+        conventions=conventions,
+        not_retrieved=((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
+        sampling=sampling,
+    )
+
+
+def _score_assignments(
+    answer: AnswerAssignments,
+    known: Mapping[str, Importance | None],
+    conventions: AnswerConventions,
+) -> AnswerScore:
+    own = {each.nugget for each in answer.nuggets}
+    others = (
+        NuggetAssignment(nugget, importance, None)
+        for nugget, importance in known.items()
+        if nugget not in own
+    )
+    nuggets = (*answer.nuggets, *others)
+    assignments = [each.assignment for each in nuggets]
+    return _answer_score(
+        answer.run,
+        answer.query_id,
+        {
+            name: nugget_recall(nuggets, measure, conventions=conventions)
+            for name, measure in NUGGET_RECALLS.items()
+        },
+        {
+            "nuggets": len(nuggets),
+            **{name: assignments.count(name) for name in get_args(Assignment)},
+            "missing": assignments.count(None),
+            "unrated": sum(each.importance is None for each in nuggets),
+        },
+    )
+
+
+def _nuggets_by_query(
+    answers: Sequence[AnswerAssignments],
+) -> dict[str, dict[str, Importance | None]]:
+    """Gather the nuggets of each query from all its answers."""
+    known: dict[str, dict[str, Importance | None]] = {}
+    for answer in answers:
+        of_query = known.setdefault(answer.query_id, {})
+        for nugget, importance, _ in answer.nuggets:
+            if of_query.setdefault(nugget, importance) != importance:
+                raise CollectionError(
+                    f"run {answer.run!r}, query {answer.query_id!r}: nugget {nugget!r} is "
+                    f"{importance or 'not rated'}, and {of_query[nugget] or 'not rated'} in "
+                    "another answer to the query"
+                )
+    return known
+
+
+# Citation support
 
 
 Support = Literal[0, 1, 2]
 """No, partial, full support."""
-CitationsCounted = Literal["first", "all"]
-"""Of each sentence the first citation, or the mean of all that have a label."""
-Outside = Literal["no_support", "leave_out", "uncited"]
-"""What a citation counts that is not of the answer's references: it supports nothing, it is as
-one without a label, or as if it were not there."""
 
 
 class Citation(NamedTuple):
@@ -248,7 +435,7 @@ class Citation(NamedTuple):
     Attributes:
         reference: Its id; None where it is not known.
         support: None where there is no label, or judging failed.
-        outside: Whether it is not of the answer's references.
+        outside: Whether it is not of the answer's references; it then supports nothing.
     """
 
     reference: str | None
@@ -270,12 +457,12 @@ class CitationMeasure(NamedTuple):
     Attributes:
         of: Precision, over sentences that cite, or recall, over all sentences.
         hard: Whether partial support counts 0 and not a half.
-        citations: Which citations of a sentence count.
+        citations: Of each sentence the first citation, or the mean of all that have a label.
     """
 
     of: Literal["precision", "recall"]
     hard: bool
-    citations: CitationsCounted
+    citations: Literal["first", "all"]
 
 
 CITATION_MEASURES: Mapping[str, CitationMeasure] = MappingProxyType(
@@ -293,8 +480,7 @@ def citation_support(
     sentences: Sequence[Sequence[Citation]],
     measure: CitationMeasure,
     *,
-    outside: Outside = "no_support",
-    empty: Empty = "skip",
+    conventions: AnswerConventions = "ours",
 ) -> Estimate:
     """Compute how far the citations of an answer support its sentences.
 
@@ -311,8 +497,7 @@ def citation_support(
     Args:
         sentences: Of each sentence its citations, in order.
         measure: One of `CITATION_MEASURES`.
-        outside: What a citation counts that is not of the answer's references.
-        empty: What an answer counts whose denominator is 0. RAGDoll gives 0.
+        conventions: `ours`, or `ragdoll`: an answer whose denominator is 0 counts 0.
 
     Returns:
         From 0 to 1, or why there is no value.
@@ -320,13 +505,9 @@ def citation_support(
     cited = uncited = unlabelled = 0
     total = 0.0
     for sentence in sentences:
-        counting = [each for each in sentence if outside != "uncited" or not each.outside]
-        if measure.citations == "first":
-            counting = counting[:1]
+        counting = sentence[:1] if measure.citations == "first" else sentence
         weights = [
-            weight
-            for each in counting
-            if (weight := _weight(each, outside, hard=measure.hard)) is not None
+            weight for each in counting if (weight := _weight(each, measure.hard)) is not None
         ]
         if weights:
             cited += 1
@@ -338,7 +519,7 @@ def citation_support(
     denominator = cited if measure.of == "precision" else cited + uncited
     if denominator:
         return Estimate(value=total / denominator)
-    if empty == "zero":
+    if conventions == "ragdoll":
         return Estimate(value=0.0)
     if not sentences:
         return Estimate(reason="the answer has no sentences")
@@ -347,41 +528,42 @@ def citation_support(
     return Estimate(reason="no sentence has a citation")
 
 
+def _weight(citation: Citation, hard: bool) -> float | None:
+    if citation.outside:
+        return 0.0
+    if citation.support is None:
+        return None
+    return float(citation.support == 2) if hard else citation.support / 2
+
+
 def score_citations(
     answers: Iterable[CitedAnswer],
     *,
-    outside: Outside = "no_support",
-    empty: Empty = "skip",
-    absent: Absent = "skip",
+    conventions: AnswerConventions = "ours",
     sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
 ) -> Scores:
-    """Score answers by all eight measures.
+    """Score answers by all eight measures of citation support.
 
     Args:
         answers: One for each run and query.
-        outside: As for `citation_support`.
-        empty: As for `citation_support`.
-        absent: What a query counts that other runs have and this one has not.
+        conventions: As for `citation_support`.
         sampling: Of the intervals.
 
     Raises:
         CollectionError: There is no answer, or a run answers a query twice.
     """
-    choices = {"outside": outside, "empty": empty}
-    scored = (_score(answer, outside, empty) for answer in answers)
-    return summarise(
-        tuple(CITATION_MEASURES), scored, choices=choices, absent=absent, sampling=sampling
-    )
+    scored = (_score_citations(answer, conventions) for answer in answers)
+    return _summarise(CITATION_MEASURES, scored, conventions=conventions, sampling=sampling)
 
 
-def _score(answer: CitedAnswer, outside: Outside, empty: Empty) -> AnswerScore:
+def _score_citations(answer: CitedAnswer, conventions: AnswerConventions) -> AnswerScore:
     citations = [each for sentence in answer.sentences for each in sentence]
     labels = [each.support for each in citations]
-    return answer_score(
+    return _answer_score(
         answer.run,
         answer.query_id,
         {
-            name: citation_support(answer.sentences, measure, outside=outside, empty=empty)
+            name: citation_support(answer.sentences, measure, conventions=conventions)
             for name, measure in CITATION_MEASURES.items()
         },
         {
@@ -397,12 +579,93 @@ def _score(answer: CitedAnswer, outside: Outside, empty: Empty) -> AnswerScore:
     )
 
 
-def _weight(citation: Citation, outside: Outside, *, hard: bool) -> float | None:
-    if citation.outside:
-        return 0.0 if outside == "no_support" else None
-    if citation.support is None:
-        return None
-    return float(citation.support == 2) if hard else citation.support / 2
+# Agreement with answers from gold chunks
+
+
+AGREEMENT = "agreement"
+
+
+class ComparedAnswer(NamedTuple):
+    """The answer of one run, compared with the answers from the gold chunks.
+
+    Attributes:
+        run: Whose retrieved chunks it was written from.
+        query_id: The question.
+        agrees: One verdict on all gold answers together, or one on each; None where the
+            comparison failed or did not decide.
+        reason: Of the verdict; where there is none, why.
+        status: Where there is no verdict, the kind of the reason, as `no_gold_context`. One that is
+            `not_retrieved` is no answer: its query is absent.
+    """
+
+    run: str
+    query_id: str
+    agrees: tuple[bool | None, ...]
+    reason: str | None = None
+    status: str | None = None
+
+
+def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
+    """Tell whether an answer agrees with any of the gold answers.
+
+    It is not known where no verdict is yes and one is missing, or where there is none at all.
+    """
+    if True in verdicts:
+        return True
+    return None if None in verdicts or not verdicts else False
+
+
+def score_agreement(
+    answers: Iterable[ComparedAnswer],
+    *,
+    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
+) -> Scores:
+    """Compute the agreement rate of each run, which is what its retriever scores.
+
+    The rate is the share of queries whose answer from the retrieved chunks agrees with any of the
+    answers that the same model gave from the gold chunks. An answer without a verdict is left out.
+
+    Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
+    Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
+
+    Args:
+        answers: One for each run and query.
+        sampling: Of the intervals.
+
+    Raises:
+        CollectionError: There is no answer, or a run answers a query twice.
+    """
+    every = tuple(answers)
+    return _summarise(
+        (AGREEMENT,),
+        (_score_agreement(answer) for answer in every if answer.status != NOT_RETRIEVED),
+        not_retrieved=((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
+        sampling=sampling,
+    )
+
+
+def _score_agreement(answer: ComparedAnswer) -> AnswerScore:
+    agrees = agrees_with_any(answer.agrees)
+    found = Estimate(value=float(agrees is True))
+    if agrees is None:
+        found = Estimate(reason=answer.reason or answer.status or "no verdict, without a reason")
+    counts = {
+        "agree": int(agrees is True),
+        "disagree": int(agrees is False),
+        "undecided": int(agrees is None),
+    }
+    if agrees is None and answer.status:
+        counts[f"undecided: {answer.status}"] = 1
+    return _answer_score(answer.run, answer.query_id, {AGREEMENT: found}, counts)
+
+
+def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
+    """Give whether each answer of a run agrees, by query id, for `found_and_agrees`."""
+    return {
+        answer.query_id: None if answer.counts["undecided"] else bool(answer.counts["agree"])
+        for answer in scores.answers
+        if answer.run == run
+    }
 
 
 class FoundAndAgrees(Record):
@@ -410,14 +673,14 @@ class FoundAndAgrees(Record):
 
     Attributes:
         measure: The ranking measure.
-        found_from: The value from which on the measure says that the retriever found it.
+        found_from: The value from which on a query counts as found by the retriever.
         queries: How many have a value of the measure and a verdict on the answer.
         found_agree: Found, and the answer agrees.
-        found_disagree: Found, and it does not: where case C (distracting chunks) is to be looked
-            for, beside the errors of the models (cases D, E and F).
-        missed_agree: Not found, and yet the answer agrees: where cases A and B (relevant chunks
-            that nobody annotated, or of another version) are to be looked for, beside what the
-            model knows itself.
+        found_disagree: Found, and it does not: here is where to look for case C (distracting
+            chunks) and for errors of the models (cases D, E and F).
+        missed_agree: Not found, and yet the answer agrees: here is where to look for cases A and B
+            (relevant chunks that nobody annotated, or of another version) and for what the model
+            knows itself.
         missed_disagree: Not found, and it does not agree.
         unannotated_share: Of the queries where both sides differ, the share not found that agree.
         distracted_share: Of these, the share found that do not agree.
@@ -455,7 +718,7 @@ def found_and_agrees(
 ) -> FoundAndAgrees:
     """Compare a ranking measure with whether the answers agree, query by query.
 
-    Only a person can say which case a query is: the table says where to look.
+    Only a person can tell which case a query is: the table tells where to look.
 
     Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1 (cases A to F) and
     4.2 (failures and correlation).
@@ -463,192 +726,63 @@ def found_and_agrees(
     Args:
         values: Of the measure, by query id.
         verdicts: Whether the answer agrees with any of the gold answers, by query id; None where
-            nobody could say.
-        measure: What the measure is called.
-        found_from: The value from which on it says found; None: every value above 0.
-
-    Raises:
-        ValueError: A value is not a finite number.
+            it was not decided.
+        measure: The name of the measure.
+        found_from: The value from which on it counts as found; None: every value above 0.
     """
-    for query, value in values.items():
-        if not math.isfinite(value):
-            raise ValueError(f"query {query!r}: a value is a finite number, not {value!r}")
     decided = {query: agrees for query, agrees in verdicts.items() if agrees is not None}
     both = sorted(decided.keys() & values.keys())
-    least = math.ulp(0.0) if found_from is None else found_from
-    found = [values[query] >= least for query in both]
-    agrees = [decided[query] for query in both]
-    cells = {
-        (one, other): sum(pair == (one, other) for pair in zip(found, agrees, strict=True))
-        for one in (True, False)
-        for other in (True, False)
+    found = {
+        query: values[query] > 0 if found_from is None else values[query] >= found_from
+        for query in both
     }
-    given = {query: values[query] for query in both}
-    said = {query: float(decided[query]) for query in both}
-    fault = _undefined([*given.values()], agrees, measure)
+    cells = Counter((found[query], decided[query]) for query in both)
     differ = cells[False, True] + cells[True, False]
+    given = {query: values[query] for query in both}
+    agrees = {query: float(decided[query]) for query in both}
+
+    def share(part: int) -> Estimate:
+        if not differ:
+            return Estimate(reason="the measure and the answers never differ")
+        return Estimate(value=part / differ)
+
     return FoundAndAgrees(
         measure=measure,
-        found_from=0.0 if found_from is None else found_from,
+        found_from=found_from or 0.0,
         queries=len(both),
         found_agree=cells[True, True],
         found_disagree=cells[True, False],
         missed_agree=cells[False, True],
         missed_disagree=cells[False, False],
-        unannotated_share=_share(cells[False, True], differ),
-        distracted_share=_share(cells[True, False], differ),
-        phi=_correlation(found, agrees, f"{measure}, above or below,"),
-        point_biserial=_correlation([*given.values()], agrees, measure),
-        tau_b=fault or kendall_tau(given, said),
-        spearman=fault or spearman_rho(given, said),
+        unannotated_share=share(cells[False, True]),
+        distracted_share=share(cells[True, False]),
+        phi=_pearson({query: float(of) for query, of in found.items()}, agrees),
+        point_biserial=_pearson(given, agrees),
+        tau_b=kendall_tau(given, agrees),
+        spearman=spearman_rho(given, agrees),
         without_value=tuple(sorted(decided.keys() - values.keys())),
         without_verdict=tuple(sorted(values.keys() - decided.keys())),
     )
 
 
-def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
-    """Give whether each answer of a run agrees, by query id, for `found_and_agrees`.
-
-    Args:
-        scores: Of the agreement. Where an absent query counts 0, its answer does not agree.
-        run: Its name.
-    """
-    verdicts: dict[str, bool | None] = {
-        answer.query_id: None if answer.counts["undecided"] else bool(answer.counts["agree"])
-        for answer in scores.answers
-        if answer.run == run
-    }
-    if scores.choices["absent"] == "zero":
-        for each in scores.runs:
-            if each.run == run:
-                verdicts |= dict.fromkeys(each.absent, False)
-    return verdicts
-
-
-def _share(part: int, whole: int) -> Estimate:
-    if not whole:
-        return Estimate(reason="the measure and the answers never differ")
-    return Estimate(value=part / whole)
-
-
-def _undefined(values: Sequence[float], agrees: Sequence[bool], measure: str) -> Estimate | None:
-    if len(set(agrees)) < 2:
-        said = "all agree" if agrees and agrees[0] else "none agrees"
-        return Estimate(reason=f"of {len(agrees)} answers {said}")
-    if len(set(values)) < 2:
-        return Estimate(reason=f"{measure} is the same for all {len(values)} queries")
-    return None
-
-
-def _correlation(values: Sequence[float], agrees: Sequence[bool], measure: str) -> Estimate:
+def _pearson(values: Mapping[str, float], agrees: Mapping[str, float]) -> Estimate:
     """Compute Pearson's correlation with a yes or no: point-biserial, or phi of two of them."""
-    if fault := _undefined(values, agrees, measure):
-        return fault
-    mean, rate = fmean(values), fmean(agrees)
-    together = math.fsum((x - mean) * (y - rate) for x, y in zip(values, agrees, strict=True))
-    spread = math.fsum((x - mean) ** 2 for x in values) * math.fsum((y - rate) ** 2 for y in agrees)
-    if not spread:  # the values differ by less than a float can square
-        return Estimate(reason=f"{measure} is nearly the same for all {len(values)} queries")
-    return Estimate(value=max(-1.0, min(1.0, together / math.sqrt(spread))))
+    from scipy.stats import pearsonr
+
+    if len(values) < 2 or min(len(set(values.values())), len(set(agrees.values()))) < 2:
+        return Estimate(reason="all queries have the same value, or all answers the same verdict")
+    found = pearsonr(list(values.values()), [agrees[query] for query in values])
+    return Estimate(value=float(found.statistic))
 
 
-AGREEMENT = "agreement"
-Undecided = Literal["leave_out", "disagrees"]
-"""What an answer counts that nobody could compare: it is left out, or it does not agree."""
-
-
-class ComparedAnswer(NamedTuple):
-    """The answer of one run, compared with the answers from the gold chunks.
-
-    Attributes:
-        run: Whose retrieved chunks it was written from.
-        query_id: The question.
-        agrees: One verdict on all gold answers together, or one on each; None where the
-            comparison failed or did not decide.
-        reason: Of the verdict; where there is none, why.
-        status: Where there is no verdict, the kind of the reason, as `no_gold_context`. One that is
-            `not_retrieved` is no answer: its query is absent.
-    """
-
-    run: str
-    query_id: str
-    agrees: tuple[bool | None, ...]
-    reason: str | None = None
-    status: str | None = None
-
-
-def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
-    """Tell whether an answer agrees with any of the gold answers.
-
-    It is not known where no verdict is yes and one is missing, or where there is none at all.
-    """
-    if True in verdicts:
-        return True
-    return None if None in verdicts or not verdicts else False
-
-
-def score_agreement(
-    answers: Iterable[ComparedAnswer],
-    *,
-    undecided: Undecided = "leave_out",
-    absent: Absent = "skip",
-    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
-) -> Scores:
-    """Compute the agreement rate of each run, which is what its retriever scores.
-
-    The rate is the share of queries whose answer from the retrieved chunks agrees with any of the
-    answers that the same model gave from the gold chunks. It is the mean of 1 and 0 by query.
-
-    Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
-    Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
-
-    Args:
-        answers: One for each run and query.
-        undecided: What an answer counts that has no verdict.
-        absent: What a query counts that other runs answer and this one does not, or for which it
-            retrieved nothing.
-        sampling: Of the intervals.
-
-    Raises:
-        CollectionError: There is no answer, or a run answers a query twice.
-    """
-    given = tuple(answers)
-    return summarise(
-        (AGREEMENT,),
-        (
-            _score_gold_agreement(answer, undecided)
-            for answer in given
-            if answer.status != NOT_RETRIEVED
-        ),
-        choices={"undecided": undecided},
-        absent=absent,
-        not_retrieved=((one.run, one.query_id) for one in given if one.status == NOT_RETRIEVED),
-        sampling=sampling,
-    )
-
-
-def _score_gold_agreement(answer: ComparedAnswer, undecided: Undecided) -> AnswerScore:
-    agrees = agrees_with_any(answer.agrees)
-    if agrees is None and undecided == "leave_out":
-        why = answer.reason or answer.status or "no verdict, and no reason given"
-        figure = Estimate(reason=why)
-    else:
-        figure = Estimate(value=float(agrees is True))
-    counts = {
-        "agree": int(agrees is True),
-        "disagree": int(agrees is False),
-        "undecided": int(agrees is None),
-    }
-    if agrees is None and answer.status:
-        counts[f"undecided: {answer.status}"] = 1
-    return answer_score(answer.run, answer.query_id, {AGREEMENT: figure}, counts)
+# The quality of nuggets
 
 
 class NuggetVerdict(NamedTuple):
-    """What a person said of one nugget; None where the question was not answered.
+    """The verdict of a person on one nugget; None where the question was not answered.
 
     Attributes:
-        hallucinated: Whether it says what is not in the answer (the paper's A).
+        hallucinated: Whether its content is not in the answer (the paper's A).
         redundant: Whether it is minor, or repeats another (the paper's B).
     """
 
@@ -673,14 +807,6 @@ class ReadNuggets(NamedTuple):
     additional: int | None
 
 
-class NuggetQuality(Protocol):
-    """A measure of the nuggets of one or more queries."""
-
-    def __call__(self, read: Sequence[ReadNuggets]) -> Estimate:
-        """Compute it of all nuggets together."""
-        ...
-
-
 def nugget_precision(read: Sequence[ReadNuggets]) -> Estimate:
     """Compute the share of nuggets that are neither minor nor redundant.
 
@@ -688,8 +814,7 @@ def nugget_precision(read: Sequence[ReadNuggets]) -> Estimate:
 
     Source: Thakur et al., FreshStack, 2025 (arXiv 2504.13128), section 5.2.1, equation 2.
     """
-    redundant = [each.redundant for one in read for each in one.nuggets]
-    return _unanswered(redundant, "redundant") or _share_nugget_quality(redundant)
+    return _share_without([each.redundant for one in read for each in one.nuggets], "redundant")
 
 
 def nugget_completeness(read: Sequence[ReadNuggets]) -> Estimate:
@@ -699,13 +824,13 @@ def nugget_completeness(read: Sequence[ReadNuggets]) -> Estimate:
 
     Source: FreshStack, section 5.2.1, equation 3.
     """
-    redundant = [each.redundant for one in read for each in one.nuggets]
-    if fault := _unanswered(redundant, "redundant"):
-        return fault
+    precision = nugget_precision(read)
+    if precision.value is None:
+        return precision
     additional = [one.additional for one in read]
     if None in additional:
         return Estimate(reason="how many nuggets are missing was not answered")
-    good = redundant.count(False)
+    good = sum(each.redundant is False for one in read for each in one.nuggets)
     needed = good + sum(number or 0 for number in additional)
     if not needed:
         return Estimate(reason="no nugget is to the point, and none is missing")
@@ -713,24 +838,32 @@ def nugget_completeness(read: Sequence[ReadNuggets]) -> Estimate:
 
 
 def nugget_groundedness(read: Sequence[ReadNuggets]) -> Estimate:
-    """Compute the share of nuggets that say nothing beyond the answer.
+    """Compute the share of nuggets whose content is all in the answer.
 
         (|nuggets| - sum(A)) / |nuggets|
 
     Source: FreshStack, section 5.2.1, equation 4.
     """
-    hallucinated = [each.hallucinated for one in read for each in one.nuggets]
-    return _unanswered(hallucinated, "hallucinated") or _share_nugget_quality(hallucinated)
+    verdicts = [each.hallucinated for one in read for each in one.nuggets]
+    return _share_without(verdicts, "hallucinated")
 
 
-NUGGET_QUALITIES: Mapping[str, NuggetQuality] = MappingProxyType(
+def _share_without(verdicts: Sequence[bool | None], question: str) -> Estimate:
+    if not verdicts:
+        return Estimate(reason="there are no nuggets")
+    if open_ := verdicts.count(None):
+        return Estimate(reason=f"{open_} of {len(verdicts)} nuggets have no verdict: {question}")
+    return Estimate(value=verdicts.count(False) / len(verdicts))
+
+
+NUGGET_QUALITIES: Mapping[str, Callable[[Sequence[ReadNuggets]], Estimate]] = MappingProxyType(
     {
         "precision": nugget_precision,
         "recall": nugget_completeness,
         "groundedness": nugget_groundedness,
     }
 )
-"""As in Table 5 of the paper."""
+"""As in Table 5 of the paper; each of the nuggets of one or more queries."""
 
 
 def score_nuggets(
@@ -744,7 +877,7 @@ def score_nuggets(
         CollectionError: There are no nuggets, or an annotator read a query's twice.
     """
     scored = (
-        answer_score(
+        _answer_score(
             one.annotator,
             one.query_id,
             {name: measure([one]) for name, measure in NUGGET_QUALITIES.items()},
@@ -759,261 +892,9 @@ def score_nuggets(
         )
         for one in read
     )
-    return summarise(tuple(NUGGET_QUALITIES), scored, choices={}, sampling=sampling)
+    return _summarise(NUGGET_QUALITIES, scored, sampling=sampling)
 
 
 def pooled_nugget_quality(read: Sequence[ReadNuggets]) -> dict[str, Estimate]:
-    """Compute the three figures over the nuggets of all queries together, each the same weight."""
+    """Compute the three measures over the nuggets of all queries together, each the same weight."""
     return {name: measure(read) for name, measure in NUGGET_QUALITIES.items()}
-
-
-def _unanswered(verdicts: Sequence[bool | None], question: str) -> Estimate | None:
-    if not verdicts:
-        return Estimate(reason="there are no nuggets")
-    if open_ := verdicts.count(None):
-        return Estimate(reason=f"{open_} of {len(verdicts)} nuggets have no verdict: {question}")
-    return None
-
-
-def _share_nugget_quality(faults: Sequence[bool | None]) -> Estimate:
-    return Estimate(value=faults.count(False) / len(faults))
-
-
-MissingAssignment = Literal["leave_out", "zero", "no_value"]
-"""What a nugget counts whose assignment failed or is not there: it leaves numerator and
-denominator, it is not supported, or the answer has no value."""
-NuggetsCounted = Literal["query", "answer"]
-"""Which nuggets an answer has: all that some answer to its query has, or its own."""
-Over = Literal["vital", "all", "weighted"]
-"""Over which nuggets: the vital ones, all alike, or vital ones 1 and okay ones a half."""
-
-_CREDIT: Mapping[Assignment, float] = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
-
-
-class NuggetAssignment(NamedTuple):
-    """A nugget, and how far one answer holds it.
-
-    Attributes:
-        nugget: Its id, or its text: what it is known by among the nuggets of its query.
-        importance: None where it was not rated.
-        assignment: None where there is none.
-    """
-
-    nugget: str
-    importance: Importance | None
-    assignment: Assignment | None
-
-
-class AnswerAssignments(NamedTuple):
-    """The nuggets of a query, assigned to the answer of one run."""
-
-    run: str
-    query_id: str
-    nuggets: tuple[NuggetAssignment, ...]
-    status: str | None = None
-    """`not_retrieved` where there was nothing to answer from: the query is then absent."""
-
-
-class NuggetRecall(NamedTuple):
-    """One of the six measures.
-
-    Attributes:
-        over: Which nuggets count, and how much.
-        strict: Whether partial support counts 0 and not a half.
-    """
-
-    over: Over
-    strict: bool
-
-
-NUGGET_RECALLS: Mapping[str, NuggetRecall] = MappingProxyType(
-    {
-        "V_strict": NuggetRecall("vital", strict=True),
-        "V": NuggetRecall("vital", strict=False),
-        "A_strict": NuggetRecall("all", strict=True),
-        "A": NuggetRecall("all", strict=False),
-        "W_strict": NuggetRecall("weighted", strict=True),
-        "W": NuggetRecall("weighted", strict=False),
-    }
-)
-"""As the TREC 2024 RAG track calls them; A_strict is All-Strict of FreshStack's second version."""
-
-
-def nugget_recall(
-    nuggets: Sequence[NuggetAssignment],
-    measure: NuggetRecall,
-    *,
-    missing: MissingAssignment = "leave_out",
-    empty: Empty = "skip",
-) -> Estimate:
-    """Compute the share of the nuggets that an answer supports.
-
-        sum over n of weight(n) * credit(n) / sum over n of weight(n)
-
-    with the credit 1 for support, 0 for none, and for partial support 0 (strict) or 1/2. The
-    weight is 1 of every nugget (A), of the vital ones only (V), or 1 of vital and 1/2 of okay
-    ones (W). A nugget without importance counts in A, and in V and W not at all.
-
-    Source: Pradeep et al., Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the
-    AutoNuggetizer Framework, 2024 (arXiv 2411.09607), section 3.3: V, V_strict, A, A_strict, W,
-    W_strict.
-
-    Args:
-        nuggets: All of the query.
-        measure: One of `NUGGET_RECALLS`.
-        missing: What a nugget counts whose assignment failed or is not there. castorini's
-            nuggetizer 0.0.6 counts it 0 (`zero`).
-        empty: What an answer counts where no nugget counts, as none is vital. nuggetizer gives 0.
-
-    Returns:
-        From 0 to 1, or why there is no value.
-    """
-    counted: list[tuple[float, Assignment | None]] = [
-        (weight, nugget.assignment)
-        for nugget in nuggets
-        if (weight := _weight_nugget_recall(nugget, measure.over))
-    ]
-    if not counted:
-        if empty == "zero":
-            return Estimate(value=0.0)
-        return Estimate(reason=_NOTHING[measure.over] if nuggets else "the query has no nuggets")
-    given = [
-        (weight, _credit(assignment, measure))
-        for weight, assignment in counted
-        if assignment in _CREDIT
-    ]
-    unknown = len(counted) - len(given)
-    if missing == "no_value" and unknown:
-        return Estimate(reason=f"{unknown} of {len(counted)} nuggets have no assignment")
-    if not given and missing == "leave_out":
-        return Estimate(reason=f"none of {len(counted)} nuggets has an assignment")
-    total = sum(weight for weight, _ in (counted if missing == "zero" else given))
-    return Estimate(value=sum(weight * credit for weight, credit in given) / total)
-
-
-def score_assignments(
-    answers: Iterable[AnswerAssignments],
-    *,
-    missing: MissingAssignment = "leave_out",
-    empty: Empty = "skip",
-    absent: Absent = "skip",
-    counted: NuggetsCounted = "query",
-    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
-) -> Scores:
-    """Score answers by all six measures.
-
-    With `missing="zero", empty="zero", counted="answer"` every answer has what nuggetizer 0.0.6
-    gives it: strict_vital_score, vital_score, strict_all_score and all_score are V_strict, V,
-    A_strict, A. Its last line mixes all runs of a file in one mean; here each run has its own.
-
-    A nugget that other answers to the same query were assigned, and this one was not, is missing
-    in this one: a list that came back too short does not score higher for it. nuggetizer looks at
-    the answer's own list only.
-
-    Args:
-        answers: One for each run and query.
-        missing: As for `nugget_recall`.
-        empty: As for `nugget_recall`.
-        absent: What a query counts that other runs answer and this one does not, or for which it
-            retrieved nothing.
-        counted: Whether the nuggets of an answer are all that an answer to its query has, or its
-            own.
-        sampling: Of the intervals.
-
-    Raises:
-        CollectionError: There is no answer, a run answers a query twice, an answer has a nugget
-            twice, or a nugget of a query has two importances.
-    """
-    every = tuple(answers)
-    given = [each for each in every if each.status != NOT_RETRIEVED]
-    known = _nuggets_by_query(given) if counted == "query" else {}
-    for each in given:
-        _check_twice(each)
-    return summarise(
-        tuple(NUGGET_RECALLS),
-        (
-            _score_nugget_recall(each, known.get(each.query_id, {}), missing, empty)
-            for each in given
-        ),
-        choices={"missing": missing, "empty": empty, "nuggets": counted},
-        absent=absent,
-        not_retrieved=((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
-        sampling=sampling,
-    )
-
-
-_NOTHING: Mapping[Over, str] = {
-    "vital": "no nugget is vital",
-    "weighted": "no nugget has an importance",
-    "all": "the query has no nuggets",
-}
-
-
-def _score_nugget_recall(
-    answer: AnswerAssignments,
-    known: Mapping[str, Importance | None],
-    missing: MissingAssignment,
-    empty: Empty,
-) -> AnswerScore:
-    own = {each.nugget for each in answer.nuggets}
-    others = (
-        NuggetAssignment(nugget, importance, None)
-        for nugget, importance in known.items()
-        if nugget not in own
-    )
-    nuggets = (*answer.nuggets, *others)
-    assignments = [each.assignment for each in nuggets]
-    return answer_score(
-        answer.run,
-        answer.query_id,
-        {
-            name: nugget_recall(nuggets, measure, missing=missing, empty=empty)
-            for name, measure in NUGGET_RECALLS.items()
-        },
-        {
-            "nuggets": len(nuggets),
-            **{name: assignments.count(name) for name in get_args(Assignment)},
-            "missing": assignments.count(None),
-            "unrated": sum(each.importance is None for each in nuggets),
-        },
-    )
-
-
-def _nuggets_by_query(
-    answers: Sequence[AnswerAssignments],
-) -> dict[str, dict[str, Importance | None]]:
-    """Gather the nuggets of each query from all its answers."""
-    known: dict[str, dict[str, Importance | None]] = {}
-    for answer in answers:
-        of_query = known.setdefault(answer.query_id, {})
-        for nugget, importance, _ in answer.nuggets:
-            if of_query.setdefault(nugget, importance) != importance:
-                raise CollectionError(
-                    f"run {answer.run!r}, query {answer.query_id!r}: nugget {nugget!r} is {importance or 'not rated'}, and "
-                    f"{of_query[nugget] or 'not rated'} in another answer to the query; score "
-                    "answers that were assigned the same nuggets"
-                )
-    return known
-
-
-def _check_twice(answer: AnswerAssignments) -> None:
-    own = set()
-    for nugget, _, _ in answer.nuggets:
-        if nugget in own:
-            raise CollectionError(
-                f"run {answer.run!r}, query {answer.query_id!r}: nugget {nugget!r} stands twice; "
-                "keep one"
-            )
-        own.add(nugget)
-
-
-def _weight_nugget_recall(nugget: NuggetAssignment, over: Over) -> float:
-    if over == "all" or nugget.importance == "vital":
-        return 1.0
-    return 0.5 if over == "weighted" and nugget.importance == "okay" else 0.0
-
-
-def _credit(assignment: Assignment | None, measure: NuggetRecall) -> float:
-    if assignment is None or (measure.strict and assignment == "partial_support"):
-        return 0.0
-    return _CREDIT[assignment]

@@ -1,4 +1,8 @@
-"""Cov(y) and Den(y): a generated answer, rated against the questions as one passage is."""
+"""Contexts and answers as CRUX measures them: coverage, density and the required subset.
+
+Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
+2506.20051, sections 3.2 and 3.3.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -32,11 +36,9 @@ class RequiredChunks(NamedTuple):
     """As `RequiredSubset`, with the ids of chunks for their positions."""
 
     required: tuple[str, ...]
-    """In the order in which they were chosen."""
     partly_redundant: tuple[str, ...]
     redundant: tuple[str, ...]
     undetermined: tuple[str, ...] = ()
-    """Redundant or partly so: a rating that would tell is missing."""
 
     @property
     def labels(self) -> dict[str, int]:
@@ -55,12 +57,11 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
 
     and of equals the first. A passage that was not taken is redundant if, on every question, the
     best rating among those taken is higher than its own; else it is partly redundant. So where no
-    passage says anything about some question, none is redundant.
-    A rating that is missing answers nothing, and CRUX, which writes it -1, takes it to be lower
-    than any; here a passage that is redundant only if so is undetermined.
+    passage has any information on some question, none is redundant. A rating that is missing
+    answers nothing, and CRUX, which writes it -1, takes it to be lower than any; here a passage
+    that is redundant only if so is undetermined.
 
-    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
-    2506.20051, and `binarize_amount_rerank_greedy` of its code.
+    Source: `binarize_amount_rerank_greedy` of CRUX's code.
 
     Args:
         ratings: One row for each passage, one column for each question; None where there is none.
@@ -68,15 +69,8 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
 
     Returns:
         The lists; where no passage answers anything, all are partly redundant.
-
-    Raises:
-        ValueError: The rows differ in length, or the threshold is below 1.
     """
     rows = [[-1 if rating is None else rating for rating in row] for row in ratings]
-    if len({len(row) for row in rows}) > 1:
-        raise ValueError("each passage has a rating, or None, for each question")
-    if threshold < 1:
-        raise ValueError(f"the threshold is at least 1, not {threshold!r}")
     required = _greedy([_bits(row, threshold) for row in rows], [_bits(row, 1) for row in rows])
     taken = set(required)
     others = [place for place in range(len(rows)) if place not in taken]
@@ -95,35 +89,22 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
 
 
 def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> RequiredChunks:
-    """Choose the required subset P** of a query's chunks, and say which others are redundant.
+    """Choose the required subset P** of a query's chunks, and tell which others are redundant.
 
     Args:
         judged: The judgments of the query; its `rel` is the threshold.
-        candidates: Chunk ids to choose from, of equals the first. None: all judged chunks by id,
-            so that the choice does not hang on how they are stored. CRUX takes the passages of
-            the topic's own documents, in the order of its file.
-
-    Returns:
-        As `required_subset`, by chunk id.
-
-    Raises:
-        ValueError: A candidate has no label, or stands twice.
+        candidates: Ids of judged chunks to choose from, of equals the first. None: all judged
+            chunks by id. CRUX takes the passages of the topic's own documents, in the order of its
+            file.
     """
     chunks = sorted(judged.chunks) if candidates is None else list(candidates)
-    if unjudged := [chunk for chunk in chunks if chunk not in judged.chunks]:
-        raise ValueError(
-            f"chunk {unjudged[0]!r} has no label for this query, so it cannot be required; "
-            "leave it out of the candidates"
-        )
-    if len(set(chunks)) != len(chunks):
-        raise ValueError("a chunk stands twice among the candidates")
     labels = judged.labels.values()
     ratings = [[of.get(chunk) for of in labels] for chunk in chunks]
     places = required_subset(ratings, judged.rel)
     return RequiredChunks(*(tuple(chunks[place] for place in each) for each in places))
 
 
-def required_only(judged: Judged) -> tuple[str, ...]:
+def _required_only(judged: Judged) -> tuple[str, ...]:
     """Give `required_chunks(judged).required`, from the chunks that support a nugget alone."""
     chunks = sorted(judged.supported)
     touches = dict.fromkeys(chunks, 0)
@@ -175,8 +156,7 @@ def density(
     supports has more than 1: P** is chosen by what its chunks support, not by their length. An
     empty context supports nothing and has density 0.
 
-    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
-    2506.20051, §3.3, eq. 5, with w = 0.5; its code has w = 1 by default.
+    Source: CRUX, section 3.3, equation 5, with w = 0.5; its code has w = 1 by default.
 
     Args:
         ranking: Chunk ids, best first, each once.
@@ -188,74 +168,44 @@ def density(
         The value, or None where no nugget is answerable; no length is then looked up.
 
     Raises:
-        ValueError: k is below 1 or w not in its range.
         CollectionError: The length of a chunk of the context, or of the required subset, is not
-            known, or none of them has any length. CRUX takes the mean length instead.
+            known. CRUX takes the mean length instead.
     """
     context = top(ranking, k)
     covered = {place for chunk in context for place in judged.supported.get(chunk, ())}
-    check_weight(w)
     if not judged.answerable:
         return None
-    if not context:
-        return 0.0
-    return relative_density(len(covered), tokens_of(context, judged), judged, w)
+    return _density(len(covered), _tokens(context, judged), judged, w) if context else 0.0
 
 
-def check_weight(w: float) -> None:
-    """Refuse an exponent outside the range that density has a meaning for."""
+def _density(covered: int, tokens: int, judged: Judged, w: float) -> float:
+    """Compute the density of a text that supports `covered` of the answerable nuggets."""
     if not 0 < w <= 1:
         raise ValueError(f"w is a number above 0 and at most 1, not {w!r}")
-
-
-def relative_density(covered: int, tokens: int, judged: Judged, w: float) -> float:
-    """Compute the density of a text that supports `covered` of the answerable nuggets.
-
-    Args:
-        covered: How many; there is at least one answerable nugget.
-        tokens: Its length; 0 only if it covers none.
-        judged: The judgments of the query, with the tokens of its chunks.
-        w: The exponent.
-    """
-    required = tokens_of(required_only(judged), judged)
+    required = _tokens(_required_only(judged), judged)
     if covered == 0:
         return 0.0
     if tokens == 0 or required == 0:
-        what = "the text" if tokens == 0 else "the required subset of the judged chunks"
-        raise CollectionError(f"{what} supports nuggets and has 0 tokens, so it has no density")
+        raise CollectionError("a text that supports nuggets has 0 tokens, so it has no density")
     return float((covered * required / (len(judged.answerable) * tokens)) ** w)
 
 
-def tokens_of(chunks: Iterable[str], judged: Judged) -> int:
-    """Add up the lengths of chunks.
-
-    Raises:
-        CollectionError: One is not known, or is no length.
-    """
+def _tokens(chunks: Iterable[str], judged: Judged) -> int:
     lengths = {} if judged.tokens is None else judged.tokens
     total = 0
     for chunk in chunks:
-        tokens = lengths.get(chunk)
-        if tokens is None:
+        if chunk not in lengths:
             raise CollectionError(
-                f"the length of chunk {chunk!r} is not known, and Density takes no mean for it; "
-                + (
-                    "evaluate on a collection that has its text"
-                    if chunk in judged.chunks
-                    else "evaluate the run on the collection it was made for, or only what is "
-                    "judged: Density(judged_only=True)"
-                )
+                f"the length of chunk {chunk!r} is not known, which Density needs: evaluate on a "
+                "collection that has its text, or only what is judged, as "
+                "Density(judged_only=True)"
             )
-        if tokens < 0:
-            raise CollectionError(
-                f"the length of chunk {chunk!r} is {tokens!r}; allowed: 0 or more"
-            )
-        total += tokens
+        total += lengths[chunk]
     return total
 
 
 class AnswerCoverage(Record):
-    """What of a query's answerable nuggets a generated answer tells.
+    """What of a query's answerable nuggets a generated answer has.
 
     Attributes:
         coverage: Cov(y): the share of the answerable nuggets that the answer supports, what is not
@@ -279,23 +229,27 @@ class AnswerCoverage(Record):
 def answer_coverage(ratings: Mapping[str, int | None], judged: Judged) -> AnswerCoverage:
     """Compute Cov(y), the coverage of a context, of a generated answer y.
 
-    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
-    2506.20051, §3.3, eq. 3.
+    Source: CRUX, section 3.3, equation 3.
 
     Args:
         ratings: Nugget id -> how far the answer supports it, on the judge's scale; None, or left
-            out, where there is no rating.
-        judged: The judgments of the query's chunks, which say what is answerable; its `rel` is
+            out, where there is no rating (CRUX writes -1).
+        judged: The judgments of the query's chunks, which tell what is answerable; its `rel` is
             the threshold for the answer too.
 
     Raises:
-        CollectionError: A nugget is not one of the query's, or a rating is below 0: CRUX writes
-            failures so, and here they are None.
+        CollectionError: A nugget is not one of the query's, or a rating is below 0.
     """
-    _check(ratings, judged)
+    if unknown := sorted(ratings.keys() - judged.labels.keys()):
+        raise CollectionError(f"nugget {unknown[0]!r} is rated and is not one of the query's")
     lists: dict[str, list[str]] = {"supported": [], "unsupported": [], "unrated": [], "beyond": []}
     for place, nugget in enumerate(judged.labels):
         rating = ratings.get(nugget)
+        if rating is not None and rating < 0:
+            raise CollectionError(
+                f"the rating of nugget {nugget!r} is {rating!r}; allowed: 0 or more, and None "
+                "where there is none"
+            )
         answered = rating is not None and rating >= judged.rel
         if place not in judged.answerable:
             if answered:
@@ -306,9 +260,11 @@ def answer_coverage(ratings: Mapping[str, int | None], judged: Judged) -> Answer
             lists["supported" if answered else "unsupported"].append(nugget)
     found = {name: tuple(nuggets) for name, nuggets in lists.items()}
     of = len(judged.answerable)
-    told, open_ = len(found["supported"]), len(found["unrated"])
+    supported, unrated = len(found["supported"]), len(found["unrated"])
     return AnswerCoverage(
-        coverage=told / of if of else None, highest=(told + open_) / of if of else None, **found
+        coverage=supported / of if of else None,
+        highest=(supported + unrated) / of if of else None,
+        **found,
     )
 
 
@@ -316,8 +272,6 @@ def answer_density(
     ratings: Mapping[str, int | None], tokens: int, judged: Judged, *, w: float = 0.5
 ) -> float | None:
     """Compute Den(y), the density of a generated answer y, as `density` of a context.
-
-    Source: As `density`; Table 1 gives it for answers.
 
     Args:
         ratings: As in `answer_coverage`.
@@ -327,30 +281,9 @@ def answer_density(
 
     Returns:
         The value, or None where no nugget is answerable.
-
-    Raises:
-        ValueError: w is not in its range, or there are fewer than 0 tokens.
-        CollectionError: As `answer_coverage` and `density`.
     """
-    check_weight(w)
-    if tokens < 0:
-        raise ValueError(f"an answer has 0 tokens or more, not {tokens!r}")
     supported = answer_coverage(ratings, judged).supported
-    return relative_density(len(supported), tokens, judged, w) if judged.answerable else None
-
-
-def _check(ratings: Mapping[str, int | None], judged: Judged) -> None:
-    if strangers := sorted(ratings.keys() - judged.labels.keys()):
-        raise CollectionError(
-            f"nugget {strangers[0]!r} is rated and is not one of the query's "
-            f"({len(strangers)} such)"
-        )
-    for nugget, rating in ratings.items():
-        if rating is not None and rating < 0:
-            raise CollectionError(
-                f"the rating of nugget {nugget!r} is {rating!r}; allowed: 0 or more, and None "
-                "where there is none"
-            )
+    return _density(len(supported), tokens, judged, w) if judged.answerable else None
 
 
 class ContextScores(Record):
@@ -368,8 +301,8 @@ class ContextScores(Record):
         supporting: How many of its chunks support any nugget.
         required: How many of them are of the required subset.
         of_required: How many chunks the required subset has.
-        partly_redundant: How many chunks of the context are partly redundant beside that subset.
-        redundant: How many are redundant beside it. As in CRUX, a chunk that supports nothing is
+        partly_redundant: How many chunks of the context are partly redundant given that subset.
+        redundant: How many are redundant given it. As in CRUX, a chunk that supports nothing is
             one of these two as well: redundant, if the subset has a higher label on every nugget.
         undetermined: How many are one of these two, and a missing label would tell which.
         unjudged: How many have no label for this query.
@@ -404,10 +337,7 @@ def evaluate_context(
     rel: int | None = None,
     w: float | None = 0.5,
 ) -> ContextScores:
-    """Say what one query's context is worth, as CRUX measures it.
-
-    Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-form RAG, arXiv
-    2506.20051, §3.2 and §3.3.
+    """Measure one query's context, as CRUX does.
 
     Args:
         qrels: The judgments.
@@ -419,12 +349,9 @@ def evaluate_context(
 
     Raises:
         CollectionError: There is no such query, or as in `density`.
-        ValueError: k or rel is below 1, w is not in its range, or a chunk stands twice.
     """
     if query_id not in qrels.nuggets:
         raise CollectionError(f"query {query_id!r} is not in the collection, or has no nuggets")
-    if len(set(context)) != len(context):
-        raise ValueError("a chunk stands twice in the context")
     judged = qrels.judged(query_id, rel)
     chunks = top(context, k)
     found = {place for chunk in chunks for place in judged.supported.get(chunk, ())}
@@ -454,14 +381,9 @@ def evaluate_context(
 
 
 def evaluate_contexts(
-    qrels: NuggetQrels,
-    run: Run,
-    k: int,
-    *,
-    rel: int | None = None,
-    w: float | None = 0.5,
+    qrels: NuggetQrels, run: Run, k: int, *, rel: int | None = None, w: float | None = 0.5
 ) -> tuple[ContextScores, ...]:
-    """Say what the top k of each query's ranking are worth as a context, by query.
+    """Measure the top k of each query's ranking as a context, by query.
 
     A query that is not in the run has an empty context.
 
@@ -471,19 +393,11 @@ def evaluate_contexts(
         k: How many chunks are looked at.
         rel: As in `evaluate_context`.
         w: As in `evaluate_context`.
-
-    Raises:
-        CollectionError: As `evaluate_context`.
-        ValueError: As `evaluate_context`.
     """
+    rankings = {
+        query: [chunk.chunk_id for chunk in run.rankings.get(query, ())] for query in qrels.nuggets
+    }
     return tuple(
-        evaluate_context(
-            qrels,
-            query,
-            [chunk.chunk_id for chunk in run.rankings.get(query, ())],
-            k=k,
-            rel=rel,
-            w=w,
-        )
-        for query in qrels.nuggets
+        evaluate_context(qrels, query, ranking, k=k, rel=rel, w=w)
+        for query, ranking in rankings.items()
     )

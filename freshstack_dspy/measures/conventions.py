@@ -1,7 +1,6 @@
 """Conventions: what evaluation programs do differently with ties and with what is missing.
 
-The formulas are the same everywhere; what differs stands here, by program. Ours are one order for
-every measure, and a choice for everything that is missing.
+The formulas are the same everywhere; what differs is in `CONVENTIONS`, one row for each program.
 """
 
 from array import array
@@ -12,14 +11,13 @@ from statistics import fmean
 from typing import Literal
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.measure import Measure, Value
+from freshstack_dspy.measures.measure import Measure
 from freshstack_dspy.measures.run import Run
 
 _SCORE = attrgetter("score")
 Ties = Literal["ascending", "descending", "listed"]
 """Which of two chunks with one score comes first: the smaller id, the larger id, or the one that
-was listed first. Ids are compared by code point, which is the order of their UTF-8 bytes too, so
-that C programs see the same."""
+was listed first. Ids are compared by code point, which is the order of their UTF-8 bytes too."""
 
 
 @dataclass(frozen=True)
@@ -41,43 +39,25 @@ class Order:
     single: bool = False
     cut: int | None = None
 
-    def chunks(self, run: Run, query_id: str, depth: int | None = None) -> Sequence[str]:
+    def chunks(self, run: Run, query_id: str) -> Sequence[str]:
         """Give the chunk ids of a query, best first; none where the run does not have it.
 
-        Args:
-            run: The rankings.
-            query_id: The query.
-            depth: How many chunks are given; None: all.
-
         Raises:
-            CollectionError: Ranks decide, and one stands twice for the query.
+            CollectionError: Ranks decide, and two chunks have one.
         """
-        if self == OURS:
-            return [chunk_id for chunk_id, _ in run.rankings.get(query_id, ())[:depth]]
-        return self._chunks(run, query_id)[:depth]
-
-    def breaks_ties(self, run: Run, query_id: str, depth: int | None = None) -> bool:
-        """Tell whether two of the first chunks have one score, so that it did not order them.
-
-        Args:
-            run: The rankings.
-            query_id: The query.
-            depth: How many chunks are looked at, and the one after them, which the cut-off parts
-                from the last; None: all.
-        """
-        if self.by == "rank":
-            return False
-        ranking = run.rankings.get(query_id, ())[: None if depth is None else depth + 1]
-        scores: Iterable[float] = map(_SCORE, ranking)
-        if self.single:
-            scores = array("f", scores)
-        return len(set(scores)) < len(ranking)
-
-    def _chunks(self, run: Run, query_id: str) -> Sequence[str]:
         listed = run.listed.get(query_id)
+        ranking = run.rankings.get(query_id, ())
+        if self == Order():
+            return [chunk_id for chunk_id, _ in ranking]
         if self.by == "rank":
-            return _by_rank(run, query_id)
-        scores = dict(run.rankings.get(query_id, ()))
+            ranked = run.by_rank.get(query_id)
+            if ranked == ():
+                raise CollectionError(
+                    f"run {run.name!r}, query {query_id!r}: two chunks have one rank, so the rank "
+                    "column gives no order; take conventions that go by the score, as pyndeval"
+                )
+            return ranked or listed or [chunk_id for chunk_id, _ in ranking]
+        scores = dict(ranking)
         if self.single:
             scores = dict(zip(scores, array("f", scores.values()), strict=True))
         chunks = list(listed or scores)
@@ -87,66 +67,19 @@ class Order:
             chunks.sort(reverse=self.ties == "descending")
         return sorted(chunks, key=scores.__getitem__, reverse=True)
 
-
-OURS = Order()
-"""Score descending, then id ascending; scores in double precision."""
-
-
-def _by_rank(run: Run, query_id: str) -> Sequence[str]:
-    ranked = run.by_rank.get(query_id)
-    if ranked == ():
-        raise CollectionError(
-            f"run {run.name!r}, query {query_id!r}: a rank stands twice, so the rank column gives "
-            "no order; take conventions that go by the score, as pyndeval"
-        )
-    listed = run.listed.get(query_id)
-    return ranked or listed or [chunk_id for chunk_id, _ in run.rankings.get(query_id, ())]
-
-
-Counts = Literal["zero", "skip"]
-"""What a query counts that has nothing to be measured: 0, or it is left out of the mean."""
-
-OUR_CONVENTIONS = "freshstack_dspy"
-_DEEPEST = 20
-"""The compiled-in depth of ndeval."""
+    def breaks_ties(self, run: Run, query_id: str, depth: int | None) -> bool:
+        """Whether two of the first chunks, or the last of them and the next, have one score."""
+        if self.by == "rank":
+            return False
+        ranking = run.rankings.get(query_id, ())[: None if depth is None else depth + 1]
+        scores: Iterable[float] = map(_SCORE, ranking)
+        if self.single:
+            scores = array("f", scores)
+        return len(set(scores)) < len(ranking)
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a program has of a family of measures.
-
-    Attributes:
-        parameters: Those it has as well.
-        required: What they must be, where that is not as by default.
-        exact: Of a parameter, the values with which it computes the formula; others it takes, and
-            gives something else.
-        shallowest: The least cut-off at which it computes the formula.
-        deepest: The greatest; None: any; 0: it has the measure without a cut-off only.
-        without_cutoff: Whether it has the measure without a cut-off.
-    """
-
-    parameters: frozenset[str] = frozenset({"rel"})
-    required: frozenset[tuple[str, Value]] = frozenset()
-    exact: Mapping[str, frozenset[Value]] = field(default_factory=dict)
-    shallowest: int = 1
-    deepest: int | None = None
-    without_cutoff: bool = False
-
-    def has(self, measure: Measure) -> bool:
-        """Whether the program can compute the measure, as its formula says."""
-        if any(name not in self.parameters for name, _ in measure.parameters):
-            return False
-        if any(value not in self.exact.get(name, {value}) for name, value in measure.parameters):
-            return False
-        if not self.required.issubset(measure.parameters):
-            return False
-        if measure.k is None:
-            return self.without_cutoff
-        return self.shallowest <= measure.k and (self.deepest is None or measure.k <= self.deepest)
-
-
-@dataclass(frozen=True)
-class Decimals:
+class Rounding:
     """To how many decimals a program rounds a measure.
 
     Attributes:
@@ -165,26 +98,31 @@ class Decimals:
 class Conventions:
     """What an evaluation program does with ties and with what is missing.
 
+    A measure without a value for a query, as Recall where no chunk is relevant, counts 0 in all.
+
     Attributes:
         name: By which they are asked for.
         order: Of the chunks, for measures without an order of their own.
         orders: By family, where the program has another order for it.
-        absent: What a query of the qrels counts that is not in the run.
+        absent: What a query of the qrels counts that is not in the run: 0, or it is left out.
         empty: What a query counts whose ranking is empty.
-        undefined: What a query counts where a measure has no value, as Recall where no chunk is
-            relevant.
-        known: By family, what of it the program has; None: everything.
-        decimals: By family, how the program rounds; nothing is rounded otherwise.
+        families: The families that the program has itself; None: all.
+        rounding: By family, how the program rounds; nothing is rounded otherwise.
     """
 
     name: str
-    order: Order = OURS
+    order: Order = field(default_factory=Order)
     orders: Mapping[str, Order] = field(default_factory=dict)
-    absent: Counts = "zero"
-    empty: Counts = "zero"
-    undefined: Counts = "zero"
-    known: Mapping[str, Known] | None = None
-    decimals: Mapping[str, Decimals] = field(default_factory=dict)
+    absent: Literal["zero", "skip"] = "zero"
+    empty: Literal["zero", "skip"] = "zero"
+    families: frozenset[str] | None = None
+    rounding: Mapping[str, Rounding] = field(default_factory=dict)
+
+    def skips(self, run: Run, query_id: str) -> bool:
+        """Whether a query is left out of all means of a run."""
+        if query_id not in run.rankings:
+            return self.absent == "skip"
+        return self.empty == "skip" and not run.rankings[query_id]
 
     def order_of(self, measure: Measure, cutoffs: Iterable[int | None]) -> Order:
         """Give the order that a measure sees.
@@ -201,99 +139,68 @@ class Conventions:
             return replace(order, cut=None)
         return replace(order, cut=max(k for k in cutoffs if k is not None and k <= order.cut))
 
+    def round_value(self, family: str, value: float) -> float:
+        """Round the value of a query as the program does."""
+        rounding = self.rounding.get(family)
+        return value if rounding is None or rounding.value is None else round(value, rounding.value)
+
     def mean(self, family: str, in_qrels: Sequence[float], in_run: Sequence[float]) -> float:
         """Take the mean of a measure; 0 where no query has a value.
 
         Args:
             family: A key of `FAMILIES`.
             in_qrels: The values, in the order of the queries of the qrels.
-            in_run: The same, in the order of the queries of the run, those it has not last.
+            in_run: The same, in the order of the queries of the run, those it lacks last.
         """
         if not in_qrels:
             return 0.0
-        decimals = self.decimals.get(family)
-        if decimals is None:
+        rounding = self.rounding.get(family)
+        if rounding is None:
             return fmean(in_qrels)
         total = 0.0
-        for value in in_run:
+        for value in in_run:  # not `sum`, which compensates for rounding
             total += value
-        mean = (sum(in_qrels) if decimals.by_sum else total) / len(in_qrels)
-        for places in decimals.mean:
+        mean = (sum(in_qrels) if rounding.by_sum else total) / len(in_qrels)
+        for places in rounding.mean:
             mean = round(mean, places)
         return mean
 
-    def has(self, measure: Measure) -> bool:
-        """Whether the program itself can compute the measure, as its formula says."""
-        if self.known is None:
-            return True
-        return measure.family in self.known and self.known[measure.family].has(measure)
 
-
-_ALPHA = frozenset({"rel", "alpha"})
-# With any other alpha ndeval rounds as it adds up gains, so that of chunks that gain the same, not
-# the one with the largest id stands first in its ideal ranking, and the rest of it differs.
-_EXACT: dict[str, frozenset[Value]] = {"alpha": frozenset({0.0, 0.25, 0.5, 0.75, 1.0})}
-_PYNDEVAL = {
-    "alpha_nDCG": Known(_ALPHA, exact=_EXACT, deepest=_DEEPEST),
-    # At 1 ndeval leaves out the division by what is highest possible, of these two.
-    "alpha_DCG": Known(_ALPHA, shallowest=2, deepest=_DEEPEST),
-    "ERR_IA": Known(_ALPHA, shallowest=2, deepest=_DEEPEST),
-    "nERR_IA": Known(_ALPHA, exact=_EXACT, deepest=_DEEPEST),
-    "P_IA": Known(deepest=_DEEPEST),
-    "StRecall": Known(deepest=_DEEPEST),
-    "NRBP": Known(_ALPHA | {"beta"}, deepest=0, without_cutoff=True),
-    "nNRBP": Known(_ALPHA | {"beta"}, exact=_EXACT, deepest=0, without_cutoff=True),
-    "AP_IA": Known(deepest=0, without_cutoff=True),
-}
-_TREC_EVAL = {
-    "nDCG": Known(frozenset({"grade"}), without_cutoff=True),
-    "P": Known(),
-    "Recall": Known(without_cutoff=True),
-    "Success": Known(),
-    "AP": Known(without_cutoff=True),
-    "RR": Known(deepest=0, without_cutoff=True),
-    "Rprec": Known(deepest=0, without_cutoff=True),
-}
-_FRESHSTACK = {
-    "alpha_nDCG": Known(deepest=_DEEPEST),
-    "Coverage": Known(),
-    "Recall": Known(),
-    "nDCG": Known(frozenset({"grade"}), required=frozenset({("grade", "count")})),
-}
+ConventionsName = Literal["ours", "trec_eval", "ndeval", "pyndeval", "freshstack"]
+_NDEVAL = frozenset(
+    ("alpha_nDCG", "alpha_DCG", "ERR_IA", "nERR_IA", "P_IA", "StRecall", "NRBP", "nNRBP", "AP_IA")
+)
+_TREC_EVAL = frozenset(("nDCG", "P", "Recall", "Success", "AP", "RR", "Rprec", "Bpref"))
 _DESCENDING = Order(ties="descending", single=True)
-_NDEVAL = Conventions("ndeval", Order(by="rank"), absent="skip", empty="skip", known=_PYNDEVAL)
-_TREC = Conventions("trec_eval", _DESCENDING, absent="skip", known=_TREC_EVAL)
+_NDEVAL_DEPTH = 20
 
 CONVENTIONS: dict[str, Conventions] = {
     each.name: each
     for each in (
-        Conventions(OUR_CONVENTIONS),
-        Conventions("pyndeval", absent="skip", empty="skip", known=_PYNDEVAL),
-        _NDEVAL,
-        replace(_NDEVAL, name="ndeval -c", absent="zero", empty="zero"),
-        _TREC,
-        replace(_TREC, name="trec_eval -c", absent="zero"),
+        Conventions("ours"),
+        Conventions("trec_eval", _DESCENDING, absent="skip", families=_TREC_EVAL),
+        Conventions("ndeval", Order(by="rank"), absent="skip", empty="skip", families=_NDEVAL),
+        Conventions("pyndeval", absent="skip", empty="skip", families=_NDEVAL),
         Conventions(
             "freshstack",
             Order(ties="listed"),
             {
-                "alpha_nDCG": Order(cut=_DEEPEST),
+                "alpha_nDCG": Order(cut=_NDEVAL_DEPTH),
                 "Recall": _DESCENDING,
                 "nDCG": _DESCENDING,
             },
-            known=_FRESHSTACK,
-            decimals={
-                "alpha_nDCG": Decimals(),
-                "Coverage": Decimals(value=5, by_sum=True),
-                "Recall": Decimals(),
-                "nDCG": Decimals(mean=(5, 4)),
+            families=frozenset(("alpha_nDCG", "Coverage", "Recall", "nDCG")),
+            rounding={
+                "alpha_nDCG": Rounding(),
+                "Coverage": Rounding(value=5, by_sum=True),
+                "Recall": Rounding(),
+                "nDCG": Rounding(mean=(5, 4)),
             },
         ),
     )
 }
-"""By name. `freshstack_dspy`: ours. `pyndeval` 0.0.8. `ndeval`: NIST's, by the rank column as it
-does unless told otherwise; with `-c`, a topic that the run has not counts 0. `trec_eval`, as
-pytrec_eval-terrier 0.5.11 runs it, and with `-c`. `freshstack`: the official package, 0.0.6."""
+"""By name. `ndeval`: NIST's, by the rank column as it does unless told otherwise; `pyndeval` 0.0.8;
+`trec_eval`, as pytrec_eval-terrier 0.5.11 runs it; `freshstack`: the official package, 0.0.6."""
 
 
 def conventions_named(name: str) -> Conventions:

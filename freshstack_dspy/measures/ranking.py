@@ -1,4 +1,13 @@
-"""Average precision: how good the precision is, at each relevant chunk."""
+"""Relevance measures of one query; a chunk is relevant if it supports any of the query's nuggets.
+
+Every measure takes
+
+- ranking: chunk ids, best first, each once;
+- judged: the judgments of the query;
+- k: how many chunks are looked at, at least 1; None: all;
+
+and gives a number from 0 to 1, or None where no chunk supports any nugget.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -22,25 +31,78 @@ def top(ranking: Sequence[str], k: int | None) -> Sequence[str]:
     return ranking[:k]
 
 
-def average_precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute AP@k: the mean of P@rank over the relevant chunks. Its mean is MAP.
+def found_in(ranking: Sequence[str], judged: Judged, k: int | None) -> int:
+    """Count the relevant chunks of the top k."""
+    return sum(map(judged.supported.__contains__, top(ranking, k)))
 
-    A relevant chunk outside the top k has a precision of 0: the mean is over all relevant chunks,
-    not over at most k.
+
+def precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute P@k: the relevant chunks of the top k, divided by k, however many were retrieved.
+
+    Source: `P` of trec_eval.
+    """
+    found = found_in(ranking, judged, k)
+    return found / (k or len(ranking) or 1) if judged.supported else None
+
+
+def recall(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute Recall@k: the share of the relevant chunks that are in the top k.
+
+    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3; `recall` of trec_eval.
+    """
+    found = found_in(ranking, judged, k)
+    return found / len(judged.supported) if judged.supported else None
+
+
+def f1(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute F1@k: the harmonic mean of P@k and Recall@k, 2 * found / (k + relevant).
+
+    Source: van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
+    """
+    found = found_in(ranking, judged, k)
+    if not judged.supported:
+        return None
+    return 2 * found / ((k or len(ranking)) + len(judged.supported))
+
+
+def success(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute Success@k: 1 if any of the top k chunks is relevant, else 0. Some say hit rate.
+
+    Source: `success` of trec_eval.
+    """
+    found = found_in(ranking, judged, k)
+    return float(found > 0) if judged.supported else None
+
+
+def reciprocal_rank(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute RR@k: 1 / rank of the first relevant chunk, or 0. Its mean is MRR.
+
+    Source: Kantor and Voorhees, The TREC-5 Confusion Track, Information Retrieval 2, 2000;
+    `recip_rank` of trec_eval.
+    """
+    if not judged.supported:
+        return None
+    ranks = (rank for rank, chunk in enumerate(top(ranking, k), 1) if chunk in judged.supported)
+    first = next(ranks, None)
+    return 1 / first if first else 0.0
+
+
+def r_precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute Rprec: P@R, where R is how many chunks are relevant. It is also Recall@R.
+
+    Source: Buckley and Voorhees, Retrieval System Evaluation, in TREC: Experiment and Evaluation
+    in Information Retrieval, 2005; `Rprec` of trec_eval.
+    """
+    if not judged.supported:
+        return None
+    return recall(top(ranking, k), judged, len(judged.supported))
+
+
+def average_precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute AP@k: the mean of P@rank over all relevant chunks, 0 for those outside the top k.
 
     Source: Harman, Evaluation Issues in Information Retrieval, Information Processing and
     Management 28, 1992; `map` and `map_cut` of trec_eval.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all.
-
-    Returns:
-        The mean, 0 to 1, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1.
     """
     looked_at = top(ranking, k)
     if not judged.supported:
@@ -49,63 +111,58 @@ def average_precision(ranking: Sequence[str], judged: Judged, k: int | None = No
     return math.fsum([found / rank for found, rank in enumerate(ranks, 1)]) / len(judged.supported)
 
 
-def log2_discounts(depth: int) -> Sequence[float]:
-    """Give what the gains of the first ranks are divided by: at place r, log2(r + 1).
+def bpref(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+    """Compute bpref: how few chunks judged not relevant stand above the relevant ones.
 
-    Source: Järvelin and Kekäläinen, TOIS 20(4), 2002, with the discount of Burges et al., Learning
-    to Rank using Gradient Descent, ICML 2005, that trec_eval and ndeval have.
+        1 / R * sum over found relevant chunks of 1 - min(n, R) / min(N, R)
+
+    with R relevant chunks, N judged not relevant, n of these above. Unjudged chunks do not count.
+
+    Source: Buckley and Voorhees, Retrieval Evaluation with Incomplete Information, SIGIR 2004;
+    `bpref` of trec_eval.
+    """
+    relevant = len(judged.supported)
+    if not relevant:
+        return None
+    at_most = min(len(judged.chunks) - relevant, relevant)
+    above = 0
+    gains = []
+    for chunk in top(ranking, k):
+        if chunk in judged.supported:
+            gains.append(1 - min(above, relevant) / at_most if above else 1.0)
+        elif chunk in judged.chunks:
+            above += 1
+    return math.fsum(gains) / relevant
+
+
+def rbp(
+    ranking: Sequence[str], judged: Judged, k: int | None = None, *, p: float = 0.8
+) -> float | None:
+    """Compute RBP: the sum over relevant chunks of (1 - p) * p^(rank - 1).
+
+    Source: Moffat and Zobel, Rank-Biased Precision for Measurement of Retrieval Effectiveness,
+    TOIS 27(1), 2008; `RBP` of ir_measures.
 
     Args:
-        depth: The deepest rank that is asked for; place 0 belongs to no rank.
+        ranking: As for all measures.
+        judged: As for all measures.
+        k: As for all measures.
+        p: How likely a reader goes on to the next chunk, 0 to 1.
     """
-    return _table(max(depth, 127).bit_length())
-
-
-@cache
-def _table(bits: int) -> tuple[float, ...]:
-    return (math.nan, *(math.log2(rank + 1) for rank in range(1, 1 << bits)))
-
-
-def f1(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute F1@k: the harmonic mean of P@k and Recall@k, 2 * found / (k + relevant).
-
-    Source: van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all, and it is then how many they are.
-
-    Returns:
-        The mean, 0 to 1, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1.
-    """
-    looked_at = top(ranking, k)
+    if not 0 <= p <= 1:
+        raise ValueError(f"p is between 0 and 1, not {p!r}")
     if not judged.supported:
         return None
-    found = sum(map(judged.supported.__contains__, looked_at))
-    return 2 * found / ((k or len(looked_at)) + len(judged.supported))
+    places = compress(count(), map(judged.supported.__contains__, top(ranking, k)))
+    return (1 - p) * math.fsum([p**place for place in places])
 
 
 def judged_share(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
     """Compute Judged@k: the share of the top k chunks that have a label for any nugget.
 
-    Where fewer than k were found it is the share of those; 1 minus it is the share of holes.
+    Where fewer than k were found it is the share of those; None where the ranking is empty.
 
     Source: `Judged` of ir_measures.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all.
-
-    Returns:
-        The share, 0 to 1, or None where the ranking is empty.
-
-    Raises:
-        ValueError: k is below 1.
     """
     looked_at = top(ranking, k)
     if not looked_at:
@@ -131,168 +188,43 @@ def ndcg(
     to Rank using Gradient Descent, ICML 2005.
 
     Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all.
+        ranking: As for all measures.
+        judged: As for all measures.
+        k: As for all measures.
         dcg: The gain of a grade g: g itself (`log2`), or 2^g - 1 (`exp-log2`).
         grade: How a chunk's labels for the nuggets become its grade: their `sum`, the `count` of
             nuggets that it supports, or the `max`.
-
-    Returns:
-        The share, 0 to 1, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1, or `dcg` or `grade` is none of those.
     """
     looked_at = top(ranking, k)
-    if dcg not in ("log2", "exp-log2"):
-        raise ValueError(f"dcg is 'log2' or 'exp-log2', not {dcg!r}")
-    if grade not in ("sum", "count", "max"):
-        raise ValueError(f"grade is 'sum', 'count' or 'max', not {grade!r}")
     grades = judged.grades(grade)
     if not grades:
         return None
     best = sorted(grades.values(), reverse=True)
+    found = [(rank, g) for rank, g in enumerate(map(grades.get, looked_at), 1) if g]
     exponential = dcg == "exp-log2"
-    found = [
-        (rank, reached)
-        for rank, reached in enumerate(map(grades.get, looked_at), start=1)
-        if reached
-    ]
-    highest = best[0]
-    return _dcg(found, highest, exponential) / _dcg(enumerate(best[:k], 1), highest, exponential)
-
-
-def _dcg(grades: Iterable[tuple[int, int]], highest: int, exponential: bool) -> float:
-    """Add up discounted gains of (rank, grade).
-
-    Exponential gains are made smaller by a power of two, 2^highest, which changes no digit of
-    their ratios: a grade that sums up many labels is else soon too large for a number.
-    """
-    grades = list(grades)
-    discounts = log2_discounts(grades[-1][0] if grades else 0)
-    if not exponential:
-        return math.fsum([grade / discounts[rank] for rank, grade in grades])
-    one = math.ldexp(1.0, -highest)
-    return math.fsum(
-        [(math.ldexp(1.0, grade - highest) - one) / discounts[rank] for rank, grade in grades]
+    return _dcg(found, best[0], exponential) / _dcg(
+        list(enumerate(best[:k], 1)), best[0], exponential
     )
 
 
-def precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute P@k: how many of the top k chunks support any nugget, divided by k.
+def _dcg(grades: list[tuple[int, int]], highest: int, exponential: bool) -> float:
+    """Add up discounted gains of (rank, grade); exponential ones as a share of 2^highest.
 
-    Places that a shorter ranking leaves empty count as not relevant.
-
-    Source: `P` of trec_eval.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all, divided by how many they are.
-
-    Returns:
-        The share, 0 to 1, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1.
+    That changes no digit of their ratio, and a sum of many labels stays within a float.
     """
-    looked_at = top(ranking, k)
-    if not judged.supported:
-        return None
-    found = sum(map(judged.supported.__contains__, looked_at))
-    return found / (k or len(looked_at) or 1)
+    if not exponential:
+        return log2_discounted(grades)
+    one = math.ldexp(1.0, -highest)
+    return log2_discounted([(rank, math.ldexp(1.0, g - highest) - one) for rank, g in grades])
 
 
-def r_precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute Rprec: P@R, where R is how many chunks support any nugget. It is also Recall@R.
-
-    Source: Buckley and Voorhees, Retrieval System Evaluation, in TREC: Experiment and Evaluation
-    in Information Retrieval, 2005; `Rprec` of trec_eval.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all, as the measure is meant.
-
-    Returns:
-        The share, 0 to 1, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1.
-    """
-    looked_at = top(ranking, k)
-    relevant = len(judged.supported)
-    if not relevant:
-        return None
-    return sum(map(judged.supported.__contains__, looked_at[:relevant])) / relevant
+def log2_discounted(gains: Iterable[tuple[int, float]]) -> float:
+    """Add up gains of (rank, gain), each divided by log2(rank + 1); the sum is exactly rounded."""
+    gains = list(gains)
+    discounts = _discounts(max(gains[-1][0] if gains else 0, 127).bit_length())
+    return math.fsum([gain / discounts[rank] for rank, gain in gains])
 
 
-def recall(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute Recall@k: the share of the chunks that support any nugget found in the top k.
-
-    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3; `recall` of trec_eval.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all.
-
-    Returns:
-        The share, 0 to 1, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1.
-    """
-    looked_at = top(ranking, k)
-    if not judged.supported:
-        return None
-    return sum(map(judged.supported.__contains__, looked_at)) / len(judged.supported)
-
-
-def reciprocal_rank(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute RR@k: 1 / rank of the first chunk that supports any nugget, or 0. Its mean is MRR.
-
-    Source: Kantor and Voorhees, The TREC-5 Confusion Track, Information Retrieval 2, 2000;
-    `recip_rank` of trec_eval.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all.
-
-    Returns:
-        The value, 0 to 1, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1.
-    """
-    looked_at = top(ranking, k)
-    if not judged.supported:
-        return None
-    for rank, chunk in enumerate(looked_at, start=1):
-        if chunk in judged.supported:
-            return 1 / rank
-    return 0.0
-
-
-def success(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute Success@k: 1 if any of the top k chunks supports any nugget, else 0.
-
-    Source: `success` of trec_eval. Some call this recall or hit rate.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query.
-        k: How many chunks are looked at; None: all.
-
-    Returns:
-        1 or 0, or None where no chunk supports any nugget.
-
-    Raises:
-        ValueError: k is below 1.
-    """
-    looked_at = top(ranking, k)
-    if not judged.supported:
-        return None
-    return float(any(map(judged.supported.__contains__, looked_at)))
+@cache
+def _discounts(bits: int) -> tuple[float, ...]:
+    return (math.nan, *(math.log2(rank + 1) for rank in range(1, 1 << bits)))

@@ -110,7 +110,7 @@ def answer_metrics(
     relations = {
         name: [
             found_and_agrees(
-                evaluate(qrels, run, [recall]).values(recall),
+                evaluate(qrels, run, [recall]).values(recall, only_defined=True),
                 verdicts_of(agreement, name),
                 measure=recall,
             )

@@ -96,7 +96,7 @@ def test_what_a_run_has_without_a_label_is_counted(
     assert [line.split()[1:8:2] for line in table.out.splitlines() if "mine.run" in line] == [
         ["mine.run", "0.250", "2", "0"]
     ]
-    assert [(each["file"], each["k"], each["mean_unjudged"]) for each in found["runs"]] == [
+    assert [(each["file"], each["k"], each["mean"]) for each in found["runs"]] == [
         ("mine.run", 10, 0.25)
     ]
 

@@ -1,36 +1,31 @@
+"""The evaluation of a run: means, what is missing, what is unjudged."""
+
+import hashlib
+import json
+import random
+from collections.abc import Sequence
 from random import Random
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.diversity import alpha_ndcg
-from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.conventions import CONVENTIONS
+from freshstack_dspy.measures.evaluation import MEASURES_VERSION, evaluate, find_unjudged
+from freshstack_dspy.measures.measure import FAMILIES
+from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.statistics import macro_interval, mean_interval
 from freshstack_dspy.records import ScoredChunk
-
-from .five import LABELS, QRELS, in_order, run
-from .strategies import NuggetLabels, labels, tied_scores, untimed
+from tests.measures.five import QRELS, in_order, run
+from tests.measures.strategies import NuggetLabels, labels, tied_scores
 
 FOUR = NuggetQrels(
     {"found": ("n1",), "absent": ("n2",), "empty": ("n3",), "unsupported": ("n4", "n5")},
     {"n1": {"a": 1}, "n2": {"a": 1}, "n3": {"a": 1}, "n4": {"a": 0}},
 )
-
-
-def test_the_measures_of_the_paper_are_the_default() -> None:
-    evaluation = evaluate(QRELS, run({"q": in_order("b", "a", "d")}, "bm25"))
-
-    assert evaluation.run == "bm25"
-    assert evaluation.measures == ("alpha_nDCG@10", "Coverage@20", "Recall@50")
-    assert evaluation.means == evaluation.per_query["q"]
-    assert evaluation.means == {
-        "alpha_nDCG@10": alpha_ndcg(["b", "a", "d"], Judged(LABELS), 10),
-        "Coverage@20": 2 / 3,
-        "Recall@50": 1.0,
-    }
 
 
 def test_every_query_of_the_collection_counts_and_what_is_missing_is_named() -> None:
@@ -53,22 +48,6 @@ def test_every_query_of_the_collection_counts_and_what_is_missing_is_named() -> 
     assert evaluation.unknown == ("x",)
 
 
-def test_holes_are_found_at_each_cut_off_once() -> None:
-    evaluation = evaluate(
-        QRELS, run({"q": in_order("a", "e")}), ("Recall@8", "Coverage@1", "Coverage@8")
-    )
-
-    assert [(hole.k, hole.mean_unjudged) for hole in evaluation.holes] == [(1, 0.0), (8, 0.5)]
-
-
-def test_failed_judgments_in_the_top_are_reported() -> None:
-    qrels = NuggetQrels({"q": ("n",)}, {"n": {"a": 1}}, {"n": frozenset({"b"})})
-
-    evaluation = evaluate(qrels, run({"q": in_order("a", "b")}), ("Recall@1", "Recall@2"))
-
-    assert [hole.failed for hole in evaluation.holes] == [{}, {"q": 1}]
-
-
 def test_a_measure_named_twice_is_measured_once() -> None:
     evaluation = evaluate(QRELS, run({"q": in_order("a")}), ("Recall@5", "Recall@5"))
 
@@ -87,25 +66,13 @@ def test_a_run_of_another_collection_is_refused_and_not_given_zeros() -> None:
         evaluate(QRELS, run({"other": in_order("a")}))
 
 
-def test_a_run_that_found_nothing_is_all_zeros() -> None:
-    evaluation = evaluate(QRELS, run({}))
-
-    assert set(evaluation.means.values()) == {0.0}
-    assert evaluation.absent == ("q",)
-
-
-def test_a_collection_without_queries_is_refused() -> None:
-    with pytest.raises(CollectionError, match="no query in its evaluated slices"):
-        evaluate(NuggetQrels({}, {}), run({"q": in_order("a")}))
-
-
 def test_an_evaluation_survives_json() -> None:
     evaluation = evaluate(QRELS, run({"q": in_order("a", "e")}))
 
     assert evaluation == type(evaluation).model_validate_json(evaluation.model_dump_json())
 
 
-@untimed
+@pytest.mark.filterwarnings("ignore:no document of run")
 @given(labels(), tied_scores, st.randoms(use_true_random=False))
 def test_the_order_in_which_tied_chunks_are_given_changes_nothing(
     labels: NuggetLabels, scores: dict[str, float], rng: Random
@@ -133,3 +100,185 @@ def test_a_length_that_is_not_known_is_named_with_run_and_query() -> None:
 
     with pytest.raises(CollectionError, match=r"^run 'run', query 'q': the length of chunk 'a'"):
         evaluate(qrels, run({"q": {"a": 1.0}}), ["Density@5"])
+
+
+def test_a_unjudged_chunk_is_a_chunk_of_the_top_without_a_label() -> None:
+    found = find_unjudged(QRELS, run({"q": in_order("e", "a", "f", "c")}), 3)
+
+    assert found.shares == {"q": 2 / 3}
+    assert found.mean == 2 / 3
+    assert found.failed == {}
+
+
+def test_a_short_ranking_is_divided_by_its_own_length() -> None:
+    assert find_unjudged(QRELS, run({"q": in_order("a", "e")}), 10).shares == {"q": 1 / 2}
+
+
+def test_a_chunk_judged_for_another_query_only_is_unjudged() -> None:
+    qrels = NuggetQrels({"1": ("n",), "2": ("m",)}, {"n": {"a": 1}, "m": {"b": 1}})
+
+    found = find_unjudged(qrels, run({"1": in_order("a", "b"), "2": in_order("b")}), 2)
+
+    assert found.shares == {"1": 0.5, "2": 0.0}
+    assert found.mean == 0.25
+
+
+def test_queries_without_results_are_not_in_the_mean() -> None:
+    qrels = NuggetQrels({"1": ("n",), "2": ("m",), "3": ("o",)}, {"n": {"a": 1}})
+
+    found = find_unjudged(qrels, run({"1": in_order("a", "b"), "2": {}, "x": in_order("b")}), 2)
+
+    assert found.shares == {"1": 0.5}
+    assert found.mean == 0.5
+
+
+def test_failed_judgments_of_the_top_are_counted_by_pair() -> None:
+    """A chunk whose every judgment failed has no label, so it is a hole as well."""
+    qrels = NuggetQrels(
+        {"1": ("n", "m"), "2": ("o",)},
+        {"n": {"a": 1}, "o": {"a": 0}},
+        {"n": frozenset({"b", "deep"}), "m": frozenset({"a", "b"}), "o": frozenset({"z"})},
+    )
+
+    found = find_unjudged(qrels, run({"1": in_order("a", "b", "deep"), "2": in_order("a")}), 2)
+
+    assert found.failed == {"1": 3}
+    assert found.shares == {"1": 0.5, "2": 0.0}
+
+
+ALL = ("alpha_nDCG@1", "Coverage@1", "Recall@1")
+
+
+def test_1_a_query_id_that_is_the_beginning_of_another_keeps_to_its_own_nuggets() -> None:
+    """The official loader gives the nuggets of 123 to 12 as well."""
+    qrels = NuggetQrels(
+        {"12": ("12_0",), "123": ("123_0", "123_1")},
+        {"12_0": {"a": 1}, "123_0": {"b": 1}, "123_1": {"c": 1}},
+    )
+
+    evaluation = evaluate(qrels, run({"12": in_order("a"), "123": in_order("b")}), ("Coverage@5",))
+
+    assert evaluation.per_query == {"12": {"Coverage@5": 1.0}, "123": {"Coverage@5": 0.5}}
+    assert qrels.official().query_to_nuggets == {"12": ["12_0"], "123": ["123_0", "123_1"]}
+
+
+def test_4_missing_results_and_judgments_are_counted_and_never_crash() -> None:
+    """The official evaluator raises KeyError for each of these three."""
+    qrels = NuggetQrels(
+        {"empty": ("n1",), "no labels": ("n2",), "half": ("n3", "no labels either")},
+        {"n1": {"a": 1}, "n3": {"a": 1}},
+    )
+
+    evaluation = evaluate(
+        qrels, run({"empty": {}, "no labels": in_order("a"), "half": in_order("a")}), ALL
+    )
+
+    assert {
+        "empty": dict.fromkeys(ALL, 0.0),
+        "no labels": dict.fromkeys(ALL, 0.0),
+        "half": {"alpha_nDCG@1": 1.0, "Coverage@1": 0.5, "Recall@1": 1.0},
+    } == evaluation.per_query
+    assert evaluation.empty == ("empty",)
+    assert evaluation.without_relevant == ("no labels",)
+
+
+T = TypeVar("T")
+
+
+FIGURES = {1: "777c0665dc6ad7a6"}
+"""By the version of the measures, the digest of all figures below."""
+
+
+CHANGED = (
+    "a figure changed: raise MEASURES_VERSION in measures/evaluation.py, say so in CHANGELOG, and "
+    "give the new version its digest here"
+)
+
+
+PARAMETERS = {
+    "alpha": (0.0, 0.3, 1.0),
+    "beta": (0.8,),
+    "dcg": ("exp-log2",),
+    "grade": ("count", "max"),
+    "of": ("answerable",),
+    "w": (0.3,),
+    "p": (0.5,),
+    "rel": (2,),
+    "judged_only": (True,),
+}
+
+
+def one_of(chance: random.Random, choices: Sequence[T]) -> T:
+    """Choose by `random` alone, which is the same in every version of Python."""
+    return choices[int(chance.random() * len(choices))]
+
+
+def collection() -> tuple[NuggetQrels, Run]:
+    """Make 40 queries with ties, found, graded labels, and some that have nothing."""
+    chance = random.Random("figures")
+    nuggets, labels, rankings = {}, {}, {}
+    tokens: dict[str, int] = {}
+    for query in (f"q{number}" for number in range(40)):
+        chunks = [f"{query} {number}" for number in range(30)]
+        tokens |= {chunk: 20 + int(chance.random() * 500) for chunk in chunks}
+        nuggets[query] = tuple(f"{query} n{number}" for number in range(one_of(chance, (1, 3, 6))))
+        share = one_of(chance, (0.0, 0.1, 0.4))
+        for nugget in nuggets[query]:
+            labels[nugget] = {
+                chunk: one_of(chance, (1, 1, 2, 3)) if chance.random() < share else 0
+                for chunk in chunks
+                if chance.random() < 0.7
+            }
+        found = [chunk for chunk in chunks if chance.random() < 0.8]
+        rankings[query] = tuple(
+            ScoredChunk(chunk, float(int(chance.random() * 40))) for chunk in found
+        )
+    rankings["q3"] = ()
+    del rankings["q7"]
+    return NuggetQrels(nuggets, labels, tokens=tokens), Run("run", rankings)
+
+
+def names() -> list[str]:
+    """Every family, with every parameter of its own and every family's, at three cut-offs."""
+    listed = []
+    for name, family in FAMILIES.items():
+        cuts = {"required": ("@1", "@5", "@20"), "optional": ("", "@5", "@20"), "none": ("",)}
+        given = ["", *(
+            f"({word}={value!r})"
+            for word in (*family.parameters, "rel", "judged_only")
+            for value in PARAMETERS[word]
+        )]  # fmt: skip
+        listed += [
+            f"{name}{parameters}{cut}" for parameters in given for cut in cuts[family.cutoff]
+        ]
+    return listed
+
+
+def test_no_value_changes_within_a_version() -> None:
+    qrels, run = collection()
+    found: dict[str, object] = {}
+    for conventions in CONVENTIONS:
+        of = evaluate(qrels, run, names(), conventions=conventions)
+        found[conventions] = [of.means, of.per_query]
+    ours = evaluate(qrels, run, ["nDCG@5"])
+    values = ours.values("nDCG@5")
+    topics = {query: query[1:2] for query in values}
+    found["intervals"] = [
+        mean_interval(values, resamples=500).model_dump(),
+        macro_interval(values, topics, resamples=500).model_dump(),
+    ]
+    written = json.dumps(rounded(found), sort_keys=True)
+    digest = hashlib.sha256(written.encode()).hexdigest()[:16]
+
+    assert FIGURES.get(MEASURES_VERSION) == digest, CHANGED
+
+
+def rounded(value: object) -> object:
+    """Round every number to nine decimals, in which machines agree."""
+    if isinstance(value, float):
+        return round(value, 9) + 0.0
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return value

@@ -1,22 +1,35 @@
-"""Every mode that claims to equal a program, against that program, on random collections.
+"""Conventions and measures against the programs they are named after."""
 
-The numbers a program gives are compared to 1e-12; those that it prints rounded, exactly.
-"""
-
+import csv
 import math
+import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from fractions import Fraction
+from math import log2
+from statistics import fmean
 
 import pyndeval
 import pytest
 import pytrec_eval
 from freshstack.retrieval.evaluation import EvaluateRetrieval
+from hypothesis import given
+from hypothesis import strategies as st
 
+from freshstack_dspy.measures.diversity import alpha_ndcg
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.run import Run, read_run
+from freshstack_dspy.records import ranked
+from tests.measures.at_random import Example, example
+from tests.measures.five import run
+from tests.measures.strategies import SHARED, NuggetLabels, cutoffs, labels, rankings, tied_scores
 
-from .at_random import Example, example
+BY_DEFAULT, IN_ALL = 60, 20_000
 
-BY_DEFAULT, IN_ALL = 200, 20_000
+
 NEAR_ENOUGH = 1e-12
+
 
 PYNDEVAL = {
     "alpha_nDCG": "alpha-nDCG",
@@ -26,7 +39,11 @@ PYNDEVAL = {
     "P_IA": "P-IA",
     "StRecall": "strec",
 }
+
+
 PYNDEVAL_WHOLE = {"NRBP": "NRBP", "nNRBP": "nNRBP", "AP_IA": "MAP-IA"}
+
+
 TREC_EVAL = {
     "nDCG": "ndcg_cut",
     "P": "P",
@@ -34,7 +51,16 @@ TREC_EVAL = {
     "Success": "success",
     "AP": "map_cut",
 }
-TREC_EVAL_WHOLE = {"nDCG": "ndcg", "RR": "recip_rank", "AP": "map", "Rprec": "Rprec"}
+
+
+TREC_EVAL_WHOLE = {
+    "nDCG": "ndcg",
+    "RR": "recip_rank",
+    "AP": "map",
+    "Rprec": "Rprec",
+    "Bpref": "bpref",
+}
+pytestmark = pytest.mark.filterwarnings("ignore:no document of run")
 
 
 def same(ours: Evaluation, theirs: dict[str, dict[str, float]], names: dict[str, str]) -> None:
@@ -57,10 +83,11 @@ def as_pyndeval(of: Example) -> None:
         f"{ours}@{k}": f"{theirs}@{k}" for ours, theirs in PYNDEVAL.items() for k in of.cutoffs
     }
     names |= PYNDEVAL_WHOLE
+    for family in ("alpha_DCG", "ERR_IA"):
+        names.pop(f"{family}@1", None)  # where ndeval leaves the division out
     if len(set(of.judgments)) < len(of.judgments):
         del names["AP_IA"]  # pyndeval counts a judgment that stands there twice as two documents
     ours = evaluate(of.qrels, of.run, list(names), conventions="pyndeval")
-    names = {name: theirs for name, theirs in names.items() if name not in ours.beyond}
     judgments = [pyndeval.SubtopicQrel(*judgment) for judgment in of.judgments]
     found = [
         pyndeval.ScoredDoc(query, chunk, score)
@@ -87,7 +114,7 @@ def as_trec_eval(of: Example) -> None:
     }
     names |= TREC_EVAL_WHOLE
     ours = evaluate(of.qrels, of.run, list(names), conventions="trec_eval")
-    assert ours.beyond == ()
+    assert ours.not_in_program == ()
     evaluator = pytrec_eval.RelevanceEvaluator(grades(of), set(asked(of.cutoffs)))
 
     theirs = evaluator.evaluate(of.results)
@@ -141,20 +168,8 @@ def as_official(of: Example) -> None:
 
     ours = evaluate(of.qrels, of.run, list(names), conventions="freshstack")
 
-    assert ours.beyond == ()
+    assert ours.not_in_program == ()
     assert {name: printed[theirs] for name, theirs in names.items()} == ours.means
-
-
-def test_the_two_means_of_trec_eval_differ_in_the_queries_that_the_run_has_not() -> None:
-    for seed in range(BY_DEFAULT):
-        of = example(seed)
-        in_both = evaluate(of.qrels, of.run, conventions="trec_eval")
-        complete = evaluate(of.qrels, of.run, conventions="trec_eval -c")
-        counted = sum(1 for values in in_both.per_query.values() if values)
-        for name in in_both.measures:
-            total = sum(in_both.values(name).values())
-            assert in_both.means[name] == pytest.approx(total / counted)
-            assert complete.means[name] == pytest.approx(total / len(of.qrels.nuggets))
 
 
 PROGRAMS: list[Callable[[Example], None]] = [as_pyndeval, as_trec_eval, as_official]
@@ -175,3 +190,159 @@ def test_the_mode_equals_the_program_on_thousands_of_collections(
     for seed in range(BY_DEFAULT, IN_ALL):
         if seed % len(PROGRAMS) == PROGRAMS.index(compare):
             compare(example(seed))
+
+
+def random_collection(seed: int) -> tuple[NuggetQrels, Run]:
+    """Make a collection with unsupported nuggets, holes and absent queries, and a tie-free run."""
+    rng = random.Random(seed)
+    nuggets, judged, found = {}, {}, {}
+    for query in (f"query{number}" for number in range(rng.randint(3, 25))):
+        nuggets[query] = tuple(f"{query}_{number}" for number in range(rng.randint(1, 5)))
+        pool = [f"{rng.choice('abC')}{rng.randrange(1000)}" for _ in range(rng.randint(5, 60))]
+        share = rng.choice([0.0, 0.1, 0.4])
+        for nugget in nuggets[query]:
+            judged[nugget] = {chunk: int(rng.random() < share) for chunk in pool}
+        if rng.random() < 0.9:
+            chunks = sorted({*rng.sample(pool, len(pool) // 2), "new 1", "new 2"})
+            found[query] = {chunk: rng.random() for chunk in chunks}
+    found["unknown"] = {"a1": 1.0}
+    found["query0"] = {"new 1": 0.5, **found.get("query0", {})}
+    return NuggetQrels(nuggets, judged), run(found)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_means_equal_those_of_the_official_package_to_four_decimals(seed: int) -> None:
+    qrels, ours = random_collection(seed)
+    cut_offs = [1, 3, 10, 20, 50]
+    results = {query: dict(ranking) for query, ranking in ours.rankings.items()}
+
+    alpha, covered, recalled = EvaluateRetrieval(cut_offs).evaluate(*qrels.official(), results)
+    names = [f"{family}@{k}" for family in ("alpha_nDCG", "Coverage", "Recall") for k in cut_offs]
+    evaluation = evaluate(qrels, ours, names)
+
+    for k in cut_offs:
+        # The official package rounds coverage per query before it takes the mean.
+        rounded = fmean(round(of[f"Coverage@{k}"], 5) for of in evaluation.per_query.values())
+        assert covered[f"Coverage@{k}"] == round(rounded, 4)
+        assert recalled[f"Recall@{k}"] == round(evaluation.means[f"Recall@{k}"], 4)
+        if k <= 20:
+            assert alpha[f"alpha-nDCG@{k}"] == round(evaluation.means[f"alpha_nDCG@{k}"], 4)
+        assert covered[f"Coverage@{k}"] == pytest.approx(
+            evaluation.means[f"Coverage@{k}"], abs=6e-5
+        )
+
+
+@given(labels(max_label=2), tied_scores, cutoffs)
+def test_alpha_ndcg_of_a_query_equals_that_of_pyndeval_with_ties(
+    labels: NuggetLabels, scores: dict[str, float], k: int
+) -> None:
+    qrels = [
+        pyndeval.SubtopicQrel("q", nugget, chunk, label)
+        for nugget, judged in labels.items()
+        for chunk, label in judged.items()
+    ]
+    found = [pyndeval.ScoredDoc("q", chunk, score) for chunk, score in scores.items()]
+    name = f"alpha-nDCG@{k}"
+
+    theirs = pyndeval.RelevanceEvaluator(qrels, [name]).evaluate(found)
+    ours = alpha_ndcg([chunk.chunk_id for chunk in ranked(scores)], Judged(labels), k)
+
+    if ours is None:
+        assert theirs in ({}, {"q": {name: 0.0}})
+    else:
+        assert theirs["q"][name] == pytest.approx(ours, abs=1e-12)
+
+
+def by_definition(ranking: list[str], labels: NuggetLabels, k: int, alpha: float) -> float:
+    """Alpha-nDCG written down as it is defined, with exact gains and no care for speed."""
+    supporting = {chunk for judged in labels.values() for chunk in judged if judged[chunk] >= 1}
+
+    def gain(chunk: str, above: list[str]) -> Fraction:
+        return sum(
+            (
+                Fraction(1 - alpha) ** sum(judged.get(other, 0) >= 1 for other in above)
+                for judged in labels.values()
+                if judged.get(chunk, 0) >= 1
+            ),
+            Fraction(0),
+        )
+
+    def dcg(chunks: list[str]) -> float:
+        return sum(gain(c, chunks[:place]) / log2(place + 2) for place, c in enumerate(chunks))
+
+    ideal: list[str] = []
+    while len(ideal) < k and len(ideal) < len(supporting):
+        ideal.append(max(supporting - set(ideal), key=lambda chunk: (gain(chunk, ideal), chunk)))
+    return dcg(ranking[:k]) / dcg(ideal)
+
+
+@given(labels(max_label=2), rankings, st.integers(1, 100), st.sampled_from([0.0, 0.5, 0.75, 1.0]))
+def test_alpha_ndcg_is_what_its_definition_says_at_any_depth_and_alpha(
+    labels: NuggetLabels, ranking: list[str], k: int, alpha: float
+) -> None:
+    ours = alpha_ndcg(ranking, Judged(labels), k, alpha=alpha)
+
+    if ours is not None:
+        assert by_definition(ranking, labels, k, alpha) == pytest.approx(ours, abs=1e-12)
+
+
+FOLDER = SHARED / "trec-web-2012-diversity"
+
+
+CUT_OFFS = (5, 10, 20)
+
+
+PRINTED = 5.1e-7
+"""Half of the last of the six decimals that it prints."""
+
+
+NAMES = {
+    f"{ours}@{k}": f"{theirs}@{k}"
+    for k in CUT_OFFS
+    for ours, theirs in {
+        "alpha_nDCG": "alpha-nDCG",
+        "alpha_DCG": "alpha-DCG",
+        "ERR_IA": "ERR-IA",
+        "nERR_IA": "nERR-IA",
+        "P_IA": "P-IA",
+        "StRecall": "strec",
+    }.items()
+} | {"NRBP": "NRBP", "nNRBP": "nNRBP", "AP_IA": "MAP-IA"}
+
+
+RUNS = ["ql_results-cata-filtered", "rm_results-catb-filtered"]
+
+
+@pytest.fixture(scope="module")
+def qrels() -> NuggetQrels:
+    nuggets: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    labels: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for line in (FOLDER / "qrels.diversity.txt").read_text(encoding="utf-8").splitlines():
+        topic, subtopic, document, label = line.split()
+        nuggets[topic][f"{topic}/{subtopic}"] = None
+        labels[f"{topic}/{subtopic}"][document] = int(label)
+    return NuggetQrels({topic: tuple(ids) for topic, ids in nuggets.items()}, labels)
+
+
+def printed(name: str) -> dict[str, dict[str, str]]:
+    with (FOLDER / f"{name}.ndeval.csv").open(encoding="utf-8") as file:
+        return {row["topic"]: row for row in csv.DictReader(file)}
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"there is no folder {FOLDER}")
+@pytest.mark.parametrize("name", RUNS)
+def test_every_value_of_every_topic_and_its_mean_are_those_of_ndeval(
+    name: str, qrels: NuggetQrels
+) -> None:
+    run = read_run(FOLDER / f"{name}.run")
+    evaluation = evaluate(qrels, run, list(NAMES), conventions="ndeval")
+    rows = printed(name)
+    means = rows.pop("amean")  # with -c: a topic that the run lacks counts 0
+
+    assert evaluation.not_in_program == ()
+    for ours, theirs in NAMES.items():
+        values = {topic: float(row[theirs]) for topic, row in rows.items()}
+        found = {topic: evaluation.per_query[topic].get(ours, 0.0) for topic in values}
+        assert found == pytest.approx(values, rel=0, abs=PRINTED)
+        mean = pytest.approx(float(means[theirs]), rel=0, abs=PRINTED)
+        assert sum(found.values()) / len(found) == mean

@@ -1,9 +1,60 @@
+"""Judgments, and files of qrels."""
+
+from pathlib import Path
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from freshstack_dspy.collection.exports.export import export_collection
+from freshstack_dspy.collection.exports.layout import word
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels, read_qrels
+from freshstack_dspy.measures.run import Run, write_run
+from tests.collection.small import write_small
+from tests.measures.five import LABELS, QRELS
+from tests.measures.strategies import NuggetLabels, graded, rels
 
-from .five import LABELS, QRELS
+
+def test_what_supports_what_by_hand() -> None:
+    judged = Judged(LABELS)
+
+    assert judged.nuggets == 3
+    assert judged.supported == {"a": (0, 1), "b": (0,), "d": (1,)}
+    assert judged.answerable == {0, 1}
+    assert judged.chunks == set("abcd")
+    assert judged.kinds == {(1,): (0,), (0,): (1,), (0, 1): (2,)}
+    assert judged.grades() == {"a": 2, "b": 1, "d": 1}
+
+
+@given(graded, rels)
+def test_its_views_agree_with_the_labels(labels: NuggetLabels, rel: int) -> None:
+    judged = Judged(labels, rel)
+    pairs = {
+        (chunk, place)
+        for place, mine in enumerate(labels.values())
+        for chunk, label in mine.items()
+        if label >= rel
+    }
+
+    assert pairs == {
+        (chunk, place) for chunk in judged.supported for place in judged.supported[chunk]
+    }
+    assert all(list(places) == sorted(places) for places in judged.supported.values())
+    assert judged.answerable == {place for _, place in pairs}
+    assert judged.chunks == {chunk for mine in labels.values() for chunk in mine}
+    by_id = sorted(judged.supported, reverse=True)
+    assert {
+        by_id[place]: told for told, places in judged.kinds.items() for place in places
+    } == dict(judged.supported)
+    assert all(list(places) == sorted(places) for places in judged.kinds.values())
+    for rule, make in (("sum", sum), ("count", len), ("max", max)):
+        assert judged.grades(rule) == {  # type: ignore[arg-type]
+            chunk: make([mine[chunk] for mine in labels.values() if mine.get(chunk, 0) >= rel])
+            for chunk in judged.supported
+        }
 
 
 def test_the_labels_of_a_query_are_those_of_its_nuggets_in_order() -> None:
@@ -18,28 +69,6 @@ def test_the_official_dictionaries_are_labels_nuggets_and_counts() -> None:
     assert official.qrels_nuggets == LABELS
     assert official.query_to_nuggets == {"q": ["n1", "n2", "n3"]}
     assert official.qrels_query == {"q": {"a": 2, "b": 1, "c": 0, "d": 1}}
-
-
-def test_graded_labels_become_binary_for_the_official_evaluator() -> None:
-    qrels = NuggetQrels({"q": ("n", "m")}, {"n": {"a": 5, "b": 0}, "m": {"a": 1, "b": -2}})
-
-    assert qrels.official().qrels_nuggets == {"n": {"a": 1, "b": 0}, "m": {"a": 1, "b": 0}}
-    assert qrels.official().qrels_query == {"q": {"a": 2, "b": 0}}
-
-
-def test_a_nugget_without_labels_and_a_failed_judgment_have_no_official_label() -> None:
-    qrels = NuggetQrels({"q": ("n", "m")}, {"n": {"a": 1}}, {"m": frozenset({"a"})})
-
-    assert qrels.official().qrels_nuggets == {"n": {"a": 1}, "m": {}}
-    assert qrels.official().qrels_query == {"q": {"a": 1}}
-
-
-def test_qrels_do_not_change_with_what_they_were_made_of() -> None:
-    labels = {"n": {"a": 1}}
-    qrels = NuggetQrels({"q": ("n",)}, labels)
-    labels["n"]["b"] = 1
-
-    assert qrels.labels == {"n": {"a": 1}}
 
 
 @pytest.mark.parametrize(
@@ -58,12 +87,205 @@ def test_a_nugget_belongs_to_one_query_once(
 
 
 def test_labels_and_failures_of_unknown_nuggets_are_refused() -> None:
-    with pytest.raises(CollectionError, match="labels: nugget 'm' belongs to no query"):
+    with pytest.raises(CollectionError, match="nugget 'm' is judged and belongs to no query"):
         NuggetQrels({"q": ("n",)}, {"m": {"a": 1}})
-    with pytest.raises(CollectionError, match="failed: nugget 'm' belongs to no query"):
+    with pytest.raises(CollectionError, match="nugget 'm' is judged and belongs to no query"):
         NuggetQrels({"q": ("n",)}, {}, {"m": frozenset({"a"})})
 
 
 def test_a_failed_judgment_has_no_label() -> None:
-    with pytest.raises(CollectionError, match="nugget 'n', chunk 'a': a failed judgment"):
+    with pytest.raises(CollectionError, match="have a label and a failed judgment"):
         NuggetQrels({"q": ("n",)}, {"n": {"a": 0}}, {"n": frozenset({"a"})})
+
+
+BEIR = {"q1": {"d1": 2, "d2": 0, "d3": 1}, "q2": {"d3": 1}}
+
+
+SCORES = {"q1": {"d2": 3.0, "d1": 2.0, "d9": 1.5, "d3": 1.0}, "q2": {"d1": 2.0, "d3": 1.0}}
+
+
+def test_qrels_of_beir_have_one_nugget_a_query() -> None:
+    qrels = NuggetQrels.from_qrels(BEIR)
+
+    assert qrels == NuggetQrels({"q1": ("q1",), "q2": ("q2",)}, BEIR)
+    assert qrels.judged("q1").grades() == {"d1": 2, "d3": 1}
+    assert NuggetQrels.from_qrels(BEIR, threshold=2).judged("q1").grades() == {"d1": 2}
+
+
+def test_diversity_qrels_have_one_nugget_a_subtopic() -> None:
+    qrels = NuggetQrels.from_diversity_qrels({"q": {"1": {"a": 1}, "2": {"a": 1, "b": 0}}})
+
+    assert qrels.nuggets == {"q": ("q 1", "q 2")}
+    assert qrels.labels_of("q") == {"q 1": {"a": 1}, "q 2": {"a": 1, "b": 0}}
+
+
+words = st.text("ab09é/_.-:#🙂", min_size=1, max_size=6)
+
+
+documents = st.text("ab0é/. \u3000\u2028\x85🙂", max_size=8).map(str.strip).filter(bool)
+
+
+files = st.dictionaries(
+    words,
+    st.dictionaries(
+        words,
+        st.dictionaries(documents, st.integers(-2, 5), min_size=1, max_size=4),
+        min_size=1,
+        max_size=3,
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def written(folder: Path, text: str | bytes, name: str = "qrels.txt") -> Path:
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_qrels_of_whole_queries_are_one_nugget_a_query(tmp_path: Path) -> None:
+    path = written(tmp_path, "q1 0 d1 2\nq1\tQ0\td 1  b 0 \n\nq2 0 d1 -1\r\n")
+
+    qrels = read_qrels(path)
+
+    assert qrels == NuggetQrels.from_qrels({"q1": {"d1": 2, "d 1  b": 0}, "q2": {"d1": -1}})
+    assert qrels.nuggets == {"q1": ("q1",), "q2": ("q2",)}
+
+
+def test_a_second_column_that_varies_is_the_subtopic(tmp_path: Path) -> None:
+    text = "q1 1 a 1\nq1 2 a 1\nq1 2 b c 1\nq2 1 a 0\n"
+
+    assert read_qrels(written(tmp_path, text)) == NuggetQrels.from_diversity_qrels(
+        {"q1": {"1": {"a": 1}, "2": {"a": 1, "b c": 1}}, "q2": {"1": {"a": 0}}}
+    )
+
+
+@pytest.mark.parametrize("second", ["0", "Q0", "q0", "1", "NIST"])
+def test_a_second_column_that_is_the_same_everywhere_says_nothing(
+    tmp_path: Path, second: str
+) -> None:
+    path = written(tmp_path, f"q1 {second} a 1\nq2 {second} b 1\n")
+
+    assert read_qrels(path) == NuggetQrels.from_qrels({"q1": {"a": 1}, "q2": {"b": 1}})
+
+
+def test_what_the_second_column_is_can_be_said(tmp_path: Path) -> None:
+    path = written(tmp_path, "q 1 a 1\nq 2 b 1\n")
+    same = written(tmp_path, "q 1 a 1\nr 1 b 1\n", "same.txt")
+
+    assert read_qrels(path, subtopics=False) == NuggetQrels.from_qrels({"q": {"a": 1, "b": 1}})
+    assert read_qrels(same, subtopics=True).nuggets == {"q": ("q 1",), "r": ("r 1",)}
+
+
+@pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n", "Query_ID\tdocid\trel\n"])
+def test_a_table_of_beir_is_read_with_or_without_names(tmp_path: Path, header: str) -> None:
+    path = written(tmp_path, f'{header}q 1\td 1\t2\nq2\t"d""\t2"\t1.0\n')
+
+    assert read_qrels(path) == NuggetQrels.from_qrels({"q 1": {"d 1": 2}, "q2": {'d"\t2': 1}})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", "qrels.txt: the qrels are empty; a line is: query 0 document grade"),
+        (b"\n \n", "the qrels are empty"),
+        (b"query-id\tcorpus-id\tscore\n", "the qrels are empty"),
+        (b"q 0 a 1\nq 0 a 2\n", r":2: query 'q', document 'a': the grade is 2, and 1 above"),
+        (b"q 1 a 1\nq 2 a 1\nq 2 a 0\n", ":3: query 'q', document 'a'"),
+        (b"q\ta\t1\n\nq\ta\t0\n", ":3: query 'q', document 'a'"),
+        (b"\n\nq 0 a\n", ":3: 'q 0 a' is no line of qrels; a line is: query 0 document grade"),
+        (b"q 0 a 1\nq 0 a 1 x\n", ":2: the grade is 'x'; allowed: a whole number, at the end"),
+        (b"q 0 a 0.5\n", "the grade is '0.5'"),
+        (b"q 0 a nan\n", "the grade is 'nan'"),
+        (b"q\ta\t1\nq\tb\n", ":2: a line is: query-id, corpus-id and score, with tabs"),
+        (b"q 0 a 1\nq 0 \xff 1\n", ":2: not UTF-8; save"),
+        ("q 0 a 1\n".encode("utf-16"), ":1: not UTF-8"),
+        (b"q Q0 a 1 2.5 bm25\n", "the grade is 'bm25'"),
+        (b"\0" * 100, "is no line of qrels"),
+    ],
+)  # fmt: skip
+def test_what_is_no_qrels_is_named_by_line(tmp_path: Path, text: bytes, said: str) -> None:
+    with pytest.raises(CollectionError, match=said) as raised:
+        read_qrels(written(tmp_path, text))
+
+    assert len(str(raised.value)) < 600
+
+
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="none: the qrels cannot be read: No such file"):
+        read_qrels(tmp_path / "none")
+    with pytest.raises(CollectionError, match="the qrels cannot be read: Is a directory"):
+        read_qrels(tmp_path)
+
+
+@given(files)
+def test_what_is_written_reads_back(
+    tmp_path_factory: pytest.TempPathFactory, files: dict[str, dict[str, dict[str, int]]]
+) -> None:
+    text = "".join(
+        f"{query} {subtopic} {document} {grade}\n"
+        for query, of in files.items()
+        for subtopic, grades in of.items()
+        for document, grade in grades.items()
+    )
+    path = written(tmp_path_factory.mktemp("qrels"), text)
+
+    assert read_qrels(path, subtopics=True) == NuggetQrels.from_diversity_qrels(files)
+
+
+def test_exported_qrels_give_the_figures_of_their_collection(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "small")
+    export_collection(collection, "trec", tmp_path / "trec")
+    ours = collection.qrels()
+    scores = {
+        query: {chunk: -place for place, chunk in enumerate(sorted(ours.judged(query).chunks))}
+        for query in ours.nuggets
+    }
+    run = Run.from_scores(scores)
+    there = Run.from_scores(
+        {
+            query: {word(chunk): score for chunk, score in found.items()}
+            for query, found in scores.items()
+        }
+    )
+
+    names = ["alpha_nDCG@10", "Coverage@1", "StRecall@1", "AP", "nDCG", "Judged@5"]
+    subtopics = read_qrels(tmp_path / "trec/diversity_qrels.txt", subtopics=True)
+    assert evaluate(subtopics, there, names).per_query == evaluate(ours, run, names).per_query
+    whole = read_qrels(tmp_path / "trec/qrels.txt")
+    names = ["AP", "nDCG", "P@1", "RR"]
+    assert evaluate(whole, there, names).per_query == evaluate(ours, run, names).per_query
+
+
+PLAIN = {"q1": {"d1": 2, "d2": 0, "d3": 1}, "q2": {"d3": 1}}
+BY_NUGGET = {"q": {"1": {"a": 1}, "2": {"a": 1, "b": 0}}}
+
+
+def test_evaluate_takes_dictionaries_files_and_collections(tmp_path: Path) -> None:
+    run = {"q1": {"d1": 2.0, "d3": 1.0}, "q2": {"d1": 2.0, "d3": 1.0}}
+    path = written(tmp_path, "q1 0 d1 2\nq1 0 d2 0\nq1 0 d3 1\nq2 0 d3 1\n")
+    write_run(Run.from_scores(run), tmp_path / "a.run")
+
+    found = evaluate(PLAIN, run, "AP")
+
+    assert found.per_query == {"q1": {"AP": 1.0}, "q2": {"AP": 0.5}}
+    assert evaluate(path, tmp_path / "a.run", "AP") == found
+    assert evaluate(BY_NUGGET, {"q": {"a": 1.0}}, "Coverage@1").means == {"Coverage@1": 1.0}
+    collection = write_small(tmp_path / "small")
+    scores = {query: {min(collection.qrels().judged(query).chunks): 1.0} for query in ("12", "123")}
+    assert evaluate(collection, scores) == evaluate(collection.qrels(), Run.from_scores(scores))
+    with pytest.raises(CollectionError, match="type Collection"):
+        evaluate(tmp_path / "small", run)
+
+
+def test_judgments_and_runs_are_one_line() -> None:
+    assert repr(NuggetQrels.from_qrels(PLAIN)) == "NuggetQrels(2 queries, 2 nuggets, 4 labels)"
+    assert repr(Run.from_scores({"q": {"a": 1.0}})) == "Run('run', 1 queries, 1 chunks)"
+
+
+@pytest.mark.parametrize("grade", [0.5, {"a": 1}])
+def test_a_grade_is_a_whole_number(grade: Any) -> None:
+    with pytest.raises((CollectionError, TypeError)):
+        NuggetQrels.from_qrels({"q": {"d": grade}})
+    assert NuggetQrels.from_qrels({"q": {"d": 1.0}}).labels == {"q": {"d": 1}}

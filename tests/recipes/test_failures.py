@@ -181,7 +181,7 @@ def test_a_run_counts_the_failed_judgments_that_it_meets(tmp_path: Path) -> None
 
     evaluation = evaluate(collection.qrels(), Run("all", {"2": ranking}))
 
-    assert evaluation.holes[-1].failed == {"2": 2}, "one chunk, two nuggets"
+    assert evaluation.unjudged[-1].failed == {"2": 2}, "one chunk, two nuggets"
 
 
 def test_where_all_nuggets_fail_the_collection_that_stands_is_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.measures.evaluation import find_holes
+from freshstack_dspy.measures.evaluation import find_unjudged
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.growing.extending import Extended, extend
@@ -84,7 +84,7 @@ def unjudged_at(collection: Collection, run: Path, depth: int) -> float | None:
     from freshstack_dspy.measures.run import read_run
 
     qrels = collection.qrels(("answerable", "partly_supported", "unanswerable"))
-    return find_holes(qrels, read_run(run), depth).mean_unjudged
+    return find_unjudged(qrels, read_run(run), depth).mean
 
 
 def test_after_extending_nothing_in_the_top_of_the_run_is_unjudged(

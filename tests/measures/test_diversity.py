@@ -1,4 +1,4 @@
-"""The measures of one query, by hand on five chunks and by property."""
+"""Diversity measures: by hand, their bounds, and what changes nothing."""
 
 from math import e, log2
 
@@ -6,18 +6,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures.diversity import alpha_ndcg, coverage
+from freshstack_dspy.measures.diversity import (
+    alpha_dcg,
+    alpha_ndcg,
+    average_precision_ia,
+    coverage,
+    err_ia,
+    nerr_ia,
+    nnrbp,
+    nrbp,
+    precision_ia,
+    subtopic_recall,
+)
+from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.qrels import Judged
-from freshstack_dspy.measures.ranking import recall
+from freshstack_dspy.measures.ranking import average_precision, precision, recall
 from tests.measures.five import LABELS
 from tests.measures.strategies import (
-    CHUNKS,
-    UNJUDGED,
     NuggetLabels,
     cutoffs,
     labels,
     rankings,
-    untimed,
 )
 
 # By hand: the ideal is a (gain 2), then d and b (gain 1/2 each; d is the larger id), then nothing.
@@ -43,18 +52,6 @@ def test_alpha_ndcg_by_hand(ranking: str, k: int, value: float) -> None:
     assert value == pytest.approx(alpha_ndcg(list(ranking), Judged(LABELS), k), abs=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("alpha", "value"),
-    [
-        (0.0, (1 + 2 / log2(3)) / (2 + 1 / log2(3))),
-        (0.25, (1 + 1.75 / log2(3)) / (2 + 0.75 / log2(3))),
-        (1.0, (1 + 1 / log2(3)) / 2),
-    ],
-)
-def test_alpha_is_what_a_repetition_takes_away(alpha: float, value: float) -> None:
-    assert value == pytest.approx(alpha_ndcg(["b", "a"], Judged(LABELS), 2, alpha=alpha), abs=1e-15)
-
-
 def test_a_greedy_ideal_can_be_beaten() -> None:
     """The ideal takes z first (a tie, the largest id) and cannot make up for it; pyndeval agrees."""
     pairs = {"1": {"x": 1, "z": 1}, "2": {"x": 1}, "3": {"y": 1, "z": 1}, "4": {"y": 1}}
@@ -77,16 +74,6 @@ def test_ties_in_the_ideal_go_to_the_largest_id_that_is_left() -> None:
     ideal = 4 + 2 / log2(3) + 2 / log2(4)
 
     assert alpha_ndcg(["z"], Judged(labels), 3) == pytest.approx(4 / ideal, abs=1e-15)
-
-
-def test_the_order_of_nuggets_does_not_show_in_the_last_digit() -> None:
-    """With plain sums it does here: 1 + 1 + 0.49 is not 0.49 + 1 + 1."""
-    labels = {"n1": {"a": 1, "b": 1, "c": 1}, "n2": {"c": 1}, "n3": {"c": 1}}
-    other_way = dict(reversed(labels.items()))
-
-    assert alpha_ndcg(list("abc"), Judged(labels), 3, alpha=0.3) == alpha_ndcg(
-        list("abc"), Judged(other_way), 3, alpha=0.3
-    )
 
 
 def test_the_ideal_is_as_deep_as_the_cut_off() -> None:
@@ -117,14 +104,6 @@ def test_coverage_by_hand(ranking: str, k: int, of_all: float, of_answerable: fl
     assert of_answerable == coverage(list(ranking), Judged(LABELS), k, of="answerable")
 
 
-@pytest.mark.parametrize(
-    ("ranking", "k", "value"),
-    [("abcde", 1, 1 / 3), ("abcde", 2, 2 / 3), ("abcde", 4, 1.0), ("ceb", 2, 0.0), ("", 5, 0.0)],
-)
-def test_recall_by_hand(ranking: str, k: int, value: float) -> None:
-    assert value == recall(list(ranking), Judged(LABELS), k)
-
-
 def test_a_query_without_a_relevant_chunk_has_no_value() -> None:
     """Coverage of all nuggets has one: none of them can be covered, and none is."""
     unsupported = {"n": {"a": 0}, "m": {}}
@@ -136,15 +115,6 @@ def test_a_query_without_a_relevant_chunk_has_no_value() -> None:
     assert coverage(["a"], Judged({}), 5) is None
 
 
-def test_labels_above_one_support_and_those_below_do_not() -> None:
-    graded = {"n": {"a": 4, "b": 0, "c": -2}}
-
-    assert recall(["a"], Judged(graded), 1) == alpha_ndcg(["a"], Judged(graded), 1) == 1.0
-    assert (
-        coverage(["b", "c"], Judged(graded), 2) == alpha_ndcg(["b", "c"], Judged(graded), 2) == 0.0
-    )
-
-
 @pytest.mark.parametrize("measure", [alpha_ndcg, coverage, recall])
 @pytest.mark.parametrize("k", [0, -1])
 def test_a_cut_off_below_one_is_refused(measure: type, k: int) -> None:
@@ -152,21 +122,6 @@ def test_a_cut_off_below_one_is_refused(measure: type, k: int) -> None:
         measure(["a"], Judged(LABELS), k)
 
 
-def test_unknown_choices_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"alpha is between 0 and 1, not 1.5"):
-        alpha_ndcg(["a"], Judged(LABELS), 1, alpha=1.5)
-    with pytest.raises(ValueError, match="'all' or 'answerable', not 'some'"):
-        coverage(["a"], Judged(LABELS), 1, of="some")  # type: ignore[arg-type]
-
-
-@untimed
-@given(labels(), rankings, cutoffs)
-def test_coverage_and_recall_are_shares(labels: NuggetLabels, ranking: list[str], k: int) -> None:
-    for value in (coverage(ranking, Judged(labels), k), recall(ranking, Judged(labels), k)):
-        assert value is None or 0 <= value <= 1
-
-
-@untimed
 @given(labels(), rankings, cutoffs)
 def test_alpha_ndcg_is_bounded_as_greedy_cover_is(
     labels: NuggetLabels, ranking: list[str], k: int
@@ -177,24 +132,6 @@ def test_alpha_ndcg_is_bounded_as_greedy_cover_is(
     assert value is None or 0 <= value <= 1 / (1 - 1 / e)
 
 
-@untimed
-@given(st.dictionaries(st.sampled_from(CHUNKS), st.integers(0, 3), min_size=1), rankings, cutoffs)
-def test_alpha_ndcg_is_at_most_one_where_chunks_support_one_nugget_each(
-    nugget_of: dict[str, int], ranking: list[str], k: int
-) -> None:
-    """There the greedy ideal is the best ranking."""
-    labels = {
-        f"n{number}": {chunk: 1 for chunk, mine in nugget_of.items() if mine == number}
-        for number in range(4)
-    }
-
-    value = alpha_ndcg(ranking, Judged(labels), k)
-
-    assert value is not None
-    assert 0 <= value <= 1 + 1e-12
-
-
-@untimed
 @given(labels(), rankings, cutoffs)
 def test_coverage_and_recall_do_not_fall_with_depth(
     labels: NuggetLabels, ranking: list[str], k: int
@@ -205,7 +142,6 @@ def test_coverage_and_recall_do_not_fall_with_depth(
         assert shallow is None or deep is None or shallow <= deep
 
 
-@untimed
 @given(labels(), rankings, cutoffs)
 def test_unjudged_chunks_at_the_end_change_nothing(
     labels: NuggetLabels, ranking: list[str], k: int
@@ -216,7 +152,6 @@ def test_unjudged_chunks_at_the_end_change_nothing(
         assert measure(ranking, Judged(labels), k) == measure(longer, Judged(labels), k)
 
 
-@untimed
 @given(labels(), rankings, cutoffs, st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0]))
 def test_the_order_of_nuggets_and_labels_changes_nothing(
     labels: NuggetLabels, ranking: list[str], k: int, alpha: float
@@ -230,26 +165,114 @@ def test_the_order_of_nuggets_and_labels_changes_nothing(
     assert recall(ranking, Judged(labels), k) == recall(ranking, Judged(shuffled), k)
 
 
-@untimed
+# By hand, alpha 1/2: b gains 1; a then 1/2 + 1; d then 1/2. The ideal, a d b, gains 2, 1/2, 1/2.
+# n3 is supported by no chunk, so that n is 2.
+BAD = list("bad")
+
+
+def test_alpha_dcg_by_hand() -> None:
+    reached = 1 + 1.5 / log2(3) + 0.5 / log2(4)
+    all_told = 2 * (1 + 0.5 / log2(3) + 0.25 / log2(4))
+
+    assert alpha_dcg(BAD, Judged(LABELS), 3) == pytest.approx(reached / all_told, abs=1e-15)
+    assert alpha_dcg(BAD, Judged(LABELS)) == alpha_dcg(BAD, Judged(LABELS), 3)
+    assert alpha_dcg(["a"], Judged(LABELS), 1) == 1
+
+
+def test_err_ia_by_hand() -> None:
+    reached, all_told = 1 + 1.5 / 2 + 0.5 / 3, 2 * (1 + 0.5 / 2 + 0.25 / 3)
+
+    assert err_ia(BAD, Judged(LABELS), 3) == pytest.approx(reached / all_told, abs=1e-15)
+    assert err_ia(BAD, Judged(LABELS)) == err_ia(BAD, Judged(LABELS), 3)
+    assert err_ia(["a"], Judged(LABELS), 1) == 1
+
+
+def test_nerr_ia_by_hand() -> None:
+    reached, ideal = 1 + 1.5 / 2 + 0.5 / 3, 2 + 0.5 / 2 + 0.5 / 3
+
+    assert nerr_ia(BAD, Judged(LABELS), 3) == pytest.approx(reached / ideal, abs=1e-15)
+    assert nerr_ia(list("adb"), Judged(LABELS)) == 1
+
+
+def test_nrbp_and_nnrbp_by_hand() -> None:
+    """With alpha = 1/2 and beta = 1/4 a reader of everything, always, would reach 1 / (7/8)."""
+    reached, ideal = 1 + 1.5 / 4 + 0.5 / 16, 2 + 0.5 / 4 + 0.5 / 16
+
+    assert nrbp(BAD, Judged(LABELS), beta=0.25) == pytest.approx(7 / 8 / 2 * reached, abs=1e-15)
+    assert nnrbp(BAD, Judged(LABELS), beta=0.25) == pytest.approx(reached / ideal, abs=1e-15)
+
+
+def test_intent_aware_precision_is_the_mean_over_the_answerable_nuggets() -> None:
+    """Of the top three of b a c, n1 has two chunks and n2 one."""
+    assert precision_ia(list("bac"), Judged(LABELS), 3) == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert precision_ia(list("ba"), Judged(LABELS), 3) == pytest.approx((2 / 3 + 1 / 3) / 2)
+    assert precision_ia(list("ba"), Judged(LABELS)) == pytest.approx((2 / 2 + 1 / 2) / 2)
+    assert precision_ia([], Judged(LABELS)) == 0
+
+
+def test_intent_aware_average_precision_by_hand() -> None:
+    """n1 (a, b): 1/1 and 2/2. n2 (a, d): 1/2 and 2/4."""
+    value = average_precision_ia(list("baed"), Judged(LABELS))
+
+    assert value == pytest.approx((1 + (1 / 2 + 2 / 4) / 2) / 2)
+    assert average_precision_ia(list("baed"), Judged(LABELS), 2) == pytest.approx(
+        (1 + (1 / 2) / 2) / 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ERR-IA@5", 0.3933), ("ERR-IA@20", 0.3907), ("nERR-IA@10", 0.8297),
+     ("alpha-DCG@5", 0.4052), ("alpha-DCG@10", 0.3998), ("alpha-DCG@20", 0.3997),
+     ("alpha-nDCG@5", 0.7868), ("NRBP", 0.3906), ("nNRBP", 0.8620), ("MAP-IA", 0.5),
+     ("P-IA@5", 0.2), ("P-IA@20", 0.05), ("strec@20", 2 / 3)],
+)  # fmt: skip
+def test_the_figures_that_pyndeval_documents(name: str, value: float) -> None:
+    labels = {"a": {"A": 1}, "b": {"B": 1, "D": 1}, "c": {"C": 1}}
+
+    assert parse_measure(name)(list("ADEB"), Judged(labels)) == pytest.approx(value, abs=1e-4)
+
+
 @given(labels(), rankings, cutoffs)
-def test_a_label_of_not_supporting_scores_as_no_label(
+def test_intent_aware_measures_are_means_over_the_nuggets_by_themselves(
     labels: NuggetLabels, ranking: list[str], k: int
 ) -> None:
-    positive = {
-        nugget: {chunk: label for chunk, label in judged.items() if label}
-        for nugget, judged in labels.items()
-    }
+    alone = [Judged({nugget: judged}) for nugget, judged in labels.items()]
+    for measure, whole in (
+        (precision, precision_ia),
+        (average_precision, average_precision_ia),
+    ):
+        values = [value for each in alone if (value := measure(ranking, each, k)) is not None]
+        value = whole(ranking, Judged(labels), k)
 
-    for measure in (alpha_ndcg, coverage, recall):
-        assert measure(ranking, Judged(positive), k) == measure(ranking, Judged(labels), k)
+        assert (value is None) == (not values)
+        assert value is None or value == pytest.approx(sum(values) / len(values))
 
 
-@untimed
-@given(labels())
-def test_a_ranking_of_all_chunks_has_full_recall_and_answerable_coverage(
-    labels: NuggetLabels,
+@pytest.mark.parametrize(
+    "measure",
+    [alpha_dcg, alpha_ndcg, average_precision_ia, err_ia, nerr_ia, nnrbp, nrbp, precision_ia,
+     subtopic_recall],
+)  # fmt: skip
+def test_a_query_without_a_relevant_chunk_has_no_value_novelty_measures(measure: type) -> None:
+    assert measure(["a"], Judged({"n": {"a": 0}, "m": {}}), 5) is None
+    assert measure(["a"], Judged({}), 5) is None
+
+
+@given(labels(), rankings, cutoffs, st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+def test_the_order_of_nuggets_changes_no_digit(
+    labels: NuggetLabels, ranking: list[str], k: int, alpha: float
 ) -> None:
-    everything = sorted(CHUNKS + UNJUDGED)
+    shuffled = {nugget: labels[nugget] for nugget in reversed(labels)}
 
-    assert recall(everything, Judged(labels), 1000) in (None, 1.0)
-    assert coverage(everything, Judged(labels), 1000, of="answerable") in (None, 1.0)
+    for measure in (alpha_dcg, alpha_ndcg, err_ia, nerr_ia, nrbp, nnrbp):
+        assert measure(ranking, Judged(labels), k, alpha=alpha) == measure(
+            ranking, Judged(shuffled), k, alpha=alpha
+        )
+
+
+@pytest.mark.parametrize("measure", [alpha_dcg, alpha_ndcg, err_ia, nerr_ia, nrbp, nnrbp])
+@pytest.mark.parametrize("alpha", [-0.1, 1.5, float("nan")])
+def test_an_alpha_outside_is_refused(measure: type, alpha: float) -> None:
+    with pytest.raises(ValueError, match="alpha is between 0 and 1, not"):
+        measure(["a"], Judged(LABELS), 1, alpha=alpha)

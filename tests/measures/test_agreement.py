@@ -1,0 +1,354 @@
+"""Agreement: worked examples of the papers, and other implementations."""
+
+import random
+from itertools import combinations
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, precision_score, recall_score
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.agreement import (
+    Level,
+    Weights,
+    binarised_kappa,
+    by_class,
+    class_precision,
+    class_recall,
+    cohen_kappa,
+    confusion,
+    exact_match,
+    fleiss_kappa,
+    krippendorff_alpha,
+    mean_pairwise_kappa,
+    pairwise_kappa,
+    shared_labels,
+    vote_agreement,
+    weighted_kappa,
+)
+from freshstack_dspy.measures.statistics import Estimate
+
+# Judge down, person across:  0 1
+#                          0  4 1
+#                          1  2 3
+TEN = [(0, 0)] * 4 + [(0, 1)] + [(1, 0)] * 2 + [(1, 1)] * 3
+
+
+pair_lists = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1)
+
+
+def test_ten_pairs_by_hand() -> None:
+    assert exact_match(TEN).value == 0.7
+    assert pytest.approx(cohen_kappa(TEN).value) == (0.7 - 0.5) / (1 - 0.5)
+    assert class_precision(TEN, 1).value == 3 / 5
+    assert class_recall(TEN, 1).value == 3 / 4
+    assert class_precision(TEN, 0).value == 4 / 5
+    assert class_recall(TEN, 0).value == 4 / 6
+
+
+def test_kappa_is_undefined_where_both_raters_gave_one_label_to_all() -> None:
+    kappa = cohen_kappa([(1, 1)] * 5)
+
+    assert kappa.value is None
+    assert kappa.reason == "both raters gave the label 1 to every item"
+
+
+def test_kappa_is_zero_where_only_one_rater_gave_one_label_to_all() -> None:
+    assert cohen_kappa([(1, 1), (1, 0), (1, 1)]).value == 0
+    assert cohen_kappa([(0, 1), (0, 1)]).value == 0
+
+
+def test_an_estimate_has_a_value_or_a_reason() -> None:
+    with pytest.raises(ValidationError, match="a value or the reason"):
+        Estimate()
+    with pytest.raises(ValidationError, match="a value or the reason"):
+        Estimate(value=0.5, reason="both")
+
+
+@given(pair_lists)
+def test_kappa_is_that_of_sklearn(pairs: list[tuple[int, int]]) -> None:
+    judge, person = zip(*pairs, strict=True)
+    kappa = cohen_kappa(pairs)
+
+    if kappa.value is None:
+        assert {judge[0]} == set(judge) == set(person)
+    else:
+        assert cohen_kappa_score(judge, person) == pytest.approx(kappa.value, abs=1e-12)
+
+
+@given(pair_lists)
+def test_confusion_precision_and_recall_are_those_of_sklearn(pairs: list[tuple[int, int]]) -> None:
+    judge, person = zip(*pairs, strict=True)
+    table = confusion(pairs)
+
+    theirs = confusion_matrix(judge, person, labels=range(4)).tolist()
+    assert [[theirs[row][column] for column in table.labels] for row in table.labels] == [
+        list(row) for row in table.counts
+    ]
+    for row in by_class(pairs):
+        only = {"labels": [row.label], "average": "micro", "zero_division": 0}
+        if row.by_judge:
+            assert precision_score(person, judge, **only) == pytest.approx(row.precision.value)
+        if row.by_person:
+            assert recall_score(person, judge, **only) == pytest.approx(row.recall.value)
+
+
+# Judge down, person across:  0 1 2
+#                          0  2 1 0
+#                          1  0 1 1
+#                          2  1 0 2
+EIGHT = [(0, 0)] * 2 + [(0, 1), (1, 1), (1, 2), (2, 0)] + [(2, 2)] * 2
+
+
+KINDS: tuple[Weights, ...] = ("linear", "quadratic")
+
+
+pair_lists_weighted = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30
+)
+
+
+def test_eight_pairs_by_hand() -> None:
+    """Judge 3, 2, 3 of 0, 1, 2; person 3, 2, 3.
+
+    Linear: found 1 + 1 + 2 = 4; by chance (2·3·2 + 2·2·3 + 2·3·3·2) / 8 = 60/8.
+    Quadratic: found 1 + 1 + 4 = 6; by chance (2·3·2 + 2·2·3 + 4·3·3·2) / 8 = 96/8.
+    """
+    assert weighted_kappa(EIGHT, "linear").value == pytest.approx(1 - 4 * 8 / 60)
+    assert weighted_kappa(EIGHT, "quadratic").value == pytest.approx(1 - 6 * 8 / 96)
+
+
+def test_a_grade_that_nobody_gave_still_lies_between_two_others() -> None:
+    """scikit-learn takes 0 and 3 for neighbours of 1 there, unless told the labels."""
+    pairs = [(0, 0), (3, 3), (0, 1), (3, 0)]
+
+    assert weighted_kappa(pairs, "linear").value == pytest.approx(
+        cohen_kappa_score(*zip(*pairs, strict=True), weights="linear", labels=range(4))
+    )
+    assert weighted_kappa(pairs, "linear").value != pytest.approx(
+        cohen_kappa_score(*zip(*pairs, strict=True), weights="linear")
+    )
+
+
+def test_binarised_as_by_umbrela() -> None:
+    """Above 1 of the grades 0 to 3: judge 1, 1, 0, 0 and person 1, 0, 0, 1."""
+    pairs = [(3, 2), (2, 1), (1, 0), (0, 3)]
+
+    assert binarised_kappa(pairs, threshold=2).value == 0
+    assert cohen_kappa(pairs).value == pytest.approx((0 - 4 / 16) / (1 - 4 / 16))
+
+
+def test_what_is_undefined_says_why() -> None:
+    no_pairs = Estimate(reason="there are no pairs of labels")
+    one_label = Estimate(reason="both raters gave the label 2 to every item")
+
+    for weights in KINDS:
+        assert weighted_kappa([], weights) == no_pairs
+        assert weighted_kappa([(2, 2)] * 3, weights) == one_label
+        assert weighted_kappa([(2, 1)] * 3, weights).value == 0
+    assert binarised_kappa([], 2) == no_pairs
+    assert binarised_kappa([(3, 2), (2, 3)], 2).reason == (
+        "both raters gave the label 1 to every item"
+    )
+
+
+@given(pair_lists_weighted, st.sampled_from(KINDS))
+def test_weighted_kappa_is_that_of_sklearn(pairs: list[tuple[int, int]], weights: Weights) -> None:
+    judge, person = zip(*pairs, strict=True)
+    kappa = weighted_kappa(pairs, weights)
+
+    if kappa.value is None:
+        assert {judge[0]} == set(judge) == set(person)
+    else:
+        theirs = cohen_kappa_score(judge, person, weights=weights, labels=range(4))
+        assert theirs == pytest.approx(kappa.value, abs=1e-12)
+
+
+# eve and ann share four items, bob and ann two, bob and eve two; item 5 is bob's alone.
+LABELS = [
+    (1, "eve", 1), (1, "ann", 1),
+    (2, "eve", 0), (2, "ann", 0), (2, "bob", 1),
+    (3, "eve", 1), (3, "ann", 0),
+    (4, "eve", 0), (4, "ann", 0), (4, "bob", 0),
+    (5, "bob", 1),
+]  # fmt: skip
+
+
+def test_each_two_annotators_have_a_kappa() -> None:
+    kappas = {
+        (pair.first, pair.second): (pair.items, pair.kappa.value)
+        for pair in pairwise_kappa(shared_labels(LABELS))
+    }
+
+    assert {
+        ("ann", "bob"): (2, 0.0),
+        ("ann", "eve"): (4, cohen_kappa([(1, 1), (0, 0), (0, 1), (0, 0)]).value),
+        ("bob", "eve"): (2, 0.0),
+    } == kappas
+
+
+def test_the_ceiling_is_the_mean_of_the_kappas() -> None:
+    # ann and eve: agreement 3/4, chance (1/4 * 2/4 + 3/4 * 2/4) = 1/2, so kappa 1/2.
+    assert pytest.approx(mean_pairwise_kappa(shared_labels(LABELS)).value) == 0.5 / 3
+
+
+def test_a_ceiling_that_is_undefined_says_why() -> None:
+    alone = mean_pairwise_kappa(shared_labels([(1, "ann", 1), (2, "eve", 1)]))
+    one_label = mean_pairwise_kappa(shared_labels([(1, "ann", 1), (1, "eve", 1)]))
+
+    assert alone.reason == "no item was labelled by two annotators"
+    assert one_label.value is None
+    assert "each two gave one label" in (one_label.reason or "")
+
+
+def test_an_item_labelled_twice_by_one_annotator_is_refused() -> None:
+    with pytest.raises(CollectionError, match="annotator 'ann' labelled item 1 twice"):
+        shared_labels([(1, "ann", 1), (1, "ann", 1)])
+
+
+@pytest.mark.parametrize(
+    ("votes", "share"),
+    [
+        ([[1, 1, 1]], 1),
+        ([[1, 1, 0]], 1 / 3),
+        ([[0, 1, 2]], 0),
+        ([[1, 1, 0, 0, 0]], 4 / 10),
+        ([[1, 1], [1, 0]], 1 / 2),
+        ([[1, 1, 1], [1, 0], [1], []], 1 / 2),
+    ],
+)
+def test_the_share_of_agreeing_pairs_by_hand(votes: list[list[int]], share: float) -> None:
+    assert vote_agreement(votes).value == pytest.approx(share)
+
+
+def test_without_a_second_vote_it_is_undefined() -> None:
+    assert vote_agreement([[1], []]).reason == "nothing was judged twice"
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=2, max_size=7), min_size=1, max_size=9))
+def test_it_is_what_counting_all_pairs_of_votes_gives(votes: list[list[int]]) -> None:
+    shares = []
+    for labels in votes:
+        pairs = list(combinations(labels, 2))
+        shares.append(sum(one == other for one, other in pairs) / len(pairs))
+
+    assert vote_agreement(votes).value == pytest.approx(sum(shares) / len(shares))
+
+
+Items = list[list[int | None]]
+
+
+LEVELS: tuple[Level, ...] = ("nominal", "ordinal", "interval")
+
+
+OBSERVERS = """\
+1 2 3 3 2 1 4 1 2 . . .
+1 2 3 3 2 2 4 1 2 5 . 3
+. 3 3 3 2 3 4 2 2 5 1 .
+1 2 3 3 2 4 4 1 2 5 1 ."""
+"""Krippendorff 2011, section C: four observers, twelve units, a dot where there is no value."""
+
+
+DIAGNOSES = """\
+00060 03003 01401 00006 03030 20400 00402 20310 20040 00006 10050 11040 03300 10050 02031
+00501 30012 51000 02040 10203 00006 01050 02013 20040 10041 05010 40002 02040 10500 00006"""
+"""Fleiss 1971, table 1: how many of six psychiatrists gave each of five diagnoses, by patient."""
+
+
+PSYCHIATRISTS: Items = [
+    [place for place, count in enumerate(row) for _ in range(int(count))]
+    for row in DIAGNOSES.split()
+]
+
+
+NOT_SHARED: list[Items] = [[], [[]], [[1], [0]], [[1, None], [None, None, 0]]]
+
+
+labels = st.one_of(st.none(), st.integers(0, 3))
+
+
+item_lists = st.lists(st.lists(labels, max_size=5), max_size=12)
+
+
+def of_observers() -> Items:
+    rows = [line.split() for line in OBSERVERS.splitlines()]
+    return [
+        [None if value == "." else int(value) for value in unit] for unit in zip(*rows, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
+)
+def test_krippendorffs_example(level: Level, alpha: float) -> None:
+    assert krippendorff_alpha(of_observers(), level).value == pytest.approx(alpha, abs=5e-4)
+
+
+def test_fleiss_example() -> None:
+    """The paper prints .430; R's irr gives 0.4302445 of the same table."""
+    assert {sum(map(int, row)) for row in DIAGNOSES.split()} == {6}
+    assert fleiss_kappa(PSYCHIATRISTS).value == pytest.approx(0.4302445, abs=5e-8)
+
+
+def test_fleiss_kappa_by_hand() -> None:
+    """Three raters of 4 items: agreement (1 + 1 + 1/3 + 1/3) / 4, shares 7/12 and 5/12."""
+    kappa = fleiss_kappa([(1, 1, 1), (0, 0, 0), (1, 1, 0), (1, 1, 0)])
+
+    chance = (7 / 12) ** 2 + (5 / 12) ** 2
+    assert kappa.value == pytest.approx((2 / 3 - chance) / (1 - chance))
+
+
+def test_an_item_weighs_the_same_however_many_raters_it_has() -> None:
+    """Agreement (1 + 0 + 1) / 3, share of 1: (1 + 1/2 + 0) / 3 = 1/2; the lone label is left out."""
+    kappa = fleiss_kappa([(1, 1, 1, 1, 1), (1, 0), (0, 0), (1,), ()])
+
+    assert kappa.value == pytest.approx((2 / 3 - 1 / 2) / (1 - 1 / 2))
+
+
+def test_a_missing_label_is_no_zero() -> None:
+    there: Items = [[1, 1, None], [0, 0, None], [1, None, None], [1, 0, 1]]
+    not_there: Items = [[1, 1], [0, 0], [1, 0, 1]]
+    zeros = [[label or 0 for label in item] for item in there]
+
+    assert fleiss_kappa(there) == fleiss_kappa(not_there) != fleiss_kappa(zeros)
+    for level in LEVELS:
+        found = krippendorff_alpha(there, level)
+        assert found == krippendorff_alpha(not_there, level) != krippendorff_alpha(zeros, level)
+
+
+def test_what_is_undefined_says_why_many_raters() -> None:
+    nobody = Estimate(reason="no item was labelled by two raters")
+    no_variation = Estimate(reason="all raters gave the label 2 to every item")
+
+    for items in NOT_SHARED:
+        assert fleiss_kappa(items) == nobody == krippendorff_alpha(items)
+    assert fleiss_kappa([(2, 2), (2, 2, 2), (0,)]) == no_variation
+    assert krippendorff_alpha([(2, 2), (2, 2, 2), (0,)], "interval") == no_variation
+
+
+@given(item_lists, st.sampled_from(LEVELS))
+def test_alpha_is_that_of_the_package_krippendorff(items: Items, level: Level) -> None:
+    alpha = krippendorff_alpha(items, level)
+
+    if alpha.value is not None:
+        raters = max(map(len, items))
+        rows = [[*item, *[None] * (raters - len(item))] for item in items]
+        table = np.array(rows, dtype=float).T
+        theirs = krippendorff.alpha(reliability_data=table, level_of_measurement=level)
+        assert theirs == pytest.approx(alpha.value, abs=1e-9)
+
+
+@given(item_lists, st.sampled_from(LEVELS), st.randoms(use_true_random=False))
+def test_neither_the_order_of_items_nor_that_of_raters_matters(
+    items: Items, level: Level, order: random.Random
+) -> None:
+    shuffled = [order.sample(item, len(item)) for item in order.sample(items, len(items))]
+
+    assert krippendorff_alpha(shuffled, level) == krippendorff_alpha(items, level)
+    one, other = fleiss_kappa(shuffled), fleiss_kappa(items)
+    assert one.reason == other.reason
+    assert one.value == pytest.approx(other.value, abs=1e-12)

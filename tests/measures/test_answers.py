@@ -1,0 +1,558 @@
+"""Scores of answers and nuggets."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import kendalltau, pearsonr, pointbiserialr, spearmanr
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.answers import (
+    CITATION_MEASURES,
+    NUGGET_RECALLS,
+    AnswerAssignments,
+    AnswerConventions,
+    Citation,
+    CitedAnswer,
+    ComparedAnswer,
+    NuggetAssignment,
+    NuggetVerdict,
+    ReadNuggets,
+    Sampling,
+    Support,
+    agrees_with_any,
+    citation_support,
+    found_and_agrees,
+    nugget_completeness,
+    nugget_groundedness,
+    nugget_precision,
+    nugget_recall,
+    pooled_nugget_quality,
+    score_agreement,
+    score_assignments,
+    score_citations,
+    score_nuggets,
+)
+from freshstack_dspy.measures.statistics import bootstrap_interval
+from freshstack_dspy.records import Assignment, Importance
+
+FIVE = (
+    NuggetAssignment("n0", "vital", "support"),
+    NuggetAssignment("n1", "vital", "partial_support"),
+    NuggetAssignment("n2", "vital", "not_support"),
+    NuggetAssignment("n3", "okay", "support"),
+    NuggetAssignment("n4", "okay", "partial_support"),
+)
+
+
+Pair = tuple[Importance | None, Assignment | None]
+
+
+pairs: st.SearchStrategy[Pair] = st.tuples(
+    st.sampled_from([*get_args(Importance), None]), st.sampled_from([*get_args(Assignment), None])
+)
+
+
+nugget_lists = st.lists(pairs, max_size=8).map(lambda drawn: nuggets(*drawn))
+
+
+def nuggets(*pairs: Pair) -> list[NuggetAssignment]:
+    return [
+        NuggetAssignment(f"n{place}", importance, assignment)
+        for place, (importance, assignment) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("V_strict", 1 / 3),
+        ("V", 1.5 / 3),
+        ("A_strict", 2 / 5),
+        ("A", 3 / 5),
+        ("W_strict", (1 + 0.5) / (3 + 1)),
+        ("W", (1.5 + 0.75) / (3 + 1)),
+    ],
+)
+def test_five_nuggets_by_hand(name: str, expected: float) -> None:
+    assert nugget_recall(FIVE, NUGGET_RECALLS[name]).value == pytest.approx(expected)
+
+
+def test_without_a_vital_nugget_there_is_no_value_but_for_nuggetizer() -> None:
+    given = nuggets(("okay", "support"))
+
+    assert nugget_recall(given, NUGGET_RECALLS["V"]).reason == "no nugget is vital"
+    assert nugget_recall(given, NUGGET_RECALLS["V"], conventions="nuggetizer").value == 0
+    assert nugget_recall([], NUGGET_RECALLS["V"]).reason == "the query has no nuggets"
+
+
+def test_a_nugget_that_was_not_rated_counts_among_all_only() -> None:
+    given = nuggets(("vital", "support"), (None, "not_support"))
+
+    values = {name: nugget_recall(given, each).value for name, each in NUGGET_RECALLS.items()}
+
+    assert values == {
+        "V_strict": 1,
+        "V": 1,
+        "A_strict": 0.5,
+        "A": 0.5,
+        "W_strict": 1,
+        "W": 1,
+    }
+
+
+@given(nugget_lists)
+def test_nuggetizers_figures_are_those_of_its_compatible_choices(
+    given: list[NuggetAssignment],
+) -> None:
+    """Written out: partial support is a half, all that is not vital is in `all` only."""
+
+    def theirs(chosen: list[NuggetAssignment], partial: float) -> float:
+        held = sum(
+            {"support": 1.0, "partial_support": partial}.get(each.assignment or "", 0.0)
+            for each in chosen
+        )
+        return held / len(chosen) if chosen else 0.0
+
+    (answer,) = score_assignments(
+        [AnswerAssignments("r", "q", tuple(given))], conventions="nuggetizer"
+    ).answers
+
+    vital = [each for each in given if each.importance == "vital"]
+    for name, (chosen, partial) in {
+        "V_strict": (vital, 0.0),
+        "V": (vital, 0.5),
+        "A_strict": (given, 0.0),
+        "A": (given, 0.5),
+    }.items():
+        assert answer.values[name] == theirs(chosen, partial)
+
+
+@given(nugget_lists, st.sampled_from(["ours", "nuggetizer"]))
+def test_a_value_is_a_share_and_strict_is_never_more(
+    given: list[NuggetAssignment], conventions: AnswerConventions
+) -> None:
+    values = {
+        name: nugget_recall(given, each, conventions=conventions).value
+        for name, each in NUGGET_RECALLS.items()
+    }
+
+    for name in "VAW":
+        strict, lenient = values[f"{name}_strict"], values[name]
+        assert (strict is None) == (lenient is None)
+        if strict is not None and lenient is not None:
+            assert 0 <= strict <= lenient <= 1
+
+
+def test_a_nugget_that_other_answers_have_is_missing_in_one_that_came_back_short() -> None:
+    """A list cut short scores no higher for it, and what is missing is counted."""
+    full = tuple(nuggets(("vital", "support"), ("vital", "not_support")))
+    scores = score_assignments(
+        [AnswerAssignments("a", "q", full), AnswerAssignments("b", "q", full[:1])]
+    )
+
+    a, b = scores.answers
+    assert (a.values["A"], b.values["A"]) == (0.5, 1.0)
+    assert (a.counts["missing"], b.counts["missing"]) == (0, 1)
+    assert [run.counts["nuggets"] for run in scores.runs] == [2, 2]
+
+
+def test_the_same_query_twice_in_a_run_is_refused() -> None:
+    one = AnswerAssignments("r", "q", FIVE)
+
+    with pytest.raises(CollectionError, match="run 'r' has two answers to query 'q'"):
+        score_assignments([one, one])
+
+
+def test_a_nugget_of_two_importances_is_refused() -> None:
+    other = AnswerAssignments("s", "q", (FIVE[0]._replace(importance="okay"),))
+
+    with pytest.raises(CollectionError, match="is okay, and vital in another answer"):
+        score_assignments([AnswerAssignments("r", "q", FIVE), other])
+
+
+FULL, PARTIAL, NONE, UNLABELLED = (Citation("d", label) for label in (2, 1, 0, None))
+
+
+labels: st.SearchStrategy[Support | None] = st.sampled_from([0, 1, 2, None])
+
+
+answers = st.lists(
+    st.lists(st.builds(Citation, st.just("d"), labels, st.booleans()), max_size=3), max_size=5
+)
+
+
+def values(*sentences: list[Citation]) -> dict[str, float | None]:
+    return {
+        name: citation_support(sentences, measure).value
+        for name, measure in CITATION_MEASURES.items()
+    }
+
+
+def test_the_worked_example_of_the_paper() -> None:
+    """Thakur et al., 2025 (arXiv 2504.15205), section 3.4: partial, full, no citation."""
+    found = values([PARTIAL], [FULL], [])
+
+    assert found["weighted_precision_first"] == 0.75
+    assert found["weighted_recall_first"] == 0.5
+    assert found["hard_precision_first"] == 0.5
+    assert found["hard_recall_first"] == pytest.approx(1 / 3)
+
+
+def test_five_sentences_by_hand() -> None:
+    found = values([FULL], [PARTIAL], [NONE, FULL], [UNLABELLED], [])
+
+    assert found == {
+        "weighted_precision_first": 1.5 / 3,
+        "weighted_recall_first": 1.5 / 4,
+        "hard_precision_first": 1 / 3,
+        "hard_recall_first": 1 / 4,
+        "weighted_precision_all": 2 / 3,
+        "weighted_recall_all": 2 / 4,
+        "hard_precision_all": 1.5 / 3,
+        "hard_recall_all": 1.5 / 4,
+    }
+
+
+def test_a_sentence_without_a_label_leaves_both_denominators() -> None:
+    assert values([FULL], [UNLABELLED]) == values([FULL])
+
+
+def test_a_first_citation_without_a_label_is_not_replaced_by_the_second() -> None:
+    found = values([UNLABELLED, FULL], [NONE])
+
+    assert found["weighted_precision_first"] == 0
+    assert found["weighted_precision_all"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("sentences", "reason"),
+    [
+        ([], "the answer has no sentences"),
+        ([[]], "no sentence has a citation"),
+        ([[UNLABELLED], []], "1 sentences cite, and no such citation has a label"),
+    ],
+)
+def test_without_a_denominator_there_is_no_value_but_for_ragdoll(
+    sentences: list[list[Citation]], reason: str
+) -> None:
+    measure = CITATION_MEASURES["weighted_precision_first"]
+
+    assert citation_support(sentences, measure).reason == reason
+    assert citation_support(sentences, measure, conventions="ragdoll").value == 0
+
+
+@given(answers)
+def test_values_are_shares_and_recall_is_never_more_than_precision(
+    sentences: list[list[Citation]],
+) -> None:
+    found = values(*sentences)
+
+    for citations in ("first", "all"):
+        for weights in ("weighted", "hard"):
+            precision = found[f"{weights}_precision_{citations}"]
+            recall = found[f"{weights}_recall_{citations}"]
+            if precision is not None:
+                assert recall is not None
+                assert 0 <= recall <= precision <= 1
+        hard = found[f"hard_precision_{citations}"]
+        weighted = found[f"weighted_precision_{citations}"]
+        assert hard is None or weighted is None or hard <= weighted
+
+
+def test_what_an_answer_cites_is_counted() -> None:
+    wrong = Citation("elsewhere", None, outside=True)
+    answer = CitedAnswer("r", "q", ((FULL, PARTIAL), (NONE,), (UNLABELLED, wrong), ()))
+
+    (run,) = score_citations([answer]).runs
+
+    assert run.counts == {
+        "sentences": 4,
+        "uncited": 1,
+        "citations": 5,
+        "full": 1,
+        "partial": 1,
+        "none": 1,
+        "unlabelled": 2,
+        "outside": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([True], True),
+        ([False, True, None], True),
+        ([False, False], False),
+        ([False, None], None),
+        ([None], None),
+        ([], None),
+    ],
+)
+def test_an_answer_agrees_if_it_agrees_with_any_gold_answer(
+    verdicts: list[bool | None], expected: bool | None
+) -> None:
+    """A verdict that is missing could be a yes, so it does not make a no."""
+    assert agrees_with_any(verdicts) is expected
+
+
+def compared(*verdicts: bool | None) -> list[ComparedAnswer]:
+    return [
+        ComparedAnswer("r", f"q{place}", (verdict,), None if verdict is not None else "timed out")
+        for place, verdict in enumerate(verdicts)
+    ]
+
+
+def test_the_rate_is_the_share_of_queries_whose_answers_agree() -> None:
+    (run,) = score_agreement(compared(True, True, True, False)).runs
+
+    assert run.means["agreement"].value == 0.75
+    assert run.means["agreement"].low is not None
+    assert run.counts == {"agree": 3, "disagree": 1, "undecided": 0}
+
+
+def test_kinds_of_no_verdict_are_counted_apart() -> None:
+    given = [
+        ComparedAnswer("r", "1", (None,), "no chunk", "no_gold_context"),
+        ComparedAnswer("r", "2", (None,), None, "refused"),
+        ComparedAnswer("r", "3", (None,)),
+    ]
+
+    scores = score_agreement(given)
+
+    assert scores.runs[0].counts == {
+        "agree": 0,
+        "disagree": 0,
+        "undecided": 3,
+        "undecided: no_gold_context": 1,
+        "undecided: refused": 1,
+    }
+    assert [each.without["agreement"] for each in scores.answers] == [
+        "no chunk",
+        "refused",
+        "no verdict, without a reason",
+    ]
+    assert scores.runs[0].means["agreement"].value is None
+
+
+pairs_found_and_agrees = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=2, max_size=30
+)
+
+
+def test_the_table_of_two_by_two() -> None:
+    values = {"a": 1.0, "b": 0.5, "c": 1.0, "d": 0.0, "e": 0.0, "f": 0.0, "only": 1.0, "null": 1.0}
+    verdicts = {
+        "a": True,
+        "b": True,
+        "c": False,
+        "d": True,
+        "e": True,
+        "f": False,
+        "null": None,
+        "judged": True,
+    }
+
+    found = found_and_agrees(values, verdicts, measure="Recall@5")
+
+    assert found.queries == 6
+    assert (found.found_agree, found.found_disagree) == (2, 1)
+    assert (found.missed_agree, found.missed_disagree) == (2, 1)
+    assert found.unannotated_share.value == pytest.approx(2 / 3)
+    assert found.distracted_share.value == pytest.approx(1 / 3)
+    assert found.without_value == ("judged",)
+    assert found.without_verdict == ("null", "only")
+
+
+def test_found_may_be_asked_to_be_more_than_something() -> None:
+    values, verdicts = {"a": 1.0, "b": 0.5}, {"a": True, "b": False}
+
+    strict = found_and_agrees(values, verdicts, measure="Coverage@20", found_from=1.0)
+
+    assert (strict.found_agree, strict.missed_disagree) == (1, 1)
+    assert strict.phi.value == pytest.approx(1)
+
+
+@given(pairs_found_and_agrees)
+def test_correlations_are_those_of_scipy(drawn: list[tuple[float, bool]]) -> None:
+    values = {f"q{place}": value for place, (value, _) in enumerate(drawn)}
+    verdicts = {f"q{place}": agrees for place, (_, agrees) in enumerate(drawn)}
+    numbers, answers = [*values.values()], [*verdicts.values()]
+
+    found = found_and_agrees(values, verdicts, measure="m")
+
+    if len({*answers}) < 2 or len({*numbers}) < 2:
+        assert found.point_biserial.value is None
+        assert found.tau_b.value is None
+        return
+    assert found.point_biserial.value == pytest.approx(pointbiserialr(answers, numbers).statistic)
+    assert found.tau_b.value == pytest.approx(kendalltau(numbers, answers).statistic)
+    assert found.spearman.value == pytest.approx(spearmanr(numbers, answers).statistic)
+    if len({value > 0 for value in numbers}) == 2:
+        phi = pearsonr([value > 0 for value in numbers], answers).statistic
+        assert found.phi.value == pytest.approx(phi)
+
+
+def test_where_one_side_says_the_same_of_all_there_is_no_correlation() -> None:
+    one_answer = found_and_agrees({"a": 1, "b": 0}, {"a": True, "b": True}, measure="m")
+    one_value = found_and_agrees({"a": 1, "b": 1}, {"a": True, "b": False}, measure="m")
+    nothing = found_and_agrees({}, {}, measure="m")
+
+    for found in (one_answer, one_value, nothing):
+        for each in (found.phi, found.point_biserial, found.tau_b, found.spearman):
+            assert each.reason
+    assert nothing.distracted_share.reason == "the measure and the answers never differ"
+
+
+@pytest.mark.parametrize(
+    ("recall", "agreement", "failures"),
+    [(0.498, 0.648, 601), (0.792, 0.767, 395), (0.865, 0.786, 315)],
+)
+def test_table_1_of_the_paper_fits_a_table_of_two_by_two(
+    recall: float, agreement: float, failures: int
+) -> None:
+    """Its failures are where both differ, and their difference that of the rates (2,889 queries)."""
+    agree_more = (agreement - recall) * 2889
+    missed_agree = round((failures + agree_more) / 2)
+    found_disagree = failures - missed_agree
+    found_agree = round(recall * 2889) - found_disagree
+    cells = [(1.0, True)] * found_agree + [(1.0, False)] * found_disagree
+    cells += [(0.0, True)] * missed_agree
+    cells += [(0.0, False)] * (2889 - len(cells))
+
+    found = found_and_agrees(
+        {str(place): value for place, (value, _) in enumerate(cells)},
+        {str(place): agrees for place, (_, agrees) in enumerate(cells)},
+        measure="Recall",
+    )
+
+    assert found.queries == 2889
+    assert (found.found_agree + found.missed_agree) / 2889 == pytest.approx(agreement, abs=5e-4)
+    assert found.missed_agree + found.found_disagree == failures
+    assert min(found.missed_agree, found.found_disagree) > 0
+
+
+GOOD = NuggetVerdict(hallucinated=False, redundant=False)
+
+
+MINOR = NuggetVerdict(hallucinated=False, redundant=True)
+
+
+MADE_UP = NuggetVerdict(hallucinated=True, redundant=False)
+
+
+def read(
+    *nuggets: NuggetVerdict, additional: int | None = 0, annotator: str = "ada", query: str = "q"
+) -> ReadNuggets:
+    return ReadNuggets(annotator, query, nuggets, additional)
+
+
+def test_the_equations_by_hand() -> None:
+    """FreshStack, equations 2 to 4: 5 nuggets, B once, A twice, 2 more needed."""
+    given = [read(GOOD, GOOD, MADE_UP, MADE_UP, MINOR, additional=2)]
+
+    assert nugget_precision(given).value == 4 / 5
+    assert nugget_completeness(given).value == 4 / 6
+    assert nugget_groundedness(given).value == 3 / 5
+
+
+def test_counts_that_give_table_5_of_the_paper() -> None:
+    given = [read(*[GOOD] * 193, *[MADE_UP] * 8, *[MINOR] * 22, additional=7)]
+
+    values = pooled_nugget_quality(given)
+
+    shown = {name: round(100 * (each.value or 0), 1) for name, each in values.items()}
+    assert shown == {"precision": 90.1, "recall": 96.6, "groundedness": 96.4}
+
+
+@pytest.mark.parametrize(
+    ("given", "without"),
+    [
+        (read(), {"precision", "groundedness", "recall"}),
+        (read(MINOR), {"recall"}),
+        (read(GOOD, additional=None), {"recall"}),
+        (read(GOOD._replace(redundant=None)), {"precision", "recall"}),
+        (read(GOOD._replace(hallucinated=None)), {"groundedness"}),
+    ],
+)
+def test_what_was_not_answered_takes_the_value_of_what_needs_it(
+    given: ReadNuggets, without: set[str]
+) -> None:
+    (answer,) = score_nuggets([given]).answers
+
+    assert answer.without.keys() == without
+    assert all(answer.without.values())
+
+
+def test_each_query_weighs_the_same_in_the_mean_and_each_nugget_in_the_pool() -> None:
+    given = [read(GOOD, query="1"), read(MINOR, MINOR, GOOD, MINOR, query="2")]
+
+    (annotator,) = score_nuggets(given).runs
+
+    assert annotator.means["precision"].value == (1 + 1 / 4) / 2
+    assert pooled_nugget_quality(given)["precision"].value == 2 / 5
+
+
+HELD: dict[float, Assignment] = {1: "support", 0.5: "partial_support", 0: "not_support"}
+
+
+def answers_scores(run: str, **values: float) -> list[AnswerAssignments]:
+    return [
+        AnswerAssignments(run, query, (NuggetAssignment("n", "vital", HELD[value]),))
+        for query, value in values.items()
+    ]
+
+
+def test_values_are_kept_by_run_and_query() -> None:
+    scores = score_assignments([*answers_scores("b", q2=0.5, q1=1), *answers_scores("a", q1=0)])
+
+    assert [(each.run, each.query_id) for each in scores.answers] == [
+        ("a", "q1"),
+        ("b", "q1"),
+        ("b", "q2"),
+    ]
+    assert scores.values("b", "V") == {"q1": 1, "q2": 0.5}
+    assert [(each.query_id, each.answers, each.means["V"]) for each in scores.queries] == [
+        ("q1", 2, 0.5),
+        ("q2", 1, 0.5),
+    ]
+
+
+def test_an_interval_is_a_bootstrap_over_queries() -> None:
+    values = {"q1": 1.0, "q2": 0.5, "q3": 0.0, "q4": 1.0, "q5": 0.5}
+    scores = score_assignments(
+        answers_scores("r", **values), sampling=Sampling(resamples=300, seed=4)
+    )
+
+    expected = bootstrap_interval(
+        {query: [value] for query, value in values.items()},
+        lambda drawn: sum(drawn) / len(drawn),
+        resamples=300,
+        seed=4,
+    )
+    found = scores.runs[0].means["V"]
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert found.groups == 5
+
+
+def test_an_outside_citation_supports_nothing() -> None:
+    wrong = Citation("elsewhere", 2, outside=True)
+
+    assert values([FULL], [wrong], [])["weighted_precision_first"] == 1 / 2
+    assert values([FULL], [wrong], [])["weighted_recall_first"] == 1 / 3
+
+
+def test_a_query_that_other_runs_answer_is_named_and_left_out() -> None:
+    first, second = score_assignments(
+        [*answers_scores("a", q1=1), *answers_scores("b", q1=0, q2=1)]
+    ).runs
+
+    assert (first.absent, second.absent) == (("q2",), ())
+    assert first.means["A"].value == 1.0
+    given = [
+        ComparedAnswer("r", "1", (True,)),
+        ComparedAnswer("r", "2", (None,), "", "not_retrieved"),
+    ]
+    (run,) = score_agreement(given).runs
+    assert (run.answers, run.absent, run.means["agreement"].value) == (1, ("2",), 1.0)

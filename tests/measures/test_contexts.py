@@ -1,0 +1,391 @@
+"""Contexts as CRUX measures them."""
+
+import math
+from math import log2
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.contexts import (
+    AnswerCoverage,
+    ContextScores,
+    RequiredSubset,
+    answer_coverage,
+    answer_density,
+    density,
+    evaluate_context,
+    evaluate_contexts,
+    required_chunks,
+    required_subset,
+)
+from freshstack_dspy.measures.diversity import coverage
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from tests.measures import strategies
+from tests.measures.five import LABELS, in_order, run
+from tests.measures.strategies import NuggetLabels
+
+Rating = st.one_of(st.none(), st.integers(0, 5))
+
+
+@st.composite
+def rated(
+    draw: st.DrawFn, rating: "st.SearchStrategy[int | None]" = Rating
+) -> list[list[int | None]]:
+    questions = draw(st.integers(1, 5))
+    row = st.lists(rating, min_size=questions, max_size=questions)
+    return draw(st.lists(row, min_size=1, max_size=7))
+
+
+def as_crux(ratings: list[list[int | None]], threshold: int) -> RequiredSubset:
+    """The greedy as CRUX describes it, with a rating that is missing as -1."""
+    table = [[-1 if rating is None else rating for rating in row] for row in ratings]
+    columns = range(len(table[0]))
+    covered: set[int] = set()
+    taken: list[int] = []
+    while any(
+        max(row[column] for row in table) >= threshold
+        for column in columns
+        if column not in covered
+    ):
+        left = [column for column in columns if column not in covered]
+        scores = [
+            sum(row[column] >= threshold for column in left)
+            + 0.1 * max(row[column] > 0 for column in left)
+            for row in table
+        ]
+        place = scores.index(max(scores))
+        taken.append(place)
+        covered |= {column for column in columns if table[place][column] >= threshold}
+    others = [place for place in range(len(table)) if place not in taken]
+    if not taken:
+        return RequiredSubset((), tuple(others), ())
+    best = [max(table[place][column] for place in taken) for column in columns]
+    below = [
+        place for place in others if all(b > r for b, r in zip(best, table[place], strict=True))
+    ]
+    return RequiredSubset(
+        tuple(taken), tuple(place for place in others if place not in below), tuple(below)
+    )
+
+
+def test_by_hand() -> None:
+    """The third answers most; then the last question is left, and the fourth comes before the fifth."""
+    ratings = [[5, 0, 0], [1, 3, 0], [3, 4, 0], [0, 0, 3], [0, 0, 5], [2, 3, 1], [4, 0, 1]]
+    found = required_subset(ratings, 3)
+
+    assert found == RequiredSubset(
+        required=(2, 3), partly_redundant=(0, 4, 6), redundant=(1, 5), undetermined=()
+    )
+    assert found.labels == {2: 3, 3: 3, 0: 2, 4: 2, 6: 2, 1: 1, 5: 1}
+
+
+@given(rated(st.integers(0, 5)), st.integers(1, 5))
+def test_complete_ratings_are_sorted_as_crux_sorts_them(
+    ratings: list[list[int | None]], threshold: int
+) -> None:
+    assert required_subset(ratings, threshold) == as_crux(ratings, threshold)
+
+
+@given(rated(), st.integers(1, 5))
+def test_a_missing_rating_never_makes_a_passage_redundant(
+    ratings: list[list[int | None]], threshold: int
+) -> None:
+    found, crux = required_subset(ratings, threshold), as_crux(ratings, threshold)
+    incomplete = {place for place, row in enumerate(ratings) if None in row}
+
+    assert found.required == crux.required
+    assert found.partly_redundant == crux.partly_redundant
+    assert sorted(found.redundant + found.undetermined) == sorted(crux.redundant)
+    assert not incomplete & set(found.redundant)
+    assert set(found.undetermined) <= incomplete
+
+
+@given(rated(), st.integers(1, 5))
+def test_the_required_answer_all_that_can_be_answered_and_each_adds_something(
+    ratings: list[list[int | None]], threshold: int
+) -> None:
+    found = required_subset(ratings, threshold)
+    answers = [
+        {column for column, rating in enumerate(row) if rating is not None and rating >= threshold}
+        for row in ratings
+    ]
+    covered: set[int] = set()
+    for place in found.required:
+        assert answers[place] - covered
+        covered |= answers[place]
+
+    assert covered == set().union(*answers)
+
+
+TOKENS = {"a": 100, "b": 50, "c": 10, "d": 40, "e": 400}
+
+
+FIVE = Judged(LABELS, tokens=TOKENS)
+"""`a` alone supports both nuggets that can be supported: it is the required subset."""
+
+
+judgments = st.builds(
+    Judged,
+    strategies.labels(5),
+    st.integers(1, 5),
+    st.fixed_dictionaries(
+        {chunk: st.integers(1, 500) for chunk in strategies.CHUNKS + strategies.UNJUDGED}
+    ),
+)
+
+
+def test_by_hand_density() -> None:
+    """(covered / tokens) / (2 / 100), to the power of w."""
+    assert required_chunks(FIVE).required == ("a",)
+    assert density(["a"], FIVE) == 1
+    assert density(["a", "b"], FIVE, w=1) == pytest.approx((2 / 150) / (2 / 100))
+    assert density(["a", "b"], FIVE) == pytest.approx(math.sqrt(100 / 150))
+    assert density(["c", "e", "d"], FIVE, w=1) == pytest.approx((1 / 450) / (2 / 100))
+    assert density(["b", "d"], FIVE, 1, w=1) == pytest.approx((1 / 50) / (2 / 100))
+
+
+def test_a_context_that_tells_the_same_in_fewer_tokens_has_more_than_1() -> None:
+    """The greedy takes the chunk that supports most, and does not look at its length."""
+    assert density(["b", "d"], FIVE, w=1) == pytest.approx(100 / 90)
+
+
+def test_without_an_answerable_nugget_there_is_no_density_and_no_length_is_needed() -> None:
+    assert density(["x"], Judged({"n": {"a": 0}})) is None
+    assert density([], Judged({"n": {}})) is None
+
+
+def test_a_chunk_of_unknown_length_is_named_and_not_given_the_mean() -> None:
+    """CRUX puts in a dummy passage of mean length (SYSTEMS 2(d) 5)."""
+    with pytest.raises(CollectionError, match=r"length of chunk 'x' is not known.*judged_only"):
+        density(["a", "x"], FIVE)
+    with pytest.raises(CollectionError, match="length of chunk 'a' is not known"):
+        density(["b"], Judged(LABELS, tokens={"b": 3}))
+    with pytest.raises(CollectionError, match=r"'b' is not known.*a collection that has its text"):
+        density(["b"], Judged(LABELS))
+
+    qrels = NuggetQrels({"q": tuple(LABELS)}, LABELS, tokens=TOKENS)
+    ranking = run({"q": in_order("x", "a", "b")})
+    values = evaluate(qrels, ranking, ["Density(judged_only=True)@2"]).per_query["q"]
+    assert list(values.values()) == [pytest.approx(math.sqrt(100 / 150))]
+
+
+@given(judgments, strategies.rankings, st.sampled_from([0.25, 0.5, 1.0]))
+def test_it_is_the_formula_of_the_paper_in_terms_of_coverage(
+    judged: Judged, ranking: list[str], w: float
+) -> None:
+    """Eq. 5: Cov(Z) / token(Z) over Cov(P**) / token(P**), to the power of w."""
+    required = required_chunks(judged).required
+    found = density(ranking, judged, w=w)
+    if not required:
+        assert found is None
+        return
+    assert judged.tokens is not None
+    assert coverage(required, judged, of="answerable") == 1
+    assert density(required, judged, w=w) == 1
+    context = sum(judged.tokens[chunk] for chunk in ranking)
+    oracle = sum(judged.tokens[chunk] for chunk in required)
+    share = coverage(ranking, judged, of="answerable") or 0
+    assert found == pytest.approx(((share / context) * oracle) ** w if ranking else 0)
+
+
+def test_of_equals_the_first_by_id_or_of_the_candidates_as_they_are_given() -> None:
+    judged = Judged({"n1": {"p10": 5, "p9": 4}, "n2": {"p9": 0, "p10": 0}}, 3)
+
+    assert required_chunks(judged).required == ("p10",)
+    assert required_chunks(judged, ["p9", "p10"]).required == ("p9",)
+    assert required_chunks(judged, ["p9"]).labels == {"p9": 3}
+
+
+def test_required_and_redundant_chunks_by_hand() -> None:
+    """`c` is told better by `a` on every nugget; `d` is not on the last; `e` lacks a label."""
+    labels = {
+        "n1": {"a": 5, "b": 0, "c": 3, "d": 0, "e": 0},
+        "n2": {"a": 3, "b": 0, "c": 1, "d": 2, "e": 1},
+        "n3": {"a": 0, "b": 4, "c": 0, "d": 4},
+    }
+    found = required_chunks(Judged(labels, 3))
+
+    assert found.required == ("a", "b")
+    assert found.labels == {"a": 3, "b": 3, "d": 2, "c": 1}
+    assert found.undetermined == ("e",)
+
+
+RATED = {"n1": {"a": 5}, "n2": {"a": 3}, "n3": {"a": 4, "b": 5}, "n4": {"b": 3}, "n5": {"a": 2}}
+
+
+JUDGED = Judged(RATED, 3, {"a": 60, "b": 40})
+
+
+def test_by_hand_coverage_of_answer() -> None:
+    """Two of the four that can be answered; the fifth no chunk answers."""
+    found = answer_coverage({"n1": 3, "n2": 2, "n3": 5, "n4": 0, "n5": 5}, JUDGED)
+
+    assert found == AnswerCoverage(
+        coverage=0.5,
+        highest=0.5,
+        supported=("n1", "n3"),
+        unsupported=("n2", "n4"),
+        unrated=(),
+        beyond=("n5",),
+    )
+
+
+def test_a_rating_that_failed_is_counted_and_is_no_rating() -> None:
+    """CRUX stores it as -1 or -2 and mixes it in (SYSTEMS 2(d) 2)."""
+    found = answer_coverage({"n1": 3, "n2": None, "n3": 5}, JUDGED)
+
+    assert found.coverage == 0.5
+    assert found.highest == 1
+    assert found.unrated == ("n2", "n4")
+    assert found.unsupported == ()
+    with pytest.raises(CollectionError, match=r"nugget 'n2' is -2; allowed: 0 or more, and None"):
+        answer_coverage({"n2": -2}, JUDGED)
+
+
+def test_it_is_the_coverage_of_a_context_that_says_what_the_answer_says() -> None:
+    said = {"n1": 0, "n2": 0, "n3": 5, "n4": 3}
+
+    assert answer_coverage(said, JUDGED).coverage == coverage(["b"], JUDGED, of="answerable")
+    assert answer_density(said, 40, JUDGED) == density(["b"], JUDGED)
+    assert answer_density(said, 20, JUDGED, w=1) == (2 / 20) / (4 / 100)
+
+
+def test_nothing_answerable_and_an_empty_answer() -> None:
+    nothing = Judged({"n1": {"a": 0}}, 3)
+    found = answer_coverage({"n1": 5}, nothing)
+
+    assert (found.coverage, found.highest, found.beyond) == (None, None, ("n1",))
+    assert answer_density({"n1": 5}, 10, nothing) is None
+    assert answer_coverage({}, JUDGED).coverage == 0
+    assert answer_density({}, 0, JUDGED) == 0
+
+
+QRELS = NuggetQrels(
+    {"q": ("n1", "n2", "n3", "n4"), "other": ("m",)},
+    {
+        "n1": {"a": 5, "b": 0, "c": 3, "d": 0, "e": 0},
+        "n2": {"a": 3, "b": 0, "c": 1, "d": 2},
+        "n3": {"a": 0, "b": 4, "c": 0, "d": 4, "e": 0},
+        "n4": {"a": 1, "b": 1, "c": 0, "d": 0, "e": 0},
+        "m": {"a": 0},
+    },
+    failed={"n2": frozenset({"e"})},
+    threshold=3,
+    tokens={"a": 100, "b": 50, "c": 50, "d": 20, "e": 30, "x": 50},
+)
+
+
+def test_by_hand_scores() -> None:
+    """P** is a and b; d is partly redundant, c is redundant, e would be but for a failure."""
+    found = evaluate_context(QRELS, "q", ["c", "d", "e", "x", "a"], k=4, w=1)
+
+    assert found == ContextScores(
+        query_id="q",
+        chunks=4,
+        coverage=2 / 3,
+        ranked_coverage=found.ranked_coverage,
+        density=found.density,
+        covered=("n1", "n3"),
+        uncovered=("n2",),
+        unanswerable=("n4",),
+        supporting=2,
+        required=0,
+        of_required=2,
+        partly_redundant=1,
+        redundant=1,
+        undetermined=1,
+        unjudged=1,
+        failed=1,
+    )
+    assert found.density == pytest.approx((2 / 150) / (3 / 150))
+
+
+def test_its_figures_are_those_of_the_measures() -> None:
+    ranking = run({"q": in_order("c", "d", "e", "x", "a")})
+    names = ["StRecall@4", "alpha_nDCG@4", "Density@4"]
+    found = evaluate_contexts(QRELS, ranking, 4)
+    values = evaluate(QRELS, ranking, names).per_query["q"]
+
+    assert [each.query_id for each in found] == ["q", "other"]
+    figures = [found[0].coverage, found[0].ranked_coverage, found[0].density]
+    assert list(values.values()) == figures
+
+
+BANK = {"q1": {"a": 4, "b": 5}, "q2": {"a": 3, "b": 0}, "q3": {"a": 1, "b": 2}, "q4": {"c": 4}}
+"""Four questions and the self-ratings of three passages."""
+
+
+def exam_cover(ranking: list[str], bank: NuggetLabels, k: int, m: int) -> float:
+    """The share of the question bank with a rating of at least m in the top k passages."""
+    right = [q for q in bank if any(bank[q].get(passage, 0) >= m for passage in ranking[:k])]
+    return len(right) / len(bank)
+
+
+def normalised(ranking: list[str], bank: NuggetLabels, k: int, m: int) -> float | None:
+    """The same of the questions that any passage of the pool answers."""
+    possible = {q: ratings for q, ratings in bank.items() if max(ratings.values(), default=0) >= m}
+    return exam_cover(ranking, possible, k, m) if possible else None
+
+
+@given(strategies.labels(5), strategies.rankings, strategies.cutoffs, st.integers(1, 5))
+def test_exam_cover_is_coverage_and_normalised_it_is_subtopic_recall(
+    bank: NuggetLabels, ranking: list[str], k: int, m: int
+) -> None:
+    judged = Judged(bank, m)
+
+    plain = parse_measure(f"Coverage(rel={m})@{k}")
+    assert plain(ranking, judged) == exam_cover(ranking, bank, k, m)
+    for name in (f"StRecall(rel={m})@{k}", f"Coverage(of='answerable',rel={m})@{k}"):
+        assert parse_measure(name)(ranking, judged) == normalised(ranking, bank, k, m)
+
+
+def test_by_hand_exam() -> None:
+    assert parse_measure("Coverage(rel=4)@2")(["a", "b", "c"], Judged(BANK, 4)) == 1 / 4
+    assert parse_measure("StRecall(rel=4)@2")(["a", "b", "c"], Judged(BANK, 4)) == 1 / 2
+
+
+def test_the_qrels_of_rubric_are_grades() -> None:
+    """Of a passage its highest rating, or how many questions it answers with at least m."""
+    judged = Judged(BANK, 3)
+
+    assert judged.grades("max") == {"a": 4, "b": 5, "c": 4}
+    assert judged.grades("count") == {"a": 2, "b": 1, "c": 1}
+
+
+def test_the_measures_of_trec_eval_take_these_grades() -> None:
+    """Log-discounted, by hand: the ideal of the highest ratings is b, a, c, of the counts a, b, c."""
+    judged = Judged(BANK, 3)
+    discounts = [1 / log2(rank + 1) for rank in (1, 2, 3)]
+
+    def dcg(*grades: int) -> float:
+        return sum(grade * discount for grade, discount in zip(grades, discounts, strict=False))
+
+    highest = parse_measure("nDCG(grade='max',rel=3)@3")(["c", "a", "b"], judged)
+    assert highest == pytest.approx(dcg(4, 4, 5) / dcg(5, 4, 4))
+    counted = parse_measure("nDCG(grade='count',rel=3)@3")(["c", "a", "b"], judged)
+    assert counted == pytest.approx(dcg(1, 2, 1) / dcg(2, 1, 1))
+
+
+ONE_IN_TEN = NuggetQrels({"q": ("n",)}, {"n": {"z": 5, **dict.fromkeys("abcdefghi", 0)}})
+
+
+def test_a_failed_judgment_is_counted_and_is_no_rating() -> None:
+    """2: CRUX writes failures as ratings of -1 and -2, which a mean then mixes in."""
+    qrels = NuggetQrels(
+        {"q": ("n1", "n2")},
+        {"n1": {"a": 4}, "n2": {"b": 3}},
+        failed={"n2": frozenset({"a"})},
+        threshold=3,
+    )
+    found = evaluate_context(qrels, "q", ["a"], w=None)
+    holes = evaluate(qrels, run({"q": {"a": 1.0}}), ["StRecall@5"]).unjudged
+
+    assert found.coverage == 0.5
+    assert found.failed == 1
+    assert holes[0].failed == {"q": 1}
+    with pytest.raises(CollectionError, match="a failed judgment"):
+        NuggetQrels({"q": ("n",)}, {"n": {"a": 4}}, failed={"n": frozenset({"a"})})

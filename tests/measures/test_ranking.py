@@ -1,0 +1,330 @@
+"""Relevance measures: by hand, and against ir_measures and trec_eval."""
+
+import math
+from math import log2
+
+import ir_measures
+import pyndeval
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.ranking import (
+    average_precision,
+    f1,
+    judged_share,
+    ndcg,
+    precision,
+    r_precision,
+    recall,
+    reciprocal_rank,
+    success,
+)
+from tests.measures.five import LABELS
+from tests.measures.strategies import (
+    NuggetLabels,
+    by_chunk,
+    by_subtopic,
+    cutoffs,
+    graded,
+    labels,
+    rankings,
+    rels,
+    scored,
+    theirs,
+)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [("abcde", 2, 1.0), ("abcde", 4, 3 / 4), ("ab", 10, 2 / 10), ("cea", 2, 0.0), ("", 5, 0.0)],
+)
+def test_precision_divides_by_k_however_few_were_found(ranking: str, k: int, value: float) -> None:
+    assert value == precision(list(ranking), Judged(LABELS), k)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [("ceb", None, 1 / 3), ("ceb", 3, 1 / 3), ("ceb", 2, 0.0), ("dab", 1, 1.0), ("", None, 0.0)],
+)
+def test_reciprocal_rank_is_that_of_the_first_relevant_chunk(
+    ranking: str, k: int | None, value: float
+) -> None:
+    assert value == reciprocal_rank(list(ranking), Judged(LABELS), k)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [
+        ("acbed", None, (1 + 2 / 3 + 3 / 5) / 3),
+        ("acbed", 3, (1 + 2 / 3) / 3),
+        ("abd", None, 1.0),
+        ("abd", 1, 1 / 3),
+        ("ce", None, 0.0),
+        ("", None, 0.0),
+    ],
+)
+def test_average_precision_is_over_all_relevant_chunks(
+    ranking: str, k: int | None, value: float
+) -> None:
+    assert value == pytest.approx(average_precision(list(ranking), Judged(LABELS), k), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [("abd", 3, 1.0), ("abcde", 5, 2 * 3 / (5 + 3)), ("ab", 2, 2 * 2 / 5), ("ce", 2, 0.0)],
+)
+def test_f1_by_hand(ranking: str, k: int, value: float) -> None:
+    assert value == f1(list(ranking), Judged(LABELS), k)
+
+
+@given(labels(), rankings, cutoffs)
+def test_f1_is_the_harmonic_mean_of_precision_and_recall(
+    labels: NuggetLabels, ranking: list[str], k: int
+) -> None:
+    judged = Judged(labels)
+    both = precision(ranking, judged, k), recall(ranking, judged, k)
+    value = f1(ranking, judged, k)
+
+    if both[0] and both[1]:
+        assert value == pytest.approx(2 / (1 / both[0] + 1 / both[1]))
+    else:
+        assert not value
+
+
+@pytest.mark.parametrize(
+    ("ranking", "k", "value"),
+    [("abcde", None, 4 / 5), ("abcde", 4, 1.0), ("e", 10, 0.0), ("ae", 10, 1 / 2), ("", 5, None)],
+)
+def test_the_judged_share_is_of_those_found(
+    ranking: str, k: int | None, value: float | None
+) -> None:
+    assert value == judged_share(list(ranking), Judged(LABELS), k)
+
+
+def test_a_query_without_a_relevant_chunk_has_no_value() -> None:
+    """Not 0 in one measure and none in another: they are then means over the same queries."""
+    unsupported = Judged({"n": {"a": 0, "b": -1}, "m": {}})
+
+    for measure in (
+        average_precision,
+        f1,
+        ndcg,
+        precision,
+        r_precision,
+        recall,
+        reciprocal_rank,
+        success,
+    ):
+        assert measure(["a"], unsupported, 5) is None
+        assert measure([], Judged({}), 5) is None
+    assert judged_share(["a", "x"], unsupported, 5) == 1 / 2
+
+
+@given(labels(max_label=3), rankings, cutoffs)
+def test_values_are_from_zero_to_one(labels: NuggetLabels, ranking: list[str], k: int) -> None:
+    for measure in (
+        average_precision,
+        f1,
+        judged_share,
+        ndcg,
+        precision,
+        r_precision,
+        reciprocal_rank,
+        success,
+    ):
+        value = measure(ranking, Judged(labels), k)
+        assert value is None or 0 <= value <= 1 + 1e-15
+
+
+FIVE = ["d1", "d2", "d3", "d4", "d5"]
+
+
+# A worked example of a chapter on benchmarks: grades 3, 2, 0, 0, 1 in the order retrieved.
+GRADED = {"n": {"d1": 3, "d2": 2, "d3": 0, "d4": 0, "d5": 1}}
+
+
+def test_the_worked_example_of_the_benchmarks_chapter() -> None:
+    value = parse_measure("nDCG(dcg='exp-log2')@5")(FIVE, Judged(GRADED))
+    dcg, ideal = 7 + 3 / log2(3) + 1 / log2(6), 7 + 3 / log2(3) + 1 / log2(4)
+
+    assert (round(dcg, 3), round(ideal, 3)) == (9.280, 9.393)
+    assert value == pytest.approx(dcg / ideal, abs=1e-15)
+    assert value is not None
+    assert round(value, 3) == 0.988
+
+
+def test_a_chunk_gains_as_many_as_the_nuggets_it_supports() -> None:
+    """The qrels by query of the official package: a supports two nuggets, b and d one each."""
+    ideal = 2 + 1 / log2(3) + 1 / log2(4)
+
+    assert ndcg(list("bad"), Judged(LABELS), 3) == pytest.approx(
+        (1 + 2 / log2(3) + 1 / log2(4)) / ideal, abs=1e-15
+    )
+    assert ndcg(list("bad"), Judged(LABELS), 3, grade="max") == 1
+
+
+@pytest.mark.parametrize(
+    ("grade", "first", "second"), [("sum", 4, 3), ("count", 2, 1), ("max", 3, 3)]
+)
+def test_the_rules_of_a_grade(grade: str, first: int, second: int) -> None:
+    """Labels: a 1 and 3, b 3 and -2. Those below the least that supports never count."""
+    labels = {"n": {"a": 1, "b": -2}, "m": {"a": 3, "b": 3}}
+    value = parse_measure(f"nDCG(grade='{grade}')@1")(["b"], Judged(labels))
+
+    assert value == pytest.approx(second / first)
+    assert ndcg(["b"], Judged(labels, rel=2), 1) == 1
+
+
+def test_the_ideal_has_all_relevant_chunks_and_is_cut_with_the_ranking() -> None:
+    many = {"n": {f"d{number}": 1 for number in range(100)}}
+
+    assert ndcg(["d5"], Judged(many), 1) == 1
+    assert ndcg(["d5"], Judged(many), 2) == pytest.approx(1 / (1 + 1 / log2(3)))
+    assert ndcg(["d5"], Judged(many)) == pytest.approx(
+        1 / sum(1 / log2(rank + 1) for rank in range(1, 101))
+    )
+
+
+@pytest.mark.parametrize("high", [53, 1024, 10**6, 10**400])
+def test_no_grade_is_too_large_for_exponential_gains(high: int) -> None:
+    value = ndcg(["b", "a"], Judged({"n": {"a": high, "b": 1}}), 2, dcg="exp-log2")
+
+    assert value == pytest.approx(1 / log2(3))
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 60), min_size=1), st.data())
+def test_exponential_gains_are_what_their_definition_says(
+    labels: dict[str, int], data: st.DataObject
+) -> None:
+    ranking = data.draw(st.lists(st.sampled_from("abcdefxyz"), unique=True))
+    gains = [2 ** max(labels.get(chunk, 0), 0) - 1 for chunk in ranking]
+    best = sorted((2 ** max(label, 0) - 1 for label in labels.values()), reverse=True)
+    value = ndcg(ranking, Judged({"n": labels}), dcg="exp-log2")
+
+    if value is not None:
+        reached, ideal = (
+            sum(gain / log2(rank + 2) for rank, gain in enumerate(each)) for each in (gains, best)
+        )
+        assert value == pytest.approx(reached / ideal)
+
+
+AD_HOC = ("P", "RR", "AP", "Success", "Recall", "Judged")
+
+
+WITHOUT_CUTOFF = ("RR", "AP", "Rprec", "Judged")
+
+
+DIVERSITY = ("alpha_nDCG", "alpha_DCG", "ERR_IA", "nERR_IA", "P_IA", "StRecall")
+
+
+OVER_ALL = ("NRBP", "nNRBP", "AP_IA")
+
+
+checked = settings(max_examples=100, deadline=None)
+
+
+def ours(names: list[str], labels: NuggetLabels, ranking: list[str], rel: int) -> dict[str, float]:
+    return {
+        name: parse_measure(name)(ranking, Judged(labels, parse_measure(name).rel or rel)) or 0.0
+        for name in names
+    }
+
+
+@given(graded, rankings, st.integers(1, 30), rels)
+@checked
+def test_measures_of_relevance_are_those_of_ir_measures(
+    labels: NuggetLabels, ranking: list[str], k: int, rel: int
+) -> None:
+    """Judged is 0 for a ranking without chunks, where ours has no value."""
+    at = f"(rel={rel})"
+    names = [f"{family}@{k}" for family in AD_HOC] + list(WITHOUT_CUTOFF)
+    names += [f"P{at}@{k}", f"RR{at}", f"AP{at}", f"AP{at}@{k}", f"Rprec{at}", f"Success{at}@{k}"]
+    names += [f"{family}(judged_only=True)@{k}" for family in ("P", "AP", "Recall", "Success")]
+
+    assert theirs(names, by_chunk(labels), ranking) == pytest.approx(
+        ours(names, labels, ranking, 1), abs=1e-12
+    )
+
+
+@given(graded, rankings, st.integers(1, 30))
+@checked
+def test_ndcg_is_that_of_trec_eval(labels: NuggetLabels, ranking: list[str], k: int) -> None:
+    """With each rule of a chunk's grade; labels of 0 and below gain nothing."""
+    names = ["nDCG", f"nDCG@{k}", f"nDCG(judged_only=True)@{k}"]
+    for rule in ("sum", "count", "max"):
+        grades = {**dict.fromkeys(Judged(labels).chunks, 0), **Judged(labels).grades(rule)}
+        qrels = [ir_measures.Qrel("q", chunk, grade) for chunk, grade in grades.items()]
+        found = {name: ndcg_named(name, labels, ranking, rule) for name in names}
+
+        assert theirs(names, qrels, ranking) == pytest.approx(found, abs=1e-12)
+
+
+def ndcg_named(name: str, labels: NuggetLabels, ranking: list[str], rule: str) -> float:
+    said = "judged_only=True," if "judged_only" in name else ""
+    at = name.partition("@")[2]
+    ours = parse_measure(f"nDCG({said}grade='{rule}'){f'@{at}' if at else ''}")
+    return ours(ranking, Judged(labels)) or 0.0
+
+
+@given(graded, rankings, st.integers(1, 30))
+@checked
+def test_exponential_ndcg_is_that_of_trec_eval_with_these_gains(
+    labels: NuggetLabels, ranking: list[str], k: int
+) -> None:
+    grades = {chunk: 2**grade - 1 for chunk, grade in Judged(labels).grades("max").items()}
+    value = ndcg(ranking, Judged(labels), k, dcg="exp-log2", grade="max")
+
+    if value is not None and ranking:
+        evaluator = pytrec_eval.RelevanceEvaluator({"q": grades}, {f"ndcg_cut.{k}"})
+        run = {"q": {each.doc_id: each.score for each in scored(ranking)}}
+        assert evaluator.evaluate(run)["q"][f"ndcg_cut_{k}"] == pytest.approx(value, abs=1e-12)
+
+
+@given(graded, rankings, st.integers(2, 20), rels)
+@checked
+def test_measures_of_diversity_are_those_of_ir_measures(
+    labels: NuggetLabels, ranking: list[str], k: int, rel: int
+) -> None:
+    names = [f"{family}(rel={rel})@{k}" for family in DIVERSITY]
+    names += [f"{family}(rel={rel})" for family in OVER_ALL]
+    names += [f"{family}(alpha=0.25)@{k}" for family in ("alpha_nDCG", "alpha_DCG")]
+    names += [f"{family}(alpha=0.9,beta=0.8)" for family in ("NRBP", "nNRBP")]
+
+    found = theirs(names, by_subtopic(labels), ranking)
+
+    # 0 / 0 is not a number there, where no chunk is relevant.
+    found = {name: 0.0 if math.isnan(value) else value for name, value in found.items()}
+    assert found == pytest.approx(ours(names, labels, ranking, 1), abs=1e-12)
+
+
+@given(graded, rankings, st.integers(2, 20), st.sampled_from([0.0, 0.5, 0.9, 1.0]))
+@checked
+def test_alpha_is_that_of_ndeval_in_err_ia_too(
+    labels: NuggetLabels, ranking: list[str], k: int, alpha: float
+) -> None:
+    """The parameter -alpha of ndeval counts for ERR-IA; ir_measures has no way to say it."""
+    pairs = {f"{family.replace('_', '-')}@{k}": family for family in DIVERSITY[:4]}
+    evaluator = pyndeval.RelevanceEvaluator(
+        [(q.query_id, q.iteration, q.doc_id, q.relevance) for q in by_subtopic(labels)],
+        pairs,
+        alpha=alpha,
+    )
+    found = evaluator.evaluate(scored(ranking)).get("q", dict.fromkeys(pairs, 0.0))
+
+    for name, family in pairs.items():
+        value = parse_measure(f"{family}(alpha={alpha})@{k}")(ranking, Judged(labels))
+        assert found[name] == pytest.approx(value or 0.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("family", ["ERR_IA", "alpha_DCG"])
+def test_at_one_ndeval_forgets_to_divide(family: str) -> None:
+    """The loop of ndeval that divides begins at the second rank."""
+    labels = {"n1": {"a": 1}, "n2": {"a": 1, "b": 1}, "n3": {"b": 1}}
+    name = f"{family}@1"
+
+    assert theirs([name], by_subtopic(labels), ["a"]) == {name: 2.0}
+    assert parse_measure(name)(["a"], Judged(labels)) == pytest.approx(2 / 3)

@@ -1,0 +1,615 @@
+"""Intervals, tests, power and rank correlation."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from math import fsum
+from statistics import fmean
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.stats import bootstrap, false_discovery_control, kendalltau, nct, spearmanr, t, ttest_rel
+
+from freshstack_dspy.measures.agreement import cohen_kappa
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.statistics import (
+    MOST_ENUMERATED,
+    CorrectionName,
+    Estimate,
+    Interval,
+    adjust,
+    bootstrap_interval,
+    detectable_difference,
+    kendall_tau,
+    macro_interval,
+    mean_interval,
+    mean_intervals,
+    permutation_test,
+    queries_needed,
+    spearman_rho,
+    t_test,
+    tau_ap,
+)
+from tests.measures.five import QRELS, run
+
+ALL_ALIKE = "all resamples give the same value, so they do not tell how sure it is"
+
+
+GROUPS = {"a": [1.0, 2.0], "b": [3.0], "c": [5.0, 8.0, 13.0]}
+
+
+def test_the_same_arguments_give_the_same_interval() -> None:
+    rng = random.Random(0)
+    groups = {str(number): [rng.random(), rng.random()] for number in range(20)}
+    first = bootstrap_interval(groups, fmean, seed=7)
+
+    assert first == bootstrap_interval(dict(reversed(groups.items())), fmean, seed=7)
+    assert first != bootstrap_interval(groups, fmean, seed=8)
+
+
+def test_an_interval_holds_what_it_was_made_of() -> None:
+    interval = bootstrap_interval(GROUPS, fmean, level=0.9, resamples=200)
+
+    assert fmean([1, 2, 3, 5, 8, 13]) == interval.value
+    assert interval.low is not None
+    assert interval.high is not None
+    assert 1.5 <= interval.low <= interval.value <= interval.high <= 26 / 3
+    assert (
+        interval.level, interval.groups, interval.resamples, interval.undefined, interval.reason,
+    ) == (0.9, 3, 200, 0, None)  # fmt: skip
+
+
+def test_the_ends_are_percentiles_of_the_resamples_by_hand() -> None:
+    """Two groups: a quarter of the resamples is (0, 0), a half mixed, a quarter (1, 1)."""
+    wide = bootstrap_interval({"a": [0.0], "b": [1.0]}, fmean, level=0.6, resamples=4000)
+    narrow = bootstrap_interval({"a": [0.0], "b": [1.0]}, fmean, level=0.4, resamples=4000)
+
+    assert (wide.low, wide.high) == (0.0, 1.0)
+    assert (narrow.low, narrow.high) == (0.5, 0.5)
+
+
+def test_whole_groups_are_drawn_with_all_their_items() -> None:
+    seen: list[list[str]] = []
+
+    def remember(items: Sequence[str]) -> float:
+        seen.append(list(items))
+        return float(len(items))
+
+    bootstrap_interval({"a": ["a1", "a2"], "b": ["b1"]}, remember, resamples=50)
+
+    allowed = {"a1 a2 a1 a2", "a1 a2 b1", "b1 a1 a2", "b1 b1"}
+    assert allowed == {" ".join(items) for items in seen}
+
+
+def test_with_one_item_a_group_it_is_the_bootstrap_of_scipy() -> None:
+    rng = random.Random(0)
+    values = [rng.random() for _ in range(50)]
+
+    ours = bootstrap_interval({str(n): [value] for n, value in enumerate(values)}, fmean,
+                              resamples=4000)  # fmt: skip
+    theirs = bootstrap((values,), fmean, n_resamples=4000, method="percentile", vectorized=False,
+                       rng=0).confidence_interval  # fmt: skip
+
+    assert (theirs.low, theirs.high) == pytest.approx((ours.low, ours.high), abs=0.006)
+
+
+def kappa(pairs: Sequence[tuple[int, int]]) -> float | None:
+    return cohen_kappa(pairs).value
+
+
+def test_without_two_groups_there_is_no_interval() -> None:
+    one = bootstrap_interval({"a": [1.0, 2.0], "empty": []}, fmean)
+    none = bootstrap_interval({}, fmean)
+
+    assert (one.value, one.low, one.high, one.resamples) == (1.5, None, None, 0)
+    assert one.reason == "an interval over queries needs two with items, not 1"
+    assert (none.value, none.low) == (None, None)
+    assert none.reason == "an interval over queries needs two with items, not 0"
+
+
+def test_an_undefined_figure_has_no_interval() -> None:
+    interval = bootstrap_interval({"a": [(1, 1)], "b": [(1, 1)]}, kappa)
+
+    assert (interval.value, interval.low, interval.high) == (None, None, None)
+    assert interval.reason == "the value is undefined on all items"
+
+
+def test_an_interval_is_not_made_of_what_is_left_when_much_is_undefined() -> None:
+    """With two queries of one label each, half of the resamples hold one label only."""
+    interval = bootstrap_interval({"a": [(1, 1)], "b": [(0, 0)]}, kappa)
+
+    assert (interval.value, interval.low, interval.high) == (1.0, None, None)
+    assert 400 < interval.undefined < 600
+    assert f"undefined on {interval.undefined} of 1000 resamples" in (interval.reason or "")
+
+
+def test_of_a_figure_that_does_not_vary_it_can_not_be_told_how_sure_it_is() -> None:
+    """As of a judge that agrees with people on all 50 of 50 queries."""
+    interval = bootstrap_interval({f"q{n}": [1.0, 1.0] for n in range(50)}, fmean)
+
+    assert (interval.value, interval.low, interval.high) == (1.0, None, None)
+    assert (interval.resamples, interval.reason) == (1000, ALL_ALIKE)
+
+
+VALUES = {f"q{number}": random.Random(number).random() for number in range(60)}
+
+
+finite = st.floats(-100, 100)
+
+
+@given(
+    st.dictionaries(st.text(), finite, min_size=2, max_size=30),
+    st.sampled_from([0.5, 0.9, 0.95]),
+    st.integers(0, 5),
+)
+def test_it_is_the_cluster_bootstrap_of_single_items(
+    values: dict[str, float], level: float, seed: int
+) -> None:
+    fast = mean_interval(values, level=level, resamples=60, seed=seed)
+    slow = bootstrap_interval(
+        {query: [value] for query, value in values.items()},
+        fmean,
+        level=level,
+        resamples=60,
+        seed=seed,
+    )
+
+    assert (fast.low is None) == (slow.low is None) == (fast.reason is not None)
+    if fast.low is not None:
+        assert fast.low == pytest.approx(slow.low, rel=1e-9, abs=1e-9)
+        assert fast.high == pytest.approx(slow.high, rel=1e-9, abs=1e-9)
+    assert fast.value == slow.value
+    assert (fast.level, fast.groups, fast.resamples, fast.undefined, fast.reason) == (
+        slow.level, slow.groups, slow.resamples, slow.undefined, slow.reason,
+    )  # fmt: skip
+
+
+def test_the_same_seed_gives_the_same_bytes_whatever_the_order() -> None:
+    first = mean_interval(VALUES, seed=3)
+    again = mean_interval(dict(reversed(VALUES.items())), seed=3)
+
+    assert first.model_dump_json() == again.model_dump_json()
+    assert first == mean_interval([VALUES[query] for query in sorted(VALUES)], seed=3)
+    assert first != mean_interval(VALUES, seed=4)
+
+
+def test_the_intervals_of_an_evaluation_are_those_of_its_means() -> None:
+    rankings = {"q": {"a": 1.0}}
+    one = evaluate(QRELS, run(rankings), ["Coverage@20", "Recall@50"])
+    per_query = {
+        query: {"Coverage@20": value, "Recall@50": 1 - value} for query, value in VALUES.items()
+    }
+    del per_query["q7"]["Recall@50"]
+    many = one.model_copy(update={"per_query": per_query})
+
+    assert mean_intervals(many, level=0.9, seed=1) == {
+        name: mean_interval(many.values(name), level=0.9, seed=1) for name in many.measures
+    }
+    assert mean_intervals(many)["Recall@50"].groups == 59
+    assert mean_intervals(one)["Coverage@20"].reason == (
+        "an interval over queries needs two with a value, not 1"
+    )
+
+
+VALUES_macro = {f"q{number}": random.Random(number).random() for number in range(60)}
+
+
+queries = st.sampled_from("abcdefgh")
+
+
+def width(interval: Interval) -> float:
+    assert interval.low is not None
+    assert interval.high is not None
+    return interval.high - interval.low
+
+
+def test_topics_weigh_alike() -> None:
+    values = {"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0, "e": 1.0}
+    topics = dict(zip("abcde", ["small", "large", "large", "large", "small"], strict=True))
+
+    assert macro_interval(values, topics).value == 0.5
+
+
+def test_of_one_topic_it_is_the_mean() -> None:
+    whole = macro_interval(VALUES_macro, dict.fromkeys(VALUES_macro, "only"), seed=2)
+
+    assert whole == mean_interval(VALUES_macro, seed=2)
+    assert macro_interval({}, {}) == mean_interval({})
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [[2] * 25, [1] * 20 + [10] * 3, [1] * 49 + [2], [50] * 5],
+    ids=["25 of 2", "20 of 1, 3 of 10", "49 of 1, 1 of 2", "5 of 50"],
+)
+def test_it_holds_the_true_average_as_often_as_it_says(sizes: list[int]) -> None:
+    """Drawing within topics held that of the first three in .82, .17 and .06 of all samples."""
+    chance = random.Random("coverage")
+    topics = {
+        f"{topic} {number}": str(topic) for topic, of in enumerate(sizes) for number in range(of)
+    }
+    held = 0
+    for seed in range(150):
+        values = {query: chance.gauss(0.5, 0.2) for query in topics}
+        interval = macro_interval(values, topics, resamples=300, seed=seed)
+        assert interval.low is not None
+        assert interval.high is not None
+        held += interval.low <= 0.5 <= interval.high
+
+    assert held / 150 > 0.88
+
+
+def test_the_width_is_that_of_the_unbiased_variance() -> None:
+    """Of two topics of three queries each: sqrt((s² / 3 + s² / 3) / 4), s² of a sample."""
+    values = {"a": 0.0, "b": 0.5, "c": 1.0, "d": 0.0, "e": 0.5, "f": 1.0}
+    interval = macro_interval(values, dict(zip("abcdef", "xxxyyy", strict=True)), level=0.683)
+
+    assert width(interval) / 2 == pytest.approx((0.25 / 6) ** 0.5, rel=0.1)
+
+
+def test_what_topics_share_is_drawn_once() -> None:
+    """Two topics with the same queries vary as one of them; two with others vary less."""
+    same = macro_interval(VALUES_macro, dict.fromkeys(VALUES_macro, ("x", "y")))
+    halves = macro_interval(
+        VALUES_macro, {query: "xy"[int(query[1:]) % 2] for query in VALUES_macro}
+    )
+    again = {f"again {query}": value for query, value in VALUES_macro.items()}
+    apart = macro_interval(
+        VALUES_macro | again, dict.fromkeys(VALUES_macro, "x") | dict.fromkeys(again, "y")
+    )
+
+    assert width(same) == pytest.approx(width(halves), rel=0.2)
+    assert width(apart) == pytest.approx(width(same) / 2**0.5, rel=0.1)
+
+
+@given(
+    st.dictionaries(queries, st.floats(0, 1)),
+    st.dictionaries(queries, st.sets(st.sampled_from("xyz"), min_size=1)),
+    st.integers(0, 3),
+)
+def test_it_lies_within_the_values_in_whatever_order_they_stand(
+    values: dict[str, float], topics: dict[str, set[str]], seed: int
+) -> None:
+    within = {query: value for query, value in values.items() if query in topics}
+    of = {query: sorted(each) for query, each in topics.items()}
+    found = macro_interval(within, of, resamples=50, seed=seed)
+    again = macro_interval(
+        dict(reversed(within.items())),
+        {query: each[::-1] for query, each in of.items()},
+        resamples=50,
+        seed=seed,
+    )
+    columns = [[value for query, value in within.items() if topic in of[query]] for topic in "xyz"]
+
+    assert found.model_dump_json() == again.model_dump_json()
+    assert found.value == pytest.approx(
+        fmean(map(fmean, filter(None, columns))) if within else None
+    )
+    assert (found.low is None) == (found.reason is not None)
+    if found.low is not None and found.high is not None:
+        assert min(within.values()) <= found.low < found.high <= max(within.values())
+
+
+lattice = st.integers(-8, 8).map(lambda eighths: eighths / 8)
+"""Sums of eighths are exact, so the tests need no tolerance of their own."""
+
+
+def by_enumeration(differences: list[float]) -> float:
+    observed = abs(fsum(differences))
+    every = [
+        abs(fsum(sign * of for sign, of in zip(signs, differences, strict=True)))
+        for signs in product((1, -1), repeat=len(differences))
+    ]
+    return sum(one >= observed for one in every) / len(every)
+
+
+def test_by_hand() -> None:
+    """Of the eight signs of 1, 2, 3 only all plus and all minus give a sum of 6 or more."""
+    found = permutation_test([1.0, 2.0, 3.0])
+
+    assert (found.p_value, found.statistic) == (0.25, 2.0)
+    assert (found.by, found.permutations, found.standard_error) == ("enumeration", 4, 0)
+    assert found.smallest == 0.25
+
+
+def test_fishers_example_of_darwins_maize() -> None:
+    """The Design of Experiments, section 21: 1,726 of 32,768 ways are as far from 0 as 314."""
+    eighths = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+    found = permutation_test(list(map(float, eighths)))
+
+    assert sum(eighths) == 314
+    assert found.p_value == 1726 / 32768
+
+
+@given(st.lists(lattice, min_size=2, max_size=9))
+def test_it_is_the_share_of_all_signs(differences: list[float]) -> None:
+    assert permutation_test(differences).p_value == by_enumeration(differences)
+
+
+@given(st.lists(lattice, min_size=2, max_size=40), st.integers(0, 3))
+def test_swapping_the_runs_changes_the_sign_only(differences: list[float], seed: int) -> None:
+    one = permutation_test(differences, permutations=500, seed=seed)
+    other = permutation_test([-of for of in differences], permutations=500, seed=seed)
+
+    assert one.p_value is not None
+    assert 0 < (one.smallest or 0) <= one.p_value <= 1
+    assert other == one.model_copy(update={"statistic": -(one.statistic or 0.0)})
+
+
+@given(st.lists(lattice, min_size=2, max_size=40), st.sampled_from([1e-9, 0.1, 3.0, 1e200]))
+def test_the_unit_of_the_values_does_not_matter(differences: list[float], unit: float) -> None:
+    one = permutation_test(differences, permutations=500)
+    other = permutation_test([of * unit for of in differences], permutations=500)
+
+    assert one.p_value == other.p_value
+
+
+@pytest.mark.parametrize("number", [3, 8])
+def test_it_is_scipys_exact_test(number: int) -> None:
+    rng = random.Random(number)
+    differences = [rng.gauss(0.3, 1) for _ in range(number)]
+    theirs = stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=np.inf, vectorized=False
+    )
+
+    assert permutation_test(differences).p_value == pytest.approx(theirs.pvalue)
+
+
+def test_a_sample_is_as_far_from_the_truth_as_it_says() -> None:
+    rng = random.Random(5)
+    differences = [rng.gauss(0.4, 1) for _ in range(MOST_ENUMERATED)]
+    exact = permutation_test(differences)
+    one_more = [*differences, 1e-9]  # too many to enumerate, and no different
+    sampled = permutation_test(one_more, permutations=50_000, seed=1)
+
+    assert (exact.by, sampled.by) == ("enumeration", "sampling")
+    assert exact.p_value is not None
+    assert sampled.p_value is not None
+    assert sampled.standard_error is not None
+    assert sampled.standard_error == pytest.approx(
+        (exact.p_value * (1 - exact.p_value) / 50_000) ** 0.5, rel=0.2
+    )
+    assert abs(exact.p_value - sampled.p_value) < 4 * sampled.standard_error
+
+
+def test_a_sampled_p_value_is_never_zero() -> None:
+    found = permutation_test([1.0] * 64, permutations=999)
+
+    assert (found.p_value, found.smallest, found.permutations) == (0.001, 0.001, 999)
+
+
+@pytest.mark.parametrize("differences", [[], [0.5]])
+def test_below_two_queries_there_is_no_test(differences: list[float]) -> None:
+    found = permutation_test(differences)
+
+    assert found.p_value is None
+    assert found.reason == f"a paired test needs two queries, not {len(differences)}"
+
+
+def test_where_the_runs_are_alike_it_finds_a_difference_in_one_of_twenty() -> None:
+    """200 comparisons without a difference: the 10 false findings expected have deviation 3.1."""
+    rng = random.Random(8)
+    found = 0
+    for _ in range(200):
+        p = permutation_test([rng.gauss(0, 1) for _ in range(30)], permutations=1000).p_value
+        found += p is not None and p <= 0.05
+
+    assert 1 <= found <= 22
+
+
+def test_by_hand_t_test() -> None:
+    """Mean 2, deviation 1: t = 2 / (1 / sqrt 3), and with 2 degrees p = 1 - t / sqrt(2 + t²)."""
+    found = t_test([1.0, 2.0, 3.0])
+
+    assert found.statistic == pytest.approx(12**0.5)
+    assert found.p_value == pytest.approx(1 - (12 / 14) ** 0.5)
+    assert (found.by, found.permutations, found.standard_error) == ("distribution", 0, 0)
+
+
+@pytest.mark.parametrize("number", [2, 5, 50, 700])
+def test_it_is_scipys(number: int) -> None:
+    rng = random.Random(number)
+    one = [rng.random() for _ in range(number)]
+    other = [rng.random() for _ in range(number)]
+    theirs = ttest_rel(one, other)
+    ours = t_test([a - b for a, b in zip(one, other, strict=True)])
+
+    assert (ours.statistic, ours.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
+
+
+@given(st.lists(st.integers(-8, 8).map(float), min_size=2, max_size=30))
+def test_swapping_the_runs_changes_the_sign_only_t_test(differences: list[float]) -> None:
+    one, other = t_test(differences), t_test([-of for of in differences])
+
+    assert one.p_value == other.p_value
+    if one.p_value is not None:
+        assert 0 < one.p_value <= 1
+        assert one.statistic == -(other.statistic or 0.0)
+
+
+@pytest.mark.parametrize(
+    ("differences", "reason"),
+    [
+        ([], "a paired test needs two queries, not 0"),
+        ([0.5], "a paired test needs two queries, not 1"),
+        ([0.0, 0.0], "all 2 differences are the same, 0: t is undefined"),
+        ([0.3 - 0.2, 0.2 - 0.1], "all 2 differences are the same, 0.1: t is undefined"),
+    ],
+)
+def test_where_t_is_undefined_it_says_why(differences: list[float], reason: str) -> None:
+    found = t_test(differences)
+
+    assert (found.p_value, found.statistic, found.reason) == (None, None, reason)
+
+
+p_lists = st.lists(st.floats(0, 1), max_size=12)
+
+
+ADJUSTING: list[CorrectionName] = ["holm", "bonferroni", "bh"]
+
+
+@pytest.mark.parametrize(
+    ("correction", "adjusted"),
+    [
+        ("holm", [0.03, 0.06, 0.06, 0.02]),
+        ("bonferroni", [0.04, 0.16, 0.12, 0.02]),
+        ("bh", [0.02, 0.04, 0.04, 0.02]),
+        ("none", [0.01, 0.04, 0.03, 0.005]),
+    ],
+)
+def test_by_hand_correction(correction: CorrectionName, adjusted: list[float]) -> None:
+    """Holm of .005 .01 .03 .04: 4 × .005, 3 × .01, 2 × .03, then .04 raised to .06."""
+    assert adjust([0.01, 0.04, 0.03, 0.005], correction) == pytest.approx(adjusted)
+
+
+@given(p_lists)
+def test_benjamini_hochberg_is_scipys(p_values: list[float]) -> None:
+    theirs = false_discovery_control(p_values).tolist() if p_values else []
+
+    assert adjust(p_values, "bh") == pytest.approx(theirs)
+
+
+@given(p_lists)
+def test_holm_is_its_steps_one_after_the_other(p_values: list[float]) -> None:
+    """The procedure as Holm wrote it: go on while the smallest p left is at most alpha / left."""
+    for alpha in (0.01, 0.05, 0.3):
+        left = sorted(p_values)
+        rejected = 0
+        while left and left[0] * len(left) <= alpha:
+            left.pop(0)
+            rejected += 1
+        assert sum(p <= alpha for p in adjust(p_values)) == rejected
+
+
+@pytest.mark.parametrize("queries", [10, 25, 50, 200, 672])
+@pytest.mark.parametrize("alpha", [0.05, 0.01, 0.05 / 9, 0.05 / 30, 0.05 / 200])
+@pytest.mark.parametrize("power", [0.8, 0.9])
+def test_a_t_test_finds_it_as_often_as_was_asked(queries: int, alpha: float, power: float) -> None:
+    difference = detectable_difference(0.3, queries, alpha=alpha, power=power)
+    assert difference is not None
+    noncentrality = difference / 0.3 * queries**0.5
+    exact = nct.sf(t.ppf(1 - alpha / 2, queries - 1), queries - 1, noncentrality)
+
+    assert exact == pytest.approx(power, abs=1e-6)
+
+
+def test_by_hand_power() -> None:
+    """About (1.960 + 0.842) / sqrt(50 - 1.921) = 0.404; (2.802 / 0.5)² + 1.921 = 33.3."""
+    assert detectable_difference(1.0, 50) == pytest.approx(0.404, abs=5e-4)
+    assert queries_needed(1.0, 0.5) == 34
+
+
+@given(st.floats(0.01, 2), st.integers(12, 5000))
+def test_the_two_are_one_formula(deviation: float, queries: int) -> None:
+    difference = detectable_difference(deviation, queries)
+    assert difference is not None
+    needed = queries_needed(deviation, difference)
+
+    assert needed == queries
+    assert needed == queries_needed(deviation, -difference)
+
+
+def test_where_it_can_not_be_said() -> None:
+    assert detectable_difference(1.0, 9) is None
+    assert queries_needed(1.0, 0.0) is None
+    assert queries_needed(1.0, 1e-300) is None
+    assert queries_needed(1.0, 100.0) == 10
+
+
+Correlation = Callable[[Mapping[str, float], Mapping[str, float]], Estimate]
+
+
+EVERY: list[Correlation] = [kendall_tau, spearman_rho, tau_ap]
+
+
+paired = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=25)
+
+
+def ordered(names: str) -> dict[str, float]:
+    """Give names falling values."""
+    return {name: float(-place) for place, name in enumerate(names)}
+
+
+def both(pairs: list[tuple[int, int]]) -> tuple[dict[str, float], dict[str, float]]:
+    return (
+        {str(place): float(one) for place, (one, _) in enumerate(pairs)},
+        {str(place): float(other) for place, (_, other) in enumerate(pairs)},
+    )
+
+
+def test_tau_by_hand() -> None:
+    """Of six pairs of abcd, bacd has one the other way: (5 - 1) / 6."""
+    assert kendall_tau(ordered("abcd"), ordered("bacd")).value == pytest.approx(4 / 6)
+
+
+def test_tau_b_by_hand_with_a_tie() -> None:
+    """Two of three pairs agree and one is tied in the second: 2 / sqrt(3 × 2)."""
+    tied = {"a": 1.0, "b": 1.0, "c": 0.0}
+
+    assert kendall_tau(ordered("abc"), tied).value == pytest.approx(2 / 6**0.5)
+
+
+def test_tau_ap_by_hand() -> None:
+    """Estimated bacd against abcd: 0/1, 2/2, 3/3, so 2/3 × 2 - 1; at the end, 1/1, 2/2, 2/3."""
+    assert tau_ap(ordered("abcd"), ordered("bacd")).value == pytest.approx(2 / 3 * 2 - 1)
+    assert tau_ap(ordered("abcd"), ordered("abdc")).value == pytest.approx(2 / 3 * (8 / 3) - 1)
+
+
+@given(paired)
+def test_tau_b_and_rho_are_scipys(pairs: list[tuple[int, int]]) -> None:
+    one, other = both(pairs)
+    if len(set(one.values())) < 2 or len(set(other.values())) < 2:
+        assert kendall_tau(one, other).value is None
+        assert spearman_rho(one, other).value is None
+    else:
+        assert kendall_tau(one, other).value == pytest.approx(
+            kendalltau(*zip(*pairs, strict=True)).statistic
+        )
+        assert spearman_rho(one, other).value == pytest.approx(
+            spearmanr(*zip(*pairs, strict=True)).statistic
+        )
+
+
+@given(st.permutations(range(8)))
+def test_tau_ap_is_its_formula_counted_out(order: list[int]) -> None:
+    actual = {str(name): float(-name) for name in order}
+    estimated = {str(name): float(-place) for place, name in enumerate(order)}
+    total = 0.0
+    for rank in range(1, 8):
+        total += sum(order[above] < order[rank] for above in range(rank)) / rank
+
+    assert tau_ap(actual, estimated).value == pytest.approx(2 * total / 7 - 1)
+
+
+@pytest.mark.parametrize("correlation", EVERY)
+def test_the_same_order_is_one_and_the_reverse_minus_one(correlation: Correlation) -> None:
+    forward, back = ordered("abcde"), ordered("edcba")
+
+    assert correlation(forward, forward).value == pytest.approx(1)
+    assert correlation(forward, back).value == pytest.approx(-1)
+    assert correlation(
+        forward, {name: 7 + 3 * of for name, of in forward.items()}
+    ).value == pytest.approx(1)
+
+
+def test_values_that_differ_by_rounding_are_tied() -> None:
+    rounded = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.5}
+
+    assert kendall_tau(rounded, {"a": 0.0, "b": 1.0, "c": 2.0}).value == pytest.approx(2 / 6**0.5)
+
+
+@pytest.mark.parametrize("correlation", EVERY)
+def test_where_there_is_no_order_it_says_why(correlation: Correlation) -> None:
+    assert correlation({}, {}).reason == "an order needs two, not 0"
+    assert correlation({"a": 1}, {"a": 1}).reason == "an order needs two, not 1"
+    assert correlation({"a": 1, "b": 1}, {"a": 1, "b": 2}).reason == "all 2 are tied in the first"
+    assert correlation({"a": 1, "b": 2}, {"a": 1, "b": 1}).reason == "all 2 are tied in the second"
+
+
+def test_tau_ap_knows_no_ties() -> None:
+    tied = {"a": 1.0, "b": 1.0, "c": 0.0}
+
+    assert tau_ap(ordered("abc"), tied).reason == "two are tied, and tau-ap knows no ties"
