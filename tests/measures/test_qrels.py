@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.collection.exports.export import export_collection
-from freshstack_dspy.collection.exports.layout import word
+from freshstack_dspy.collection.exports import export_collection, word
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels, read_qrels
