@@ -12,6 +12,7 @@ from freshstack_dspy.cli.options import FormatOption, JsonOption
 if TYPE_CHECKING:
     from freshstack_dspy.cli.printing import Cell, Table, TableFormat
     from freshstack_dspy.measures.answers import FoundAndAgrees, Scores
+    from freshstack_dspy.measures.statistics import Estimate
 
 Kind = Literal["assignments", "citations", "agreement", "nuggets"]
 By = Literal["run", "query", "answer"]
@@ -64,7 +65,7 @@ def score(
     as_json: JsonOption = False,
 ) -> None:
     """Score answers, citations and nuggets, from the labels of judges or people."""
-    from freshstack_dspy.cli.printing import cut, say_wrapped, show_json
+    from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.collection.answers import (
         read_agreement,
         read_assignments,
@@ -107,16 +108,21 @@ def score(
         form=form,
         run="annotator" if kind == "nuggets" else "run",
     )
-    if form is not None:
-        return
+    if form is None:
+        _say_pooled(pooled)
+        if relations:
+            show_relations(relations)
+
+
+def _say_pooled(pooled: "Mapping[str, Mapping[str, Estimate]]") -> None:
+    from freshstack_dspy.cli.printing import cut, say_wrapped
+
     for annotator, found in pooled.items():
         values = ", ".join(
             f"{name} {f'– ({of.reason})' if of.value is None else f'{of.value:.4f}'}"
             for name, of in found.items()
         )
         say_wrapped(f"{cut(annotator)}, each nugget the same weight: {values}")
-    if relations:
-        show_relations(relations)
 
 
 def show_scores(
