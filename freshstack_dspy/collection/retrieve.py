@@ -5,13 +5,13 @@ from pathlib import Path
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import SLICES
-from freshstack_dspy.config import FusionConfig
+from freshstack_dspy.config import FusionConfig, IndexConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index.building import BM25
 from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
-from freshstack_dspy.index.storage import DEFAULTS
+from freshstack_dspy.index.storage import IndexSettings
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Chunk, SliceName
 
@@ -95,10 +95,11 @@ def _index(
     root: Path,
     progress: Callable[[str, float], None] | None,
 ) -> HybridIndex:
-    recorded = collection.manifest.config.get("index") or {}
-    settings = DEFAULTS._replace(
-        **{name: recorded[name] for name in DEFAULTS._fields if name in recorded}
-    )
+    built = collection.manifest.config.get("index")
+    recorded = built if isinstance(built, dict) else {}
+    known = {name: recorded[name] for name in IndexSettings._fields if name in recorded}
+    config = IndexConfig.model_validate(known)
+    settings = IndexSettings(config.dimensions, config.search)
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
     for name in (collection.name, own):
         # The index of the collection's build may be of another state: it is never changed here.

@@ -114,7 +114,7 @@ class Draft(NamedTuple):
 
     def described(self, manifest: Manifest) -> Manifest:
         """Put files and revisions of now into the manifest of an index that holds this."""
-        changes = {"revisions": self.revisions}
+        changes: dict[str, object] = {"revisions": self.revisions}
         if self.files:
             changes |= {"files": tuple(self.files), "cut_by": self.cut_by}
         return manifest.model_copy(update=changes)

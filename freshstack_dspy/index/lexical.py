@@ -102,7 +102,7 @@ class LexicalIndex:
             mask: The rows that may be found, shape (rows,); None: all.
         """
         numbers = self._model.vocab_dict
-        rankings = []
+        rankings: list[list[RowScore]] = []
         for text in texts:
             known = [numbers[term] for term in terms(text) if term in numbers]
             if not known:

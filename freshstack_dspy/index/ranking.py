@@ -94,7 +94,10 @@ def unit_rows(vectors: NDArray[np.number], embedder: str, rows: int) -> NDArray[
     if not np.isfinite(found).all():
         raise IndexingError(f"embedder {embedder!r} gave a vector that is not finite")
     lengths = np.linalg.norm(found, axis=1, keepdims=True)
-    return np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
+    unit: NDArray[np.float64] = np.divide(
+        found, lengths, out=np.zeros_like(found), where=lengths > 0
+    )
+    return unit
 
 
 def _candidates(scores: NDArray[np.floating], depth: int, margin: float) -> NDArray[np.intp]:

@@ -24,7 +24,7 @@ from pydantic import Field, ValidationError
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION: Literal[4] = 4
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 _MANIFEST, _OLD_MANIFEST = "manifest.json", "meta.json"
 _VERSION = re.compile(r"\d{6}")

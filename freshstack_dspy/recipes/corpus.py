@@ -82,9 +82,10 @@ def read_corpora(config: BuildConfig, progress: Progress) -> CorpusFiles:
     found = CorpusFiles([], [], [])
     progress.start("files", len(config.corpus))
     for corpus in config.corpus:
-        of_corpus = _read(corpus, config.chunking.max_file_bytes)
-        for entries, new in zip(found, of_corpus, strict=True):
-            entries.extend(new)  # type: ignore[arg-type]
+        files, skipped_files, licences = _read(corpus, config.chunking.max_file_bytes)
+        found.files.extend(files)
+        found.skipped.extend(skipped_files)
+        found.licences.extend(licences)
         progress.advance("files")
     skipped = listed(count_kinds(found.skipped))
     note = f"{len(found.files):,} to index" + (f"; skipped: {skipped}" if skipped else "")

@@ -4,8 +4,10 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +15,16 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
 from freshstack_dspy.index.storage import IndexSettings
+from freshstack_dspy.records import Chunk
 from tests.index.builds import AFTER, BEFORE, NAME, SETTINGS
 from tests.index.pieces import Letters, files_of, many, piece, rankings
 
 QUERIES = [chunk.text for chunk in many(5, seed=5)] + ["zebra"]
 
 
-def build(root: Path, chunks: list[object], **arguments: object) -> HybridIndex:
+def build(root: Path, chunks: Sequence[Chunk], **arguments: Any) -> HybridIndex:
     arguments.setdefault("settings", SETTINGS)
-    return HybridIndex.build(root, NAME, chunks, **arguments)  # type: ignore[arg-type]
+    return HybridIndex.build(root, NAME, chunks, **arguments)
 
 
 def test_an_index_that_holds_the_same_is_opened(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ def test_an_embedder_that_fails_leaves_the_index_before(tmp_path: Path) -> None:
     before = build(tmp_path, BEFORE)
 
     class Broken(Letters):
-        def embed_passages(self, texts: object, progress: object) -> object:  # type: ignore[override]
+        def embed_passages(self, texts: Any, progress: Any) -> Any:
             raise IndexingError("broken")
 
     with pytest.raises(IndexingError, match="broken"):

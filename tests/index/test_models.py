@@ -126,11 +126,13 @@ def test_a_chunk_without_a_vector_is_not_found_by_it(tmp_path: Path) -> None:
     "where", ["source = 'other'", "path LIKE 'file1%' AND tokens > 10", "tokens < 0"]
 )
 def test_a_filter_is_applied_exactly(index: HybridIndex, where: str) -> None:
-    allowed = {
-        "source = 'other'": lambda chunk: chunk.source == "other",
-        "tokens < 0": lambda chunk: False,
-    }.get(where, lambda chunk: chunk.path.startswith("file1") and chunk.tokens > 10)
-    ids = {chunk.chunk_id for chunk in CHUNKS if allowed(chunk)}
+    ids = {
+        "source = 'other'": {each.chunk_id for each in CHUNKS if each.source == "other"},
+        "path LIKE 'file1%' AND tokens > 10": {
+            each.chunk_id for each in CHUNKS if each.path.startswith("file1") and each.tokens > 10
+        },
+        "tokens < 0": set(),
+    }[where]
 
     for retriever in ("bm25", "lsa", "letters"):
         (everything,) = index.search(retriever, QUERIES[:1], len(CHUNKS))
