@@ -121,17 +121,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
     def __init__(
         self, model: Model, access: Access, retries: Retries[Any, Any], *, asks: bool
     ) -> None:
-        """Prepare; nothing is sent.
-
-        Args:
-            model: Which is asked, and how.
-            access: What is recorded, who pays, and who is notified.
-            retries: The way to the provider.
-            asks: Whether this mode sends anything.
-
-        Raises:
-            FatalModelError: The model's endpoint cannot be used.
-        """
+        """Prepare; `asks` says whether this mode sends anything, which the budget must allow."""
         section = getattr(model, "section", "[model]")
         account = access.account
         self.mode: Mode = access.mode
@@ -161,10 +151,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         What another thread is asking for is waited for, and what comes of it is shared.
 
         Args:
-            items: Each with a key of its own.
-
-        Returns:
-            Their replies, in the same order.
+            items: Each with a key of its own; their replies come in the same order.
 
         Raises:
             ModelError: See the tree in `errors.py`.
@@ -340,17 +327,7 @@ class Client(Recorder[Prompt, Reply]):
     def __init__(
         self, model: ModelConfig, access: Access, *, provider: Provider | None = None
     ) -> None:
-        """Open the client; nothing is sent.
-
-        Args:
-            model: Which model is asked, and how.
-            access: What is recorded, who pays, and who is notified.
-            provider: What answers, in place of the one that the model's name chooses.
-
-        Raises:
-            FatalModelError: The model's endpoint cannot be used.
-            ConfigError: The budget has a cap on dollars, and the model has no price.
-        """
+        """Open the client; for the arguments and errors see `connect`."""
         self.model = model
         self.deferred: set[str] = set()
         self._own_prices = access.account.prices

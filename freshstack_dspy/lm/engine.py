@@ -228,7 +228,7 @@ class _LiteLLM(LiteLLMEngine):
 
 
 def imported_litellm(model: Model) -> Any:
-    """LiteLLM, which fetches its table of prices when it is imported, unless told otherwise.
+    """LiteLLM, which fetches its table of prices when it is imported unless a variable is set.
 
     Raises:
         FatalModelError: It cannot be imported.
@@ -348,8 +348,8 @@ def explained(error: Exception, model: Model) -> ModelError:
     key = f"{model.name.partition('/')[0].upper()}_API_KEY"
     for kinds, reason in _FATAL:
         if isinstance(error, kinds):
-            said = reason.format(name=model.name, key=key, section=section)
-            return FatalModelError(f"{said} ({presentable(shown, model)})")
+            why = reason.format(name=model.name, key=key, section=section)
+            return FatalModelError(f"{why} ({presentable(shown, model)})")
     is_request = isinstance(error, lm15.InvalidRequestError) or 300 <= status < 500
     if is_request and status not in _PASSING:
         code = getattr(error, "provider_code", None)
@@ -427,7 +427,7 @@ def _secrets(model: Model) -> set[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as it stands, in a URL, in JSON, and as HTTP's Basic authorization."""
+    """A secret itself, in a URL, in JSON, and as HTTP's Basic authorization."""
     yield from (secret, quote(secret, safe=""), json.dumps(secret)[1:-1])
     yield base64.b64encode(secret.encode()).decode().rstrip("=")
 

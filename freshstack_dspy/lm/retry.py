@@ -83,11 +83,7 @@ class Throttle:
             self.limit = min(self.limit, most)
 
     def slowed(self, retry_after: float | None) -> None:
-        """Take in that the request in this thread's slot was one too many.
-
-        Args:
-            retry_after: Seconds that the server asked to wait, or None.
-        """
+        """Take in that the request in this thread's slot was one too many; wait so many seconds."""
         with self._changed:
             if retry_after is not None:
                 hold = self._clock() + min(retry_after, _LONGEST_WAIT)

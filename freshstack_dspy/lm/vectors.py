@@ -53,6 +53,7 @@ _ADDED = 8
 _MOST_HALVINGS = 12
 """Refusals until one bad text among 2,048 is found."""
 _SHOWN = 60
+_REUSED_AT_ONCE = 256
 _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
 """A search unit has so many passages; a passage counts once for so many tokens, the text's too."""
 _log = logging.getLogger(__name__)
@@ -194,19 +195,7 @@ class EmbeddingClient(NumbersClient[Wanted]):
         batch: int = 64,
         price: Price | None = None,
     ) -> None:
-        """Open the client; nothing is sent.
-
-        Args:
-            model: Which model is asked, and how.
-            access: What is recorded, who pays, and who is notified.
-            dimensions: Of the vectors, where the model is to shorten them.
-            batch: Most texts in one request.
-            price: Of a token of input, or None where nobody knows it.
-
-        Raises:
-            FatalModelError: The model's endpoint cannot be used.
-            ConfigError: The budget has a cap on dollars, and the model has no price.
-        """
+        """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         self._dimensions = dimensions
         self._batch = batch
         self._price = price
@@ -244,19 +233,22 @@ class EmbeddingClient(NumbersClient[Wanted]):
         rows: dict[str, NDArray[Any]] = {}
 
         def fill(found: Sequence[Numbers]) -> None:
-            for figures in found:
-                rows[figures.key] = figures.array()
-                self._check_length(len(rows[figures.key]))
+            for numbers in found:
+                rows[numbers.key] = numbers.array()
+                self._check_length(len(rows[numbers.key]))
             progress(len(rows) / len(wanted))
 
         def ask(pack: Sequence[Wanted]) -> None:
             fill(self._halving(pack))
 
         with step(STEP):
-            known = [found for key in wanted if (found := self.reusable(key)) is not None]
-            if known:
-                self.reuse(known)
-                fill(known)
+            keys = list(wanted)
+            for start in range(0, len(keys), _REUSED_AT_ONCE):  # all at once would fill the memory
+                some = map(self.reusable, keys[start : start + _REUSED_AT_ONCE])
+                known = [found for found in some if found is not None]
+                if known:
+                    self.reuse(known)
+                    fill(known)
             missing = [one for key, one in wanted.items() if key not in rows]
             if missing and self.mode == "replay":
                 self.answer(missing)
@@ -297,10 +289,10 @@ class EmbeddingClient(NumbersClient[Wanted]):
 
     def _send(self, items: Sequence[Wanted], reservation: Reservation) -> Sent[Numbers]:
         batch = Batch(tuple(one.text for one in items), items[0].request.input_type)
-        numbers, attempts = _completed(self._retries, batch, reservation)
-        self._check_length(numbers.values.shape[1], reservation)
-        counted = numbers.tokens is not None
-        tokens = numbers.tokens
+        answer, attempts = _completed(self._retries, batch, reservation)
+        self._check_length(answer.values.shape[1], reservation)
+        counted = answer.tokens is not None
+        tokens = answer.tokens
         if tokens is None:
             from freshstack_dspy.lm.tokens import count_tokens
 
@@ -308,7 +300,7 @@ class EmbeddingClient(NumbersClient[Wanted]):
             tokens = sum(count_tokens(one.text) for one in items)
         entries = []
         parts = _shares(tokens, [one.size for one in items])
-        for one, vector, part in zip(items, numbers.values, parts, strict=True):
+        for one, vector, part in zip(items, answer.values, parts, strict=True):
             cost = part * self._price.input if self._price else None
             entries.append(
                 receive_numbers(one.request, vector, tokens=part, counted=counted, cost=cost)
@@ -349,17 +341,7 @@ class RerankClient(NumbersClient[Ranked]):
     def __init__(
         self, model: HostedModel, access: Access, *, price: RerankPrice | None = None
     ) -> None:
-        """Open the client; nothing is sent.
-
-        Args:
-            model: Which model is asked, and how.
-            access: What is recorded, who pays, and who is notified.
-            price: Of the model, or None where nobody knows it.
-
-        Raises:
-            FatalModelError: The model's endpoint cannot be used.
-            ConfigError: The budget has a cap on dollars, and the model has no price.
-        """
+        """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         self._price = price
         opened = functools.partial(LiteLLMRerank, model)
         super().__init__(model, access, opened, refusals=3, priced=price is not None)
@@ -386,7 +368,7 @@ class RerankClient(NumbersClient[Ranked]):
         )
         with step(RERANK_STEP):
             try:
-                (figures,) = self.answer(
+                (numbers,) = self.answer(
                     [Ranked(request, Passages(query, tuple(by_hash.values())))]
                 )
             except RefusedError as error:
@@ -394,7 +376,7 @@ class RerankClient(NumbersClient[Ranked]):
                     f"{error}; {request.count} passages were sent: if they are too many, set "
                     f"{self._model.section} depth"
                 ) from None
-        found = dict(zip(by_hash, figures.array().tolist(), strict=True))
+        found = dict(zip(by_hash, numbers.array().tolist(), strict=True))
         return [found[each] for each in hashes]
 
     def _upper_bound(self, items: Sequence[Ranked]) -> Spent:
@@ -407,11 +389,11 @@ class RerankClient(NumbersClient[Ranked]):
 
     def _send(self, items: Sequence[Ranked], reservation: Reservation) -> Sent[Numbers]:
         ((request, sent),) = items
-        numbers, attempts = _completed(self._retries, sent, reservation)
+        answer, attempts = _completed(self._retries, sent, reservation)
         price = self._price
         by_unit = price is not None and price.is_by_unit
-        counted = (numbers.units if by_unit else numbers.tokens) is not None
-        tokens = numbers.tokens
+        counted = (answer.units if by_unit else answer.tokens) is not None
+        tokens = answer.tokens
         if tokens is None:
             from freshstack_dspy.lm.tokens import count_tokens
 
@@ -419,8 +401,8 @@ class RerankClient(NumbersClient[Ranked]):
             tokens = sum(text + count_tokens(passage) for passage in sent.passages)
         if not counted:
             self._warn_uncounted()
-        cost = price.cost(tokens, numbers.units or _units(sent)) if price else None
-        entry = receive_numbers(request, numbers.values, tokens=tokens, counted=counted, cost=cost)
+        cost = price.cost(tokens, answer.units or _units(sent)) if price else None
+        entry = receive_numbers(request, answer.values, tokens=tokens, counted=counted, cost=cost)
         spent = Spent(calls=1, tokens=tokens, dollars=cost or 0.0) if counted else reservation.worst
         return Sent([entry], spent, attempts)
 
