@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.lm.request import (
@@ -13,12 +13,12 @@ from freshstack_dspy.lm.request import (
     SearchRequest,
     canonical_json,
 )
-from freshstack_dspy.lm.store import Recorded
+from freshstack_dspy.lm.store import Line, Recorded
 
 AnyRequest = ChatRequest | EmbeddingRequest | RerankRequest | SearchRequest
 _SHOWN = 60
-_MOST = 100_000
-"""Replies that are compared with a request that missed; ten seconds where they have 10 KB."""
+_MOST = 200_000
+"""Entries that are compared with a request that missed: some two seconds."""
 
 
 class Misses:
@@ -75,54 +75,72 @@ def _miss(request: AnyRequest) -> str:
     return f"no recorded {request.kind} {whose} (request {request.key})"
 
 
-class _Nearness(NamedTuple):
-    """How like another request is: the same question, then the shared text, then the settings."""
-
-    same_task: bool
-    shared_text: int
-    same_settings: int
-
-
 def _nearest(request: AnyRequest, sources: Iterable[Recorded]) -> tuple[str, dict[str, Any]] | None:
     """The key and the JSON of the recorded request that is most like another."""
     if not isinstance(request, ChatRequest):
         return _nearest_among(request, sources, f'"kind":"{request.kind}"'.encode())
+    found = None
     if request.task is not None:
-        found = _nearest_among(request, sources, b'"name":' + canonical_json(request.task).encode())
-        if found is not None:
-            return found
-    return _nearest_among(request, sources, b'"messages":')
+        named = b'"name":' + canonical_json(request.task).encode()
+        found = _nearest_among(request, sources, named, task=request.task)
+    return found or _nearest_among(request, sources, b'"messages":')
 
 
 def _nearest_among(
-    request: AnyRequest, sources: Iterable[Recorded], holding: bytes
+    request: AnyRequest, sources: Iterable[Recorded], holding: bytes, task: str | None = None
 ) -> tuple[str, dict[str, Any]] | None:
-    field = "ask" if isinstance(request, ChatRequest) else "request"
-    text, settings = (
-        _text(request.model_dump(mode="json")),
-        _settings(request.model_dump(mode="json")),
-    )
-    task = request.task if isinstance(request, ChatRequest) else None
-    turned = text[::-1]
-    best, nearest, compared = _Nearness(False, -1, 0), None, 0
+    """The nearest of the entries that hold some bytes: by the text they share, then by settings.
+
+    Texts are compared by their common beginning and end, as they are written in the JSON: to align
+    them, or to read the JSON of every entry, would take minutes in a large store.
+    """
+    asked = request.model_dump(mode="json")
+    text, _ = _divided(canonical_json({"ask": asked, "cost": None}).encode())
+    turned, settings = text[::-1], _settings(asked)
+    same_by_rest: dict[bytes, int] = {}
+    best, nearest, compared = (-1, -1), None, 0
     for source in sources:
         for line in source.lines(holding):
-            if (other := json.loads(line.json).get(field)) is None:
-                continue
-            # The texts are compared by their common beginning and end: a full alignment with every
-            # recorded request would take minutes in a large store.
-            theirs = _text(other)
+            theirs, rest = _divided(line.json)
             shared = _common_prefix_length(text, theirs)
             shared += _common_prefix_length(turned, theirs[::-1])
-            others = _settings(other)
-            same = sum(settings.get(name) == value for name, value in others.items())
-            nearness = _Nearness(_task(others) == task, shared, same)
-            if nearness > best:
-                best, nearest = nearness, (line.key, other)
+            if shared >= best[0]:
+                if rest not in same_by_rest:
+                    same_by_rest[rest] = _same(settings, _request(line), task)
+                same = same_by_rest[rest]
+                if same >= 0 and (shared, same) > best:
+                    best, nearest = (shared, same), line
             compared += 1
             if compared == _MOST:
-                return nearest
-    return nearest
+                break
+    return None if nearest is None else (nearest.key, _request(nearest))
+
+
+def _divided(line: bytes) -> tuple[bytes, bytes]:
+    """The messages in the JSON of a chat reply, and what else its request has.
+
+    Of another kind, or where the JSON was written otherwise, all of it is the rest.
+    """
+    start = line.find(b'"messages":[')
+    end = line.find(b'],"model":"', start)
+    after = line.find(b'},"cost":', end)
+    if min(start, end, after) < 0:
+        return b"", line
+    return line[start:end], line[:start] + line[end:after]
+
+
+def _request(line: Line) -> dict[str, Any]:
+    entry = json.loads(line.json)
+    found: dict[str, Any] = entry.get("ask") or entry.get("request") or {}
+    return found
+
+
+def _same(settings: dict[str, Any], other: dict[str, Any], task: str | None) -> int:
+    """How many settings are the same; -1 of a request to another question than the one wanted."""
+    others = _settings(other)
+    if task not in (None, _task(others)):
+        return -1
+    return sum(settings.get(name) == value for name, value in others.items())
 
 
 _TEXTS = ("messages", "text", "query", "passages", "texts", "parameters")
@@ -137,10 +155,6 @@ def _settings(request: dict[str, Any]) -> dict[str, Any]:
 def _task(settings: dict[str, Any]) -> str | None:
     response_format = settings.get("response_format")
     return response_format.get("name") if isinstance(response_format, dict) else None
-
-
-def _text(request: dict[str, Any]) -> str:
-    return "\n".join(message["content"] for message in request.get("messages", ()))
 
 
 def _differences(request: AnyRequest, recorded: dict[str, Any]) -> Iterator[str]:
@@ -170,7 +184,7 @@ def _differences(request: AnyRequest, recorded: dict[str, Any]) -> Iterator[str]
             )
 
 
-def _common_prefix_length(one: str, other: str) -> int:
+def _common_prefix_length(one: str | bytes, other: str | bytes) -> int:
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

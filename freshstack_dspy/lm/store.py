@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import diskcache
 from diskcache.core import MODE_RAW
-from pydantic import ValidationError
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
@@ -385,14 +384,13 @@ class ReplyStore(Recorded):
             last = page[-1][0].decode()
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
-        with self._errors_explained(), self._read_lock:
-            if self._connection is None:
-                uri = f"{(self.path / DATABASE).absolute().as_uri()}?mode=ro"
-                self._connection = sqlite3.connect(
-                    uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_PATIENCE
-                )
-                self._connection.text_factory = bytes
-            return self._connection.execute(sql, parameters).fetchall()
+        try:
+            with self._read_lock:
+                if self._connection is None:
+                    self._connection = _connect(self.path / DATABASE)
+                return self._connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._explained(error) from error
 
     def _charge(self, account: str, spent: Spent) -> None:
         total = self.spent(account) + spent
@@ -417,12 +415,27 @@ class ReplyStore(Recorded):
     def _errors_explained(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, diskcache.Timeout, ValidationError) as error:
-            reason = " ".join(str(error).split()) or "it is locked or read-only"
-            raise StoreError(
-                f"{self.path}: the replies store cannot be read or written: {reason}; "
-                "check the disk's free space and the folder's permissions"
-            ) from error
+        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+            raise self._explained(error) from error
+
+    def _explained(self, error: Exception) -> StoreError:
+        reason = " ".join(str(error).split()) or "it is locked or read-only"
+        return StoreError(
+            f"{self.path}: the replies store cannot be read or written: {reason}; "
+            "check the disk's free space and the folder's permissions"
+        )
+
+
+def _connect(database: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{database.absolute().as_uri()}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=_PATIENCE,
+    )
+    connection.text_factory = bytes
+    return connection
 
 
 def holds_store(path: Path) -> bool:

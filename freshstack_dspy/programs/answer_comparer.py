@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from typing import Any
+
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Query
-from freshstack_dspy.signatures.compare_answers import CompareAnswers
-from freshstack_dspy.signatures.compare_answers import ReferenceAnswer
-from freshstack_dspy.signatures.filled import has_visible
+from freshstack_dspy.signatures.checks import has_visible
+from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
+
 
 class AnswerComparer(dspy.Module):
     """From a question, its reference answers and another answer to yes or no.

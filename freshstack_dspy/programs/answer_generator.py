@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from typing import Any
+
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.programs.passage import whole
-from freshstack_dspy.records import Answer
-from freshstack_dspy.records import Chunk
-from freshstack_dspy.records import CitedSentence
-from freshstack_dspy.records import Query
-from freshstack_dspy.signatures.answer_question import AnswerQuestion
-from freshstack_dspy.signatures.answer_question import AnswerSentence
+from freshstack_dspy.programs.support_judge import whole
+from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query
+from freshstack_dspy.signatures.answer_question import AnswerQuestion, AnswerSentence
 from freshstack_dspy.signatures.judge_support import NumberedChunk
+
 
 class AnswerGenerator(dspy.Module):
     """From a question and a context to an answer whose sentences cite the context (RAG).

@@ -1,10 +1,11 @@
 """Answer a question from the model's memory, to search with the answer (HyDE)."""
 
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.records import Expansion
-from freshstack_dspy.records import Query
+from freshstack_dspy.records import Expansion, Query
 from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
+
 
 class ClosedBookAnswerer(dspy.Module):
     """From a question to a hypothetical answer (FreshStack §3.4; HyDE, arXiv 2212.10496)."""

@@ -1,12 +1,13 @@
 """Rate the importance of nuggets."""
 
 from collections.abc import Sequence
+
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.records import Nugget
-from freshstack_dspy.records import Query
-from freshstack_dspy.signatures.rate_importance import NuggetToRate
-from freshstack_dspy.signatures.rate_importance import RateImportance
+from freshstack_dspy.records import Nugget, Query
+from freshstack_dspy.signatures.rate_importance import NuggetToRate, RateImportance
+
 
 class ImportanceRater(dspy.Module):
     """From the nuggets of a question to the same, each vital or okay (nuggetizer; TREC RAG 2024).

@@ -1,15 +1,16 @@
-"""Cut an accepted answer into nuggets."""
+"""Cut an accepted answer into nuggets, and flag near-duplicates among them."""
 
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.programs.near_duplicates import with_near_duplicates
-from freshstack_dspy.text import find_quotation
-from freshstack_dspy.records import Failure
-from freshstack_dspy.records import Nugget
-from freshstack_dspy.records import Query
-from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
-from freshstack_dspy.signatures.nuggetize_answer import misquotations
+from freshstack_dspy.records import Failure, Nugget, Query
+from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer, misquotations
+from freshstack_dspy.text import find_quotation, jaccard, terms
+
 
 class Nuggetizer(dspy.Module):
     """From a question and its accepted answer to at most `limit` nuggets (FreshStack §3.3)."""
@@ -58,4 +59,63 @@ def _misquoted(query: Query, reply: Any) -> Failure | None:
         message=f"{len(wrong)} of {len(reply.nuggets)} nuggets have no place in the answer: "
         + "; ".join(wrong),
         call_id=reply.call_id,
+    )
+
+
+NEARLY_THE_SAME = 0.8
+"""From which Jaccard index of their terms on two nuggets state nearly the same."""
+
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
+_DENIES = re.compile(
+    r"\b(?:no|not|never|none|neither|nor|without|cannot)\b|n['\u2019]t\b", re.IGNORECASE
+)
+
+
+class _Statement(NamedTuple):
+    query_id: str
+    nugget_id: str
+    terms: frozenset[str]
+    numbers: frozenset[str]
+    denies: bool
+
+
+def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
+    """Flag each nugget that states nearly the same as an earlier one of its query.
+
+    Two nuggets do if the Jaccard index of their terms (`freshstack_dspy.text`) is 0.8 or more,
+    they name the same numbers, and both or neither deny something: in a long sentence one number,
+    or one `not`, changes few terms and the whole meaning.
+
+    Args:
+        nuggets: Of one or several queries, each query's in their order.
+
+    Returns:
+        The same nuggets, each with `duplicate_of` as the earliest such nugget, or None.
+    """
+    earlier: list[_Statement] = []
+    flagged = []
+    for nugget in nuggets:
+        statement = _statement(nugget)
+        first = next((one.nugget_id for one in earlier if _nearly_the_same(one, statement)), None)
+        earlier.append(statement)
+        flagged.append(nugget.model_copy(update={"duplicate_of": first}))
+    return tuple(flagged)
+
+
+def _statement(nugget: Nugget) -> _Statement:
+    return _Statement(
+        nugget.query_id,
+        nugget.nugget_id,
+        frozenset(terms(nugget.text)),
+        frozenset(_NUMBER.findall(nugget.text)),
+        bool(_DENIES.search(nugget.text)),
+    )
+
+
+def _nearly_the_same(one: _Statement, other: _Statement) -> bool:
+    return (
+        one.query_id == other.query_id
+        and one.numbers == other.numbers
+        and one.denies == other.denies
+        and jaccard(one.terms, other.terms) >= NEARLY_THE_SAME
     )

@@ -1,8 +1,10 @@
 """Break a document into passages that stand on their own."""
 
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
+
 
 class PassageDecontextualizer(dspy.Module):
     """From a document to at most `limit` standalone passages (CRUX §3.2)."""

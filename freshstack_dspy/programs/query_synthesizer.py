@@ -3,13 +3,16 @@
 import hashlib
 import json
 from collections.abc import Sequence
+
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.records import Chunk
-from freshstack_dspy.records import Query
-from freshstack_dspy.signatures.synthesize_queries import SeedPassage
-from freshstack_dspy.signatures.synthesize_queries import SynthesizedQuery
-from freshstack_dspy.signatures.synthesize_queries import SynthesizeQueries
+from freshstack_dspy.records import Chunk, Query
+from freshstack_dspy.signatures.synthesize_queries import (
+    SeedPassage,
+    SynthesizedQuery,
+    SynthesizeQueries,
+)
 
 _LONGEST_TITLE = 300
 

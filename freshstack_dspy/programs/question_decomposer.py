@@ -1,10 +1,11 @@
 """Break a question into sub-questions to search with."""
 
 import dspy
+
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.records import Expansion
-from freshstack_dspy.records import Query
+from freshstack_dspy.records import Expansion, Query
 from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
+
 
 class QuestionDecomposer(dspy.Module):
     """From a question, without its answer, to at most `limit` sub-questions (FreshStack §3.4)."""

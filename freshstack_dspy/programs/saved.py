@@ -9,17 +9,13 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import TypeAdapter
-from pydantic import ValidationError
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.typed import answer_model
-from freshstack_dspy.lm.typed import validating_against
-from freshstack_dspy.lm.typed import plain
 from freshstack_dspy.lm.reask import itemized_output
+from freshstack_dspy.lm.typed import answer_model, plain, validating_against
 
 SCHEMA = 1
 

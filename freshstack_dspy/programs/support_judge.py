@@ -1,23 +1,38 @@
 """Judge how far each of several chunks supports each nugget of a query, together."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
 import dspy
+
 from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.lm.reask import IncompleteReplyError
-from freshstack_dspy.programs.failed import failure_of
-from freshstack_dspy.programs.passage import Passage
-from freshstack_dspy.programs.passage import whole
-from freshstack_dspy.records import Chunk
-from freshstack_dspy.records import Judgment
-from freshstack_dspy.records import Nugget
-from freshstack_dspy.records import Query
-from freshstack_dspy.records import ScaleName
-from freshstack_dspy.records import Step
-from freshstack_dspy.signatures.judge_support import NumberedChunk
-from freshstack_dspy.signatures.judge_support import NumberedNugget
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Step
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
 from freshstack_dspy.signatures.scales import JUDGES
+
+
+class Passage(NamedTuple):
+    """The text of a chunk, or one of the parts that a chunk too long for a call is split into."""
+
+    chunk: Chunk
+    text: str
+    part: int = 1
+    """Which part, from 1."""
+    parts: int = 1
+    """Of how many."""
+
+    @property
+    def path(self) -> str:
+        """The path that the judge is shown."""
+        return f"{self.chunk.source}/{self.chunk.path}"
+
+
+def whole(chunk: Chunk) -> Passage:
+    """All of a chunk."""
+    return Passage(chunk, chunk.passage)
+
 
 class SupportJudge(dspy.Module):
     """From a query, its nuggets and a batch of chunks to a judgment of every pair.
@@ -139,3 +154,24 @@ def _judged(
         )
         for number, nugget in enumerate(nuggets, 1)
     ]
+
+
+def failure_of(
+    query: Query, step: Step, error: ReplyError, chunks: Sequence[Chunk] = ()
+) -> Failure:
+    """What is listed and counted of a question that failed.
+
+    Args:
+        query: Whose question it was.
+        step: What was asked.
+        error: How it failed.
+        chunks: Those that were to be judged.
+    """
+    return Failure(
+        query_id=query.query_id,
+        step=step,
+        status=error.status,
+        message=str(error),
+        chunk_ids=tuple(chunk.chunk_id for chunk in chunks),
+        call_id=error.call_id,
+    )

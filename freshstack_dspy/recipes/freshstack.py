@@ -13,10 +13,10 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
-from freshstack_dspy.programs.failed import failure_of
+from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.programs.importance_rater import ImportanceRater
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.programs.passage import whole
+from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
 from freshstack_dspy.programs.saved import load_program

@@ -1,4 +1,1 @@
 """What a language model is asked: one file per question, each with a typed answer."""
-
-
-

@@ -1,7 +1,9 @@
 """How would a model answer a question without any document?"""
 
 import dspy
-from freshstack_dspy.signatures.filled import FilledText
+
+from freshstack_dspy.signatures.checks import FilledText
+
 
 class AnswerClosedBook(dspy.Signature):
     """Answer a technical question from what you know, without any document.

@@ -1,15 +1,13 @@
 """What do several passages answer to a question, and which sentence rests on which of them?"""
 
 from typing import Annotated
+
 import dspy
-from pydantic import AfterValidator
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationInfo
-from freshstack_dspy.signatures.filled import VisibleText
-from freshstack_dspy.signatures.judge_support import NumberedChunk
-from freshstack_dspy.signatures.judge_support import numbers_of
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+
+from freshstack_dspy.signatures.checks import VisibleText
+from freshstack_dspy.signatures.judge_support import NumberedChunk, numbers_of
+
 
 class AnswerSentence(BaseModel):
     """One sentence of an answer, and what it rests on."""

@@ -1,10 +1,12 @@
 """Does an answer agree with one of several reference answers? After GPT4-Eval, as LLM-retEval asks."""
 
 from typing import Literal
+
 import dspy
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from freshstack_dspy.signatures.filled import FilledText
+from pydantic import BaseModel, ConfigDict
+
+from freshstack_dspy.signatures.checks import FilledText
+
 
 class ReferenceAnswer(BaseModel):
     """An answer that another is compared with."""

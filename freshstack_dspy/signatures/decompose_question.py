@@ -1,9 +1,11 @@
 """Which simpler questions does a question consist of?"""
 
 from typing import Annotated
+
 import dspy
-from freshstack_dspy.signatures.filled import FilledText
-from freshstack_dspy.signatures.limit import within_limit
+
+from freshstack_dspy.signatures.checks import FilledText, within_limit
+
 
 class DecomposeQuestion(dspy.Signature):
     """Break a community question into the sub-questions that someone answering it must look up.

@@ -1,9 +1,11 @@
 """Which standalone passages does a document consist of?"""
 
 from typing import Annotated
+
 import dspy
-from freshstack_dspy.signatures.filled import FilledText
-from freshstack_dspy.signatures.limit import within_limit
+
+from freshstack_dspy.signatures.checks import FilledText, within_limit
+
 
 class DecontextualizePassages(dspy.Signature):
     """Break a document into standalone passages of about 200 words each.

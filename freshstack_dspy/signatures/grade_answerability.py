@@ -1,16 +1,14 @@
 """How well can each nugget be had from each of several chunks, from 0 to 5? After CRUX's scale."""
 
-from typing import Annotated
-from typing import Literal
+from typing import Annotated, Literal
+
 import dspy
 from pydantic import Field
+
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.signatures.grades import COMPLETE
-from freshstack_dspy.signatures.grades import WHOLE
-from freshstack_dspy.signatures.grades import GradedChunk
-from freshstack_dspy.signatures.grades import NuggetNumber
-from freshstack_dspy.signatures.judge_support import NumberedChunk
-from freshstack_dspy.signatures.judge_support import NumberedNugget
+from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+
 
 class NuggetRating(NuggetNumber):
     """How well one nugget can be had from a chunk."""

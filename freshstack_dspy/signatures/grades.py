@@ -1,16 +1,12 @@
 """Verdicts that give every nugget a grade: what the graded judges have in common."""
 
-from typing import Any
-from typing import TypeVar
-from pydantic import AfterValidator
-from pydantic import BaseModel
-from pydantic import BeforeValidator
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationInfo
-from freshstack_dspy.signatures.filled import FilledText
-from freshstack_dspy.signatures.judge_support import chunk_faults
-from freshstack_dspy.signatures.judge_support import numbers_of
+from typing import Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from freshstack_dspy.signatures.checks import FilledText
+from freshstack_dspy.signatures.judge_support import chunk_faults, numbers_of
+
 
 def _whole(grade: Any) -> Any:
     if type(grade) is not int:

@@ -1,18 +1,14 @@
 """Which nuggets does each of several chunks support?"""
 
-from collections.abc import Collection
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Annotated
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any
+
 import dspy
-from pydantic import AfterValidator
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.signatures.filled import FilledText
+from freshstack_dspy.signatures.checks import FilledText
+
 
 class NumberedNugget(BaseModel):
     """A nugget as the judge sees it."""

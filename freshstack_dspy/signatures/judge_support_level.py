@@ -1,16 +1,14 @@
 """How far does each of several chunks support each nugget: not, in part, or in full?"""
 
-from typing import Annotated
-from typing import Literal
+from typing import Annotated, Literal
+
 import dspy
 from pydantic import Field
+
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.signatures.grades import COMPLETE
-from freshstack_dspy.signatures.grades import WHOLE
-from freshstack_dspy.signatures.grades import GradedChunk
-from freshstack_dspy.signatures.grades import NuggetNumber
-from freshstack_dspy.signatures.judge_support import NumberedChunk
-from freshstack_dspy.signatures.judge_support import NumberedNugget
+from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+
 
 class NuggetLevel(NuggetNumber):
     """How far a chunk supports one nugget."""

@@ -1,20 +1,15 @@
 """Which atomic facts does an accepted answer hold?"""
 
 import json
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
+
 import dspy
-from pydantic import AfterValidator
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+
 from freshstack_dspy.lm.typed import tolerates_lesser_faults
-from freshstack_dspy.text import find_quotation
-from freshstack_dspy.text import restates
-from freshstack_dspy.signatures.filled import FilledText
-from freshstack_dspy.signatures.limit import within_limit
+from freshstack_dspy.signatures.checks import FilledText, within_limit
+from freshstack_dspy.text import find_quotation, restates
 
 _SHOWN = 120
 

@@ -1,15 +1,13 @@
 """Which nuggets must a good answer hold, and which are good to have?"""
 
 from collections import Counter
-from typing import Annotated
-from typing import Any
+from typing import Annotated, Any
+
 import dspy
-from pydantic import AfterValidator
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from pydantic import Field
-from pydantic import ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+
 from freshstack_dspy.records import Importance
+
 
 class RatedNugget(BaseModel):
     """How important one nugget is."""

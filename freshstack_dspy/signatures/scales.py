@@ -1,6 +1,7 @@
 """The judge's question on each scale; every shape of a call asks the same one."""
 
 from typing import Any
+
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.grade_answerability import GradeAnswerability
 from freshstack_dspy.signatures.grade_support import GradeSupport

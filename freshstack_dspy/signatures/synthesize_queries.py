@@ -1,11 +1,12 @@
 """Which questions would someone ask whom passages answer?"""
 
 from typing import Annotated
+
 import dspy
-from pydantic import BaseModel
-from pydantic import ConfigDict
-from freshstack_dspy.signatures.filled import FilledText
-from freshstack_dspy.signatures.limit import within_limit
+from pydantic import BaseModel, ConfigDict
+
+from freshstack_dspy.signatures.checks import FilledText, within_limit
+
 
 class SeedPassage(BaseModel):
     """A passage that questions are made from, and where it stands."""

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.programs.importance_rater import ImportanceRater
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.programs.near_duplicates import with_near_duplicates
+from freshstack_dspy.programs.nuggetizer import with_near_duplicates
 from freshstack_dspy.records import Failure
 from freshstack_dspy.records import Nugget
 

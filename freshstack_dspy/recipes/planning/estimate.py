@@ -12,7 +12,7 @@ from freshstack_dspy.collection.manifest import StepEstimate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
-from freshstack_dspy.programs.passage import whole
+from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.planning.expected import (
     CLOSED_BOOK_TOKENS,

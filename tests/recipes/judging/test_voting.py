@@ -2,7 +2,7 @@
 
 import pytest
 
-from freshstack_dspy.programs.passage import Passage
+from freshstack_dspy.programs.support_judge import Passage
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall
 from freshstack_dspy.recipes.judging.voting import JudgedBatch, merged
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, Status

@@ -1,9 +1,10 @@
-"""A text with something in it."""
+"""Checks of answers that no JSON schema says; the model is told what is wrong."""
 
 import unicodedata
-from typing import Annotated
-from pydantic import AfterValidator
-from pydantic import Field
+from collections.abc import Sequence
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationInfo
 
 _FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 """Letters and a Braille pattern by their category, and yet nothing is drawn for them."""
@@ -37,3 +38,17 @@ FilledText = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 
 VisibleText = Annotated[str, Field(min_length=1), AfterValidator(_visible)]
 """One that has something to be read in it: two answers of nothing visible would be the same."""
+
+Items = TypeVar("Items", bound=Sequence[Any])
+
+
+def within_limit(what: str) -> AfterValidator:
+    """Check that there are no more items than the input field `limit` allows."""
+
+    def count(items: Items, info: ValidationInfo) -> Items:
+        limit = (info.context or {}).get("limit")
+        if limit is not None and len(items) > limit:
+            raise ValueError(f"at most {limit} {what} are allowed, and there are {len(items)}")
+        return items
+
+    return AfterValidator(count)

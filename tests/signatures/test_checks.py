@@ -3,8 +3,8 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from freshstack_dspy.signatures.filled import VisibleText
-from freshstack_dspy.signatures.filled import has_visible
+from freshstack_dspy.signatures.checks import VisibleText
+from freshstack_dspy.signatures.checks import has_visible
 
 
 @pytest.mark.parametrize(
