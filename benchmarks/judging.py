@@ -20,8 +20,7 @@ from typing import Any
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.programs.support_judge import whole
-from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs
+from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs, whole
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
 from freshstack_dspy.recipes.planning.estimate import spread
 from freshstack_dspy.recipes.planning.expected import reply_tokens

@@ -13,14 +13,12 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, ReplyError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
-from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.programs.importance_rater import ImportanceRater
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
 from freshstack_dspy.programs.saved import load_program
-from freshstack_dspy.programs.support_judge import SupportJudge, unjudged
+from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged, whole
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, even, judge_calls
 from freshstack_dspy.recipes.judging.voting import JudgedBatch, merged
 from freshstack_dspy.recipes.pooling import pool, technique_texts

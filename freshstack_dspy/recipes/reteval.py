@@ -20,8 +20,7 @@ from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.programs.answer_comparer import AnswerComparer, comparer_inputs
 from freshstack_dspy.programs.answer_generator import AnswerGenerator, generator_inputs
-from freshstack_dspy.programs.support_judge import failure_of
-from freshstack_dspy.programs.support_judge import whole
+from freshstack_dspy.programs.support_judge import failure_of, whole
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judging.judge_calls import ToJudge, judge_calls
 from freshstack_dspy.recipes.judging.voting import merged

@@ -6,8 +6,7 @@ from random import Random
 from typing import NamedTuple, TypeVar
 
 from freshstack_dspy.config import BuildConfig, JudgeConfig
-from freshstack_dspy.programs.support_judge import Passage, whole
-from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.programs.support_judge import Passage, SupportJudge, whole
 from freshstack_dspy.recipes.judging.window import LEAST_ROOM, Window
 from freshstack_dspy.recipes.planning.expected import most_verdicts
 from freshstack_dspy.records import Chunk, Nugget, Query, Step

@@ -7,8 +7,7 @@ from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.programs.support_judge import Passage
-from freshstack_dspy.programs.support_judge import judge_inputs
+from freshstack_dspy.programs.support_judge import Passage, judge_inputs
 from freshstack_dspy.recipes.judging.splitting import split_text
 from freshstack_dspy.recipes.planning.prompt_tokens import passage_tokens, prompt_tokens
 from freshstack_dspy.records import Nugget, Query

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.programs.support_judge import whole
-from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs
+from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs, whole
 from freshstack_dspy.recipes.judging.comparing import single_calls
 from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
 from freshstack_dspy.recipes.judging.window import MARGIN, Window, context_of
