@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, AnyStr
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.lm.request import (
@@ -98,13 +98,16 @@ def _nearest_among(
     text, _ = _divided(canonical_json({"ask": asked, "cost": None}).encode())
     turned, settings = text[::-1], _settings(asked)
     same_by_rest: dict[bytes, int] = {}
-    best, nearest, compared = (-1, -1), None, 0
+    best, nearest, compared, prefix = (-1, -1), None, 0, 0
     for source in sources:
         for line in source.lines(holding):
             theirs, rest = _divided(line.json)
-            shared = _common_prefix_length(text, theirs)
-            shared += _common_prefix_length(turned, theirs[::-1])
-            if shared >= best[0]:
+            prefix = _common_prefix_length(text, theirs, prefix)
+            needed = best[0] - prefix
+            shared = best[0]
+            if needed < 0 or theirs.endswith(text[-needed - 1 :]):  # more than the best
+                shared = prefix + _common_prefix_length(turned, theirs[::-1])
+            if needed <= 0 or theirs.endswith(text[-needed:]):
                 if rest not in same_by_rest:
                     same_by_rest[rest] = _same(settings, _request(line), task)
                 same = same_by_rest[rest]
@@ -184,7 +187,10 @@ def _differences(request: AnyRequest, recorded: dict[str, Any]) -> Iterator[str]
             )
 
 
-def _common_prefix_length(one: str | bytes, other: str | bytes) -> int:
+def _common_prefix_length(one: AnyStr, other: AnyStr, guess: int = 0) -> int:
+    """By bisection, unless a guess is right."""
+    if one[:guess] == other[:guess] and one[guess : guess + 1] != other[guess : guess + 1]:
+        return guess
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
