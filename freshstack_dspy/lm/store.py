@@ -371,13 +371,12 @@ class ReplyStore(Recorded):
         last = prefix
         while True:
             page = self._rows(
-                "SELECT key, value, instr(CAST(value AS BLOB), ?) FROM Cache WHERE key > ? "
-                "AND key < ? AND raw = 1 AND mode = 1 AND typeof(value) = 'text' "
-                "ORDER BY key LIMIT 1000",
-                (holding, last, prefix + "\x7f"),
+                "SELECT key, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
+                "AND typeof(value) = 'text' ORDER BY key LIMIT 1000",
+                (last, prefix + "\x7f"),
             )
-            for name, value, found in page:
-                if found or not holding:
+            for name, value in page:
+                if holding in value:
                     yield name.decode(), value
             if not page:
                 return
