@@ -20,6 +20,7 @@ from freshstack_dspy.measures.answers import (
 from freshstack_dspy.records import Assignment, Importance
 
 _RUN = ("run_id", "run", "runtag")
+_IMPORTANCE: tuple[Importance, ...] = get_args(Importance)
 _QUERY = ("query_id", "qid", "topic_id", "narrative_id")
 _SUPPORT: dict[object, Support | None] = {
     0: 0, 1: 1, 2: 2, -1: None, "0": 0, "1": 1, "2": 2, "-1": None, None: None,
@@ -175,8 +176,8 @@ def _importance(row: Row, rated_only: bool) -> Importance | None:
     value = None if unrated else row.optional("importance")
     if value is None or value == "failed":
         return None
-    if value not in get_args(Importance):
-        raise row.fault("importance", f"{', '.join(get_args(Importance))} or failed")
+    if value not in _IMPORTANCE:
+        raise row.fault("importance", f"{', '.join(_IMPORTANCE)} or failed")
     return value
 
 

@@ -408,6 +408,19 @@ def _chunk_metadata(chunk: Chunk) -> dict[str, Any]:
     }
 
 
+def _query_rows(selection: Selection, ids: Ids, key: str) -> Iterator[dict[str, Any]]:
+    for query in selection.queries:
+        metadata = _query_metadata(query)
+        yield {key: ids[query.query_id], "text": query.text, "metadata": metadata}
+
+
+def _corpus_rows(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
+    for chunk in selection.collection.chunks():
+        id_ = ids.get(chunk.chunk_id, chunk.chunk_id)
+        metadata = _chunk_metadata(chunk)
+        yield {"_id": id_, "title": chunk.title, "text": chunk.text, "metadata": metadata}
+
+
 def _one_line(text: str) -> str:
     return " ".join(text.split())
 
@@ -584,25 +597,8 @@ def _write_beir_data(folder: Path, selection: Selection) -> None:
     # BEIR's evaluation passes over a chunk that is called as its query is.
     while not set(chunks.values()).isdisjoint(queries.values()):
         queries = {ours: f"query:{name}" for ours, name in queries.items()}
-    _write_json_lines(
-        folder / "corpus.jsonl",
-        (
-            {
-                "_id": chunks[chunk.chunk_id],
-                "title": chunk.title,
-                "text": chunk.text,
-                "metadata": _chunk_metadata(chunk),
-            }
-            for chunk in selection.collection.chunks()
-        ),
-    )
-    _write_json_lines(
-        folder / "queries.jsonl",
-        (
-            {"_id": queries[query.query_id], "text": query.text, "metadata": _query_metadata(query)}
-            for query in selection.queries
-        ),
-    )
+    _write_json_lines(folder / "corpus.jsonl", _corpus_rows(selection, chunks))
+    _write_json_lines(folder / "queries.jsonl", _query_rows(selection, queries, "_id"))
     (folder / "qrels").mkdir()
     with (folder / "qrels/test.tsv").open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
@@ -650,13 +646,7 @@ def _write_trec(folder: Path, selection: Selection) -> None:
         folder / "topics.tsv",
         (f"{queries[query.query_id]}\t{_one_line(query.text)}" for query in selection.queries),
     )
-    _write_json_lines(
-        folder / "topics.jsonl",
-        (
-            {"id": queries[query.query_id], "text": query.text, "metadata": _query_metadata(query)}
-            for query in selection.queries
-        ),
-    )
+    _write_json_lines(folder / "topics.jsonl", _query_rows(selection, queries, "id"))
     _write_json_lines(
         folder / "nuggets.jsonl",
         (
@@ -725,15 +715,7 @@ def _write_freshstack(folder: Path, selection: Selection) -> None:
     readme = selection.readme(_LOAD_FRESHSTACK)
     name = selection.collection.name
     _write_text(folder / "queries/README.md", f"{_front_matter(name, 'test', file)}\n{readme}")
-    chunks = (
-        {
-            "_id": chunk.chunk_id,
-            "title": chunk.title,
-            "text": chunk.text,
-            "metadata": _chunk_metadata(chunk),
-        }
-        for chunk in selection.collection.chunks()
-    )
+    chunks = _corpus_rows(selection, {})
     file = _write_parquet(folder / "corpus", "train", _freshstack_corpus_schema(), chunks)
     _write_text(folder / "corpus/README.md", _front_matter(name, "train", file))
     _write_text(folder / "README.md", readme)
@@ -1141,7 +1123,8 @@ def _ranked(pool: Iterable[Candidate]) -> list[str]:
     """Order by the best rank of a fused list or run, those without one last, then by id."""
 
     def key(candidate: Candidate) -> tuple[float, str]:
-        ranks = [found.rank for found in (*candidate.pooled_by, *candidate.runs)]
+        ranks = [found.rank for found in candidate.pooled_by]
+        ranks += [run.rank for run in candidate.runs]
         return min(ranks, default=float("inf")), candidate.chunk_id
 
     return [candidate.chunk_id for candidate in sorted(pool, key=key)]

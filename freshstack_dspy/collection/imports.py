@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
@@ -37,11 +37,13 @@ from freshstack_dspy.records import (
     LicenceFile,
     Nugget,
     Query,
+    Record,
     Scale,
     SkippedFile,
     Status,
 )
 
+R = TypeVar("R", bound=Record)
 ImportFormat = Literal["freshstack", "beir", "crux", "nuggetizer"]
 IMPORT_FORMATS: tuple[ImportFormat, ...] = get_args(ImportFormat)
 NO_TEXT = "the imported data have no text of it"
@@ -147,7 +149,7 @@ def read_foreign(
     if is_collection(path):
         raise SourceError(f"{path}: is a collection already, and needs no import")
     found = Foreign(path)
-    exported = {"mteb": "beir"}.get(found.format, found.format)
+    exported = "beir" if found.format == "mteb" else found.format
     if exported is not None and exported != format:
         use = f"use --format {exported}" if exported in IMPORT_FORMATS else "export as freshstack"
         raise SourceError(f"{path}: is an export in the format {found.format}; {use}")
@@ -381,7 +383,7 @@ def _missing(source: str, path: str, reason: str) -> SkippedFile:
     return SkippedFile(source=source, path=path, kind="missing", reason=reason)
 
 
-def _validated(record: type, row: Row, **fields: Any) -> Any:
+def _validated(record: type[R], row: Row, **fields: Any) -> R:
     try:
         return record(**fields)
     except ValidationError as error:
