@@ -281,7 +281,7 @@ class Selection:
         return tuple(line for line in lines if line)
 
     def description(self) -> dict[str, Any]:
-        """Give what `export.json` says."""
+        """Give what is in `export.json`."""
         manifest = self.collection.manifest
         origin = exported_from(manifest)
         return {
@@ -315,7 +315,7 @@ class Selection:
             )
         licences = "No licence or notice came with them."
         if self.collection.licences:
-            licences = f"The licences and notices that came with them stand in `{LICENCES_FILE}`."
+            licences = f"The licences and notices that came with them are in `{LICENCES_FILE}`."
         return (
             f"# {escape(manifest.name)}\n\n"
             + (f"{warning}\n\n" if warning else "")
@@ -448,7 +448,7 @@ def word(id_: str) -> str:
 
 
 def id_of(word: str) -> str:
-    """Give the id that a word stands for."""
+    """Give the id of a word."""
     if word == "!":
         return ""
     return _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), word)
@@ -464,7 +464,7 @@ def table_ids(ids: Iterable[str]) -> dict[str, str]:
 def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     """Choose ids of queries and nuggets: ours where the official loader reads all of them rightly.
 
-    It takes a nugget's query to be what stands before the first `_` of the nugget id, and gives a
+    It takes a nugget's query to be what is before the first `_` of the nugget id, and gives a
     query every nugget whose id begins with the query's. Where that goes wrong for a single id,
     queries are numbered in equal width and nuggets are called `{query}_{position}`.
 
@@ -492,7 +492,7 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
 # BEIR and MTEB
 
 _GRADES = (
-    "The score of a chunk is the number of the query's nuggets that it supports; 0 stands where "
+    "The score of a chunk is the number of the query's nuggets that it supports; 0 means that "
     "it was judged and supports none. A chunk that supports none and of which a judgment failed "
     "is left out."
 )
@@ -517,7 +517,7 @@ mteb.evaluate(mteb.get_model("model-name"), CollectionRetrieval())
 The languages in `task.json` are undetermined (`und`): the collection does not record them.
 """
 _MTEB_TASK = '''\
-"""A retrieval task of MTEB, on the files beside this one."""
+"""A retrieval task of MTEB, on the files next to this one."""
 
 import csv
 import json
@@ -632,7 +632,7 @@ ir_measures qrels.txt path/to/run.txt 'nDCG@10 R@50'
 
 {_GRADES} In `diversity_qrels.txt` the second column is the number of a nugget within its query,
 as `nuggets.jsonl` names them; a pair whose judgment failed is left out.
-Topics stand in one line each in `topics.tsv`, and as they are in `topics.jsonl`, where
+Topics are in one line each in `topics.tsv`, and as they are in `topics.jsonl`, where
 `metadata.origin` marks what is synthetic.
 An id that is no word of visible ASCII is called by one that is (a space is `!20`); `ids.json`
 then maps it back.
@@ -902,12 +902,12 @@ def _arrow_type(annotation: Any) -> "pa.DataType":
 
 _LOAD_CRUX = """
 The names are those that `evaluation/llm_prejudge` of CRUX reads below its `--dataset_dir`, with
-`--threshold` as the folder `ranking_…` says.
-A rating of -1 stands where a judgment failed or was never asked for.
+`--threshold` as in the name of the folder `ranking_…`.
+A rating of -1 means that a judgment failed or was never asked for.
 In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and 1 a
 redundant one; a topic none of whose questions is answered has no line there, nor has a passage
 that is redundant or not as a missing rating would say.
-A chunk stands once for each topic that it was judged for, and once under `!corpus` if for none, so
+A chunk is there once for each topic that it was judged for, and once under `!corpus` if for none, so
 that there are more passages than chunks where topics share chunks; `ids.json` names their chunks.
 """
 _REST = "!corpus"
@@ -917,7 +917,7 @@ _REST = "!corpus"
 class _Passage(NamedTuple):
     """A chunk for one topic, `{topic}:{document}#{passage}`.
 
-    CRUX's tools take the topic of a passage to be what stands before the first `:` of its id.
+    CRUX's tools take the topic of a passage to be what is before the first `:` of its id.
     """
 
     pid: str

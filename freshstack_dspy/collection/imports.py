@@ -1,6 +1,6 @@
 """Making a collection of one that others made: official FreshStack, BEIR, CRUX, nuggetizer.
 
-Ids, texts and labels are kept as they are. A failure there (a rating of -1, a negative grade, an
+Ids, texts and labels stay as they are. A failure there (a rating of -1, a negative grade, an
 assignment `failed`) becomes a judgment without a label. Nothing of the files is executed, sizes
 are bounded, and an error names file and line.
 """
@@ -87,7 +87,7 @@ def import_collection(
     if out.exists() and not replace:
         raise CollectionError(f"{out} exists; name another folder, or replace it")
     given = Path(corpus) if corpus is not None else None
-    found = read_foreign(format, path, corpus=given, threshold=threshold, split=split)
+    found = read_layout(format, path, corpus=given, threshold=threshold, split=split)
     chunks, missing = found.with_existing_chunks(drop=unknown_ids == "drop")
     queries, nuggets = tuple(found.queries.values()), tuple(found.nuggets.values())
     judgments = tuple(found.judgments)
@@ -124,14 +124,14 @@ def import_collection(
     return write_collection(out, contents, chunks, provenance, rejected=found.rejected)
 
 
-def read_foreign(
+def read_layout(
     format: ImportFormat,  # noqa: A002
     path: Path,
     *,
     corpus: Path | None = None,
     threshold: int | None = None,
     split: str | None = None,
-) -> "Foreign":
+) -> "Imported":
     """Read a collection of others; its documents are read later, one at a time.
 
     Args:
@@ -148,7 +148,7 @@ def read_foreign(
         raise SourceError(f"{path}: no such file or folder")
     if is_collection(path):
         raise SourceError(f"{path}: is a collection already, and needs no import")
-    found = Foreign(path)
+    found = Imported(path)
     exported = "beir" if found.format == "mteb" else found.format
     if exported is not None and exported != format:
         use = f"use --format {exported}" if exported in IMPORT_FORMATS else "export as freshstack"
@@ -166,8 +166,8 @@ def read_foreign(
     return found
 
 
-class Foreign:
-    """The records of a foreign collection, as its reader fills them in.
+class Imported:
+    """The records of a collection of others, as its reader fills them in.
 
     An export of ours brings its notes: which ids were changed, the scale, the licences.
 
@@ -175,7 +175,7 @@ class Foreign:
         queries: By id.
         nuggets: By id.
         judgments: Of these nuggets; their chunks may be missing in the corpus.
-        failures: What the foreign collection says went wrong.
+        failures: What went wrong there.
         rejected: How many queries were left out, by reason.
         unknown_queries: How many judgments name a query that does not exist, by its id.
         documents: The corpus; None where there is none.
@@ -280,7 +280,7 @@ class Foreign:
         status: Status = "ok",
         reason: str = "",
     ) -> None:
-        """Take a judgment; one without a label has a status that says why."""
+        """Take a judgment; one without a label has a status."""
         self.judgments.append(
             Judgment(
                 query_id=nugget.query_id,
@@ -398,7 +398,7 @@ _DOCUMENT_IDS = ("_id", "id", "docid", "doc_id", "pid", "chunk_id")
 _DOCUMENT_TEXTS = ("text", "contents", "segment", "body")
 
 
-def _documents(path: Path, found: Foreign) -> Iterator[Chunk]:
+def _documents(path: Path, found: Imported) -> Iterator[Chunk]:
     """Give the documents of a corpus; passages of an export that are one chunk become one."""
     texts: dict[str, str] = {}
     for row in read_rows(path, (*_DOCUMENT_IDS, *_DOCUMENT_TEXTS, "title", "url", "metadata")):
@@ -447,7 +447,7 @@ def _whole(source: str, chunk_id: str, text: str) -> Chunk:
 # FreshStack: the data sets `freshstack/queries-oct-2024` and `freshstack/corpus-oct-2024`
 
 
-def _read_freshstack(found: Foreign, corpus: Path | None) -> None:
+def _read_freshstack(found: Imported, corpus: Path | None) -> None:
     queries = found.path
     if queries.is_dir():
         patterns = ("queries", *(f"queries*{ending}" for ending in _DATA))
@@ -500,7 +500,7 @@ _QRELS = (
 
 
 def _read_beir(
-    found: Foreign, corpus: Path | None, threshold: int | None, split: str | None
+    found: Imported, corpus: Path | None, threshold: int | None, split: str | None
 ) -> None:
     """Read queries, each with its text as its one nugget, and grades as labels.
 
@@ -558,7 +558,7 @@ _BEIR_COLUMNS = ("_id", "id", "text", "title", "metadata")
 
 
 def _beir_scale(highest: int, threshold: int | None) -> tuple[Scale, bool]:
-    """Choose the smallest scale that holds the grades; tell whether they become 0 and 1."""
+    """Choose the smallest scale that holds the grades; and whether they become 0 and 1."""
     for name, defined in SCALES.items():
         if defined.highest >= highest:
             return _scale(Scale(name=name, threshold=1), threshold), False
@@ -577,7 +577,7 @@ def _scale(scale: Scale, threshold: int | None) -> Scale:
     return Scale(name=scale.name, threshold=threshold or scale.threshold)
 
 
-def _qrels_file(found: Foreign, split: str | None) -> Path:
+def _qrels_file(found: Imported, split: str | None) -> Path:
     for pattern in _QRELS:
         splits = {}
         for file in sorted(found.path.glob(pattern)):
@@ -592,7 +592,7 @@ def _qrels_file(found: Foreign, split: str | None) -> Path:
     raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
 
 
-def _beir_qrels(found: Foreign, file: Path) -> dict[str, dict[str, int]]:
+def _beir_qrels(found: Imported, file: Path) -> dict[str, dict[str, int]]:
     """Read BEIR's table, TREC's lines, or rows of JSON Lines or Parquet."""
     if file.suffix not in (".jsonl", ".parquet"):
         found.files.append(file)
@@ -624,7 +624,7 @@ _FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None:
 """What CRUX writes where a reply had no rating, and where there was no reply."""
 
 
-def _read_crux(found: Foreign, corpus: Path | None, threshold: int | None) -> None:
+def _read_crux(found: Imported, corpus: Path | None, threshold: int | None) -> None:
     """Read topics, whose questions become nuggets `{topic}_{n}`, and ratings from 0 to 5."""
     default = Scale(name="graded_5", threshold=SCALES["graded_5"].threshold)
     found.scale = _scale(found.exported_scale or default, threshold)
@@ -650,7 +650,7 @@ def _read_crux(found: Foreign, corpus: Path | None, threshold: int | None) -> No
                     "where none was in the reply, -2 where there was no reply"
                 )
             if nugget is None:
-                continue  # its question is missing, as a failure says
+                continue  # its question is missing, as a failure records
             chunk_id = found.ours("chunks", passage)
             if rating in _FAILED_RATINGS:
                 found.judge(nugget, chunk_id, None, _FAILED_RATINGS[rating], f"rating {given!r}")
@@ -659,7 +659,7 @@ def _read_crux(found: Foreign, corpus: Path | None, threshold: int | None) -> No
     found.read_corpus(corpus, "the passages", "passages/*", "*passages*", "corpus*")
 
 
-def _crux_topics(found: Foreign) -> dict[str, list[Nugget | None]]:
+def _crux_topics(found: Imported) -> dict[str, list[Nugget | None]]:
     """Give the nuggets of each topic by its questions; None where a question is missing."""
     requests: dict[str, str] = {}
     file = found.optional_part("topics", *_TOPICS)
@@ -690,7 +690,7 @@ def _crux_topics(found: Foreign) -> dict[str, list[Nugget | None]]:
     return topics
 
 
-def _by_topic(found: Foreign, file: Path, name: str) -> Iterator[Row]:
+def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
     """Give rows; a `.json` file is one object of values by topic."""
     if file.suffix != ".json":
         yield from found.rows(file)
@@ -704,7 +704,7 @@ def _by_topic(found: Foreign, file: Path, name: str) -> Iterator[Row]:
 
 
 def _crux_nugget(
-    found: Foreign, row: Row, query: Query, nugget_id: str, question: Any
+    found: Imported, row: Row, query: Query, nugget_id: str, question: Any
 ) -> Nugget | None:
     if question is not None and not isinstance(question, str):
         raise row.fault(row.name("questions", "subquestions"), "a list of texts")
@@ -723,7 +723,7 @@ def _crux_nugget(
     return None
 
 
-def _crux_ratings(found: Foreign) -> Iterator[Row]:
+def _crux_ratings(found: Imported) -> Iterator[Row]:
     """Give the ratings of all questions of a topic in one passage, row by row."""
     shards = _shards(found.path)
     if shards is not None:
@@ -797,7 +797,7 @@ class _Nuggetizer:
     an assignment names one by its text.
     """
 
-    def __init__(self, found: Foreign, threshold: int | None) -> None:
+    def __init__(self, found: Imported, threshold: int | None) -> None:
         exported = found.exported_scale
         default = Scale(name="support", threshold=SCALES["support"].threshold)
         scale = exported if exported and exported.name == "support" else default

@@ -31,7 +31,7 @@ class Row(NamedTuple):
     values: dict[str, Any]
 
     def fault(self, name: str, allowed: str) -> SourceError:
-        """Make the error that says that a value is not what it should be."""
+        """Make the error for a value that is not what it should be."""
         found = repr(self.values.get(name))
         what = f"{name} is {found[:80]}" if name in self.values else f"has no {name!r}"
         return SourceError(f"{self.place}: {what}; allowed: {allowed}")
@@ -45,7 +45,7 @@ class Row(NamedTuple):
         return all(name in self.values for name in names)
 
     def id(self, *names: str) -> str:
-        """Give an id: text that is not empty, kept as it is, or a whole number."""
+        """Give an id: text that is not empty, as it is, or a whole number."""
         value = self.values.get(self.name(*names))
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
@@ -205,8 +205,8 @@ def _read_arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
                 number += 1
                 yield Row(f"{path}:{number}", values)
     except (pa.ArrowException, OSError, ValueError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise SourceError(f"{path}: cannot be read as {path.suffix[1:]}: {said}") from None
+        reason = " ".join(str(error).split())[:200]
+        raise SourceError(f"{path}: cannot be read as {path.suffix[1:]}: {reason}") from None
 
 
 def _batches(path: Path) -> "Iterator[pa.RecordBatch]":

@@ -11,7 +11,7 @@ from freshstack_dspy.collection.collection import CORPUS_FILE, Corpus
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
 from freshstack_dspy.collection.counts import Counts, count
 from freshstack_dspy.collection.exports import EXPORT_FILE, EXPORT_FORMATS, ExportFormat
-from freshstack_dspy.collection.imports import IMPORT_FORMATS, ImportFormat, read_foreign
+from freshstack_dspy.collection.imports import IMPORT_FORMATS, ImportFormat, read_layout
 from freshstack_dspy.collection.manifest import MANIFEST_FILE, Manifest, read_manifest
 from freshstack_dspy.collection.rows import read_json, read_lines, read_rows
 from freshstack_dspy.collection.slices import slice_queries
@@ -215,7 +215,7 @@ def _read_back(folder: Path, format_: ExportFormat) -> dict[str, int]:
         }
     as_: ImportFormat = "beir" if format_ == "mteb" else format_
     assert as_ in IMPORT_FORMATS
-    found = read_foreign(as_, folder)
+    found = read_layout(as_, folder)
     chunks, _ = found.with_existing_chunks(drop=False)
     queries = len(found.queries) + sum(found.rejected.values())
     counts = {"queries": queries, "chunks": len(chunks)}

@@ -18,8 +18,6 @@ from freshstack_dspy.measures.answers import (
     CitedAnswer,
     ComparedAnswer,
     NuggetAssignment,
-    NuggetVerdict,
-    ReadNuggets,
 )
 
 NUGGET = {"text": "t", "importance": "vital", "assignment": "support"}
@@ -124,23 +122,6 @@ def test_verdicts_may_be_one_or_one_for_each_gold_answer(write: Write) -> None:
     )
 
 
-def test_nuggets_are_read_with_what_was_not_answered(write: Write) -> None:
-    open_ = {"hallucinated": None, "redundant": False}
-    row = read_by(nuggets=[VERDICT, open_, open_], additional=None)
-
-    assert read_nugget_verdicts(write(row)) == (
-        ReadNuggets(
-            "ada",
-            "1",
-            (
-                NuggetVerdict(hallucinated=False, redundant=True),
-                *[NuggetVerdict(hallucinated=None, redundant=False)] * 2,
-            ),
-            None,
-        ),
-    )
-
-
 @pytest.mark.parametrize(
     ("read", "row", "fault"),
     [
@@ -194,10 +175,6 @@ def test_a_run_and_query_are_there_once_in_all_files(write: Write, read: Read, r
 
     with pytest.raises(SourceError, match=f"{path.name}:2: .* are at .*{path.name}:1 already"):
         read([path])
-
-
-def test_the_same_query_in_two_runs_is_two_answers(write: Write) -> None:
-    assert len(read_assignments(write(assigned(), assigned(run_id="s")))) == 2
 
 
 def test_gzip_and_arrays_are_read_too(tmp_path: Path) -> None:

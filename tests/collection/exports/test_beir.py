@@ -16,17 +16,6 @@ from beir.datasets.data_loader import GenericDataLoader
 
 print(json.dumps(GenericDataLoader(sys.argv[1]).load(split="test")))
 """
-EVALUATOR = """
-import json, sys
-from beir.datasets.data_loader import GenericDataLoader
-from beir.retrieval.evaluation import EvaluateRetrieval
-
-corpus, queries, qrels = GenericDataLoader(sys.argv[1]).load(split="test")
-results = {query: {chunk: float(score) for chunk, score in found.items()}
-           for query, found in qrels.items()}
-ndcg, _, recall, _ = EvaluateRetrieval().evaluate(qrels, results, [10])
-print(json.dumps([ndcg["NDCG@10"], recall["Recall@10"]]))
-"""
 ORDINARY = [id_ for id_ in ODD_IDS if id_.isprintable() and '"' not in id_]
 
 BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4.0"}
@@ -141,11 +130,3 @@ def test_the_loader_of_beir_reads_back_everything(tmp_path: Path, ids: list[str]
     assert {ours("queries", id_): len(found) for id_, found in qrels.items()} == dict.fromkeys(
         ids, 2
     )
-
-
-@pytest.mark.formats
-@needs("beir")
-def test_the_evaluator_of_beir_takes_what_its_loader_read(tmp_path: Path) -> None:
-    export_collection(write_odd(tmp_path / "c"), "beir", tmp_path / "out")
-
-    assert loaded(EVALUATOR, tmp_path / "home", tmp_path / "out") == [1.0, 1.0]

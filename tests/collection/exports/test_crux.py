@@ -111,38 +111,6 @@ def test_every_chunk_is_a_passage_of_each_topic_that_judged_it_or_of_none(
     assert len(rest) == len(ODD_IDS) - 3
 
 
-def test_the_topic_of_a_passage_stands_before_its_first_colon(
-    exported: tuple[Collection, Path],
-) -> None:
-    collection, out = exported
-    ranking = out / "ranking_2"
-    topics = {line["example_id"] for line in lines_of(ranking / "test_topics.jsonl")}
-    back = json.loads((out / "ids.json").read_bytes())["queries"]
-
-    assert {back.get(topic, topic) for topic in topics} == {
-        query.query_id for query in collection.queries
-    }
-    assert "a!3Ab#c" in topics
-    for line in lines_of(ranking / "test_judgements.jsonl"):
-        assert line["pid"].split(":")[0] == line["example_id"]
-        assert line["pid"].split() == [line["pid"]]
-    for name in ("test_div_qrels_pr.txt", "test_qrels_oracle_context_pr.txt"):
-        assert {len(line) for line in words_of(ranking / name)} == {4}
-
-
-def test_what_has_no_label_has_no_rating(tmp_path: Path) -> None:
-    """One judgment failed."""
-    export_collection(write_odd(tmp_path / "c", ["1", "2"]), "crux", tmp_path / "out")
-    ratings: dict[str, list[list[int]]] = {}
-    for line in lines_of(tmp_path / "out/ranking_2/test_judgements.jsonl"):
-        ratings.setdefault(line["example_id"], []).append(line["rating"])
-
-    assert {topic: sorted(each) for topic, each in ratings.items()} == {
-        "1": [[0, -1], [0, 2], [3, 1]],
-        "2": [[0, -1], [0, 2], [3, 1]],
-    }
-
-
 def test_alpha_ndcg_of_the_diversity_qrels_is_ours(
     exported: tuple[Collection, Path], tmp_path: Path
 ) -> None:

@@ -113,17 +113,6 @@ def test_what_the_hub_refuses_is_said_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_hub_that_is_not_there_is_said_in_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving_hub() as gone:
-        pass
-    monkeypatch.setenv("HF_ENDPOINT", gone.url)
-
-    with pytest.raises(CollectionError, match=f"{NAME} could not be pushed to {gone.url}"):
-        push_collection(write_small(tmp_path / "c"), NAME)
-
-
 def test_without_a_token_or_over_plain_http_nothing_is_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

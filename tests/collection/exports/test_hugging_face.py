@@ -27,10 +27,7 @@ print(json.dumps(read))
 def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Collection, Any, Path]]:
     """Two collections, and what `datasets` reads of their exports."""
     place = tmp_path_factory.mktemp("hf")
-    collections = {
-        "small": write_small(place / "small"),
-        "odd": write_odd(place / "odd"),
-    }
+    collections = {"small": write_small(place / "small"), "odd": write_odd(place / "odd")}
     outs = {name: place / f"{name}-out" for name in collections}
     for name, collection in collections.items():
         export_collection(collection, "hf", outs[name])
@@ -75,9 +72,7 @@ def test_qrels_are_grades_and_failures_are_none(
 
 
 @pytest.mark.slow
-def test_the_card_is_the_collections_own(
-    exported: dict[str, tuple[Collection, Any, Path]],
-) -> None:
+def test_the_card_is_the_collections_own(exported: dict[str, tuple[Collection, Any, Path]]) -> None:
     collection, _, out = exported["small"]
     card = (out / "README.md").read_text(encoding="utf-8")
     own = (out.parent / "small/README.md").read_text(encoding="utf-8")

@@ -6,10 +6,7 @@ import pytest
 
 from freshstack_dspy.collection.exports import assignment, export_collection
 from freshstack_dspy.records import Scale
-from tests.collection.exports.odd import TEXT, write_odd
 from tests.collection.small import A, B, D, write_small
-
-WORDS = ("support", "partial_support", "not_support", "failed")
 
 
 def lines_of(path: Path) -> list[Any]:
@@ -60,37 +57,3 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
         (B, "123_0"): "not_support",
         (D, "123_0"): "failed",
     }
-
-
-def test_the_fields_are_those_that_nuggetizer_reads(tmp_path: Path) -> None:
-    """Of its `cli/adapters.py`: keys and types, and the importance of every nugget."""
-    collection = write_odd(tmp_path / "c")
-    export_collection(collection, "nuggetizer", tmp_path / "out")
-    for record in lines_of(tmp_path / "out/input.jsonl"):
-        assert isinstance(record["query"]["qid"], str)
-        assert isinstance(record["query"]["text"], str)
-        assert [candidate["score"] for candidate in record["candidates"]] == [1, 1 / 2, 1 / 3]
-        for candidate in record["candidates"]:
-            assert isinstance(candidate["docid"], str)
-            assert TEXT in candidate["doc"]["segment"]
-    for record in lines_of(tmp_path / "out/nuggets.jsonl"):
-        assert {"query", "qid", "nuggets"} <= record.keys()
-        assert {nugget["importance"] for nugget in record["nuggets"]} == {"vital", "okay"}
-    for record in lines_of(tmp_path / "out/assignments.jsonl"):
-        assert {"text", "qid", "candidate_text", "docid", "nuggets"} <= record.keys()
-        assert {nugget["assignment"] for nugget in record["nuggets"]} <= set(WORDS)
-        assert all(nugget["importance"] in ("vital", "okay") for nugget in record["nuggets"])
-
-
-def test_the_scores_that_nuggetizer_computes(tmp_path: Path) -> None:
-    """`strict_all_score` and `all_score` of its `core/metrics.py`: labels 3 and 1 of threshold 2."""
-    export_collection(write_odd(tmp_path / "c", ["1"]), "nuggetizer", tmp_path / "out")
-    worth = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0, "failed": 0.0}
-    scores = []
-    for record in lines_of(tmp_path / "out/assignments.jsonl"):
-        words = [nugget["assignment"] for nugget in record["nuggets"]]
-        scores.append(
-            (words.count("support") / len(words), sum(worth[word] for word in words) / len(words))
-        )
-
-    assert sorted(scores) == [(0.0, 0.0), (0.5, 0.5), (0.5, 0.75)]

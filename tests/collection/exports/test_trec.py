@@ -108,18 +108,3 @@ def test_every_line_has_as_many_words_as_its_file_wants(exported: tuple[Collecti
     topics = (out / "topics.tsv").read_text(encoding="utf-8").splitlines()
     assert [id_of(line.split("\t")[0]) for line in topics] == sorted(ODD_IDS)
     assert all(line.count("\t") == 1 for line in topics)
-
-
-def test_texts_and_origins_stand_beside_the_topics_as_they_are(
-    exported: tuple[Collection, Path],
-) -> None:
-    collection, out = exported
-    topics = {id_of(line["id"]): line for line in lines_of(out / "topics.jsonl")}
-    corpus = {id_of(line["id"]): line for line in lines_of(out / "corpus.jsonl")}
-
-    assert {id_: (line["text"], line["metadata"]["origin"]) for id_, line in topics.items()} == {
-        query.query_id: (query.text, query.origin) for query in collection.queries
-    }
-    assert {id_: line["contents"] for id_, line in corpus.items()} == {
-        chunk.chunk_id: chunk.titled for chunk in collection.chunks()
-    }

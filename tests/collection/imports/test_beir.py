@@ -77,10 +77,7 @@ def test_tables_and_lines_of_trec_are_read(tmp_path: Path, qrels: str) -> None:
 def test_qrels_may_be_rows(tmp_path: Path) -> None:
     path = beir(tmp_path / "b")
     (path / "qrels/test.tsv").unlink()
-    json_lines(
-        path / "qrels/test.jsonl",
-        [{"query-id": "q1", "corpus-id": "d1", "score": 1.0}],
-    )
+    json_lines(path / "qrels/test.jsonl", [{"query-id": "q1", "corpus-id": "d1", "score": 1.0}])
 
     assert labels_of(path, tmp_path / "c") == {"d1": 1}
 

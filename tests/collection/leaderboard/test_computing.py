@@ -8,13 +8,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.collection.leaderboard import (
-    Results,
-    compute,
-    differences,
-    read_board,
-    write_results,
-)
+from freshstack_dspy.collection.leaderboard import Results, compute, differences, write_results
 from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError
 from freshstack_dspy.measures.evaluation import MEASURES_VERSION
 from tests.collection.small import write_small
@@ -126,11 +120,6 @@ def test_what_is_not_allowed_is_named(folder: Path, old: str, new: str, fault: s
 
     with pytest.raises(FreshstackError, match=fault):
         compute(folder)
-
-
-def test_a_folder_without_a_description_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"leaderboard\.toml: cannot be read"):
-        read_board(tmp_path)
 
 
 def test_a_run_of_another_collection_is_named_by_its_entry(folder: Path) -> None:
