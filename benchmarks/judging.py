@@ -17,14 +17,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from freshstack_dspy.recipes.planning.expected import reply_tokens
+
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs, whole
-from freshstack_dspy.recipes.judging.judge_calls import JudgeCall, ToJudge, judge_calls
-from freshstack_dspy.recipes.planning.estimate import spread
-from freshstack_dspy.recipes.planning.expected import reply_tokens
-from freshstack_dspy.recipes.planning.prompt_tokens import passage_tokens, prompt_tokens
+from freshstack_dspy.recipes.judge import JudgeCall, ToJudge, judge_calls
+from freshstack_dspy.recipes.plan import spread
+from freshstack_dspy.recipes.window import passage_tokens, prompt_tokens
 
 SHAPES: tuple[dict[str, Any], ...] = (
     {"shape": "batch", "batch": 20},

@@ -441,8 +441,6 @@ class JudgeConfig(Section):
     """A seed to shuffle the chunks of each query by; None: in the order of their ids."""
     votes: int = Field(default=1, ge=1, le=15)
     """How often each pair is judged, each time with the chunks in another order; odd."""
-    compare: int = Field(default=0, ge=0)
-    """How many pooled chunks are also judged alone, to say how far batches agree with that."""
 
     @property
     def graded(self) -> Scale:
@@ -574,6 +572,11 @@ def load_config(path: Path | str) -> BuildConfig:
         raise ConfigError(f"{path}: {'; '.join(faults)}")
     config._file = path  # noqa: SLF001 - of this module
     return config
+
+
+def as_config(config: BuildConfig | Path | str) -> BuildConfig:
+    """Take a configuration, or read that of a TOML file."""
+    return config if isinstance(config, BuildConfig) else load_config(config)
 
 
 def load_judging(path: Path | str) -> BuildConfig:

@@ -1,6 +1,5 @@
 """All commands of `freshstack`, in the groups that its help shows."""
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,17 +7,14 @@ from typer.core import TyperGroup
 
 from freshstack_dspy.cli import (
     answer,
-    collections,
+    build,
     diagnose,
     documents,
     exchange,
     explain,
-    growing,
     leaderboard,
     measure,
     people,
-    plan,
-    rejudge,
     replies,
     score,
     search,
@@ -52,18 +48,6 @@ app = typer.Typer(
 )
 
 
-def init(
-    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
-) -> None:
-    """Write a commented example of a configuration."""
-    from freshstack_dspy.cli.example import write_example
-
-    write_example(path)
-    typer.echo(
-        f"{path} written; name your questions and your corpus in it, then: freshstack build {path}"
-    )
-
-
 def _add(group: str, **commands: Any) -> None:
     """Add commands by name: functions, or apps with commands of their own."""
     for name, command in commands.items():
@@ -75,13 +59,13 @@ def _add(group: str, **commands: Any) -> None:
 
 _add(
     "Build",
-    init=init,
+    init=build.init,
     suggest=suggest.suggest,
-    plan=plan.plan,
-    build=collections.build,
-    extend=growing.extend,
-    refresh=growing.refresh,
-    rejudge=rejudge.rejudge,
+    plan=build.plan,
+    build=build.build,
+    extend=build.extend,
+    refresh=build.refresh,
+    rejudge=build.rejudge,
     synthesize=documents.synthesize,
     decontextualize=documents.decontextualize,
 )

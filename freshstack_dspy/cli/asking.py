@@ -1,80 +1,64 @@
-"""What commands that ask a model have in common: their options, and what an error says to type."""
+"""What commands that ask a model have in common: a log of requests, progress, and a session."""
 
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from freshstack_dspy.cli.options import ModeName
+    from freshstack_dspy.cli.printing import Bars
     from freshstack_dspy.config import BuildConfig
-    from freshstack_dspy.recipes.session import Session
+    from freshstack_dspy.recipes.session import Session, SessionOptions
 
-ModeName = Literal["live", "replay", "defer"]
 
-JudgingOption = Annotated[
-    Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
-]
-ModeOption = Annotated[
-    ModeName,
-    typer.Option(
-        help="live: ask for what is not recorded. replay: recorded replies only, no network. "
-        "defer: write missing requests to a file."
-    ),
-]
-RequestsOption = Annotated[
-    Path | None, typer.Option(help="With defer: the file of missing requests.")
-]
-CacheOption = Annotated[
-    list[Path] | None,
-    typer.Option(help="Bundle of recorded replies to read too; may be repeated."),
-]
-LogOption = Annotated[
-    Path | None, typer.Option(help="Append one JSON line for each request to this file.")
-]
+@contextmanager
+def asking(
+    mode: "ModeName", requests: Path | None, log: Path | None
+) -> Iterator[tuple["SessionOptions", "Bars"]]:
+    """Show progress and write the log; gives the options of a session.
+
+    Args:
+        mode: Whether it may ask.
+        requests: Where missing requests are written.
+        log: Where each request is written as a line of JSON.
+    """
+    from freshstack_dspy.cli.printing import Bars
+    from freshstack_dspy.lm.events import EventLog
+
+    with ExitStack() as stack:
+        bars = stack.enter_context(Bars())
+        callback = stack.enter_context(EventLog(log)) if log is not None else None
+        options: SessionOptions = {
+            "mode": mode,
+            "progress": bars,
+            "requests_file": requests,
+            "callback": callback,
+        }
+        yield options, bars
+
+
+@contextmanager
+def judging(
+    settings: "BuildConfig", config: Path, mode: "ModeName", requests: Path | None, log: Path | None
+) -> Iterator["Session"]:
+    """Open a session for a configuration's model, with progress and log."""
+    from freshstack_dspy.recipes.session import open_session
+
+    del config
+    with (
+        asking(mode, requests, log) as (options, _),
+        open_session(settings, searching=False, **options) as session,
+    ):
+        yield session
 
 
 @contextmanager
 def typed(config: Path) -> Iterator[None]:
     """Put the file that was named here into what an error says to type next."""
-    from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, IndexingError
+    from freshstack_dspy.errors import ConfigError, IndexingError
 
     try:
         yield
-    except (BudgetError, ConfigError, DeferredError, IndexingError) as error:
-        raise type(error)(re.sub(r"\bCONFIG\b", lambda _: str(config), str(error))) from None
-
-
-@contextmanager
-def judging(
-    settings: "BuildConfig", config: Path, mode: ModeName, requests: Path | None, log: Path | None
-) -> Iterator["Session"]:
-    """Open the judge of a configuration, with bars.
-
-    Args:
-        settings: Of the file.
-        config: The file, as it was named.
-        mode: Whether it may ask.
-        requests: Where missing requests are written.
-        log: Where calls are written.
-    """
-    from freshstack_dspy.cli.bars import Bars
-    from freshstack_dspy.cli.listening import listening
-    from freshstack_dspy.recipes.session import open_session
-
-    with (
-        typed(config),
-        Bars() as bars,
-        listening(log, trace=False) as callback,
-        open_session(
-            settings,
-            mode,
-            progress=bars,
-            requests_file=requests,
-            callback=callback,
-            searching=False,
-        ) as session,
-    ):
-        yield session
+    except (ConfigError, IndexingError) as error:
+        raise type(error)(str(error).replace("CONFIG", str(config))) from None

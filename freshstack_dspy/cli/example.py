@@ -1,9 +1,5 @@
 """The commented example that `freshstack init` writes."""
 
-from pathlib import Path
-
-from freshstack_dspy.errors import ConfigError
-
 EXAMPLE = """\
 # A build of freshstack_dspy. Paths are relative to this file.
 name = "my-domain"
@@ -75,7 +71,6 @@ batch = 20                              # most chunks in one call
 # shape = "batch"                       # or "windowed", "pairwise": fewer texts in more calls
 # scale = "binary"                      # or "support", "graded_3", "graded_5"
 # votes = 3                             # judge as often, in different orders, and keep every vote
-# compare = 100                         # chunks that are also judged alone, to compare with batches
 
 # [contamination]
 # cutoff = "2024-06-01"                 # the date up to which the model has read
@@ -88,18 +83,3 @@ batch = 20                              # most chunks in one call
 # path = ".freshstack/cache"            # every reply is kept here
 # bundles = ["replies.jsonl"]           # recorded replies to read beside it
 """
-
-
-def write_example(path: Path) -> None:
-    """Write the example, never over a file that is there.
-
-    Raises:
-        ConfigError: The file exists or cannot be written.
-    """
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(EXAMPLE)
-    except FileExistsError:
-        raise ConfigError(f"{path} exists; name another file: freshstack init OTHER.toml") from None
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}") from None

@@ -1,114 +1,207 @@
-"""Build a judged collection, or see that the one that stands is what a build would make.
+"""Build a judged collection, or find that the one at `out` is what a build would make.
 
 A build is a pure function of its configuration, its inputs and the replies. It keeps no state of
 its own: kill it at any moment and run it again, and only what was in flight is asked again.
 """
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.manifest import read_manifest
-from freshstack_dspy.collection.writing import check_foreign, write_collection
-from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.manifest import Manifest, Provenance, read_manifest
+from freshstack_dspy.collection.writing import call_ids_of, check_foreign, write_collection
+from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.bundle import write_bundle
-from freshstack_dspy.lm.engine import Provider
-from freshstack_dspy.lm.events import Callback
+from freshstack_dspy.lm.engine import check_model
 from freshstack_dspy.lm.store import recorded_entries
 from freshstack_dspy.recipes.corpus import asks_models, with_repositories
-from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
+from freshstack_dspy.recipes.fingerprints import (
+    WITHOUT_EFFECT,
+    fingerprint_inputs,
+    fingerprints,
+    unchanged,
+)
+from freshstack_dspy.recipes.provenance import provenance, shareable
 from freshstack_dspy.recipes.session import (
-    Progress,
+    Session,
+    SessionOptions,
     Silence,
     check_mode,
+    check_writable,
     open_replies,
     open_session,
+    report,
 )
-from freshstack_dspy.recipes.unchanged import unchanged
+from freshstack_dspy.records import Chunk
 
-NOTHING_TO_DO = "unchanged"
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.known import Known
+
+UNCHANGED = "unchanged"
 """The one step of a build that finds the collection as it would make it."""
 
 
 def build(
-    config: BuildConfig,
+    config: BuildConfig | Path | str,
     *,
-    mode: Mode = "live",
-    progress: Progress | None = None,
-    requests_file: Path | None = None,
+    replace: bool = False,
     replies_file: Path | None = None,
-    provider: Provider | None = None,
-    callback: Callback | None = None,
+    **options: Unpack[SessionOptions],
 ) -> Collection:
     """Build the collection that a configuration describes, and write it to its folder.
 
     Args:
-        config: As `load_config` reads it.
-        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
-        progress: Whom to tell how it goes.
-        requests_file: Where `defer` writes the missing requests; by default beside the store.
+        config: A configuration, or the path of its TOML file.
+        replace: Whether a collection at `out` that was built with other settings is replaced.
         replies_file: Where to write the replies that this build used, as a bundle.
-        provider: What answers, in place of the one that the model's name chooses.
-        callback: Told of every request to the model, by many threads; `EventLog` writes them down.
+        options: Mode, progress, provider and the like; see `SessionOptions`.
 
     Returns:
-        The collection, as it stands on disk.
+        The collection, as it is on disk.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded, and a larger one goes on.
         DeferredError: In mode `defer`, requests were written down; answer and import them.
         FreshstackError: Anything else that stops a build, in one line; see `errors.py`.
     """
+    config = as_config(config)
+    mode, progress = options.get("mode", "live"), options.get("progress") or Silence()
     check_mode(config, mode)
-    check_foreign(config.out)  # before anything is paid for
-    _check_extended(config.out)
-    progress = progress or Silence()
+    check_place(config)
+    check_replaced(config, replace=replace)
     config = with_repositories(config, mode, progress)
     inputs = fingerprint_inputs(config)
     with open_replies(config, mode) as replies:
-        store, bundles = replies
-        standing = unchanged(config, mode, inputs, store=store, recorded=bundles)
-        if standing is not None and not asks_models(config):  # whose numbers no record names
+        found = unchanged(config, mode, inputs, replies)
+        if found is not None and not asks_models(config):  # whose numbers no record names
             if replies_file is not None:
-                write_bundle(recorded_entries(standing.call_ids, (store, bundles)), replies_file)
-            progress.start(NOTHING_TO_DO, 1)
-            progress.advance(NOTHING_TO_DO)
-            progress.finish(NOTHING_TO_DO, "same inputs, same replies: the collection stands")
-            return standing.collection
-        with open_session(
-            config,
-            mode,
-            progress=progress,
-            requests_file=requests_file,
-            provider=provider,
-            callback=callback,
-            replies=replies,
-        ) as session:
-            # DSPy is imported here, where there is something to ask.
-            from freshstack_dspy.recipes.run import Run
-
-            made = Run(session).made(inputs)
+                write_bundle(recorded_entries(found.call_ids, replies), replies_file)
+            report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
+            return found.collection
+        if options.get("provider") is None and mode in ("live", "rerecord"):
+            check_model(config.model)
+        with open_session(config, replies=replies, **options) as session:
+            made = make(session, inputs)
             collection = write_collection(
                 config.out, made.contents, made.chunks, made.provenance, rejected=made.rejected
             )
             if replies_file is not None:
                 session.save_replies(replies_file)
-        return collection
+    return collection
 
 
-def _check_extended(out: Path) -> None:
-    """Refuse to replace a collection by one without the judgments that runs brought.
+class Made(NamedTuple):
+    """A collection that is not written yet."""
+
+    contents: Contents
+    chunks: list[Chunk]
+    provenance: Provenance
+    rejected: Mapping[str, int]
+
+
+def make(session: Session, inputs: Mapping[str, str], known: "Known | None" = None) -> Made:
+    """Make a collection: read or make the questions, cut the corpus, and run the recipe.
+
+    Args:
+        session: What it asks.
+        inputs: As `fingerprint_inputs` gave them.
+        known: What need not be asked for.
+    """
+    # DSPy and the index are imported here, where there is something to ask.
+    from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
+    from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
+    from freshstack_dspy.recipes.known import NOTHING
+    from freshstack_dspy.recipes.pooling import Searches
+    from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
+
+    config, progress = session.config, session.progress
+    recipe = FreshStack(config)
+    reading = None if config.queries.is_synthetic else read_questions(config, progress)
+    corpus = cut_corpora(config, progress)
+    searches = Searches(
+        session,
+        corpus,
+        lambda: index_corpora(config, corpus, models=session.models, progress=progress),
+    )
+    if session.mode != "replay":
+        _ = searches.index  # what is wrong with it shows before anything is paid for
+    if reading is None:
+        reading = make_questions(session, recipe, searches)
+    queries = of_this_corpus(reading.queries, corpus.chunks, progress)
+    contents = judged_collection(session, recipe, queries, searches, known or NOTHING)
+    used = session.used()
+    described = provenance(
+        config,
+        recipe,
+        session.lm.ledger,
+        fingerprints=fingerprints(config, inputs, used),
+        reasked=used.keys() - call_ids_of(contents),
+    )
+    return Made(contents, corpus.chunks, described, reading.rejected)
+
+
+def check_place(config: BuildConfig) -> None:
+    """Check that a collection can be written at `out`, before anything is cut or paid for.
 
     Raises:
-        ConfigError: Says what to type in place of it.
+        CollectionError: `out` holds something that is no collection.
+        ConfigError: It cannot be written.
+    """
+    check_foreign(config.out)
+    check_writable(config.out)
+
+
+def check_replaced(config: BuildConfig, *, replace: bool) -> None:
+    """Check that a build does not silently replace another collection.
+
+    Raises:
+        ConfigError: The collection at `out` has another name or other settings, or was extended by
+            runs, whose judgments a build would lose.
     """
     try:
-        extensions = read_manifest(out).extensions
+        manifest = read_manifest(config.out)
     except CollectionError:
         return
-    if extensions:
-        names = ", ".join(dict.fromkeys(one.run for one in extensions))
+    if replace:
+        return
+    if manifest.extensions:
+        names = ", ".join(dict.fromkeys(one.run for one in manifest.extensions))
         raise ConfigError(
-            f"{out}: extended by runs ({names}), whose judgments a build would lose; type: "
-            "freshstack refresh CONFIG, which keeps them, or name another out"
+            f"{config.out}: extended by runs ({names}), whose judgments a build would lose; type: "
+            f"freshstack refresh {config.file}, which reuses them, or name another out"
         )
+    others = list(_other_settings(manifest, config))
+    if others:
+        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
+        raise ConfigError(
+            f"{config.out} holds the collection {manifest.name!r}, built with other settings: "
+            f"{'; '.join(others[:3])}{more}; replace it with --replace, or name another out"
+        )
+
+
+def _other_settings(manifest: Manifest, config: BuildConfig) -> Iterator[str]:
+    """What of the configuration differs from that of the collection."""
+    if not manifest.config:
+        yield f"it was made by {manifest.recipe}"
+        return
+    now, before = _flat(shareable(config)), _flat(manifest.config)
+    for values in (now, before):  # a revision is only known once a repository is fetched
+        values["corpus"] = [corpus["name"] for corpus in values.get("corpus", [])]
+    for key in sorted(now.keys() & before.keys()):
+        section, _, name = key.partition(".")
+        without = WITHOUT_EFFECT.get(section)
+        if without is True or (without and name in without):
+            continue
+        if now[key] != before[key]:
+            yield f"{key} = {before[key]!r}, now {now[key]!r}"
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        flat |= _flat(value, f"{key}.") if isinstance(value, dict) else {key: value}
+    return flat

@@ -1,27 +1,31 @@
-"""Fingerprints of what a build is made from: its code, its settings, its queries, its corpora.
+"""Fingerprints of what a build is made from, and whether it would make the same collection again.
 
 Two builds whose fingerprints are equal make the same requests; given the same replies, they make
-the same collection. Content is hashed, not its date, and whatever is not on `WITHOUT_EFFECT` is
-taken to matter.
+the same collection. Content is hashed, not its date, and whatever is not in `WITHOUT_EFFECT` is
+taken to matter. Those of a collection are in its manifest.
 """
 
 import functools
 import hashlib
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.config import BuildConfig, CorpusConfig
+from freshstack_dspy.collection.manifest import read_manifest
+from freshstack_dspy.collection.writing import Intact, intact_collection
+from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import Repository
-from freshstack_dspy.errors import FreshstackError
+from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of
+from freshstack_dspy.lm.store import fingerprint
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.questions.reading import query_files
+from freshstack_dspy.recipes.session import Replies
 from freshstack_dspy.records import LicenceFile, SourceFile
 
 WITHOUT_EFFECT: dict[str, Any] = {
@@ -44,6 +48,7 @@ _ELSEWHERE: dict[str, Any] = {
 }
 """Settings that are fingerprinted together with the files they name."""
 
+_REPLIES = "replies"
 _PACKAGE = "freshstack_dspy"
 _READS_PDF = "pypdf"
 """Of an extra: whether it is installed decides whether pages are read."""
@@ -54,15 +59,11 @@ def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
 
     Returns:
         SHA-256 by part (`code`, `settings`, `queries`, `corpus`); nothing at all where an input
-        cannot be read, for the build itself then says what is wrong with it, or where the code
-        was exchanged under a running process, for nobody knows which of it is at work.
+        cannot be read, for the build itself then says what is wrong with it.
     """
-    code = sha256_of(_code())
-    if code != _code_at_first():
-        return {}
     try:
         return {
-            "code": code,
+            "code": _code(),
             "settings": sha256_of(_settings(config)),
             "queries": sha256_of(_queries(config)),
             "corpus": sha256_of(_corpus(config)),
@@ -71,22 +72,65 @@ def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
         return {}
 
 
+def unchanged(
+    config: BuildConfig, mode: Mode, inputs: Mapping[str, str], replies: Replies
+) -> Intact | None:
+    """The collection at `out`, where a build would make the same again, or None.
+
+    Its settings and inputs must be those of now, every byte of its folder as it was written, and
+    every reply that it was made from recorded, with the same content. Never in mode `rerecord`,
+    nor where something failed and the mode may ask again.
+    """
+    try:
+        manifest = read_manifest(config.out)
+    except CollectionError:
+        return None
+    if mode == "rerecord" or (mode != "replay" and manifest.counts.failures):
+        return None
+    if not inputs or any(manifest.fingerprints.get(part) != inputs[part] for part in inputs):
+        return None
+    found = intact_collection(config.out, manifest)
+    if found is None:
+        return None
+    try:
+        now = fingerprint(found.call_ids, replies)
+    except StoreError:
+        return None
+    return found if now == manifest.fingerprints.get(_REPLIES) else None
+
+
+def fingerprints(
+    config: BuildConfig, inputs: Mapping[str, str], used: Mapping[str, str]
+) -> dict[str, str]:
+    """The fingerprints of a build that is about to be written.
+
+    Args:
+        config: Of the build.
+        inputs: As `fingerprint_inputs` gave them before anything was read.
+        used: A hash of each reply when it was used, by key.
+
+    Returns:
+        By part; none where an input changed meanwhile, for nobody knows which state was read.
+    """
+    if not inputs or fingerprint_inputs(config) != dict(inputs):
+        return {}
+    return {**inputs, _REPLIES: sha256_of(dict(used))}
+
+
 @functools.cache
-def _code_at_first() -> str:
-    return sha256_of(_code())
-
-
-def _code() -> dict[str, Any]:
+def _code() -> str:
     """Every file of this package, and the versions of Python and of what the package requires."""
     root = Path(__file__).parents[1]
     files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
     required = [line for line in requires(_PACKAGE) or () if "extra ==" not in line]
     versions = {line: _version(re.split(r"[^\w.-]", line)[0]) for line in required}
-    return {
-        "files": {path.relative_to(root).as_posix(): _sha256(path) for path in files},
-        "python": platform.python_version_tuple()[:2],
-        "versions": {**versions, _READS_PDF: _version(_READS_PDF)},
-    }
+    return sha256_of(
+        {
+            "files": {path.relative_to(root).as_posix(): _sha256(path) for path in files},
+            "python": platform.python_version_tuple()[:2],
+            "versions": {**versions, _READS_PDF: _version(_READS_PDF)},
+        }
+    )
 
 
 def _version(package: str) -> str | None:

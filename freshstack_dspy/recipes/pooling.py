@@ -1,13 +1,22 @@
 """Pooling: which chunks of the corpus are judged for each query (FreshStack §3.4)."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from pydantic import JsonValue
 
 from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.lm.request import SearchRequest, search_request
+from freshstack_dspy.recipes.corpus import CutCorpora
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Candidate,
+    Chunk,
     Expansion,
     Found,
     Nugget,
@@ -21,6 +30,74 @@ Texts = Mapping[str, Mapping[Technique, tuple[str, ...]]]
 """For each query id, what each technique searches with: one text, or one for each part."""
 Rankings = dict[Technique, dict[str, Sequence[ScoredChunk]]]
 """What was found for one query, by technique and retriever."""
+
+
+class Searches:
+    """Pools from a corpus, whose index is made when something is searched for."""
+
+    def __init__(
+        self, session: Session, corpus: CutCorpora, make_index: Callable[[], HybridIndex]
+    ) -> None:
+        """Prepare.
+
+        Args:
+            session: Whose configuration says how.
+            corpus: All chunks.
+            make_index: Makes or opens the index of these chunks.
+        """
+        self._session = session
+        self._make_index = make_index
+        self._index: HybridIndex | None = None
+        self.chunks: Sequence[Chunk] = corpus.chunks
+        self.skipped = tuple(corpus.skipped)
+        self.licences = tuple(corpus.licences)
+
+    @property
+    def index(self) -> HybridIndex:
+        """The index, made now if it was not needed before."""
+        if self._index is None:
+            self._index = self._make_index()
+        return self._index
+
+    def pool(self, texts: Texts) -> list[Candidate]:
+        """Pool chunks for many queries at once; see `pool`."""
+        config = self._session.config
+        requests = {query_id: self._request(of_query) for query_id, of_query in texts.items()}
+        found = {key: self._session.recorded_search(one) for key, one in requests.items()}
+        missing = {key: texts[key] for key, value in found.items() if value is None}
+        if missing:
+            pooled: dict[str, list[JsonValue]] = {query_id: [] for query_id in missing}
+            for one in pool(self.index, missing, config.pool, config.fusion):
+                pooled[one.query_id].append(one.model_dump(mode="json"))
+            for query_id, value in pooled.items():
+                self._session.record_search(requests[query_id], value)
+            found |= pooled
+        return [
+            Candidate.model_validate({**one, "query_id": query_id}, strict=False)
+            for query_id, value in found.items()
+            for one in cast("list[dict[str, Any]]", value)
+        ]
+
+    def _request(self, texts: Mapping[Technique, tuple[str, ...]]) -> SearchRequest:
+        """The search of one query: by the corpus, all settings and all texts."""
+        config, models = self._session.config, self._session.models
+        settings: dict[str, JsonValue] = {
+            "pool": config.pool.model_dump(mode="json"),
+            "fusion": config.fusion.model_dump(mode="json"),
+            "index": config.index.model_dump(mode="json", exclude={"path"}),
+            "embedders": [[embedder.name, embedder.identity] for embedder in models.embedders],
+            "reranker": models.reranker and [models.reranker.identity, models.rerank_depth],
+        }
+        in_order = [json.dumps([name, *texts[name]]) for name in sorted(texts)]
+        return search_request(self._digest, settings, in_order)
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        """SHA-256 of the ids and texts of all chunks."""
+        digest = hashlib.sha256()
+        for chunk in sorted(self.chunks, key=lambda chunk: chunk.chunk_id):
+            digest.update(f"{chunk.chunk_id}\0{chunk.passage}\0".encode())
+        return digest.hexdigest()
 
 
 def technique_texts(

@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.recipes.corpus import CutCorpora
 from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.recipes.synthesis.seeds import known_seeds
 from freshstack_dspy.records import Chunk, Query
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.pooling import Searches
     from freshstack_dspy.recipes.session import Session
 
 
@@ -40,16 +39,17 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
 def make_questions(
     session: "Session",
     recipe: "FreshStack",
-    index: HybridIndex,
-    corpus: CutCorpora,
+    searches: "Searches",
+    *,
+    exactly: bool = True,
 ) -> QueryReading:
     """Make the questions of a configuration whose source is `synthetic`, in the step `synthesis`.
 
     Args:
         session: Whom it asks, for which configuration.
         recipe: With the programs.
-        index: Of the corpus.
-        corpus: What they are made from.
+        searches: The corpus and its index.
+        exactly: Whether it is an error if the corpus gives fewer than were asked for.
 
     Raises:
         BudgetError: The budget is used up.
@@ -63,9 +63,9 @@ def make_questions(
     synthesis = Synthesis(
         session.config,
         recipe,
-        corpus.chunks,
-        index,
-        corpus.licences,
+        searches.chunks,
+        searches.index if session.config.queries.chunks > 1 else None,
+        searches.licences,
         failed=session.lm.ledger.failed,
     )
 
@@ -74,7 +74,7 @@ def make_questions(
         session.stop_if_deferred()
         return results
 
-    reading = synthesis.run(ask)
+    reading = synthesis.run(ask, exactly=exactly)
     left_out = "; ".join(f"{number:,} {why}" for why, number in reading.rejected.items())
     session.progress.start("questions", 1)
     session.progress.advance("questions")

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeVar
+
+from pydantic import JsonValue
 
 from freshstack_dspy.config import MODES, BuildConfig, Mode
 from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
@@ -21,8 +23,9 @@ from freshstack_dspy.lm.bundle import Bundles, write_bundle
 from freshstack_dspy.lm.client import open_store
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.events import Callback
-from freshstack_dspy.lm.reply import Numbers, Reply
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.reply import Entry, SearchResult, content_hash, receive_search
+from freshstack_dspy.lm.request import SearchRequest
+from freshstack_dspy.lm.store import ReplyStore, recorded_entry
 from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.lm.vectors import Access, used_figures
 from freshstack_dspy.lm.workers import map_in_order
@@ -71,6 +74,21 @@ def report(progress: Progress, step: str, note: str) -> None:
     progress.finish(step, note)
 
 
+class SessionOptions(TypedDict, total=False):
+    """How a recipe asks; every function that opens a session takes these as keywords."""
+
+    mode: Mode
+    """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
+    progress: Progress | None
+    """Notified of every step."""
+    requests_file: Path | None
+    """Where `defer` writes the missing requests; by default next to the store."""
+    provider: Provider | None
+    """What answers, in place of the one that the model's name chooses."""
+    callback: Callback | None
+    """Notified of every request to a model, by many threads."""
+
+
 class Replies(NamedTuple):
     """Where recorded replies are."""
 
@@ -109,6 +127,7 @@ class Session:
         self._requests_file = requests_file
         self._done: dict[str, str] = {}
         self._deferred: Counter[str] = Counter()
+        self._searches: dict[str, SearchResult] = {}
 
     def each(
         self, name: str, function: Callable[[Item], Result], items: Sequence[Item]
@@ -178,14 +197,36 @@ class Session:
             "same command again"
         )
 
-    def used_keys(self) -> set[str]:
-        """The keys of the replies that were used until now."""
-        return set(self.lm.client.used_replies())
+    def recorded_search(self, request: SearchRequest) -> JsonValue | None:
+        """In a replay, what a search returned when it was recorded; None: search."""
+        if self.mode != "replay":
+            return None
+        found = recorded_entry(request.key, self.replies)
+        if not isinstance(found, SearchResult):
+            return None
+        self._searches[found.key] = found
+        return found.value
+
+    def record_search(self, request: SearchRequest, value: JsonValue) -> None:
+        """Record what a search returned; a replay elsewhere then does not search again."""
+        store = self.replies.store if self.mode != "replay" else None
+        result = store.search_result(request.key) if store is not None else None
+        if result is None or result.value != value:
+            result = receive_search(request, value)
+            if store is not None:
+                store.put(result)
+        self._searches[result.key] = result
+
+    def used(self) -> dict[str, str]:
+        """The content hash of every reply and search that was used until now, by key."""
+        searches = {key: content_hash(result) for key, result in self._searches.items()}
+        return self.lm.client.used_replies() | searches
 
     def save_replies(self, path: Path) -> None:
-        """Write what was used until now as a bundle: replies, vectors and scores."""
-        used: list[Iterable[Reply | Numbers]] = [
+        """Write what was used until now as a bundle: replies, vectors, scores and searches."""
+        used: list[Iterable[Entry]] = [
             self.lm.client.used(),
+            self._searches.values(),
             used_figures([*self.models.embedders, self.models.reranker]),
         ]
         write_bundle(itertools.chain(*used), path)

@@ -60,7 +60,9 @@ def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved:
     (tmp_path / "judge.json").write_text(saved)
     plain = build(domain(tmp_path), provider=ScriptedProvider()).manifest
     tuned = build(
-        domain(tmp_path, programs={"support_judge": "judge.json"}), provider=ScriptedProvider()
+        domain(tmp_path, programs={"support_judge": "judge.json"}),
+        provider=ScriptedProvider(),
+        replace=True,
     ).manifest
 
     assert plain.prompts.keys() == tuned.prompts.keys()

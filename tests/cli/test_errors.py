@@ -31,7 +31,6 @@ MISSING = [
     ("decontextualize gone --out a", "gone: cannot be read: No such file or directory"),
     ("replies export gone.toml --out a", "gone.toml: no such file"),
     ("requests import a gone.toml", "gone.toml: no such file"),
-    ("init no/such/folder.toml", "no/such/folder.toml cannot be written"),
 ]
 
 

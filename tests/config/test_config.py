@@ -129,7 +129,7 @@ FAULTS = {
     "a key with a line break": (
         '[judge]\n"a\\nb" = 3',
         (
-            "unknown key judge.'a\\nb'; allowed here: batch, compare, scale, shape, shuffle, "
+            "unknown key judge.'a\\nb'; allowed here: batch, scale, shape, shuffle, "
             "threshold, votes, window"
         ),
     ),

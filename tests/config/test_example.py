@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from freshstack_dspy.cli.example import EXAMPLE, write_example
+from freshstack_dspy.cli.example import EXAMPLE
 from freshstack_dspy.config import BuildConfig, load_config
 
 from .least import written
@@ -11,7 +11,7 @@ from .least import written
 
 def test_the_example_loads_once_its_inputs_are_there(tmp_path: Path) -> None:
     path = tmp_path / "build.toml"
-    write_example(path)
+    path.write_text(EXAMPLE)
     (tmp_path / "Posts.xml").write_text("")
     (tmp_path / "src/my-library").mkdir(parents=True)
 
@@ -38,7 +38,7 @@ def test_the_examples_commented_lines_are_valid_too(tmp_path: Path) -> None:
 
 
 def test_the_examples_plain_values_are_the_defaults(tmp_path: Path) -> None:
-    write_example(tmp_path / "build.toml")
+    (tmp_path / "build.toml").write_text(EXAMPLE)
     (tmp_path / "Posts.xml").write_text("")
     (tmp_path / "src/my-library").mkdir(parents=True)
 

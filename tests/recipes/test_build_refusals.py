@@ -64,13 +64,13 @@ def test_many_reasons_are_cut_short(tmp_path: Path) -> None:
 
 def test_filters_that_leave_no_question_stop_the_build(tmp_path: Path) -> None:
     """An empty collection would be of no use, and a wrong filter is easily written."""
-    config = domain(tmp_path, queries={"tags": ["pip"]})
+    config = domain(tmp_path, queries={"min_score": 5})
 
     with pytest.raises(SourceError) as caught:
         build(config, provider=ScriptedProvider())
 
     assert str(caught.value) == (
-        f"{tmp_path / 'questions.jsonl'}: no question is left (3 outside the tags); "
+        f"{tmp_path / 'questions.jsonl'}: no question is left (3 no score to compare with min_score); "
         "widen the filters of [queries], or name another file"
     )
 

@@ -8,7 +8,7 @@ import pytest
 from freshstack_dspy.config import load_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.planning.plan import plan
+from freshstack_dspy.recipes.plan import plan
 
 from .domain import afresh, domain, write_domain
 from .scripted import Said, ScriptedProvider, judge, when

@@ -7,7 +7,6 @@ import pytest
 
 from freshstack_dspy.errors import FailureStatus
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.planning.plan import plan
 
 from .domain import domain
 from .scripted import Inputs, ScriptedProvider, nuggetize, rate, when
@@ -112,21 +111,3 @@ def test_ratings_are_deferred_with_the_judgments(tmp_path: Path) -> None:
 
     collection = build(config, mode="defer")
     assert None not in [nugget.importance for nugget in collection.nuggets]
-
-
-def test_a_plan_counts_ratings_and_knows_them_once_the_nuggets_are_there(tmp_path: Path) -> None:
-    config = domain(tmp_path, **IMPORTANCE)
-    before = plan(config).steps[-1]
-    build(domain(tmp_path), provider=ScriptedProvider())
-    known = plan(config).steps[-1]
-    collection = build(config, provider=ScriptedProvider())
-    after = plan(config).steps[-1]
-
-    assert {before.step, known.step, after.step} == {"importance"}
-    assert [(one.requests, one.recorded, one.exact) for one in (before, known, after)] == [
-        (3, 0, False),
-        (3, 0, True),
-        (3, 3, True),
-    ]
-    assert collection.manifest.estimate["importance"].requests == 3
-    assert "importance" not in {step.step for step in plan(domain(tmp_path)).steps}

@@ -16,22 +16,21 @@ from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.fingerprints import fingerprint_inputs
-from freshstack_dspy.recipes.unchanged import unchanged
+from freshstack_dspy.recipes.fingerprints import fingerprint_inputs, unchanged
+from freshstack_dspy.recipes.session import Replies
 
 from .domain import QUESTIONS, domain, files_of, write_domain
 from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
 
 
-def standing(
+def found_unchanged(
     config: BuildConfig, mode: Mode = "live", recorded: Recorded | None = None
 ) -> Collection | None:
-    """What a rerun would find standing."""
+    """What a rerun would find unchanged."""
     store = ReplyStore(config.cache.path)
     try:
-        found = unchanged(
-            config, mode, fingerprint_inputs(config), store=store, recorded=recorded or Bundles()
-        )
+        replies: Any = (store, recorded or Bundles())
+        found = unchanged(config, mode, fingerprint_inputs(config), Replies(*replies))
     finally:
         store.close()
     return found.collection if found else None
@@ -57,7 +56,7 @@ def copied(built: Path, tmp_path: Path) -> BuildConfig:
     """A build that is done, elsewhere: nothing in it depends on where it stands."""
     shutil.copytree(built, tmp_path, dirs_exist_ok=True)
     config = domain(tmp_path)
-    assert standing(config) is not None
+    assert found_unchanged(config) is not None
     return config
 
 
@@ -97,7 +96,7 @@ def test_a_rerun_of_an_unchanged_build_writes_nothing_and_asks_nothing(
 
 
 def test_refresh_is_never_skipped(copied: BuildConfig) -> None:
-    assert standing(copied, "rerecord") is None
+    assert found_unchanged(copied, "rerecord") is None
     assert rebuilt(copied, "rerecord")
 
 
@@ -113,7 +112,7 @@ def test_the_collection_can_have_been_built_in_any_mode(tmp_path: Path) -> None:
     for each in marks:
         del each["folder"]  # the ledgers differ
     assert marks[0] == marks[1]
-    assert standing(config) == replayed
+    assert found_unchanged(config) == replayed
 
 
 @pytest.mark.usefixtures("copied")
@@ -129,7 +128,7 @@ def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> No
         cache={"path": "elsewhere"},
     )
 
-    assert standing(changed) is not None
+    assert found_unchanged(changed) is not None
 
 
 @pytest.mark.parametrize(
@@ -142,13 +141,8 @@ def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> No
         {"index": {"dimensions": 3}},
         {"model": {"name": "openai/other"}},
         {"model": {"temperature": 0.2}},
-        {"model": {"max_tokens": 4000}},
         {"model": {"api_base": "http://127.0.0.1:9/v1"}},
-        {"model": {"reasks": 1}},
-        {"model": {"structured": "none"}},
         {"nuggets": {"limit": 3}},
-        {"sub_questions": {"limit": 2}},
-        {"pool": {"depth": 6}},
         {"pool": {"top_k": 4}},
         {"pool": {"techniques": ["question"]}},
         {"pool": {"retrievers": ["bm25"]}},
@@ -159,8 +153,8 @@ def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> No
 def test_any_other_setting_is_a_change(
     copied: BuildConfig, tmp_path: Path, sections: dict[str, Any]
 ) -> None:
-    assert standing(domain(tmp_path, **sections)) is None
-    assert standing(domain(tmp_path)) == Collection.load(copied.out)
+    assert found_unchanged(domain(tmp_path, **sections)) is None
+    assert found_unchanged(domain(tmp_path)) == Collection.load(copied.out)
 
 
 def _edited(path: Path, old: bytes, new: bytes) -> None:
@@ -202,14 +196,14 @@ def test_any_change_of_an_input_or_of_the_folder_is_seen(
 ) -> None:
     change(tmp_path)
 
-    assert standing(copied) is None
+    assert found_unchanged(copied) is None
 
 
 def test_dates_are_no_change(copied: BuildConfig, tmp_path: Path) -> None:
     for path in tmp_path.rglob("*"):
         path.touch()
 
-    assert standing(copied) is not None
+    assert found_unchanged(copied) is not None
 
 
 def test_a_change_is_built_and_changed_back_is_built_again(
@@ -232,12 +226,12 @@ def test_other_prompts_are_a_change(tmp_path: Path) -> None:
     save_program(program, tmp_path / "judge.json")
     config = domain(tmp_path, programs={"support_judge": "judge.json"})
     build(config, provider=ScriptedProvider())
-    assert standing(config) is not None
+    assert found_unchanged(config) is not None
 
     program.predict.signature = program.predict.signature.with_instructions("Judge well.")
     save_program(program, tmp_path / "judge.json")
 
-    assert standing(config) is None
+    assert found_unchanged(config) is None
 
 
 def test_a_reply_that_says_something_else_is_a_change(copied: BuildConfig) -> None:
@@ -245,21 +239,21 @@ def test_a_reply_that_says_something_else_is_a_change(copied: BuildConfig) -> No
     store = ReplyStore(config.cache.path)
     for reply in list(store.replies()):
         store.put(reply.model_copy(update={"cost": 5.0}))
-    assert standing(config) is not None, "what it cost says nothing"
+    assert found_unchanged(config) is not None, "what it cost says nothing"
 
     reply = next(store.replies())
     store.put(reply.model_copy(update={"text": reply.text + " "}))
 
-    assert standing(config) is None
-    assert standing(config, "replay") is None
+    assert found_unchanged(config) is None
+    assert found_unchanged(config, "replay") is None
 
 
 def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
     """No record names it, and another one in its place could have been valid."""
     config = domain(tmp_path)
     made = build(config, provider=ScriptedProvider(NuggetizeAnswer=OnceInvalid()))
-    assert len(made.manifest.reasked) == 3
-    assert standing(config) is not None
+    assert len(made.manifest.reasked) == 3 + 3, "and what the searches returned"
+    assert found_unchanged(config) is not None
     store = ReplyStore(config.cache.path)
     reply = store.get(made.manifest.reasked[0])
     assert reply is not None
@@ -268,7 +262,7 @@ def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
         reply.model_copy(update={"text": '{"nuggets": [{"quote": "", "text": "It works."}]}'})
     )
 
-    assert standing(config) is None
+    assert found_unchanged(config) is None
 
 
 def test_a_reply_that_is_gone_or_damaged_is_a_change(copied: BuildConfig) -> None:
@@ -278,11 +272,11 @@ def test_a_reply_that_is_gone_or_damaged_is_a_change(copied: BuildConfig) -> Non
     entry = store._cache.get(name)
 
     store._cache.set(name, entry.replace("Install", "Uninstall").replace("reset", "resets"))
-    assert standing(config) is None
+    assert found_unchanged(config) is None
     store._cache.set(name, entry)
-    assert standing(config) is not None
+    assert found_unchanged(config) is not None
     store._cache.delete(name)
-    assert standing(config, "replay") is None
+    assert found_unchanged(config, "replay") is None
 
 
 def test_replies_of_a_bundle_are_as_good_as_those_of_the_store(tmp_path: Path) -> None:
@@ -290,11 +284,11 @@ def test_replies_of_a_bundle_are_as_good_as_those_of_the_store(tmp_path: Path) -
     made = build(config, provider=ScriptedProvider(), replies_file=bundle)
     shutil.rmtree(config.cache.path)
     replies = Bundle(bundle)
-    assert standing(config, "replay", replies) == made
+    assert found_unchanged(config, "replay", replies) == made
 
     write_bundle(list(replies.entries())[1:], tmp_path / "without.jsonl")
 
-    assert standing(config, "replay", Bundle(tmp_path / "without.jsonl")) is None
+    assert found_unchanged(config, "replay", Bundle(tmp_path / "without.jsonl")) is None
 
 
 def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
@@ -303,9 +297,9 @@ def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> Non
     made = build(config, provider=failing)
     assert made.failures
 
-    assert standing(config, "live") is None
-    assert standing(config, "defer") is None
-    assert standing(config, "replay") == made
+    assert found_unchanged(config, "live") is None
+    assert found_unchanged(config, "defer") is None
+    assert found_unchanged(config, "replay") == made
     assert not build(config, provider=ScriptedProvider()).failures
 
 
@@ -320,7 +314,7 @@ def test_an_input_that_changes_during_a_build_leaves_no_fingerprints(tmp_path: P
     made = build(config, provider=ScriptedProvider(NuggetizeAnswer=meddling))
 
     assert made.manifest.fingerprints == {}
-    assert standing(config) is None
+    assert found_unchanged(config) is None
 
 
 def test_a_reply_that_another_program_replaced_during_the_build_is_a_change(
@@ -342,10 +336,11 @@ def test_a_reply_that_another_program_replaced_during_the_build_is_a_change(
 
     build(
         load_config(write_domain(tmp_path, judge={"batch": 1})),
+        replace=True,
         provider=ScriptedProvider(JudgeSupport=meddling),
     )
 
-    assert standing(domain(tmp_path, judge={"batch": 1})) is None
+    assert found_unchanged(domain(tmp_path, judge={"batch": 1})) is None
 
 
 def test_a_collection_without_fingerprints_is_built_again(copied: BuildConfig) -> None:
@@ -356,7 +351,7 @@ def test_a_collection_without_fingerprints_is_built_again(copied: BuildConfig) -
     path.write_text(json.dumps(told))
     assert read_manifest(config.out).fingerprints == {}
 
-    assert standing(config) is None
+    assert found_unchanged(config) is None
     assert rebuilt(config)
 
 
@@ -394,9 +389,9 @@ def test_a_bundle_of_the_used_replies_can_be_written_from_what_stands(tmp_path: 
     build(config, provider=provider, replies_file=bundle)
     store = ReplyStore(config.cache.path)
 
-    found = unchanged(config, "live", fingerprint_inputs(config), store=store, recorded={})
+    found = unchanged(config, "live", fingerprint_inputs(config), Replies(store, Bundles()))
 
     assert found is not None
-    replies = [store.get(key) for key in found.call_ids]
+    replies = [store.entry(key) for key in found.call_ids]
     write_bundle([reply for reply in replies if reply], tmp_path / "again.jsonl")
     assert (tmp_path / "again.jsonl").read_bytes() == bundle.read_bytes()

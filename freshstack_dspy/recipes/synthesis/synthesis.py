@@ -16,8 +16,7 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judging.judge_calls import ToJudge, judge_calls
-from freshstack_dspy.recipes.judging.voting import merged
+from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged
 from freshstack_dspy.recipes.synthesis.refusals import NEAR_DUPLICATE, EarlierQuestions, refusal
 from freshstack_dspy.recipes.synthesis.seeds import related, sampled
 from freshstack_dspy.recipes.synthesis.style import read_style, shown_examples
@@ -105,11 +104,12 @@ class Synthesis:
                 "lower count, raise per_seed, lower min_tokens, or add documents"
             )
 
-    def run(self, ask: Asking) -> QueryReading:
+    def run(self, ask: Asking, *, exactly: bool = True) -> QueryReading:
         """Make exactly as many queries as were asked for.
 
         Args:
             ask: Applies a function to the seeds of a wave.
+            exactly: Whether it is an error if all seeds give fewer.
 
         Returns:
             The queries in the order of their seeds, and how many were refused, by reason.
@@ -125,6 +125,8 @@ class Synthesis:
         tried = asked = failed = 0
         while len(kept) < self._count:
             wave = self._seeds[tried : tried + self._wave_size(len(kept), tried)]
+            if not wave and not exactly:
+                break
             if not wave:
                 raise self._exhausted(len(kept), refused)
             tried += len(wave)

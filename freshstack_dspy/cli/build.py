@@ -1,0 +1,405 @@
+"""`freshstack init`, `plan`, `build`, `extend`, `refresh` and `rejudge`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+import typer
+
+from freshstack_dspy.cli.options import (
+    CollectionArgument,
+    ConfigArgument,
+    JsonOption,
+    LogOption,
+    ModeOption,
+    RepliesOption,
+    RequestsOption,
+    RunsArgument,
+    check_out,
+)
+
+if TYPE_CHECKING:
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.counts import Counts
+    from freshstack_dspy.collection.diff import Difference
+    from freshstack_dspy.collection.manifest import Manifest
+    from freshstack_dspy.config import BuildConfig
+    from freshstack_dspy.recipes.plan import Plan, PlannedCap
+    from freshstack_dspy.recipes.rejudge import Rejudged
+
+JudgingOption = Annotated[
+    Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
+]
+
+
+def init(
+    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
+) -> None:
+    """Write a commented example of a configuration."""
+    from freshstack_dspy.cli.example import EXAMPLE
+    from freshstack_dspy.cli.printing import say
+
+    check_out(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(EXAMPLE, encoding="utf-8")
+    say(f"{path} written; name your questions and your corpus in it, then: freshstack plan {path}")
+
+
+def plan(
+    config: ConfigArgument, replies: RepliesOption = None, as_json: JsonOption = False
+) -> None:
+    """Say what a build would ask for and cost; nothing is sent."""
+    from freshstack_dspy.cli.printing import Bars, show_json
+    from freshstack_dspy.recipes.plan import plan as plan_build
+
+    settings = _settings(config, replies)
+    with Bars() as bars:
+        found = plan_build(settings, progress=bars)
+    if as_json:
+        show_json(found)
+    else:
+        _show_plan(found)
+
+
+def build(
+    config: ConfigArgument,
+    mode: ModeOption = "live",
+    requests: RequestsOption = None,
+    replies: RepliesOption = None,
+    save_replies: Annotated[
+        Path | None, typer.Option(help="Write the replies that were used to this bundle.")
+    ] = None,
+    log: LogOption = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace a collection built with other settings.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Build a judged collection; run it again to resume."""
+    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.cli.printing import show_json
+    from freshstack_dspy.recipes.build import UNCHANGED
+    from freshstack_dspy.recipes.build import build as build_collection
+
+    settings = _settings(config, replies)
+    _check_outputs(settings, save_replies, requests, log)
+    with asking(mode, requests, log) as (options, bars):
+        collection = build_collection(
+            settings, replace=replace, replies_file=save_replies, **options
+        )
+    if as_json:
+        show_json(collection.manifest)
+    else:
+        _show_collection(collection, settings.out, unchanged=UNCHANGED in bars.steps)
+
+
+def extend(
+    collection: CollectionArgument,
+    runs: RunsArgument,
+    config: JudgingOption,
+    k: Annotated[int, typer.Option("--k", min=1, help="Chunks of each ranking to judge.")] = 20,
+    unknown_ids: Annotated[
+        Literal["error", "drop"], typer.Option(help="What to do about chunks not in the corpus.")
+    ] = "error",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write; by default the collection's own.")
+    ] = None,
+    mode: ModeOption = "live",
+    requests: RequestsOption = None,
+    replies: RepliesOption = None,
+    log: LogOption = None,
+) -> None:
+    """Judge the unjudged chunks that runs rank high."""
+    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.cli.printing import labels_by, say
+    from freshstack_dspy.recipes.extend import extend as extend_collection
+
+    settings = _judging(config, replies)
+    with asking(mode, requests, log) as (options, _):
+        found = extend_collection(
+            collection, runs, settings, k=k, unknown_ids=unknown_ids, out=out, **options
+        )
+    if not found.changed:
+        say(f"{collection}: nothing to add, so nothing was written")
+        return
+    for run, judged in found.judged.items():
+        say(f"{run}: {judged:,} pairs judged in its top {k}")
+    before, after = found.tops.collection.manifest.counts, found.collection.manifest.counts
+    say(f"judged chunks of queries: {before.pool:,}, now {after.pool:,}")
+    say(f"supported pairs: {before.supported:,}, now {after.supported:,}")
+    say("slices: " + ", ".join(f"{n} {name}" for name, n in after.slices.items()))
+    if found.failed:
+        say(f"{found.failed:,} pairs failed; extend again to retry them")
+    say(labels_by(found.collection))
+    say(f"{out or collection}: content {found.collection.manifest.content_hash}")
+
+
+def refresh(
+    config: ConfigArgument,
+    retire: Annotated[
+        list[str] | None,
+        typer.Option(help="Id of a question to leave out from now on; may be repeated."),
+    ] = None,
+    keep_labels: Annotated[
+        bool, typer.Option("--keep-labels", help="Reuse labels that another judge made too.")
+    ] = False,
+    mode: ModeOption = "live",
+    requests: RequestsOption = None,
+    replies: RepliesOption = None,
+    log: LogOption = None,
+) -> None:
+    """Take in new questions and files; reuse every judgment of unchanged content."""
+    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.cli.printing import say
+    from freshstack_dspy.recipes.refresh import refresh as refresh_collection
+
+    settings = _settings(config, replies)
+    changes = settings.out.with_name(f"{settings.out.name}.changes.jsonl")
+    _check_outputs(settings, requests, log)
+    with asking(mode, requests, log) as (options, _):
+        found = refresh_collection(
+            settings,
+            retire=retire or (),
+            keep_labels=keep_labels,
+            difference_file=changes,
+            **options,
+        )
+    _show_collection(found.collection, settings.out, unchanged=not found.changed)
+    _show_difference(found.difference, changes, changed=found.changed)
+    if found.changed:
+        say(f"{found.calls:,} calls for this refresh; above are those before it too")
+    if left := sorted(set(retire or ()) - set(settings.queries.retired)):
+        say(
+            f"retired for this refresh alone: {', '.join(left)}; the next one takes them in again "
+            f"unless {config} says so in [queries] retired"
+        )
+
+
+def rejudge(
+    collection: CollectionArgument,
+    config: JudgingOption,
+    out: Annotated[Path | None, typer.Option(help="Folder of the new collection.")] = None,
+    shape: Annotated[
+        Literal["batch", "windowed", "pairwise"] | None,
+        typer.Option(help="What one call holds; by default as [judge] shape says."),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, help="Judge so many chunks one by one, and write nothing."),
+    ] = None,
+    mode: ModeOption = "live",
+    requests: RequestsOption = None,
+    replies: RepliesOption = None,
+    log: LogOption = None,
+) -> None:
+    """Judge all judged pairs again, or a sample; say how far the labels agree."""
+    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.collection.diff import write_changes
+    from freshstack_dspy.recipes.rejudge import rejudge as judge_again
+
+    settings = _judging(config, replies)
+    with asking(mode, requests, log) as (options, _):
+        found = judge_again(collection, settings, out, shape=shape, sample=sample, **options)
+    changes = None
+    if out is not None and found.difference is not None:
+        changes = out.with_name(f"{out.name}.changes.jsonl")
+        write_changes(found.difference, changes)
+    _show_agreement(found, settings.model.name, out, changes)
+
+
+def _settings(config: Path, replies: list[Path] | None) -> "BuildConfig":
+    from freshstack_dspy.config import load_config, with_bundles
+
+    return with_bundles(load_config(config), replies or ())
+
+
+def _judging(config: Path, replies: list[Path] | None) -> "BuildConfig":
+    from freshstack_dspy.config import load_judging, with_bundles
+
+    return with_bundles(load_judging(config), replies or ())
+
+
+def _check_outputs(settings: "BuildConfig", *outputs: Path | None) -> None:
+    """Check that no file is written into the collection or the store, nor over one that is read."""
+    from freshstack_dspy.errors import ConfigError
+
+    folders = (settings.out, settings.cache.path, settings.index.path)
+    read = {settings.file.resolve(), settings.queries.path, *settings.cache.bundles}
+    for path in outputs:
+        place = path.resolve() if path is not None else None
+        if place and (place in read or any(place.is_relative_to(folder) for folder in folders)):
+            raise ConfigError(
+                f"{path} is read or replaced by this command, and would be lost; write elsewhere"
+            )
+
+
+def _show_plan(found: "Plan") -> None:
+    from freshstack_dspy.cli.printing import Table, say, show
+
+    rows = [*found.steps, found.total]
+    show(
+        Table(
+            ("step", "requests", "recorded", "input tokens", "output tokens"),
+            [(r.step, r.requests, r.recorded, r.input_tokens, r.output_tokens) for r in rows],
+            f"{found.name}: {found.queries:,} questions for {found.model}",
+        )
+    )
+    show(
+        Table(
+            ("step", "live", "batch", "upper bound"),
+            [(r.step, *map(_money, (r.cost, r.batch_cost, r.upper_bound))) for r in rows],
+            "dollars for what is not recorded",
+        )
+    )
+    if found.sampled < found.queries:
+        say(f"estimated from {found.sampled} of the {found.queries:,} questions, scaled up")
+    say(
+        "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
+        "an estimate; tokens by cl100k_base; re-asks and reasoning come on top"
+    )
+    if found.total.cost is None:
+        say(
+            f"the price of {found.model} is not known: set [prices] input = … and output = …, in "
+            "US dollars per million tokens"
+        )
+    for each in found.embeddings:
+        say(
+            f"[[embedder]] {each.name}: {each.texts:,} texts in {each.requests:,} requests, "
+            f"{each.tokens:,} tokens, {_money(each.dollars)}; {each.recorded:,} recorded"
+        )
+    for cap in found.budget:
+        say(_cap_line(cap))
+
+
+def _cap_line(cap: "PlannedCap") -> str:
+    def amount(value: float) -> str:
+        return _money(value) if cap.cap == "dollars" else f"{value:,.0f}"
+
+    line = f"[budget] {cap.cap}: {amount(cap.spent)} of {amount(cap.limit)} spent"
+    if cap.expected is None:
+        return f"{line}; what the plan takes is not known"
+    enough = cap.spent + cap.expected <= cap.limit
+    verdict = "enough" if enough else "too much; a build stops at the cap, and goes on once raised"
+    return f"{line}; the plan takes {amount(cap.expected)}: {verdict}"
+
+
+def _money(amount: float | None) -> str:
+    if amount is None:
+        return "–"
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
+def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
+    """Say what a build made, or that it found it made already."""
+    from freshstack_dspy.cli.printing import labels_by, say
+
+    manifest = collection.manifest
+    if unchanged:
+        say(f"{manifest.name}: {path}")
+    else:
+        _show_account(manifest, path)
+    counts = manifest.counts
+    say(
+        f"{counts.queries:,} queries, {counts.nuggets:,} nuggets, {counts.chunks:,} chunks, "
+        f"{counts.judgments - counts.unlabelled:,} judged pairs ({counts.supported:,} supported)"
+        + (f", {counts.unlabelled:,} without a label" if counts.unlabelled else "")
+    )
+    say("slices: " + ", ".join(f"{n:,} {name}" for name, n in counts.slices.items()))
+    for line in _query_lines(counts):
+        say(line)
+    if counts.rejected:
+        left = ", ".join(f"{n:,} {reason}" for reason, n in counts.rejected.items())
+        say(f"questions left out: {left}")
+    if counts.skipped:
+        from freshstack_dspy.collection.counts import listed
+
+        number = sum(counts.skipped.values())
+        say(f"{number:,} files skipped ({listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
+    failed = sum(n for statuses in counts.failures.values() for n in statuses.values())
+    if failed:
+        say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
+    say(labels_by(collection))
+    say(f"content {manifest.content_hash}")
+
+
+def _query_lines(counts: "Counts") -> Iterator[str]:
+    """What the summary of a build says of its queries: contamination, and who made them."""
+
+    def some(number: int) -> str:
+        return f"{number:,} ({number / counts.queries:.1%})" if counts.queries else f"{number:,}"
+
+    if counts.synthetic:
+        yield f"made by a model: {some(counts.synthetic)}"
+    found = counts.contamination
+    if found.scored:
+        yield (
+            f"known to the model without the corpus: {found.known / max(1, found.nuggets):.1%} of "
+            f"nuggets, half or more of {some(found.contaminated)} queries"
+        )
+    if dated := found.before_cutoff + found.after_cutoff:
+        yield f"asked up to the model's cut-off: {found.before_cutoff:,} of {dated:,}"
+    if found.near_duplicates:
+        yield f"nearly duplicate another query: {some(found.near_duplicates)}"
+
+
+def _show_account(manifest: "Manifest", path: Path) -> None:
+    """What each step asked and cost."""
+    from freshstack_dspy.cli.printing import Table, show
+    from freshstack_dspy.records import Step
+
+    header = ["step", "calls", "recorded", "re-asked", "failed", "tokens", "cost"]
+    replayed = any(account.cached_cost for account in manifest.ledger.values())
+    if replayed:
+        header.append("recorded ones cost")
+    rows = []
+    for name in get_args(Step):
+        if name in manifest.ledger:
+            one = manifest.ledger[name]
+            costs = [one.cost, one.cached_cost] if replayed else [one.cost]
+            counts = (one.calls, one.cached, one.reasked, one.failed, one.tokens)
+            rows.append((name, *counts, *map(_money, costs)))
+    show(Table(header, rows, f"{manifest.name}: {path}"))
+
+
+def _show_difference(found: "Difference", path: Path, *, changed: bool) -> None:
+    from freshstack_dspy.cli.printing import Table, say, show
+
+    if not changed:
+        say("nothing differs, so nothing was written")
+        return
+    rows = []
+    for name in ("queries", "nuggets", "chunks", "pool", "judgments"):
+        tally = getattr(found, name)
+        rows.append((name, tally.kept, tally.added, tally.dropped, tally.changed))
+    show(Table(("", "unchanged", "added", "dropped", "changed"), rows, "difference"))
+    say(f"in another slice than before: {found.resliced} queries; all changes: {path}")
+
+
+def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:
+    from freshstack_dspy.cli.people import metric
+    from freshstack_dspy.cli.printing import Table, say, show
+
+    agreement = found.agreement
+    rows = [
+        (str(one.label), one.by_person, one.by_judge, one.precision.value, one.recall.value)
+        for one in agreement.classes
+    ]
+    title = f"{model} compared with the labels before, {agreement.pairs:,} pairs"
+    show(Table(("label", "before", "now", "precision", "recall"), rows, title, digits=3))
+    if agreement.on_support:
+        say("the scales differ, so labels are compared as support (1) or none (0)")
+    values = [("same label", agreement.exact), ("kappa", agreement.kappa)]
+    if agreement.weighted:
+        values += [(f"kappa, {name} weights", one) for name, one in agreement.weighted.items()]
+        values.append(("kappa of support or none", agreement.on_support_kappa))
+    for name, value in values:
+        say(f"{name}: {metric(value)}")
+    if found.textless:
+        say(f"{found.textless:,} pairs were not asked about, for their chunk has no text")
+    if found.collection is None or found.difference is None:
+        return
+    manifest = found.collection.manifest
+    if failed := manifest.counts.unlabelled - found.textless:
+        say(f"{failed:,} pairs failed; rejudge again to retry them")
+    say(f"{found.difference.judgments.changed:,} pairs have another label than before: {changes}")
+    say(f"{out}: content {manifest.content_hash}")

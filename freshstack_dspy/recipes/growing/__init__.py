@@ -1,1 +1,0 @@
-"""Collections that grow: runs, new questions and documents, another judge."""

@@ -1,1 +1,0 @@
-"""Judging: calls, votes, parts, windows, and the sample that is judged alone."""

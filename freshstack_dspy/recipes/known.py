@@ -1,0 +1,116 @@
+"""What a collection holds already and need not be asked for again: its content decides.
+
+A judgment is identified by the text of its question, its nugget and its chunk, and by the judge;
+ids may differ. Nuggets and expansions are those of a question whose title, body and answer are the
+same.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contamination import Knowledge
+from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.collection.diff import match_chunks
+from freshstack_dspy.records import (
+    Candidate,
+    Chunk,
+    Expansion,
+    ExpansionKind,
+    Judgment,
+    Nugget,
+    Query,
+)
+
+
+class Known:
+    """What is known: the records of a collection, or nothing."""
+
+    def __init__(self, collection: Collection | None = None) -> None:
+        """Read the judgments of a collection that have a label."""
+        self._collection = collection
+        self._judgments: dict[tuple[str, str, str], dict[str, Judgment]] = {}
+        if collection is None:
+            return
+        self._queries = {query.query_id: query for query in collection.queries}
+        self._nuggets = nuggets_by_query(collection.nuggets)
+        self._expansions = {(one.query_id, one.kind): one for one in collection.expansions}
+        self._scored = {one.query_id: one for one in collection.contamination}
+        texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
+        passages = {chunk.chunk_id: chunk.passage for chunk in collection.chunks()}
+        for one in collection.judgments:
+            if one.label is not None:
+                question = self._queries[one.query_id].text
+                key = (question, texts[one.nugget_id], passages[one.chunk_id])
+                self._judgments.setdefault(key, {})[one.chunk_id] = one
+
+    def judgment(self, query: Query, nugget: Nugget, chunk: Chunk) -> Judgment | None:
+        """The judgment of a pair, under the ids of now; that of the same chunk id goes first."""
+        found = self._judgments.get((query.text, nugget.text, chunk.passage))
+        if not found:
+            return None
+        one = found.get(chunk.chunk_id) or next(iter(found.values()))
+        ids = {
+            "query_id": query.query_id,
+            "nugget_id": nugget.nugget_id,
+            "chunk_id": chunk.chunk_id,
+        }
+        return one.model_copy(update=ids)
+
+    def nuggets(self, query: Query) -> tuple[Nugget, ...]:
+        """The nuggets of an unchanged question, or none."""
+        return tuple(self._nuggets.get(query.query_id, ())) if self._is_unchanged(query) else ()
+
+    def expansion(self, query: Query, kind: ExpansionKind) -> Expansion | None:
+        """The expansion of an unchanged question, or None."""
+        return self._expansions.get((query.query_id, kind)) if self._is_unchanged(query) else None
+
+    def knowledge(self, query: Query, threshold: int) -> Knowledge | None:
+        """What the closed-book answer to an unchanged question holds, or None.
+
+        Not for another threshold: the collection says what the answer holds, and not how well.
+        """
+        if self._collection is None or threshold != self._collection.manifest.scale.threshold:
+            return None
+        scored = self._scored.get(query.query_id)
+        if scored is None or scored.known_nuggets is None:
+            return None
+        if not self.nuggets(query) or not self.expansion(query, "closed_book_answer"):
+            return None
+        return Knowledge(scored.known_nuggets, scored.call_id)
+
+    def candidates(
+        self, queries: Sequence[Query], pooled: Sequence[Candidate], chunks: Iterable[Chunk]
+    ) -> list[Candidate]:
+        """Those pooled now, and the chunks judged before for the same question that still exist."""
+        found = {(one.query_id, one.chunk_id): one for one in pooled}
+        if self._collection is None:
+            return list(found.values())
+        same = {
+            query.query_id
+            for query in queries
+            if (old := self._queries.get(query.query_id)) and old.text == query.text
+        }
+        ids = match_chunks(self._collection.chunks(), chunks)
+        for old in self._collection.pool:
+            if old.query_id not in same or (chunk_id := ids.get(old.chunk_id)) is None:
+                continue
+            place = (old.query_id, chunk_id)
+            if place in found:
+                found[place] = found[place].model_copy(update={"runs": old.runs})
+            else:
+                origin = "carried" if old.origin == "pooled" else old.origin
+                found[place] = Candidate(
+                    query_id=old.query_id, chunk_id=chunk_id, origin=origin, runs=old.runs
+                )
+        return list(found.values())
+
+    def _is_unchanged(self, query: Query) -> bool:
+        old = self._queries.get(query.query_id) if self._collection else None
+        return old is not None and (old.title, old.body, old.answer) == (
+            query.title,
+            query.body,
+            query.answer,
+        )
+
+
+NOTHING = Known()

@@ -1,1 +1,0 @@
-"""What a build will ask and cost, before anything is sent."""

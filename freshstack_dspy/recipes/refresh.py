@@ -1,0 +1,177 @@
+"""Refresh a collection: a build that reuses what the collection holds of unchanged content."""
+
+from collections.abc import Collection as Ids
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Unpack
+
+from freshstack_dspy.collection.collection import (
+    CORPUS_FILE,
+    Collection,
+    corpus_sha256,
+    sorted_chunks,
+)
+from freshstack_dspy.collection.contents import RECORD_FILES
+from freshstack_dspy.collection.diff import Difference, State, difference, write_changes
+from freshstack_dspy.collection.manifest import Manifest, Provenance
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.config import BuildConfig, as_config
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.engine import check_model
+from freshstack_dspy.recipes.build import check_place, make
+from freshstack_dspy.recipes.corpus import with_repositories
+from freshstack_dspy.recipes.provenance import added, provenance
+from freshstack_dspy.recipes.session import Session, SessionOptions, Silence, open_session
+
+_OF_THIS_RUN = {"ledger", "estimate", "fingerprints", "reasked", "versions"}
+"""What a manifest records of how it was made, and that is no reason to write it anew."""
+
+
+class Refreshed(NamedTuple):
+    """The collection as it is now."""
+
+    collection: Collection
+    """As it is on disk."""
+    difference: Difference
+    changed: bool
+    """Whether the collection was written anew."""
+    calls: int
+    """Requests sent to the model for it; the manifest counts all since the first build."""
+
+
+def refresh(
+    config: BuildConfig | Path | str,
+    *,
+    retire: Ids[str] = (),
+    keep_labels: bool = False,
+    difference_file: Path | None = None,
+    **options: Unpack[SessionOptions],
+) -> Refreshed:
+    """Bring the collection at `out` to the state of the inputs, and say what changed.
+
+    Nuggets and expansions of unchanged questions, and judgments of unchanged pairs, are reused as
+    they are in the collection, even where their replies are lost; see `known.py`. What failed is
+    asked again.
+
+    Args:
+        config: A configuration, or the path of its TOML file; a collection is at its `out`.
+        retire: Ids of queries to leave out, besides those of `[queries] retired`.
+        keep_labels: Whether labels that another model or prompt made are reused too.
+        difference_file: Where to write each change as a line of JSON, before the collection.
+        options: Mode, progress, provider and the like; see `SessionOptions`.
+
+    Raises:
+        ConfigError: No collection is there, or its labels were made otherwise.
+        BudgetError: The budget is used up; what was answered is recorded, and a larger one goes on.
+        DeferredError: In mode `defer`, requests were written down; answer and import them.
+        FreshstackError: Anything else that stops it, in one line; the collection is as it was.
+    """
+    config, mode = as_config(config), options.get("mode", "live")
+    if mode == "rerecord":
+        raise ConfigError("refresh asks only for what changed; allowed modes: live, replay, defer")
+    if not config.out.exists():
+        raise ConfigError(
+            f"{config.out}: no collection to refresh; type: freshstack build {config.file}"
+        )
+    if config.queries.is_synthetic:
+        raise ConfigError(
+            "[queries] source is synthetic: its questions are made anew from the corpus; to keep "
+            f"those of the collection, copy {config.out / 'queries.jsonl'} elsewhere and name the "
+            'copy as path, with source = "jsonl"'
+        )
+    check_place(config)
+    before = Collection.load(config.out)
+    config = _without(config, before, retire)
+    config = with_repositories(config, mode, options.get("progress") or Silence())
+    if options.get("provider") is None and mode == "live":
+        check_model(config.model)
+    with open_session(config, **options) as session:
+        return _refreshed(session, before, difference_file, keep_labels=keep_labels)
+
+
+def _refreshed(
+    session: Session, before: Collection, difference_file: Path | None, *, keep_labels: bool
+) -> Refreshed:
+    from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.known import Known
+
+    old = before.manifest
+    now = provenance(session.config, FreshStack(session.config), session.lm.ledger)
+    _check_labels(old, now, session.config, keep_labels=keep_labels)
+    made = make(session, {}, Known(before))
+    found = difference(State(before, before.chunks()), State(made.contents, made.chunks))
+    earlier = dict.fromkeys((*old.earlier_models, old.model))
+    described = made.provenance.model_copy(
+        update={
+            "extensions": old.extensions,
+            "earlier_models": tuple(name for name in earlier if name != now.model),
+            "ledger": added(old.ledger, made.provenance.ledger),
+            "reasked": tuple(sorted({*old.reasked, *made.provenance.reasked})),
+        }
+    )
+    calls = sum(account.calls for account in made.provenance.ledger.values())
+    chunks = sorted_chunks(made.chunks)
+    is_same = (
+        all(getattr(before, one.name) == getattr(made.contents, one.name) for one in RECORD_FILES)
+        and corpus_sha256(chunks) == old.files[CORPUS_FILE]
+        and dict(made.rejected) == old.counts.rejected
+        and _of_the_data(old) == _of_the_data(described)
+    )
+    if is_same:
+        return Refreshed(before, found, changed=False, calls=calls)
+    if difference_file is not None:
+        write_changes(found, difference_file)
+    written = write_collection(
+        session.config.out, made.contents, chunks, described, rejected=made.rejected
+    )
+    return Refreshed(written, found, changed=True, calls=calls)
+
+
+def _without(config: BuildConfig, before: Collection, retire: Ids[str]) -> BuildConfig:
+    """The configuration without these queries."""
+    known = {query.query_id for query in before.queries}
+    if unknown := sorted(set(retire) - known):
+        raise ConfigError(
+            f"{config.out}: no query {unknown[0]!r} to retire; there are {len(known)}, as "
+            f"{min(known, default=None)!r}"
+        )
+    retired = tuple(sorted({*config.queries.retired, *retire}))
+    queries = config.queries.model_copy(update={"retired": retired})
+    return config.model_copy(update={"queries": queries})
+
+
+def _check_labels(
+    before: Manifest, now: Provenance, config: BuildConfig, *, keep_labels: bool
+) -> None:
+    """Check that labels of two scales and, unless it is wished, of two judges are not mixed."""
+    if before.name != now.name:
+        raise ConfigError(
+            f"the collection there is {before.name!r}, and the configuration makes {now.name!r}; "
+            "give it the same name, or another folder as out"
+        )
+    if before.scale.name != now.scale.name:
+        raise ConfigError(
+            f"[judge] scale is {now.scale.name!r}, and the labels of {before.name} are on scale "
+            f"{before.scale.name!r}: no label can be reused; write under [judge]: "
+            f'scale = "{before.scale.name}", or build the other with another out'
+        )
+    if not keep_labels and (others := list(_other_judges(before, now))):
+        raise ConfigError(
+            f"{before.name} was made otherwise: {'; '.join(others)}; old and new labels would not "
+            "be comparable: go back to the old settings, reuse the old labels all the same with "
+            "--keep-labels, or judge everything anew with another out: freshstack build "
+            f"{config.file}"
+        )
+
+
+def _other_judges(before: Manifest, now: Provenance) -> Iterator[str]:
+    if before.model != now.model:
+        yield f"model {before.model!r}, now {now.model!r}"
+    for name in sorted(before.prompts.keys() & now.prompts.keys()):
+        if before.prompts[name] != now.prompts[name]:
+            yield f"another prompt of {name}"
+
+
+def _of_the_data(provenance_: Provenance) -> dict[str, object]:
+    fields = set(Provenance.model_fields) - _OF_THIS_RUN
+    return provenance_.model_dump(mode="json", include=fields)

@@ -1,0 +1,368 @@
+"""Unjudged chunks of runs are judged as the pool was, and no known judgment is asked again."""
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.manifest import Extension
+from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
+from freshstack_dspy.lm.batch.deferred import import_replies
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.measures.evaluation import find_unjudged
+from freshstack_dspy.measures.run import Run, write_run
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.extend import Extended, extend
+from freshstack_dspy.recipes.runs import UnknownIds, read_tops
+from freshstack_dspy.records import RunRank, ScoredChunk
+from tests.recipes.domain import FILES, domain, files_of
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider
+from tests.recipes.test_deferred import by_hand
+
+SMALL = {"techniques": ["question"], "retrievers": ["bm25"], "depth": 1, "top_k": 1}
+"""A pool of one chunk for each question, so that runs have holes."""
+
+
+def extended(
+    config: BuildConfig,
+    runs: list[Path],
+    provider: ScriptedProvider | None = None,
+    *,
+    k: int = 20,
+    mode: Mode = "live",
+    unknown_ids: UnknownIds = "error",
+    out: Path | None = None,
+) -> Extended:
+    return extend(
+        config.out,
+        runs,
+        config,
+        k=k,
+        unknown_ids=unknown_ids,
+        out=out,
+        mode=mode,
+        provider=provider or ScriptedProvider(),
+    )
+
+
+def chunk_ids(config: BuildConfig) -> list[str]:
+    return list(Collection.load(config.out).corpus.rows)
+
+
+def written(path: Path, rankings: dict[str, list[str]], name: str = "mine") -> Path:
+    """Write a run of these chunks, the first the best."""
+    scored = {
+        query_id: tuple(ScoredChunk(id_, float(-rank)) for rank, id_ in enumerate(ids))
+        for query_id, ids in rankings.items()
+    }
+    write_run(Run(name, scored), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    build(domain(folder, pool=SMALL), provider=ScriptedProvider())
+    return folder
+
+
+@pytest.fixture
+def config(built: Path, tmp_path: Path) -> BuildConfig:
+    """A collection whose pools are small."""
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
+    return domain(tmp_path, pool=SMALL)
+
+
+@pytest.fixture
+def run(config: BuildConfig, tmp_path: Path) -> Path:
+    """A run that finds every chunk for every question."""
+    everything = chunk_ids(config)
+    return written(tmp_path / "mine.run", {"2": everything, "10": everything, "x": everything})
+
+
+def unjudged_at(collection: Collection, run: Path, depth: int) -> float | None:
+    from freshstack_dspy.measures.run import read_run
+
+    qrels = collection.qrels(("answerable", "partly_supported", "unanswerable"))
+    return find_unjudged(qrels, read_run(run), depth).mean
+
+
+def test_after_extending_nothing_in_the_top_of_the_run_is_unjudged(
+    config: BuildConfig, run: Path
+) -> None:
+    before = Collection.load(config.out)
+    assert unjudged_at(before, run, 4) == 0.75
+
+    after = extended(config, [run], k=4).collection
+
+    assert unjudged_at(after, run, 4) == 0
+    assert set(before.judgments) <= set(after.judgments)
+    pairs = {(j.nugget_id, j.chunk_id) for j in after.judgments}
+    nuggets = {nugget.nugget_id: nugget.query_id for nugget in after.nuggets}
+    top = chunk_ids(config)[:4]
+    assert pairs >= {(nugget_id, chunk_id) for nugget_id in nuggets for chunk_id in top}
+    assert after == Collection.load(config.out)
+
+
+def test_only_what_was_not_judged_is_asked(config: BuildConfig, run: Path) -> None:
+    judged = {(j.query_id, j.chunk_id) for j in Collection.load(config.out).judgments}
+    provider = ScriptedProvider()
+
+    extended(config, [run], provider)
+
+    assert provider.calls == {"JudgeSupport": 6}, (
+        "4 unjudged chunks for each of 3 questions, 3 in a call"
+    )
+    asked = sum(len(inputs["chunks"]) for inputs in provider.asked)
+    assert asked == 3 * len(FILES) - len(judged)
+
+
+def test_the_manifest_and_the_candidates_say_which_run_brought_them(
+    config: BuildConfig, run: Path
+) -> None:
+    before = {(c.query_id, c.chunk_id): c for c in Collection.load(config.out).pool}
+
+    after = extended(config, [run], k=3).collection
+
+    new = [c for c in after.pool if (c.query_id, c.chunk_id) not in before]
+    assert {c.origin for c in new} == {"run"}
+    ranks = {id_: rank for rank, id_ in enumerate(chunk_ids(config), 1)}
+    for candidate in after.pool:
+        rank = ranks[candidate.chunk_id]
+        expected = (RunRank(run="mine", rank=rank),) if rank <= 3 else ()
+        assert candidate.runs == expected
+        if old := before.get((candidate.query_id, candidate.chunk_id)):
+            assert candidate.model_copy(update={"runs": ()}) == old
+    pairs = len(after.judgments) - len(Collection.load(config.out).nuggets)
+    assert after.manifest.extensions == (
+        Extension(
+            run="mine",
+            sha256=hashlib.sha256(run.read_bytes()).hexdigest(),
+            depth=3,
+            judged=pairs,
+            model="openai/scripted",
+        ),
+    )
+    assert after.manifest.fingerprints == {}
+    assert after.manifest.ledger["support"].calls > 3
+
+
+def test_again_changes_nothing_and_asks_nothing(config: BuildConfig, run: Path) -> None:
+    extended(config, [run])
+    files, silent = files_of(config.out), ScriptedProvider()
+
+    again = extended(config, [run], silent)
+
+    assert (again.changed, silent.calls.total()) == (False, 0)
+    assert files_of(config.out) == files
+
+
+def test_a_deeper_look_asks_for_what_is_deeper(config: BuildConfig, run: Path) -> None:
+    extended(config, [run], k=2)
+
+    after = extended(config, [run]).collection
+
+    assert [one.depth for one in after.manifest.extensions] == [2, 20]
+    assert unjudged_at(after, run, 5) == 0
+    whole = {tuple(candidate.runs) for candidate in after.pool}
+    assert all(len(ranks) == 1 for ranks in whole)
+
+
+def test_a_question_may_become_answerable(config: BuildConfig, run: Path) -> None:
+    """The pool missed the support that the run found."""
+    path = config.out.parent / "thin.run"
+    dial = next(id_ for id_ in chunk_ids(config) if "phase" in id_)
+    written(path, {"x": [dial]}, "thin")
+
+    def support_all(inputs: Inputs) -> object:
+        numbers = [nugget["number"] for nugget in inputs["nuggets"]]
+        return {
+            "verdicts": [
+                {"chunk": chunk["number"], "reason": "so it is", "supported": numbers}
+                for chunk in inputs["chunks"]
+            ]
+        }
+
+    after = extended(config, [path], ScriptedProvider(JudgeSupport=support_all))
+
+    slices = {part.query_id: part.slice for part in after.collection.slices}
+    assert slices["x"] == "answerable"
+    assert Collection.load(config.out).query_ids() == after.collection.query_ids()
+    assert "x" in after.collection.query_ids()
+
+
+def test_several_runs_at_once_ask_for_what_they_share_once(
+    config: BuildConfig, run: Path, tmp_path: Path
+) -> None:
+    other = written(tmp_path / "other.run", {"2": chunk_ids(config)}, "other")
+    provider = ScriptedProvider()
+
+    done = extended(config, [run, other], provider)
+
+    assert provider.calls == {"JudgeSupport": 6}
+    assert done.judged["other"] == 0
+    assert [one.run for one in done.collection.manifest.extensions] == ["mine", "other"]
+    both = [len(candidate.runs) for candidate in done.collection.pool if candidate.query_id == "2"]
+    assert both == [2] * len(FILES)
+
+
+def test_another_folder_can_be_written_and_the_first_stays(
+    config: BuildConfig, run: Path, tmp_path: Path
+) -> None:
+    files = files_of(config.out)
+
+    extended(config, [run], out=tmp_path / "larger")
+
+    assert files_of(config.out) == files
+    assert unjudged_at(Collection.load(tmp_path / "larger"), run, 5) == 0
+    with pytest.raises(ConfigError, match="exists"):
+        extended(config, [run], out=tmp_path / "larger")
+
+
+def test_chunks_that_the_corpus_lacks_are_an_error_or_dropped(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "old.run", {"2": ["dial/gone.md_0_3", *chunk_ids(config)]})
+
+    with pytest.raises(CollectionError) as caught:
+        read_tops(config.out, [path])
+    done = extended(config, [path], unknown_ids="drop", k=3)
+
+    assert str(caught.value).startswith(
+        f"{path}: 1 chunks in its top 20 are not in the corpus of small, as 'dial/gone.md_0_3' for "
+        "query '2'; "
+    )
+    assert [
+        tuple(one) for one in read_tops(config.out, [path], unknown_ids="drop").runs[0].unknown
+    ] == [("2", "dial/gone.md_0_3")]
+    ranks = {c.runs[0].rank for c in done.collection.pool if c.runs}
+    assert ranks == {2, 3}, "as the run has them"
+
+
+def test_questions_of_the_run_alone_are_named(config: BuildConfig, tmp_path: Path) -> None:
+    everything = chunk_ids(config)
+    path = written(tmp_path / "a.run", {"2": everything, "999": everything})
+
+    (looked,) = read_tops(config.out, [path]).runs
+
+    assert (looked.foreign, looked.absent) == (("999",), ("10", "x"))
+    path = written(tmp_path / "b.run", {"999": everything})
+    with pytest.raises(CollectionError, match=r"none of its 1 queries \(as '999'\)"):
+        read_tops(config.out, [path])
+
+
+def test_two_runs_of_one_name_are_refused(config: BuildConfig, run: Path, tmp_path: Path) -> None:
+    extended(config, [run])
+    other = written(tmp_path / "other.run", {"2": chunk_ids(config)[:2]})
+
+    with pytest.raises(CollectionError, match="'mine' is the name of two different files"):
+        read_tops(config.out, [other])
+
+
+def test_a_run_is_needed(config: BuildConfig) -> None:
+    with pytest.raises(ConfigError, match="no run is named"):
+        read_tops(config.out, [])
+
+
+def test_labels_of_two_scales_are_not_mixed(config: BuildConfig, run: Path, tmp_path: Path) -> None:
+    other = domain(tmp_path, judge={"scale": "graded_3"})
+
+    with pytest.raises(ConfigError) as caught:
+        extended(other, [run])
+
+    assert "'graded_3' with threshold 2" in str(caught.value)
+    assert "'binary' with threshold 1" in str(caught.value)
+    assert str(caught.value).endswith('write under [judge]: scale = "binary" and threshold = 1')
+
+
+def test_what_failed_is_asked_again_and_its_failure_goes_once_it_is_judged(
+    config: BuildConfig, run: Path
+) -> None:
+    def silent(_: Inputs) -> Said:
+        return Said("nothing")
+
+    first = extended(config, [run], ScriptedProvider(JudgeSupport=silent))
+    assert first.failed == len([j for j in first.collection.judgments if j.label is None])
+    assert first.failed > 0
+    assert first.collection.failures
+
+    second = extended(config, [run])
+
+    assert (second.failed, second.collection.failures) == (0, ())
+    assert unjudged_at(second.collection, run, 5) == 0
+    (entry,) = second.collection.manifest.extensions
+    assert entry.judged == first.failed
+
+
+def test_a_build_does_not_undo_an_extension(config: BuildConfig, run: Path) -> None:
+    extended(config, [run])
+    files = files_of(config.out)
+
+    with pytest.raises(ConfigError, match=r"extended by runs \(mine\).*freshstack refresh"):
+        build(config, provider=ScriptedProvider())
+
+    assert files_of(config.out) == files
+
+
+def test_a_budget_that_runs_out_leaves_the_old_collection_and_says_how_far(
+    config: BuildConfig, run: Path, tmp_path: Path
+) -> None:
+    files, provider = files_of(config.out), ScriptedProvider()
+    spent = sum(account.calls for account in Collection.load(config.out).manifest.ledger.values())
+    small = domain(tmp_path, pool=SMALL, budget={"calls": spent + 2})
+
+    with pytest.raises(BudgetError, match=r"support 2 of 6.*raise the cap"):
+        extended(small, [run], provider)
+
+    assert files_of(config.out) == files
+    extended(config, [run], provider)
+    assert provider.calls == {"JudgeSupport": 6}
+
+
+def test_two_rounds_of_deferred_requests_give_what_live_gives(
+    config: BuildConfig, run: Path, tmp_path: Path
+) -> None:
+    live = extended(config, [run], out=tmp_path / "live").collection
+    shutil.rmtree(config.cache.path)
+    file = tmp_path / "requests" / "small.jsonl"
+
+    with pytest.raises(DeferredError, match="same command again"):
+        extended(config, [run], mode="defer")
+    requests = [json.loads(line) for line in file.read_text().splitlines()]
+    replies = tmp_path / "replies.jsonl"
+    replies.write_text("".join(json.dumps(by_hand(each)) + "\n" for each in requests))
+    store = ReplyStore(config.cache.path)
+    import_replies(store, replies)
+    store.close()
+    deferred = extended(config, [run], mode="defer").collection
+
+    assert deferred.manifest.content_hash == live.manifest.content_hash
+
+
+def test_a_query_without_an_answer_is_extended_too(
+    config: BuildConfig, run: Path, tmp_path: Path
+) -> None:
+    """As those of an imported collection are."""
+    from freshstack_dspy.collection.contents import RECORD_FILES, Contents
+    from freshstack_dspy.collection.manifest import Provenance
+    from freshstack_dspy.collection.writing import write_collection
+
+    known = Collection.load(config.out)
+    records = {file.name: getattr(known, file.name) for file in RECORD_FILES}
+    bare = {"answer": "", "answer_id": None, "origin": "imported"}
+    records["queries"] = tuple(query.model_copy(update=bare) for query in known.queries)
+    records["expansions"] = ()
+    told = Provenance(name="theirs", recipe="import:beir", model="none")
+    imported = tmp_path / "imported"
+    write_collection(imported, Contents(**records), known.chunks(), told)
+
+    after = extend(imported, [run], config, provider=ScriptedProvider()).collection
+
+    again = extend(imported, [run], config, provider=ScriptedProvider())
+    assert not again.changed
+    assert after.manifest.recipe == "import:beir"
+    assert after.manifest.extensions[0].model == "openai/scripted"

@@ -1,0 +1,404 @@
+"""A refresh reuses what did not change, asks for the rest, and says exactly what changed."""
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.diff import JudgmentChange, QueryChange
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, FatalModelError
+from freshstack_dspy.lm.batch.deferred import import_replies
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.refresh import refresh
+from freshstack_dspy.records import Candidate, Judgment
+from tests.recipes.domain import FILES, QUESTIONS, domain, files_of
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, when
+from tests.recipes.test_deferred import by_hand
+from tests.recipes.test_extend import extended, written
+
+from .grown import WHOLE, ask, changes, labels, put, refreshed, shown
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("built")
+    build(domain(folder, pool=WHOLE), provider=ScriptedProvider())
+    return folder
+
+
+@pytest.fixture
+def config(built: Path, tmp_path: Path) -> BuildConfig:
+    """A collection whose replies are lost: only its records are there."""
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
+    shutil.rmtree(tmp_path / "cache")
+    return domain(tmp_path, pool=WHOLE)
+
+
+def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: BuildConfig) -> None:
+    """Not even of the replies: the collection itself knows."""
+    files, provider = files_of(config.out), ScriptedProvider()
+
+    found = refreshed(config, provider)
+
+    assert provider.calls.total() == 0
+    assert (found.changed, found.difference.is_empty, changes(found)) == (False, True, [])
+    assert found.difference.judgments.kept == len(found.collection.judgments)
+    assert files_of(config.out) == files
+
+
+def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) -> None:
+    before = Collection.load(config.out)
+    put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+    provider = ScriptedProvider()
+
+    found = refreshed(config, provider)
+
+    assert provider.calls.keys() == {"JudgeSupport"}
+    assert shown(provider) == {"dial/docs/dial.md"}
+    of_file = {id_ for id_ in before.corpus.rows if "docs/dial.md" in id_}
+    gone = [one for one in before.judgments if one.chunk_id in of_file]
+    tally = found.difference.judgments
+    assert (tally.kept, tally.dropped) == (len(before.judgments) - len(gone), len(gone))
+    assert found.difference.chunks.model_dump() == {
+        "kept": len(FILES) - 1,
+        "added": 1,
+        "dropped": 1,
+        "changed": 0,
+    }
+    kept = [one for one in before.judgments if one.chunk_id not in of_file]
+    assert all(one in found.collection.judgments for one in kept)
+    assert Collection.load(config.out) == found.collection
+
+
+def test_a_chunk_that_moved_within_its_file_is_the_same(config: BuildConfig) -> None:
+    """Offsets and ids are others, source, path and text are not, and nothing is asked."""
+    first = "def reset(dial):\n    '''Reset a dial.'''\n    dial.phase = 0\n"
+    small = {"max_tokens": 32}
+    moved = domain(config.out.parent, pool=WHOLE, chunking=small)
+    body = "\n".join(f"def part_{n}(dial):\n    return dial.part[{n}] + {n}\n" for n in range(12))
+    put(moved, "src/dial.py", f"{first}\n{body}")
+    shutil.rmtree(moved.out)
+    before = build(moved, provider=ScriptedProvider())
+    said = labels(before)
+    old = {chunk.text: chunk.chunk_id for chunk in before.chunks() if "dial.py" in chunk.path}
+    put(moved, "src/dial.py", f"# ten more\n{first}\n{body}")
+    provider = ScriptedProvider()
+
+    found = refreshed(moved, provider)
+
+    new = {
+        chunk.text: chunk.chunk_id for chunk in found.collection.chunks() if "dial.py" in chunk.path
+    }
+    same = old.keys() & new.keys()
+    assert len(same) >= 3
+    assert all(old[text] != new[text] for text in same)
+    texts = {chunk["text"] for inputs in provider.asked for chunk in inputs.get("chunks", [])}
+    assert not texts & {text.strip() for text in same}
+    kept = said & labels(found.collection)
+    assert kept.total() == found.difference.judgments.kept
+    assert any(one.chunk_id in set(new.values()) for one in found.collection.judgments)
+
+
+def test_a_new_question_is_asked_about_and_no_other(config: BuildConfig) -> None:
+    before = Collection.load(config.out)
+    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    provider = ScriptedProvider()
+
+    found = refreshed(config, provider)
+
+    assert all("Where is pip?" in inputs["question"] for inputs in provider.asked)
+    assert provider.calls["NuggetizeAnswer"] == 1
+    assert set(before.judgments) <= set(found.collection.judgments)
+    assert found.difference.queries.model_dump() == {
+        "kept": 3,
+        "added": 1,
+        "dropped": 0,
+        "changed": 0,
+    }
+    first, *judgments = changes(found)
+    assert (first.kind, first.change, first.query_id) == ("query", "added", "11")
+    assert {one.change for one in judgments} == {"added"}
+    assert len(judgments) == found.difference.judgments.added
+
+
+def test_a_question_that_is_gone_goes_with_all_that_was_said_of_it(config: BuildConfig) -> None:
+    ask(config, *QUESTIONS[:2])
+    provider = ScriptedProvider()
+
+    found = refreshed(config, provider)
+
+    assert provider.calls.total() == 0
+    assert [query.query_id for query in found.collection.queries] == ["10", "2"]
+    assert found.difference.queries.dropped == 1
+    assert {one.query_id for one in changes(found)} == {"x"}
+    assert {one.change for one in changes(found)} == {"dropped"}
+
+
+def test_a_question_can_be_retired_by_its_id(config: BuildConfig) -> None:
+    found = refreshed(config, retire=["x"])
+
+    assert [query.query_id for query in found.collection.queries] == ["10", "2"]
+    assert found.collection.manifest.counts.rejected == {"retired": 1}
+    with pytest.raises(ConfigError, match="no query 'y' to retire"):
+        refreshed(config, retire=["2", "y"])
+
+
+def test_of_an_edited_question_all_is_asked(config: BuildConfig) -> None:
+    ask(config, {**QUESTIONS[0], "body": "How do I set it back?"}, *QUESTIONS[1:])
+    provider = ScriptedProvider()
+
+    found = refreshed(config, provider)
+
+    assert all("set it back" in inputs["question"] for inputs in provider.asked)
+    assert provider.calls["NuggetizeAnswer"] == provider.calls["DecomposeQuestion"] == 1
+    edited = changes(found)[0]
+    assert isinstance(edited, QueryChange)
+    assert (edited.change, edited.edited) == ("edited", ("body",))
+    assert found.difference.queries.changed == 1
+    assert {one.query_id for one in changes(found)} == {"10"}
+    assert {one.change for one in changes(found)[1:]} == {"added", "dropped"}
+
+
+def test_of_an_edited_answer_the_nuggets_that_stay_keep_their_judgments(
+    config: BuildConfig,
+) -> None:
+    """The other nugget was the second and is the first now: its text counts, not its id."""
+    before = Collection.load(config.out)
+    ask(config, {**QUESTIONS[0], "answer": "The moon must be full. Wait a day."}, *QUESTIONS[1:])
+    provider = ScriptedProvider()
+
+    found = refreshed(config, provider)
+
+    judged = [inputs for inputs in provider.asked if "chunks" in inputs]
+    of_corpus = [one for one in judged if not one["chunks"][0]["path"].startswith("model/")]
+    old = {one.chunk_id: one.label for one in before.judgments if one.nugget_id == "10_1"}
+    files = {id_.rsplit("_", 2)[0] for id_ in old}
+    again = {
+        one["text"]
+        for inputs in of_corpus
+        for one in inputs["nuggets"]
+        if any(chunk["path"] in files for chunk in inputs["chunks"])
+    }
+    assert again == {"Wait a day"}
+    new = {one.chunk_id: one.label for one in found.collection.judgments if one.nugget_id == "10_0"}
+    assert old.items() <= new.items()
+    assert found.difference.nuggets.model_dump() == {
+        "kept": 4,
+        "added": 1,
+        "dropped": 1,
+        "changed": 0,
+    }
+    assert found.difference.judgments.dropped == len(old)
+
+
+def test_a_judgment_stays_where_its_chunk_is_pooled_no_more(config: BuildConfig) -> None:
+    before = Collection.load(config.out)
+    narrow = domain(config.out.parent, pool={"depth": 1, "top_k": 1})
+    provider = ScriptedProvider()
+
+    found = refreshed(narrow, provider)
+
+    assert provider.calls.total() == 0
+    assert found.collection.judgments == before.judgments
+    origins = Counter(candidate.origin for candidate in found.collection.pool)
+    assert origins["carried"] > 0
+    assert origins.total() == len(before.pool)
+    assert found.difference.is_empty, "the same chunks are judged"
+    again = refreshed(config)
+    assert {candidate.origin for candidate in again.collection.pool} == {"pooled"}
+    assert again.collection.manifest.content_hash == before.manifest.content_hash
+
+
+def test_what_failed_is_asked_again_and_is_a_changed_label(config: BuildConfig) -> None:
+    def silent(_: Inputs) -> Said:
+        return Said("nothing")
+
+    shutil.rmtree(config.out)
+    failing = ScriptedProvider(JudgeSupport=when("sticks", silent, judge))
+    before = build(config, provider=failing)
+    failed = [one for one in before.judgments if one.label is None]
+    assert failed
+    provider = ScriptedProvider()
+
+    found = refreshed(config, provider)
+
+    assert not found.collection.failures
+    assert found.difference.judgments.changed == len(failed)
+    changed = [one for one in changes(found) if isinstance(one, JudgmentChange)]
+    assert {(one.nugget_before, one.chunk_before) for one in changed} == {
+        (one.nugget_id, one.chunk_id) for one in failed
+    }
+    assert {one.label_before for one in changed} == {None}
+    assert {one.status_after for one in changed} == {"ok"}
+    assert all("sticks" in inputs["question"] for inputs in provider.asked)
+
+
+def test_runs_and_what_they_brought_are_carried_along(config: BuildConfig, tmp_path: Path) -> None:
+    narrow = domain(tmp_path, pool={"depth": 1, "top_k": 1})
+    shutil.rmtree(narrow.out)
+    first = build(narrow, provider=ScriptedProvider())
+    ids = list(first.corpus.rows)
+    run = written(tmp_path / "mine.run", {"2": ids, "10": ids, "x": ids})
+    before = extended(narrow, [run]).collection
+    put(narrow, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+    provider = ScriptedProvider()
+
+    found = refreshed(narrow, provider)
+
+    after = found.collection
+    assert after.manifest.extensions == before.manifest.extensions
+    here = set(after.corpus.rows)
+    stays = {(c.query_id, c.chunk_id): c for c in before.pool if c.chunk_id in here}
+    now = {(c.query_id, c.chunk_id): c for c in after.pool}
+    assert stays.keys() <= now.keys()
+    assert all(now[key].runs == candidate.runs for key, candidate in stays.items())
+    kept = [one for one in before.judgments if one.chunk_id in here]
+    assert all(one in after.judgments for one in kept)
+    assert shown(provider) <= {"dial/docs/dial.md"}
+
+
+def test_without_a_collection_there_is_nothing_to_refresh(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no collection to refresh; type: freshstack build"):
+        refreshed(domain(tmp_path))
+
+
+def test_the_changes_are_written_the_same_each_time(config: BuildConfig, tmp_path: Path) -> None:
+    shutil.copytree(config.out, tmp_path / "before")
+    put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+    files = []
+    for name in ("one", "two"):
+        shutil.rmtree(config.out)
+        shutil.copytree(tmp_path / "before", config.out)
+        path = tmp_path / name / "changes.jsonl"
+        found = refresh(config, difference_file=path, provider=ScriptedProvider())
+        files.append(path.read_bytes())
+
+    assert files[0] == files[1]
+    lines = [json.loads(line) for line in files[0].splitlines()]
+    assert [line["change"] for line in lines] == [one.change for one in changes(found)]
+    assert lines
+    path = tmp_path / "none.jsonl"
+    refresh(config, difference_file=path, provider=ScriptedProvider())
+    assert not path.exists()
+
+
+def test_a_budget_that_runs_out_leaves_the_old_collection(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    files = files_of(config.out)
+    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    provider = ScriptedProvider()
+    small = domain(tmp_path, pool=WHOLE, budget={"calls": 4})
+    ask(small, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+
+    with pytest.raises(BudgetError, match=r"support 1 of 2.*raise the cap"):
+        refreshed(small, provider)
+    assert files_of(config.out) == files
+    whole = ScriptedProvider()
+    found = refreshed(config, whole)
+
+    assert found.changed
+    assert provider.calls.total() == 4
+    assert whole.calls.total() == 2, "one more batch, and the closed-book answer"
+
+
+def test_deferred_rounds_give_what_a_live_refresh_gives(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    shutil.copytree(config.out, tmp_path / "before")
+    live = refreshed(config).collection
+    shutil.rmtree(config.out)
+    shutil.rmtree(config.cache.path)
+    (tmp_path / "before").rename(config.out)
+
+    for _ in range(2):
+        with pytest.raises(DeferredError, match="same command again"):
+            refresh(config, mode="defer")
+        file = tmp_path / "requests" / "small.jsonl"
+        requests = [json.loads(line) for line in file.read_text().splitlines()]
+        replies = tmp_path / "replies.jsonl"
+        replies.write_text("".join(json.dumps(by_hand(each)) + "\n" for each in requests))
+        store = ReplyStore(config.cache.path)
+        import_replies(store, replies)
+        store.close()
+    deferred = refresh(config, mode="defer").collection
+
+    assert deferred.manifest.content_hash == live.manifest.content_hash
+
+
+def test_a_refresh_of_what_did_not_fail_or_leave_is_a_build_of_it(config: BuildConfig) -> None:
+    """One more question: its prompts are those of a build, and nothing is carried."""
+    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    other = domain(config.out.parent / "fresh", pool=WHOLE)
+    ask(other, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    fresh = build(other, provider=ScriptedProvider())
+
+    found = refreshed(config).collection
+
+    assert found.manifest.content_hash == fresh.manifest.content_hash
+
+
+def test_a_pair_is_judged_once_whatever_was_carried(config: BuildConfig) -> None:
+    put(config, "docs/more.md", "# More\n\nInstall it with pip, and call reset twice.\n")
+    found = refreshed(domain(config.out.parent, pool={"depth": 2, "top_k": 2}))
+
+    pairs: list[Judgment] = list(found.collection.judgments)
+    assert len({(one.nugget_id, one.chunk_id) for one in pairs}) == len(pairs)
+    pool: list[Candidate] = list(found.collection.pool)
+    nuggets = Counter(nugget.query_id for nugget in found.collection.nuggets)
+    assert len(pairs) == sum(nuggets[candidate.query_id] for candidate in pool)
+
+
+def test_a_refresh_in_which_no_label_stands_or_comes_leaves_what_stood(
+    config: BuildConfig,
+) -> None:
+    files = files_of(config.out)
+    ask(config, *({**each, "body": "Say it again."} for each in QUESTIONS))
+
+    with pytest.raises(FatalModelError, match=r"no label came of any of the \d+ pairs"):
+        refreshed(config, ScriptedProvider(JudgeSupport=lambda _: Said("nothing")))
+
+    assert files_of(config.out) == files
+
+
+def test_labels_of_another_model_are_reused_only_where_it_is_wished(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    files = files_of(config.out)
+    other = domain(tmp_path, pool=WHOLE, model={"name": "openai/other"})
+    put(other, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+
+    with pytest.raises(ConfigError, match=r"'openai/scripted', now 'openai/other'.*--keep-labels"):
+        refreshed(other)
+    assert files_of(config.out) == files
+    found = refreshed(other, keep_labels=True)
+
+    assert found.collection.manifest.model == "openai/other"
+    assert found.collection.manifest.earlier_models == ("openai/scripted",)
+
+
+@pytest.mark.parametrize("keep_labels", [True, False])
+def test_labels_of_another_scale_are_never_reused(
+    config: BuildConfig, tmp_path: Path, keep_labels: bool
+) -> None:
+    other = domain(tmp_path, pool=WHOLE, judge={"scale": "graded_3"})
+
+    with pytest.raises(ConfigError, match=r"'graded_3'.*'binary'"):
+        refreshed(other, keep_labels=keep_labels)
+
+
+def test_a_file_of_another_name_with_the_same_text_is_not_judged_again(config: BuildConfig) -> None:
+    before = Collection.load(config.out)
+    docs = config.out.parent / "corpus/docs"
+    (docs / "reset.md").rename(docs / "again.md")
+
+    found = refreshed(config).collection
+
+    known = {one.call_id for one in before.judgments if "reset.md" in one.chunk_id}
+    assert known == {one.call_id for one in found.judgments if "again.md" in one.chunk_id} & known
