@@ -11,6 +11,7 @@ from typing import Any
 from bs4 import BeautifulSoup, Tag
 from markdownify import ATX, MarkdownConverter
 
+_Markdownify: Any = MarkdownConverter  # its stubs leave most methods out
 _SAFE_URL = re.compile(r"(?:https?:|mailto:|ftp:|[^:]*$|[^:]*[/?#])", re.IGNORECASE)
 _LANGUAGE = re.compile(r"\blang(?:uage)?-(?!(?:none|default)\b)([\w+#.-]+)")
 
@@ -37,7 +38,7 @@ def _inline(mark: Callable[..., str]) -> Callable[..., str]:
     )
 
 
-class _Converter(MarkdownConverter):  # type: ignore[misc]  # markdownify has no types
+class _Converter(_Markdownify):  # type: ignore[misc]
     class Options:
         bullets = "-"
         heading_style = ATX
@@ -55,9 +56,9 @@ class _Converter(MarkdownConverter):  # type: ignore[misc]  # markdownify has no
         follows_break = isinstance(el.previous_sibling, Tag) and el.previous_sibling.name == "br"
         return text.lstrip(" ") if follows_break and "pre" not in parent_tags else text
 
-    convert_b = convert_strong = _inline(MarkdownConverter.convert_b)
-    convert_em = convert_i = _inline(MarkdownConverter.convert_em)
-    convert_del = convert_s = convert_strike = _inline(MarkdownConverter.convert_del)
+    convert_b = convert_strong = _inline(_Markdownify.convert_b)
+    convert_em = convert_i = _inline(_Markdownify.convert_em)
+    convert_del = convert_s = convert_strike = _inline(_Markdownify.convert_del)
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         return text if "_noformat" in parent_tags else _link(text, el.get("href"))

@@ -66,8 +66,8 @@ def detect(data: bytes) -> str | Skip:
         data.decode()
     except UnicodeDecodeError as error:
         where = f"byte {error.start} is 0x{data[error.start]:02x}"
-        name = _declared(data) or _guessed(data)
-        return name or Skip("undecodable", f"not UTF-8; {where}")
+        found = _declared(data) or _guessed(data)
+        return found or Skip("undecodable", f"not UTF-8; {where}")
     return "utf-8"
 
 

@@ -1,7 +1,6 @@
 """Git repositories: fetched by URL, and read at a revision from their object store.
 
-A repository may be hostile. Nothing is checked out, and hooks, fsmonitor, helpers of its own
-configuration and protocols other than the one that was asked for are switched off.
+A repository may be hostile, with a configuration of its own. Nothing is checked out.
 """
 
 import hashlib
@@ -11,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig
@@ -39,17 +38,16 @@ _USERS_OWN = re.compile(r"GIT_(SSH(_COMMAND|_VARIANT)?|SSL_\w+|PROXY_SSL_\w+)")
 _USER_OF_URL = re.compile(r"(?<=://)\S*@")
 """Up to the last @: a password may hold @ and /."""
 
-_HOST = r"(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
+_HOST = r"[A-Za-z0-9\[][A-Za-z0-9.:\]-]*"
 _URLS = (
-    re.compile(rf"(?P<scheme>https?)://{_HOST}/(?P<path>[^?#\s]+)"),
-    re.compile(rf"(?P<scheme>ssh)://(?:[A-Za-z0-9_][\w.-]*@)?{_HOST}/(?P<path>[^?#\s]+)"),
-    re.compile(r"\w[\w.-]*@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*):(?P<path>[^\s:-][^\s:]*)"),
-    re.compile(r"(?:(?P<scheme>file)://)(?P<path>/[^\0\r\n]+)"),
+    re.compile(rf"(?P<scheme>https?)://{_HOST}/[^?#\s]+"),
+    re.compile(rf"(?P<scheme>ssh)://(?:\w[\w.-]*@)?{_HOST}/[^?#\s]+", re.ASCII),
+    re.compile(r"(?P<scheme>\w[\w.-]*)@[A-Za-z0-9][A-Za-z0-9.-]*:[^\s:-][^\s:]*", re.ASCII),
+    re.compile(r"(?P<scheme>file):///[^\0\r\n]+"),
 )
 _PROTOCOLS = {
     "https": ("https", "ssh"),  # no way down to plain HTTP; SSH, for url.insteadOf of the user
     "http": ("http", "https", "ssh"),
-    "ssh": ("ssh", "https"),
     "file": ("file",),
 }
 _REVISION = re.compile(r"(?!.*(?:\.\.|@\{))\w[\w.+/@#-]*", re.ASCII)
@@ -59,14 +57,10 @@ _LINK_MODE, _FILE_KIND = b"120000", b"blob"
 
 
 class Git:
-    """The git program in one folder."""
+    """The git program in one folder, with what a hostile repository could misuse switched off."""
 
     def __init__(self, folder: Path, protocols: Sequence[str] = ()) -> None:
-        """Find git.
-
-        Args:
-            folder: Where it works.
-            protocols: What it may connect by; none: it connects to nobody.
+        """Find git; with no protocols it connects to nobody.
 
         Raises:
             SourceError: It is not installed.
@@ -74,46 +68,32 @@ class Git:
         program = shutil.which("git")
         if program is None:
             raise SourceError("git is not installed, and repositories are read with it")
-        self._folder = folder
-        self._protocols = protocols
         overrides = _OVERRIDES if protocols else (*_OVERRIDES, "protocol.allow=never")
         options = [word for override in overrides for word in ("-c", override)]
-        self._command = [program, "--no-pager", "-C", str(folder), *options]
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        """Run a command to its end."""
-        return subprocess.run(  # noqa: S603 - no shell, and no word begins with a dash but ours
-            [*self._command, *words],
-            env=self._environment(),
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-
-    def start(self, *words: str) -> "subprocess.Popen[bytes]":
-        """Start a command that is written to and read from."""
-        return subprocess.Popen(  # noqa: S603 - as above
-            [*self._command, *words],
-            env=self._environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-
-    def _environment(self) -> dict[str, str]:
-        """Give git our surroundings without what would send it to another repository."""
+        self.command = [program, "--no-pager", "-C", str(folder), *options]
+        # Our surroundings, without what would send git to another repository.
         own = {
             key: value
             for key, value in os.environ.items()
             if not key.startswith("GIT_") or _USERS_OWN.fullmatch(key)
         }
-        return {
+        self.environment = {
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30 -oServerAliveInterval=15",
             **own,
             **_ENVIRONMENT,
-            "GIT_ALLOW_PROTOCOL": ":".join(self._protocols),
-            "GIT_CEILING_DIRECTORIES": str(self._folder.resolve().parent),
+            "GIT_ALLOW_PROTOCOL": ":".join(protocols),
+            "GIT_CEILING_DIRECTORIES": str(folder.resolve().parent),
         }
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        """Run a command to its end."""
+        return subprocess.run(  # noqa: S603 - no shell, and no word begins with a dash but ours
+            [*self.command, *words],
+            env=self.environment,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
 
 
 def _reason(stderr: bytes) -> str:
@@ -131,7 +111,7 @@ class Remote(NamedTuple):
 
     url: str
     folder: str
-    """The name of the folder for its copies: host, path, and a hash of the address."""
+    """The name of the folder for its copies: the end of the address, and a hash of it."""
     protocols: tuple[str, ...]
     """By which git may connect to it."""
 
@@ -142,15 +122,11 @@ def remote(url: str) -> Remote:
     Raises:
         SourceError: It is not of an allowed form, or holds a password; without it in the message.
     """
-    for form in _URLS:
-        found = form.fullmatch(url)
-        if found and url.isprintable():
-            parts = found.groupdict()
-            path = PurePosixPath(parts["path"].removesuffix("/").removesuffix(".git"))
-            words = [parts.get("host") or "local", *path.parts[-2:]]
-            name = re.sub(r"[^a-z0-9.]+", "-", "-".join(words).lower()).strip("-.")[:60]
-            digest = hashlib.sha256(url.encode()).hexdigest()[:12]
-            return Remote(url, f"{name}-{digest}", _PROTOCOLS[parts.get("scheme") or "ssh"])
+    found = next(filter(None, (form.fullmatch(url) for form in _URLS)), None)
+    if found and url.isprintable():
+        end = re.sub(r"[^a-z0-9.]+", "-", url.lower().removesuffix(".git"))[-40:].strip("-.")
+        digest = hashlib.sha256(url.encode()).hexdigest()[:12]
+        return Remote(url, f"{end}-{digest}", _PROTOCOLS.get(found["scheme"], ("ssh", "https")))
     shown = "not shown, as it may hold a password" if "@" in url else repr(url[:200])
     raise SourceError(
         f"url is {shown}; allowed: https://HOST/PATH, http://…, "
@@ -194,23 +170,20 @@ def fetch(
         )
     place = clones / source.folder
     known = place / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.commit"
-    try:
-        if _COMMIT.fullmatch(wanted) and _copy(place, wanted).is_dir():
-            commit = wanted
-        elif offline:
-            commit = known.read_text().strip() if known.is_file() else ""
-            if not commit or not _copy(place, commit).is_dir():
-                raise SourceError(
-                    f"{source.url}: {wanted!r} has not been fetched to {clones}, and nothing may "
-                    "be fetched in replay; fetch it first with: freshstack build CONFIG --mode defer"
-                )
-            if progress is not None:
-                progress(f"{source.url}: {wanted} as last fetched, {commit[:12]}")
-        else:
-            commit = _fetched(source, wanted, place)
-            known.write_text(f"{commit}\n")
-    except OSError as error:
-        raise SourceError(f"{clones}: cannot be written: {error.strerror}") from None
+    if _COMMIT.fullmatch(wanted) and _copy(place, wanted).is_dir():
+        commit = wanted
+    elif offline:
+        commit = known.read_text().strip() if known.is_file() else ""
+        if not commit or not _copy(place, commit).is_dir():
+            raise SourceError(
+                f"{source.url}: {wanted!r} has not been fetched to {clones}, and nothing may be "
+                "fetched in replay; fetch it first with: freshstack build CONFIG --mode defer"
+            )
+        if progress is not None:
+            progress(f"{source.url}: {wanted} as last fetched, {commit[:12]}")
+    else:
+        commit = _fetched(source, wanted, place)
+        known.write_text(f"{commit}\n")
     return corpus.model_copy(update={"path": _copy(place, commit), "revision": commit})
 
 
@@ -279,8 +252,7 @@ def _download(git: Git, source: Remote, ref: str) -> None:
 
 def _unreachable(source: Remote, stderr: bytes) -> SourceError:
     return SourceError(
-        f"{source.url}: cannot be fetched: {_reason(stderr)}; check the address with: "
-        f"git ls-remote {source.url}"
+        f"{source.url}: cannot be fetched: {_reason(stderr)}; try: git ls-remote {source.url}"
     )
 
 
@@ -327,7 +299,13 @@ class Repository:
     def read(self, entry: Entry, most: int) -> bytes | Skip:
         """Read a file."""
         if self._reader is None:
-            self._reader = self._git.start("cat-file", "--batch")
+            self._reader = subprocess.Popen(  # noqa: S603 - no shell, and words of our own
+                [*self._git.command, "cat-file", "--batch"],
+                env=self._git.environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
         to_git, from_git = self._reader.stdin, self._reader.stdout
         assert to_git is not None
         assert from_git is not None

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from json import scanner
-from json.decoder import JSONObject, scanstring
+from json.decoder import JSONObject, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 from freshstack_dspy.corpus.boundaries import JOINED, Boundary, FileKind, Fits, language_named
@@ -229,7 +229,7 @@ def _kind(cell: _Object, language: str) -> FileKind:
 
 def _source(cell: _Object) -> list[_Text]:
     """Give the strings of a cell's text: `source` in nbformat 4, `input` of code in 3."""
-    texts = []
+    texts: list[Any] = []
     for key in ("source", "input"):
         value = cell.get(key)
         texts += value if isinstance(value, list) else [value]

@@ -164,19 +164,15 @@ def asciidoc_outline(data: bytes) -> Iterator[Boundary]:
     """Give the headings of AsciiDoc by rank; none in a listing, literal or comment block."""
     fence = b""
     for found in _ASCIIDOC.finditer(data):
-        if found["fence"]:
-            if not fence:
-                fence = found["fence"]
-            elif fence == found["fence"]:
-                fence = b""
-        elif not fence:
+        if found["fence"] and fence in (b"", found["fence"]):
+            fence = b"" if fence else found["fence"]
+        elif found["mark"] and not fence:
             yield Boundary(found.start(), len(found["mark"]))
 
 
 def org_outline(data: bytes) -> Iterator[Boundary]:
     """Give the headings of Org by rank."""
-    for found in _ORG.finditer(data):
-        yield Boundary(found.start(), len(found["mark"]))
+    return (Boundary(found.start(), len(found["mark"])) for found in _ORG.finditer(data))
 
 
 def latex_outline(data: bytes) -> Iterator[Boundary]:

@@ -327,7 +327,7 @@ class Dump:
         self.places: dict[Table, tuple[Path, str | None]] = {}
         """The file of each table, and its member where that is an archive."""
         for table in _TABLES:
-            place = _inside(posts, table) if packed else None
+            place: tuple[Path, str | None] | None = _inside(posts, table) if packed else None
             if table == "Posts" and not packed:
                 place = posts, None
             place = place or _beside(posts, table)
@@ -520,7 +520,7 @@ def _is_seven_zip(path: Path) -> bool:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _inside(archive: Path, table: Table) -> tuple[Path, str] | None:
+def _inside(archive: Path, table: Table) -> tuple[Path, str | None] | None:
     """Find a table in an archive."""
     with archive.open("rb") as file, _opened(archive, file) as opened:
         members = [member.filename for member in opened.list() if member.is_file]

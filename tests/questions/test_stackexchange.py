@@ -2,6 +2,7 @@
 
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -369,9 +370,9 @@ def test_memory_does_not_grow_with_the_dump(tmp_path: Path) -> None:
     assert peak < 12_000_000
 
 
-def packed(folder: Path, name: str = "Posts.xml", **settings: object) -> Path:
+def packed(folder: Path, name: str = "Posts.xml", **settings: Any) -> Path:
     posts = write_dump(folder / "unpacked.xml", question(1, 2), answer(2, 1))
-    return write_archive(folder / "a.7z", {name: posts}, **settings)  # type: ignore[arg-type]
+    return write_archive(folder / "a.7z", {name: posts}, **settings)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,7 @@ def packed(folder: Path, name: str = "Posts.xml", **settings: object) -> Path:
     ids=["ppmd", "zstd", "encrypted"],
 )
 def test_an_archive_that_is_not_read_says_how_to_unpack_it(
-    tmp_path: Path, settings: dict[str, object]
+    tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     with pytest.raises(SourceError, match=r"not read .*; unpack it with: 7z x a\.7z"):
         read(packed(tmp_path, **settings))
