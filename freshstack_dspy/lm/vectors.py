@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, r
 
 from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
-from freshstack_dspy.lm.client import Access, Item, Recorder, Sent
 from freshstack_dspy.lm.engine import (
     HostedModel,
     did_not_answer,
@@ -22,6 +21,7 @@ from freshstack_dspy.lm.engine import (
     unknown_provider,
 )
 from freshstack_dspy.lm.prices import Price, RerankPrice
+from freshstack_dspy.lm.recorder import Access, Item, Recorder, Sent
 from freshstack_dspy.lm.reply import (
     MOST_DIMENSIONS,
     MOST_TOKENS,

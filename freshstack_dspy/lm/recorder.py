@@ -1,0 +1,280 @@
+"""Recorded calls of a model: modes, single flight, budget, ledger and callbacks.
+
+What is common to chat (`client.py`) and to vectors and scores (`vectors.py`). Modes: `live` reuses
+what is recorded and asks for the rest; `replay` only reuses, and opens no socket; `defer` writes
+the missing chat requests down for later; `rerecord` asks for everything again.
+"""
+
+import functools
+import logging
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from freshstack_dspy.config import BudgetConfig, Mode
+from freshstack_dspy.errors import (
+    DamagedReplyError,
+    FatalModelError,
+    ModelError,
+    ReplayMissError,
+)
+from freshstack_dspy.lm.budget import Account, Caps, Reservation, Spent
+from freshstack_dspy.lm.engine import Model
+from freshstack_dspy.lm.events import Callback, call_event
+from freshstack_dspy.lm.misses import Misses
+from freshstack_dspy.lm.reply import Numbers, Reply
+from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, endpoint_identity
+from freshstack_dspy.lm.retry import Retries
+from freshstack_dspy.lm.store import (
+    Recorded,
+    ReplyStore,
+    UsedEntries,
+    recorded_entries,
+    recorded_entry,
+)
+from freshstack_dspy.lm.usage import Ledger, StepLedger, current_step
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Access:
+    """What calls of a model go through.
+
+    Attributes:
+        mode: See the module.
+        store: Where replies are recorded; every mode but `replay` needs one that can be written.
+        recorded: Replies of bundles, read next to the store.
+        account: Who pays, and how much at most.
+        ledger: Where what is asked and reused is entered.
+        callback: Notified of every call, by many threads.
+    """
+
+    mode: Mode = "live"
+    store: ReplyStore | None = None
+    recorded: Recorded | None = None
+    account: Account = field(default_factory=Account)
+    ledger: Ledger = field(default_factory=Ledger)
+    callback: Callback | None = None
+
+
+class Item(Protocol):
+    """Something that is asked for."""
+
+    @property
+    def request(self) -> ChatRequest | NumbersRequest:
+        """As it is recorded."""
+        ...
+
+
+ItemT = TypeVar("ItemT", bound=Item)
+EntryT = TypeVar("EntryT", Reply, Numbers)
+
+
+class Sent(NamedTuple, Generic[EntryT]):
+    """What came of one request to a provider."""
+
+    entries: list[EntryT]
+    spent: Spent
+    attempts: int
+
+
+class Recorder(ABC, Generic[ItemT, EntryT]):
+    """Recorded replies of one model, and the way to ask it for more; shared by threads.
+
+    Attributes:
+        ledger: What was asked and reused, by step.
+        endpoint: Where requests go, without credentials.
+    """
+
+    def __init__(
+        self, model: Model, access: Access, retries: Retries[Any, Any], *, asks: bool
+    ) -> None:
+        """Prepare; `asks` says whether this mode sends anything, which the budget must allow."""
+        section = getattr(model, "section", "[model]")
+        account = access.account
+        self.mode: Mode = access.mode
+        self.ledger = access.ledger
+        self.endpoint = endpoint_identity(model.name, model.api_base, section)
+        self._name = model.name
+        self._account = account.name
+        self._callback = access.callback
+        self._retries = retries
+        sources = (access.store, access.recorded)
+        self._sources = [source for source in sources if source is not None]
+        self._misses = Misses()
+        self._store = access.store if access.mode != "replay" else None
+        self._caps = Caps(
+            account.caps if asks else BudgetConfig(),
+            spent=lambda: self._writable().spent(account.name) + account.reserved,
+            in_flight=account.in_flight,
+        )
+        self._flights: dict[str, Future[EntryT]] = {}
+        self._rerecorded: set[str] = set()
+        self._used = UsedEntries()
+        self._guard = threading.Lock()
+
+    def answer(self, items: Sequence[ItemT]) -> list[EntryT]:
+        """Serve what is recorded, and ask for the rest in one request.
+
+        What another thread is asking for is waited for, and what comes of it is shared.
+
+        Args:
+            items: Each with a key of its own; their replies come in the same order.
+
+        Raises:
+            ModelError: See the tree in `errors.py`.
+        """
+        begun = time.monotonic()
+        requests = [item.request for item in items]
+        notify = functools.partial(call_event, requests, step=current_step())
+        attempts = 0
+        try:
+            found, attempts = self._shared(items)
+        except ModelError as error:
+            if self._callback is not None:
+                self._callback(notify(seconds=time.monotonic() - begun, error=error))
+            raise
+        entries = [found[request.key] for request in requests]
+        if self._callback is not None:
+            seconds = time.monotonic() - begun
+            self._callback(notify(seconds=seconds, attempts=attempts, entries=entries))
+        return entries
+
+    def reusable(self, key: str) -> EntryT | None:
+        """The recorded reply of a key, unless this mode asks again in its place.
+
+        Raises:
+            DamagedReplyError: In a replay, the entry cannot be trusted.
+        """
+        if self.mode == "rerecord" and key not in self._rerecorded:
+            return None
+        try:
+            entry = self.recorded(key)
+        except DamagedReplyError as error:
+            if self.mode == "replay":
+                raise
+            _log.warning("%s: asked again", error)
+            return None
+        return None if entry is not None and self._asks_again(entry) else entry
+
+    def recorded(self, key: str) -> EntryT | None:
+        """The recorded reply of a key, whatever it is worth.
+
+        Raises:
+            StoreError: It cannot be read or trusted.
+        """
+        found: Any = recorded_entry(key, self._sources)
+        return found
+
+    def reuse(self, entries: Sequence[EntryT]) -> None:
+        """Enter recorded replies that are given out."""
+        for entry in entries:
+            self._used.enter(entry)
+        if entries:
+            self.ledger.enter(
+                StepLedger(
+                    cached=len(entries),
+                    cached_tokens=sum(one.tokens for one in entries),
+                    cached_cost=sum(one.cost or 0.0 for one in entries),
+                )
+            )
+
+    def used(self) -> Iterator[EntryT]:
+        """Every reply that was given out, as it is recorded now, by key."""
+        found: Any = recorded_entries(self._used.by_key(), self._sources)
+        return found
+
+    def used_replies(self) -> dict[str, str]:
+        """The content hash of each reply that was given out, by key."""
+        return self._used.by_key()
+
+    def close(self) -> None:
+        """Close the provider's connections."""
+        self._retries.close()
+
+    def _shared(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+        mine: dict[str, Future[EntryT]] = {}
+        theirs: dict[str, Future[EntryT]] = {}
+        with self._guard:
+            for key in (item.request.key for item in items):
+                flight = self._flights.get(key)
+                if flight is None:
+                    mine[key] = self._flights[key] = Future()
+                else:
+                    theirs[key] = flight
+        try:
+            found, attempts = self._own([item for item in items if item.request.key in mine])
+        except BaseException as error:
+            for flight in mine.values():
+                flight.set_exception(error)
+            raise
+        finally:
+            with self._guard:
+                for key in mine:
+                    del self._flights[key]
+        for key, flight in mine.items():
+            flight.set_result(found[key])
+        # Not before: two that wait for each other would never end.
+        shared = {key: flight.result() for key, flight in theirs.items()}
+        self.reuse(list(shared.values()))
+        return found | shared, attempts
+
+    def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
+        found: dict[str, EntryT] = {}
+        for item in items:
+            entry = self.reusable(item.request.key)
+            if entry is not None:
+                found[item.request.key] = entry
+        self.reuse(list(found.values()))
+        missing = [item for item in items if item.request.key not in found]
+        if not missing:
+            return found, 0
+        sent = self._ask(missing)
+        return found | {entry.key: entry for entry in sent.entries}, sent.attempts
+
+    def _ask(self, items: Sequence[ItemT]) -> Sent[EntryT]:
+        if self.mode == "replay":
+            raise ReplayMissError(self._miss(items))
+        store = self._writable()
+        self._defer(items)
+        charge = functools.partial(store.charge, self._account)
+        bound = functools.partial(self._upper_bound, items)
+        with self._retries.asking(), self._caps.reserved(bound, charge) as reservation:
+            sent = self._send(items, reservation)
+            store.put(*sent.entries, account=self._account, spent=sent.spent)
+        for entry in sent.entries:
+            self._used.enter(entry)
+            self._rerecorded.add(entry.key)
+        tokens = sum(entry.tokens for entry in sent.entries)
+        cost = sum(entry.cost or 0.0 for entry in sent.entries)
+        self.ledger.enter(StepLedger(calls=1, tokens=tokens, cost=cost))
+        return sent
+
+    def _writable(self) -> ReplyStore:
+        if self._store is None:
+            raise FatalModelError(f"mode {self.mode!r} needs a replies store")
+        return self._store
+
+    def _asks_again(self, entry: EntryT) -> bool:
+        """Whether a recorded reply is no answer, and this mode may ask once more."""
+        return False
+
+    def _miss(self, items: Sequence[ItemT]) -> str:
+        """Say in words that replies are not recorded, and how the recorded ones differ."""
+        return self._misses.explain(items[0].request, self._sources)
+
+    def _defer(self, items: Sequence[ItemT]) -> None:
+        """In mode `defer`: write requests down for later, and raise; or do nothing, to ask now."""
+
+    @abstractmethod
+    def _upper_bound(self, items: Sequence[ItemT]) -> Spent:
+        """The most that one request for these can cost."""
+
+    @abstractmethod
+    def _send(self, items: Sequence[ItemT], reservation: Reservation) -> Sent[EntryT]:
+        """Ask the provider for these."""
