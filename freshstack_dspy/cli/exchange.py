@@ -1,5 +1,6 @@
 """`freshstack export`, `import`, `validate`: to and from the layouts of other tools."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -43,8 +44,9 @@ def export(
             "name a folder: --out FOLDER, or a data set: --format hf --push OWNER/NAME"
         )
     if push is not None:
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when the library is imported
         address = push_collection(collection, push, slices=slices, replace=replace)
-        say(f"{address}: {collection} pushed")
+        say(f"{address}: {collection} was pushed")
         return
     assert out is not None
     done = export_collection(collection, format, out, slices=slices, replace=replace)
