@@ -4,12 +4,13 @@ Reads qa-eval's NQ301 from `../shared/data`: answers of models to 301 questions 
 person's yes or no; gold answers are at hand for 230 of the questions. Intervals are 95 % bootstrap
 intervals over questions. GPT-4's verdicts on all 301, where they say yes or no, are a yardstick.
 
-Prints one JSON line a figure: {"name", "value", "goal", "holds"}.
+Prints one JSON line a value: {"name", "value", "goal", "holds"}. With `--tiny` of ten questions only.
 """
 
 import csv
 import gzip
 import json
+import sys
 from collections import defaultdict
 from itertools import chain
 from pathlib import Path
@@ -18,7 +19,8 @@ from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.measures.agreement import LabelPair, class_precision, class_recall, cohen_kappa
 from freshstack_dspy.measures.statistics import bootstrap_interval
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "qa-eval-nq301"
+SHARED = (folder / "shared" / "data" for folder in Path(__file__).resolve().parents)
+DATA = next((folder for folder in SHARED if folder.is_dir()), Path("shared")) / "qa-eval-nq301"
 GOAL = 0.4
 
 Row = dict[str, str]
@@ -89,6 +91,9 @@ def main() -> None:
         print(json.dumps({"skipped": f"{DATA} is absent"}))
         return
     people = rows("NQ301_human.tsv")
+    if "--tiny" in sys.argv:
+        chosen = sorted({row["Question"] for row in people})[:10]
+        people = [row for row in people if row["Question"] in chosen]
     agreement("answers compared by the baseline", baseline_verdicts(people), GOAL)
     agreement("answers compared by GPT-4", gpt4_verdicts(people))
 

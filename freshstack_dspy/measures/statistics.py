@@ -251,8 +251,8 @@ def _resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) ->
     return means
 
 
-def _blocks(number: int, width: int) -> Iterator[tuple[int, int]]:
-    size = max(1, _BLOCK // width)
+def _blocks(number: int, width: int, block: int = _BLOCK) -> Iterator[tuple[int, int]]:
+    size = max(1, block // width)
     for start in range(0, number, size):
         yield start, min(number, start + size)
 
@@ -409,7 +409,7 @@ def _as_far_by_chance(columns: list[list[float]], permutations: int, seed: int) 
     totals = array.sum(axis=0)
     generator = np.random.default_rng(seed)
     counts = np.zeros(len(columns), dtype=np.int64)
-    for start, stop in _blocks(permutations, queries):
+    for start, stop in _blocks(permutations, queries, 8 * _BLOCK):
         bits = np.frombuffer(generator.bytes((stop - start) * (-(-queries // 8))), np.uint8)
         signs = np.unpackbits(bits.reshape(stop - start, -1), axis=1)[:, :queries]
         sums = totals - 2 * (signs.astype(np.float64) @ array)
@@ -590,12 +590,19 @@ def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> Esti
     Returns:
         Between -1 and 1; none, with the reason, where there are fewer than two or all are tied.
     """
-    from scipy.stats import kendalltau
+    import numpy as np
 
     one, other = _levels(first), _levels(_same_names(first, second))
     if reason := _undefined(one, other):
         return Estimate(reason=reason)
-    return Estimate(value=_within_one(kendalltau(one, other).statistic))
+    x, y = np.asarray(one), np.asarray(other)
+    agreeing = untied_one = untied_other = 0
+    for place in range(len(x) - 1):
+        over, under = np.sign(x[place + 1 :] - x[place]), np.sign(y[place + 1 :] - y[place])
+        agreeing += int(over @ under)
+        untied_one += int(np.count_nonzero(over))
+        untied_other += int(np.count_nonzero(under))
+    return Estimate(value=agreeing / math.sqrt(untied_one * untied_other))
 
 
 def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
@@ -603,12 +610,16 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
 
     Source: Spearman, The Proof and Measurement of Association between Two Things, 1904.
     """
-    from scipy.stats import spearmanr
+    import numpy as np
 
     one, other = _levels(first), _levels(_same_names(first, second))
     if reason := _undefined(one, other):
         return Estimate(reason=reason)
-    return Estimate(value=_within_one(spearmanr(one, other).statistic))
+    ranks = []
+    for levels in (one, other):
+        _, places, counts = np.unique(levels, return_inverse=True, return_counts=True)
+        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[places])
+    return Estimate(value=max(-1.0, min(1.0, float(np.corrcoef(*ranks)[0, 1]))))
 
 
 def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estimate:
@@ -634,10 +645,6 @@ def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estim
         if rank
     ]
     return Estimate(value=2 * fmean(shares) - 1)
-
-
-def _within_one(value: float) -> float:
-    return max(-1.0, min(1.0, float(value)))
 
 
 def _same_names(first: Mapping[str, float], second: Mapping[str, float]) -> Mapping[str, float]:
