@@ -27,6 +27,7 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[RecordedLM]
     A model of another provider gets neither the address nor the key of the configuration's.
     """
     from freshstack_dspy.config import CacheConfig, ModelConfig, PricesConfig, load_config
+    from freshstack_dspy.lm.batch.jobs import JobFolder
     from freshstack_dspy.lm.budget import Account
     from freshstack_dspy.lm.bundle import Bundles
     from freshstack_dspy.lm.client import connect
@@ -35,7 +36,10 @@ def opened_model(config: Path | None, name: str | None) -> "Iterator[RecordedLM]
     settings = load_config(config) if config else None
     model = settings.model if settings else ModelConfig()
     cache = settings.cache if settings else CacheConfig()
-    account = Account(settings.name, settings.budget, settings.prices) if settings else Account()
+    account = Account()
+    if settings:
+        reserved = JobFolder.of(settings).reserved()
+        account = Account(settings.name, settings.budget, settings.prices, reserved)
     if name is not None and name != model.name:
         account = account._replace(prices=PricesConfig())
         same_provider = name.partition("/")[0] == model.name.partition("/")[0]

@@ -73,7 +73,7 @@ class Account(NamedTuple):
     """Given to several clients, their calls in flight are under the caps together."""
 
 
-def worst_case(request: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
+def upper_bound(request: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
     """The most that one request can cost.
 
     No tokenizer in use makes more tokens than its input has bytes, so its bytes are the bound: the
@@ -131,19 +131,19 @@ class Caps:
         self._in_flight = in_flight or InFlight()
 
     @contextmanager
-    def reserved(self, worst: Callable[[], Spent], charge: Charge) -> Iterator["Reservation"]:
+    def reserved(self, bound: Callable[[], Spent], charge: Charge) -> Iterator["Reservation"]:
         """Reserve the upper bound of a call, for as long as it lasts.
 
         It waits where what is in flight may come back cheaper than reserved.
 
         Args:
-            worst: Gives the upper bound; called only where it matters.
+            bound: Gives the upper bound; called only where it matters.
             charge: Writes down what was spent without a reply.
 
         Raises:
             BudgetError: The call could go over a cap even with nothing else in flight.
         """
-        reservation = Reservation(self, worst, charge)
+        reservation = Reservation(self, bound, charge)
         reservation.take()
         try:
             yield reservation
@@ -155,7 +155,7 @@ class Caps:
         """Whether there is any cap."""
         return bool(self._caps)
 
-    def admit(self, worst: Spent) -> None:
+    def admit(self, bound: Spent) -> None:
         """Wait until this much can be spent on top of all that is in flight.
 
         Raises:
@@ -163,33 +163,33 @@ class Caps:
         """
         in_flight = self._in_flight
         with in_flight.changed:
-            while (full := self._full(worst)) is not None:
+            while (full := self._full(bound)) is not None:
                 if in_flight.reserved.calls == 0:
                     raise BudgetError(full)
                 in_flight.changed.wait()
-            in_flight.reserved += worst
+            in_flight.reserved += bound
 
-    def release(self, worst: Spent) -> None:
+    def release(self, bound: Spent) -> None:
         """End a reservation."""
         in_flight = self._in_flight
         with in_flight.changed:
             in_flight.reserved = Spent(
-                calls=in_flight.reserved.calls - worst.calls,
-                tokens=in_flight.reserved.tokens - worst.tokens,
-                dollars=max(0.0, in_flight.reserved.dollars - worst.dollars),
+                calls=in_flight.reserved.calls - bound.calls,
+                tokens=in_flight.reserved.tokens - bound.tokens,
+                dollars=max(0.0, in_flight.reserved.dollars - bound.dollars),
             )
             in_flight.changed.notify_all()
 
-    def _full(self, worst: Spent) -> str | None:
+    def _full(self, bound: Spent) -> str | None:
         """Which cap the request could go over, in words."""
         spent = self._spent()
-        taken = spent + self._in_flight.reserved + worst
+        taken = spent + self._in_flight.reserved + bound
         for name, cap in self._caps.items():
             if getattr(taken, name) > cap:
                 return (
                     f"[budget] {name} = {cap:g} does not allow another call: "
                     f"{amount(name, spent)} spent so far, and the next could take "
-                    f"{amount(name, worst)}, so it takes at least {amount(name, spent + worst)} "
+                    f"{amount(name, bound)}, so it takes at least {amount(name, spent + bound)} "
                     "to go on"
                 )
         return None
@@ -198,16 +198,16 @@ class Caps:
 class Reservation:
     """One request's share of the budget; without caps nothing is reserved."""
 
-    def __init__(self, caps: Caps, worst: Callable[[], Spent], charge: Charge) -> None:
+    def __init__(self, caps: Caps, bound: Callable[[], Spent], charge: Charge) -> None:
         self._caps = caps
-        self._worst = worst
+        self._bound = bound
         self._charge = charge
         self._held: Spent | None = None
 
     @functools.cached_property
-    def worst(self) -> Spent:
+    def upper_bound(self) -> Spent:
         """The most that the request can cost."""
-        return self._worst()
+        return self._bound()
 
     def take(self) -> None:
         """Reserve the upper bound.
@@ -216,8 +216,8 @@ class Reservation:
             BudgetError: There is not so much left.
         """
         if self._caps.capped:
-            self._caps.admit(self.worst)
-            self._held = self.worst
+            self._caps.admit(self.upper_bound)
+            self._held = self.upper_bound
 
     def give_back(self) -> None:
         """End the reservation."""
@@ -231,7 +231,7 @@ class Reservation:
         Raises:
             BudgetError: There is nothing left for another attempt.
         """
-        self._charge(self.worst)
+        self._charge(self.upper_bound)
         self.give_back()
         self.take()
 
@@ -240,7 +240,7 @@ class Reservation:
         if reply.finish_reason == NO_REPLY:
             return Spent()
         if reply.input_tokens is None or reply.output_tokens is None:
-            return self.worst
+            return self.upper_bound
         return Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
 
 

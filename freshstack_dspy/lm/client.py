@@ -20,7 +20,7 @@ from freshstack_dspy.errors import (
     FreshstackError,
     ReplyError,
 )
-from freshstack_dspy.lm.budget import Account, Reservation, Spent, check_unpriced, worst_case
+from freshstack_dspy.lm.budget import Account, Reservation, Spent, check_unpriced, upper_bound
 from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.prices import Price, price_of
@@ -126,7 +126,7 @@ class Client(Recorder[Prompt, Reply]):
             raise DeferredError(f"request {request.key} was written down")
 
     def _upper_bound(self, items: Sequence[Prompt]) -> Spent:
-        return worst_case(items[0].request, self.price)
+        return upper_bound(items[0].request, self.price)
 
     def _send(self, items: Sequence[Prompt], reservation: Reservation) -> Sent[Reply]:
         """Ask. That there was no reply is recorded too: a replay must come to the same failure."""

@@ -306,7 +306,9 @@ class EmbeddingClient(NumbersClient[Wanted]):
                 receive_numbers(one.request, vector, tokens=part, counted=counted, cost=cost)
             )
         dollars = tokens * self._price.input if self._price else 0.0
-        spent = Spent(calls=1, tokens=tokens, dollars=dollars) if counted else reservation.worst
+        spent = (
+            Spent(calls=1, tokens=tokens, dollars=dollars) if counted else reservation.upper_bound
+        )
         return Sent(entries, spent, attempts)
 
     def _check_length(self, length: int, reservation: Reservation | None = None) -> None:
@@ -403,7 +405,11 @@ class RerankClient(NumbersClient[Ranked]):
             self._warn_uncounted()
         cost = price.cost(tokens, answer.units or _units(sent)) if price else None
         entry = receive_numbers(request, answer.values, tokens=tokens, counted=counted, cost=cost)
-        spent = Spent(calls=1, tokens=tokens, dollars=cost or 0.0) if counted else reservation.worst
+        spent = (
+            Spent(calls=1, tokens=tokens, dollars=cost or 0.0)
+            if counted
+            else reservation.upper_bound
+        )
         return Sent([entry], spent, attempts)
 
 

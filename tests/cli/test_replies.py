@@ -143,23 +143,6 @@ def test_verify_names_what_is_damaged(freshstack: Command, built: Path, tmp_path
     assert bundle.err.startswith("line 1: saved.jsonl:1: not a recorded reply")
 
 
-def test_verify_says_in_one_line_what_is_no_store(
-    freshstack: Command, built: Path, tmp_path: Path
-) -> None:
-    store = ReplyStore(tmp_path / "cache")
-    with rows(store) as table:
-        table.execute("UPDATE Cache SET value = '1' WHERE key = 'format'")
-    store.close()
-    for path, said in (
-        ("cache", "a replies store of schema 1, and this version reads 3"),
-        ("collection", "there is no replies store"),
-        ("absent", "the bundle cannot be read: "),
-    ):
-        done = freshstack("replies", "verify", path)
-        assert (done.code, len(done.err.splitlines())) == (1, 1)
-        assert said in done.err
-
-
 def answer(body: dict[str, Any]) -> Scripted:
     """What `ScriptedProvider` says, told from the inputs alone: not every API names the task."""
     contents = [message["content"] for message in body["messages"]]
@@ -243,17 +226,6 @@ def test_submit_says_first_what_it_could_cost(
     assert server.calls.total() == 0
 
 
-def test_a_second_submit_sends_nothing(
-    freshstack: Command, server: BatchServer, deferred: Path
-) -> None:
-    freshstack("requests", "submit", deferred)
-    again = freshstack("requests", "submit", deferred)
-
-    assert again.code == 0
-    assert again.out.endswith("0 requests to send, in 0 batches; 9 underway already\n")
-    assert len(server.made) == 1
-
-
 def test_submit_stops_at_the_budget(
     freshstack: Command, server: BatchServer, tmp_path: Path
 ) -> None:
@@ -327,32 +299,6 @@ def test_a_submission_can_be_given_up(
     assert done.out.startswith(f"{submission}: given up; its batch batch_1 goes on")
     assert len(server.made) == 2
     assert f"{submission}: batch batch_1 was given up\n" in status.out
-
-
-def test_a_model_without_a_batch_api_names_the_other_way(freshstack: Command, config: Path) -> None:
-    assert freshstack("build", config, "--mode", "defer").code == 3
-    done = freshstack("requests", "submit", config)
-
-    assert done.code == 1
-    assert "vllm run-batch" in done.err
-    assert done.err.count("\n") == 1
-
-
-def test_import_refuses_a_person_s_answer_that_does_not_fit(
-    freshstack: Command, config: Path, tmp_path: Path
-) -> None:
-    freshstack("build", config, "--mode", "defer", "--requests", "requests.jsonl")
-    line = json.loads((tmp_path / "requests.jsonl").read_text().splitlines()[0])
-    (tmp_path / "replies.jsonl").write_text(
-        json.dumps({"custom_id": line["custom_id"], "content": "Let me think."})
-    )
-    done = freshstack("requests", "import", "replies.jsonl", config)
-
-    first, reason = done.out.splitlines()
-    assert done.code == 1
-    assert first == f"0 imported; 1 invalid ({line['custom_id'][:16]}); 9 still waiting"
-    assert reason.startswith("  1 x ")
-    assert recorded_in(config) == []
 
 
 def test_import_replaces_only_when_told_to(

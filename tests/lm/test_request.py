@@ -1,7 +1,6 @@
 """The key of a request."""
 
 import asyncio
-import hashlib
 import json
 from typing import Any
 
@@ -42,19 +41,6 @@ def test_the_key_of_a_known_request_never_changes_by_accident() -> None:
     assert KNOWN.key == "07bc065b6454cca902e39d288bd58f2e09b6cb960d4fd75512fc8551e6c63640"
 
 
-def test_a_key_is_the_hash_of_the_written_out_request() -> None:
-    written = (
-        '{"endpoint":"https://api.example.org/v1","key_version":1,"messages":['
-        '{"content":"Judge.","role":"system"},'
-        '{"content":"{\\"question\\": \\"Wie groß?\\"}","role":"user"}],'
-        '"model":"openai/gpt-4o","parameters":{"max_tokens":4096,"response_format":'
-        '{"name":"Judge","schema":{"type":"object"},"type":"json_schema"},"temperature":0.1},'
-        '"sample":2}'
-    )
-
-    assert hashlib.sha256(written.encode()).hexdigest() == KNOWN.key
-
-
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
     lambda inner: (
@@ -89,25 +75,6 @@ def test_two_requests_share_a_key_only_if_all_their_fields_are_the_same(
     )
 
     assert same == (one.key == other.key)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"model": "openai/gpt-4o-mini"},
-        {"endpoint": "https://api.example.org/v2"},
-        {"messages": KNOWN.messages[:1]},
-        {"messages": (KNOWN.messages[1], KNOWN.messages[0])},
-        {"parameters": {**KNOWN.parameters, "temperature": 0.2}},
-        {"parameters": {**KNOWN.parameters, "seed": 0}},
-        {"parameters": {**KNOWN.parameters, "response_format": {"type": "json_object"}}},
-        {"sample": 3},
-        {"sample": None},
-        {"sample": 0},
-    ],
-)
-def test_any_changed_field_gives_another_key(change: dict[str, Any]) -> None:
-    assert KNOWN.key != KNOWN.model_copy(update=change).key
 
 
 @given(asks)
@@ -169,34 +136,6 @@ def test_a_sample_number_reaches_the_key_from_a_copy_and_from_a_call(
 
     assert (copied, 3) == (called, len({plain, copied, other}))
     assert len(server.requests) == 3
-
-
-def test_a_sample_number_is_not_sent(server: ChatServer, client_for: Connect) -> None:
-    client_for()(request(), rollout_id=7)
-
-    assert "rollout_id" not in server.requests[0]
-
-
-def test_dspy_calls_with_a_prompt_go_through_the_same_client(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says("hello back")
-    lm = client_for()
-
-    assert ["hello back"] == lm("hello") == lm("hello")
-    assert len(server.requests) == 1
-
-
-def test_keys_timeouts_retries_and_concurrency_do_not_reach_the_key(client_for: Connect) -> None:
-    settings: list[dict[str, Any]] = [
-        {},
-        {"api_key": "sk-one"},
-        {"timeout": 3},
-        {"retries": 0},
-        {"concurrency": 2},
-    ]
-
-    assert len({client_for(**setting).key_of(request()) for setting in settings}) == 1
 
 
 def test_two_endpoints_never_share_a_reply(server: ChatServer, client_for: Connect) -> None:

@@ -103,16 +103,6 @@ def test_nuggets_of_other_queries_are_no_duplicates() -> None:
     assert [it.duplicate_of for it in with_near_duplicates(both)] == [None, None]
 
 
-@given(st.lists(st.text(alphabet="ab 1no", min_size=1, max_size=12), max_size=6))
-def test_a_duplicate_points_back_and_flagging_again_changes_nothing(texts: list[str]) -> None:
-    flagged = with_near_duplicates(nuggets(*texts))
-    place = {one.nugget_id: number for number, one in enumerate(flagged)}
-
-    assert [one.text for one in flagged] == texts
-    assert all(
-        place[one.duplicate_of] < place[one.nugget_id] for one in flagged if one.duplicate_of
-    )
-    assert with_near_duplicates(flagged) == flagged
 
 
 def test_the_rater_sees_question_and_nuggets_and_adds_importance_by_number(
@@ -149,8 +139,3 @@ def test_a_rating_that_leaves_a_nugget_out_is_no_answer(answering: Answering) ->
         ImportanceRater()(QUERY, nuggets("one", "two"))
 
 
-def test_nothing_is_asked_of_no_nuggets(answering: Answering) -> None:
-    model = answering()
-
-    assert ImportanceRater()(QUERY, []).nuggets == ()
-    assert model.inputs == []

@@ -53,11 +53,6 @@ def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: An
     assert [len(made.call_id) for made in nuggets] == [64, 64]
 
 
-def test_a_nugget_of_spaces_is_no_answer(answering: Answering) -> None:
-    answering(NuggetizeAnswer={"nuggets": [said("fact"), said("  ")]})
-
-    with pytest.raises(ReplyError, match="the text is blank"):
-        Nuggetizer()(QUERY)
 
 
 def test_the_decomposer_sees_the_question_only(answering: Answering) -> None:
@@ -113,35 +108,8 @@ def test_the_synthesizer_gives_questions_with_answers(answering: Answering) -> N
     assert (query.call_id, len(query.call_id)) == (prediction.call_id, 64)
 
 
-@pytest.mark.parametrize(
-    ("question", "title", "body"),
-    [
-        (" How?\n", "How?", ""),
-        ("It fails.\n\n```\ntrace\n```\nWhy?", "It fails.", "```\ntrace\n```\nWhy?"),
-        ("so " * 200 + "why?", "", "so " * 200 + "why?"),
-    ],
-)
-def test_a_long_question_has_a_title_and_a_body(
-    answering: Answering, question: str, title: str, body: str
-) -> None:
-    answering(SynthesizeQueries={"queries": [{"question": question, "answer": "a"}]})
-
-    (query,) = QuerySynthesizer(limit=1)([chunk("a.py")]).queries
-
-    assert (query.title, query.body) == (title, body)
 
 
-def test_each_synthetic_question_has_an_id_of_its_own(answering: Answering) -> None:
-    """Of its seeds, its place and its words: none of the three alone tells questions apart."""
-    answering(SynthesizeQueries={"queries": [{"question": "q?", "answer": "a"}] * 2})
-    program = QuerySynthesizer(limit=2)
-    made = [query for path in ("a.py", "b.py") for query in program([chunk(path)]).queries]
-
-    answering(SynthesizeQueries={"queries": [{"question": "r?", "answer": "a"}]})
-    made += QuerySynthesizer(limit=2)([chunk("c.py")]).queries
-
-    assert len({query.query_id for query in made}) == 5
-    assert program([chunk("a.py")]).queries == tuple(made[:2])
 
 
 @pytest.mark.parametrize(
@@ -206,18 +174,5 @@ def test_the_judge_labels_every_pair_by_the_chunks_own_verdict(answering: Answer
     )
 
 
-def test_the_judge_asks_nothing_where_there_is_nothing_to_judge(answering: Answering) -> None:
-    model = answering()
-
-    assert SupportJudge()(QUERY, [], [chunk("a.py")]).judgments == ()
-    assert SupportJudge()(QUERY, [nugget(1)], []).judgments == ()
-    assert model.inputs == []
 
 
-def test_programs_are_not_changed_by_running(answering: Answering) -> None:
-    answering(NuggetizeAnswer={"nuggets": [said("fact")]})
-    program = Nuggetizer()
-    before = program.dump_state()
-    program(QUERY)
-
-    assert program.dump_state() == before

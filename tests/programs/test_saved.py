@@ -68,12 +68,6 @@ def test_a_program_that_holds_a_model_is_saved_without_it(
     assert load_program(SupportJudge(), path).predict.lm is None
 
 
-def test_saving_a_loaded_program_gives_the_same_file(judge: SupportJudge, path: Path) -> None:
-    save_program(judge, path)
-    before = path.read_bytes()
-    save_program(load_program(SupportJudge(), path), path)
-
-    assert path.read_bytes() == before
 
 
 def test_a_program_of_another_kind_is_refused(path: Path) -> None:
@@ -127,19 +121,5 @@ def test_a_file_that_holds_anything_else_is_refused_in_one_line(
     assert fresh.dump_state() == SupportJudge().dump_state()
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"\xff\x00", b"[]", b"{", b"[" * 100_000, b"\x80\x04K\x01.", b'"\\ud800"', None]
-)
-def test_a_file_that_is_no_program_is_refused_in_one_line(path: Path, data: bytes | None) -> None:
-    path.parent.mkdir()
-    if data is not None:
-        path.write_bytes(data)
-
-    with pytest.raises(CollectionError, match=r"judge\.json: ") as caught:
-        load_program(SupportJudge(), path)
-    assert "\n" not in str(caught.value)
 
 
-def test_a_place_that_cannot_be_written_is_explained(judge: SupportJudge, tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match="the program cannot be written"):
-        save_program(judge, tmp_path)

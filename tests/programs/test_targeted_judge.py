@@ -164,11 +164,6 @@ def test_a_targeted_re_ask_can_be_deferred_and_gone_on_with(
     assert labels(judged.judgments) == LABELS
 
 
-def test_a_replay_without_the_targeted_reply_says_that_it_is_missing(store: ReplyStore) -> None:
-    ask(lm_to(store, only({1}), reasks=0))
-
-    with pytest.raises(ReplayMissError):
-        ask(lm_to(store, None, "replay", reasks=1))
 
 
 @pytest.mark.parametrize("reasks", [0, 1, 2])
@@ -196,14 +191,6 @@ def test_chunks_that_every_reply_leaves_out_have_no_label_and_the_others_keep_th
     assert ask(lm_to(store, None, "replay", reasks=reasks)).judgments == judged.judgments
 
 
-def test_with_more_re_asks_only_what_is_still_missing_is_asked(store: ReplyStore) -> None:
-    ask(lm_to(store, only({1, 2}, {4}), reasks=1))
-    more = only({3, 5})
-
-    judged = ask(lm_to(store, more, reasks=2))
-
-    assert [numbers(inputs) for inputs in more.asked] == [[3, 5]]
-    assert labels(judged.judgments) == LABELS
 
 
 @pytest.mark.parametrize(
@@ -302,31 +289,5 @@ def test_demonstrations_sample_number_and_new_instructions_go_with_the_targeted_
         assert reply.request.messages[0].content.startswith("Judge mildly.\n")
 
 
-def test_a_predictor_alone_gives_a_whole_answer_or_an_error(store: ReplyStore) -> None:
-    """Optimizers and their metrics must not take half of an answer for all of it."""
-    inputs = {
-        "question": "?",
-        "nuggets": [{"number": 1, "text": "red"}],
-        "chunks": [{"number": n, "path": "p", "text": "red"} for n in (1, 2, 3)],
-    }
-    trace: list[Any] = []
-    with dspy.context(lm=lm_to(store, only({3}, {1, 2})), trace=trace):
-        whole = TypedPredict(JudgeSupport)(**inputs)
-    with (
-        dspy.context(lm=lm_to(store, only({1}, {2}), reasks=1), trace=trace),
-        pytest.raises(ReplyError, match="nothing is said of chunks 3:"),
-    ):
-        TypedPredict(JudgeSupport)(**{**inputs, "question": "another?"})
-
-    assert [verdict.chunk for verdict in whole.verdicts] == [3, 1, 2]
-    assert [key == whole.call_id for key in whole.call_ids] == [True, False, False]
-    assert len(trace) == 1, "one question, one answer"
 
 
-def test_a_model_without_our_door_is_asked_again_too() -> None:
-    lm = dspy.LM("openai/x", engine=only({1}, {2}, {3, 4, 5}), cache=False, num_retries=0)
-    with dspy.context(lm=lm):
-        judged = SupportJudge()(QUERY, NUGGETS, CHUNKS)
-
-    assert labels(judged.judgments) == LABELS
-    assert {one.call_id for one in judged.judgments} == {"unrecorded"}

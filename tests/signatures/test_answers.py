@@ -119,8 +119,3 @@ def test_a_fact_that_is_stated_twice_is_sent_back() -> None:
     assert "two nuggets have the same text" in faults(NuggetizeAnswer, {"nuggets": nuggets})
 
 
-def test_without_inputs_the_shape_alone_is_checked() -> None:
-    """DSPy's own tools parse demonstrations without their inputs."""
-    answer = json.dumps({"verdicts": [verdict(7, 9)]})
-
-    answer_model(JudgeSupport).model_validate_json(answer, strict=True)

@@ -33,6 +33,3 @@ def test_whatever_can_be_read_is_kept_as_it_is(text: str) -> None:
     assert TypeAdapter(VisibleText).validate_python(text) == text
 
 
-def test_it_is_said_in_the_same_words_as_of_a_blank() -> None:
-    with pytest.raises(ValidationError, match="the text is blank"):
-        TypeAdapter(VisibleText).validate_python("\u200b")

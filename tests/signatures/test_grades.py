@@ -61,6 +61,3 @@ def test_what_is_not_there_twice_there_or_left_out_is_sent_back(
     assert said in faults(JUDGES[scale], {"verdicts": verdicts})
 
 
-@pytest.mark.parametrize("scale", GRADED)
-def test_some_of_the_chunks_are_valid_as_far_as_they_go(scale: ScaleName) -> None:
-    validated(JUDGES[scale], {"verdicts": [verdict(2, (1, 0), (2, 2))]})

@@ -82,17 +82,8 @@ def test_a_nugget_that_restates_the_question_is_sent_back_by_its_words() -> None
     assert "holds" not in said
 
 
-def test_every_fault_of_a_reply_is_told_at_once() -> None:
-    made = nuggets(nugget("Read a ring width of a series.", "no such"), nugget("a"), nugget("A"))
-    said = faults(made)
-
-    assert all(part in said for part in ("same text", "restates", "does not stand"))
 
 
-def test_a_nugget_that_uses_the_names_of_the_question_is_accepted() -> None:
-    accepted(
-        nuggets(nugget("`read_rwl` of version 3 gives a ring width in µm."), nugget("`read_rwl`"))
-    )
 
 
 @pytest.mark.parametrize(
@@ -114,5 +105,3 @@ def test_a_rating_of_other_than_each_nugget_once_is_sent_back(ratings: Any, said
     assert said in faults_of(RateImportance, {"ratings": ratings})
 
 
-def test_ratings_may_come_in_any_order() -> None:
-    validated(RateImportance, {"ratings": [rating(2, "okay"), rating(1)]})

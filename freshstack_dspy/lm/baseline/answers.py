@@ -51,10 +51,6 @@ class _Statement(NamedTuple):
 def answer(question: str, passages: Mapping[int, str]) -> list[Extract]:
     """Extract the statements that answer a question.
 
-    Args:
-        question: Markdown.
-        passages: Texts by their numbers.
-
     Returns:
         At most `SENTENCES` different statements in the passages' order; none where no passage
         holds an uncommon term of the question.
@@ -73,13 +69,7 @@ def answer(question: str, passages: Mapping[int, str]) -> list[Extract]:
 
 
 def compare(question: str, references: Mapping[int, str], given: str) -> Comparison:
-    """Say whether an answer repeats enough of a reference.
-
-    Args:
-        question: Whose words count less.
-        references: Texts by their numbers; at least one.
-        given: The answer.
-    """
+    """Say whether an answer repeats enough of a reference."""
     asked, held = set(terms(question)), set(terms(given))
     shares = {number: _repeated(text, given, held, asked) for number, text in references.items()}
     best = max(shares, key=lambda number: (shares[number], -number))

@@ -17,10 +17,6 @@ def importance(question: str, nuggets: Sequence[str]) -> list[Literal["vital", "
     also one of the question; it is then about what was asked. The others are okay. If none is
     about what was asked, nothing tells them apart, and all are vital.
 
-    Args:
-        question: Whose nuggets they are, as Markdown.
-        nuggets: Their texts.
-
     Returns:
         One rating for each nugget, in the order given.
     """
@@ -63,12 +59,6 @@ def most_telling(
     favoured: Collection[int] = (),
 ) -> list[int]:
     """Choose statements greedily by what they add, and say where they stand.
-
-    Args:
-        texts: The statements, in order. Of very many only the most valuable 500 are compared.
-        limit: The largest number of statements to choose, at least 1.
-        known: Terms that say little, as those of the question.
-        favoured: Places whose statements count half as much again.
 
     Returns:
         Places in `texts`, ascending; at least one if there is a text.
@@ -120,11 +110,6 @@ class Extracted(NamedTuple):
 
 def nuggets(question: str, answer: str, limit: int) -> list[Extracted]:
     """Extract nuggets.
-
-    Args:
-        question: What was asked, as Markdown.
-        answer: The accepted answer, as Markdown with code.
-        limit: The largest number of nuggets.
 
     Returns:
         1 to `limit` different nuggets, in the answer's order, none of which restates the

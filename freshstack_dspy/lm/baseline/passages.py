@@ -16,11 +16,6 @@ _LONGEST_CONTEXT = 200
 def passages(document: str, title: str, limit: int) -> list[str]:
     """Cut a document into passages that can be read by themselves.
 
-    Args:
-        document: Markdown.
-        title: Put before a passage that does not have its words; may be empty.
-        limit: The largest number of passages; of more, the most telling are kept.
-
     Returns:
         1 to `limit` passages in the document's order; none if the document is blank.
     """

@@ -97,11 +97,7 @@ def _listed() -> dict[str, float]:
 
 @functools.lru_cache(maxsize=65_536)
 def expected_share(term: str) -> float:
-    """In which share of all sentences a term is expected, in (0, 1).
-
-    Args:
-        term: One term of `freshstack_dspy.text.terms`.
-    """
+    """In which share of all sentences a term is expected, in (0, 1)."""
     listed = _listed().get(term)
     if listed is not None:
         return listed
@@ -147,10 +143,6 @@ _LONGEST_FAULT = 160
 
 def key_phrases(text: str, limit: int) -> list[str]:
     """The most telling runs of up to four uncommon words of the prose.
-
-    Args:
-        text: Markdown; its code is left out.
-        limit: The largest number of phrases.
 
     Returns:
         Phrases as they are written, the most telling first.

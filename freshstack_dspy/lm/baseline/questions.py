@@ -27,10 +27,6 @@ class QuestionAndAnswer(NamedTuple):
 def sub_questions(question: str, limit: int) -> list[str]:
     """Cut a question into what it asks, each part with the names that it is about.
 
-    Args:
-        question: Long Markdown with code.
-        limit: The largest number of sub-questions.
-
     Returns:
         1 to `limit` different questions, in the question's order and its error message last;
         none if it has no text.
@@ -48,11 +44,6 @@ def queries(
     passages: Sequence[str], style_examples: Sequence[str], limit: int
 ) -> list[QuestionAndAnswer]:
     """Turn the most telling statements of passages into questions.
-
-    Args:
-        passages: Documentation or code; each question asks about a statement of every one.
-        style_examples: Questions to follow: if most have no question mark, none is given one.
-        limit: The largest number of queries.
 
     Returns:
         1 to `limit` different questions with their answers; none if a passage has no text.
@@ -143,9 +134,6 @@ _PHRASES = 8
 
 def closed_book_answer(question: str) -> str:
     """Declare what a question asks, with its names, key phrases and error messages.
-
-    Args:
-        question: Long Markdown with code.
 
     Returns:
         A paragraph to search with; empty if the question is blank.

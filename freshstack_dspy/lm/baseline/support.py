@@ -55,11 +55,6 @@ class Support(NamedTuple):
 def support(question: str, nuggets: Sequence[str], chunks: Iterable[str]) -> list[Support]:
     """Score every nugget against every chunk.
 
-    Args:
-        question: Whose nuggets they are; may be empty.
-        nuggets: The facts looked for.
-        chunks: The texts looked into.
-
     Returns:
         One `Support` for each chunk, in order.
     """
@@ -188,9 +183,6 @@ class LabelledScore(NamedTuple):
 def threshold(demonstrated: Sequence[LabelledScore]) -> float:
     """From which score on a nugget counts as supported.
 
-    Args:
-        demonstrated: The labelled pairs of the prompt; none gives the default.
-
     Returns:
         The threshold, at most four standard deviations of the prior from the default.
     """
@@ -228,7 +220,6 @@ CUT_POINTS: dict[ScaleName, tuple[float, ...]] = {
 }
 """The least scores of the labels 1, 2, …"""
 
-_WORD_verdicts = re.compile(r"\w+(?:\.\w+)*")
 _WORDS_SHOWN = 5
 
 
@@ -308,10 +299,6 @@ def graded_verdicts(given: JudgeInputs, scale: ScaleName) -> list[GradedVerdict]
 def verdicts(given: JudgeInputs, judged: Sequence[Judged] = ()) -> list[Verdict]:
     """Judge every chunk of a call.
 
-    Args:
-        given: The question, its nuggets and the chunks.
-        judged: Demonstrated calls, whose labels set the threshold.
-
     Returns:
         One verdict for each chunk, in the order given.
     """
@@ -352,7 +339,7 @@ def _reason(nuggets: Sequence[_Nugget], found: Support, needed: float | None = N
     if best is None or not found.matched[best]:
         return "It shares no words with any nugget."
     nugget = nuggets[best]
-    written = {term: word for word in _WORD_verdicts.findall(nugget.text) for term in terms(word)}
+    written = {term: word for word in _WORD.findall(nugget.text) for term in terms(word)}
     words = list(dict.fromkeys(written[term] for term in found.matched[best]))[:_WORDS_SHOWN]
     bar = "" if needed is None else f" ({needed:.2f} is needed)"
     return (

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from freshstack_dspy.config import ModelConfig, PricesConfig
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.budget import Spent, worst_case
+from freshstack_dspy.lm.budget import Spent, upper_bound
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.reply import MOST_TOKENS, receive
@@ -325,7 +325,7 @@ def _record(
     if line.by_hand or account is None:
         store.put(reply)
     elif reply.input_tokens is None or reply.output_tokens is None:  # nobody counted
-        store.put(reply, account=account, spent=worst_case(request, price, batch=True))
+        store.put(reply, account=account, spent=upper_bound(request, price, batch=True))
     else:
         spent = Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
         store.put(reply, account=account, spent=spent)

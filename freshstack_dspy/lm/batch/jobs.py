@@ -33,7 +33,7 @@ from freshstack_dspy.lm.batch.deferred import (
     read_line,
 )
 from freshstack_dspy.lm.batch.providers import Batch, BatchAPI, batch_api
-from freshstack_dspy.lm.budget import SET_PRICES, Spent, amount, check_unpriced, worst_case
+from freshstack_dspy.lm.budget import SET_PRICES, Spent, amount, check_unpriced, upper_bound
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
@@ -253,8 +253,8 @@ class Batches:
         requests = list(chosen.values())
         return Plan(
             parts=tuple(_cut(requests, self._api)),
-            batch=self._upper_bound(requests, batch=True),
-            live=self._upper_bound(requests, batch=False),
+            batch=self._bound(requests, batch=True),
+            live=self._bound(requests, batch=False),
             priced=self._price is not None,
             **counts,
         )
@@ -321,8 +321,8 @@ class Batches:
     def _is_of_other_model(self, one: Job | ChatRequest) -> bool:
         return (one.model, one.endpoint) != (self._config.model.name, self._endpoint)
 
-    def _upper_bound(self, requests: Sequence[ChatRequest], *, batch: bool) -> Spent:
-        return sum((worst_case(one, self._price, batch=batch) for one in requests), Spent())
+    def _bound(self, requests: Sequence[ChatRequest], *, batch: bool) -> Spent:
+        return sum((upper_bound(one, self._price, batch=batch) for one in requests), Spent())
 
     def _send(self, requests: Sequence[ChatRequest]) -> Job:
         lines = [self._api.line(request) for request in requests]
@@ -332,7 +332,7 @@ class Batches:
                 model=self._config.model.name,
                 endpoint=self._endpoint,
                 keys=tuple(request.key for request in requests),
-                upper_bound=self._upper_bound(requests, batch=True),
+                upper_bound=self._bound(requests, batch=True),
                 begun_at=_now(),
             )
         )

@@ -13,7 +13,7 @@ from freshstack_dspy.lm.typed import answer_model, validating_against
 from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.signatures.scales import JUDGES
 
-from .test_replies import HOSTILE, LINES, judge_inputs
+from .test_replies import LINES, judge_inputs
 
 GRADED: tuple[ScaleName, ...] = ("support", "graded_3", "graded_5")
 
@@ -48,18 +48,3 @@ def test_its_grades_are_support_where_the_binary_judge_says_so(
             if verdict.label_of(number) >= SCALES[scale].threshold
         ]
         assert (verdict.chunk, supported) == (plain["chunk"], plain["supported"])
-
-
-@pytest.mark.parametrize("scale", GRADED)
-def test_a_hostile_or_empty_text_is_only_text(scale: ScaleName) -> None:
-    inputs = judge_inputs(["Grease protects the bearing in winter."], [HOSTILE, "", " \n"])
-
-    assert {one.label_of(1) for one in graded(scale, inputs).verdicts} == {0}
-
-
-def test_the_reason_names_the_nearest_nugget() -> None:
-    inputs = judge_inputs(["Grease protects the bearing."], ["Grease protects the bearing."])
-    [verdict] = reply("GradeSupport", inputs)["verdicts"]
-
-    assert verdict["reason"].startswith("Nugget 1 is nearest with a score of ")
-    assert verdict["reason"].endswith(", by the words: bearing, Grease, protects.")

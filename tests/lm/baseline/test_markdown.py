@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.baseline.markdown import Block, blocks, plain, sentences, statements
+from freshstack_dspy.lm.baseline.markdown import blocks, plain, sentences, statements
 
 TEXT = """\
 # The *loader*
@@ -60,12 +60,6 @@ def test_code_becomes_statements_without_comments_and_prompts() -> None:
     assert all(statement.is_code for statement in statements(code[0]))
 
 
-def test_a_continued_shell_line_is_one_statement() -> None:
-    found = statements(Block("code", "samtools view in.bam | \\\n  wc -l\necho done", ""))
-
-    assert [statement.text for statement in found] == ["samtools view in.bam | wc -l", "echo done"]
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -93,22 +87,8 @@ def test_plain_text_keeps_what_is_meant(text: str, expected: str) -> None:
     assert plain(text) == expected
 
 
-def test_a_label_before_a_paragraph_is_no_part_of_it() -> None:
-    assert statements(Block("prose", "EDIT 2: It works now.", ""))[0].text == "It works now."
-
-
 @given(st.text(alphabet="ab.*`_#>-|[]()<~\\ \n\t", max_size=300))
 def test_any_text_can_be_cut(text: str) -> None:
     for block in blocks(text):
         assert block.text.strip()
         assert all(statement.text for statement in statements(block))
-
-
-@pytest.mark.parametrize(
-    "mark", ["[", "`", "*", "[](", "<a ", "- ", ">", "a. ", "A. ", ".  ", "|", "}\n"]
-)
-def test_a_long_run_of_marks_takes_no_time(mark: str) -> None:
-    """A quadratic pattern would hang here."""
-    text = mark * 50_000
-
-    assert sum(len(statements(block)) for block in blocks(text)) <= len(text)

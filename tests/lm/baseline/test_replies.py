@@ -101,23 +101,6 @@ def test_greetings_questions_and_repetitions_are_no_nuggets() -> None:
     assert len(set(found)) == len(found)
 
 
-def test_what_the_question_says_is_no_news() -> None:
-    answer = "Each property becomes a document of its own. Pass a pointer to the constructor."
-
-    assert nuggets_of(answer, limit=1) == ["Pass a pointer to the constructor."]
-
-
-def test_an_answer_that_is_only_code_gives_its_statements() -> None:
-    assert nuggets_of("```py\n# first\nx = numpy.zeros(3)\nplot.show(block=True)\n```") == [
-        "`x = numpy.zeros(3)`",
-        "`plot.show(block=True)`",
-    ]
-
-
-def test_an_answer_that_is_only_chatter_still_gives_a_nugget() -> None:
-    assert nuggets_of("Thanks!") == ["Thanks!"]
-
-
 def test_sub_questions_ask_what_is_asked_and_what_failed() -> None:
     found = reply("DecomposeQuestion", {"question": QUESTION, "limit": 5})["sub_questions"]
 
@@ -169,12 +152,6 @@ def test_passages_are_packed_with_their_title() -> None:
     assert "thing99" in found[-1]
 
 
-def test_code_stays_code_in_a_passage() -> None:
-    inputs = {"document": "Run:\n\n```sh\nmake  all\n```\n", "title": "", "limit": 3}
-
-    assert reply("DecontextualizePassages", inputs)["passages"] == ["Run:\n\n```\nmake  all\n```"]
-
-
 def test_a_verdict_names_the_nuggets_the_chunk_states_and_says_why() -> None:
     nuggets = ["The turbine converts wind.", "Grease protects the bearing."]
     chunks = ["Every winter, grease protects the bearing from rust.", "Nothing of the sort."]
@@ -209,23 +186,10 @@ def test_strict_demonstrations_make_a_stricter_judge() -> None:
     assert judge([nugget], [partly], [strict])[0]["supported"] == []
 
 
-def test_demonstrations_of_other_tasks_change_nothing() -> None:
-    inputs = {"question": QUESTION, "answer": ANSWER, "limit": 5}
-    demo = (inputs, {"nuggets": [{"text": "x"}]})
-
-    assert reply("NuggetizeAnswer", inputs, [demo]) == reply("NuggetizeAnswer", inputs)
-
-
 @pytest.mark.parametrize("task", ["Translate", "", "None", "judgesupport"])
 def test_an_unknown_task_names_what_there_is(task: str) -> None:
     with pytest.raises(FatalModelError, match=r"it does AnswerClosedBook.*\[model\] name"):
         reply(task, {})
-
-
-@pytest.mark.parametrize("inputs", [{}, {"question": 3, "answer": "x", "limit": 1}, {"limit": 0}])
-def test_inputs_of_another_shape_are_an_error(inputs: dict[str, Any]) -> None:
-    with pytest.raises(FatalModelError, match="cannot read NuggetizeAnswer"):
-        reply("NuggetizeAnswer", inputs)
 
 
 @pytest.mark.parametrize("blank", ["", "  \n\t "])

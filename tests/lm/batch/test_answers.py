@@ -6,7 +6,7 @@ import pytest
 
 from freshstack_dspy.errors import TransientModelError
 from freshstack_dspy.lm.batch import jobs as batches
-from freshstack_dspy.lm.budget import worst_case
+from freshstack_dspy.lm.budget import upper_bound
 from freshstack_dspy.lm.prices import price_of
 from tests.lm.chat_server import Scripted
 from tests.lm.recording import ask
@@ -118,4 +118,4 @@ def test_a_batch_s_reply_without_a_count_is_charged_at_its_worst(
     price = price_of(asked.model, here.config.prices)
 
     assert here.texts() == {"there"}
-    assert here.store.spent(here.config.name) == worst_case(asked, price, batch=True)
+    assert here.store.spent(here.config.name) == upper_bound(asked, price, batch=True)

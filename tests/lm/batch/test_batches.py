@@ -6,7 +6,6 @@ import pytest
 
 from freshstack_dspy.errors import FatalModelError, StoreError, TransientModelError
 from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.batch.providers import batch_api
 from freshstack_dspy.lm.client import connect
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import Scripted
@@ -136,34 +135,6 @@ def test_what_has_no_reply_is_counted_with_its_reason_and_waits_again(
     assert list(here.store.deferred()) == []
 
 
-def test_a_reply_that_does_not_fit_is_recorded_for_the_next_build_to_ask_again(
-    waiting: OpenWaiting,
-) -> None:
-    schema = {"type": "json_schema", "name": "X", "schema": {"type": "object"}}
-    here = waiting()
-    here.defer("one", parameters={"response_format": schema})
-    here.submit()
-    here.look()
-
-    assert here.texts() == {"re: one"}
-
-
-@pytest.mark.parametrize("end", ["expired", "cancelled"])
-def test_what_came_of_a_batch_that_was_cut_short_is_imported(
-    server: BatchServer, waiting: OpenWaiting, end: str
-) -> None:
-    server.course.end = end
-    server.script = only(two=Scripted(drop=True), three=Scripted(drop=True))
-    here = waiting()
-    here.defer(*TEXTS)
-    here.submit()
-    (job,) = here.look()
-
-    assert (job.step, job.status, job.unanswered) == ("ended", end, 2)
-    assert here.texts() == {"re: one"}
-    assert len(list(here.store.deferred())) == 2
-
-
 def test_a_batch_that_failed_validation_says_why_and_its_requests_wait_again(
     server: BatchServer, waiting: OpenWaiting
 ) -> None:
@@ -251,21 +222,6 @@ def test_a_refused_submission_is_over_and_can_be_repeated(
     assert len(server.made) == 1
 
 
-@every_provider
-@pytest.mark.parametrize("body", [b"<html>", b"{}"])
-def test_a_server_that_is_none_is_explained(
-    server: BatchServer, waiting: OpenWaiting, provider: Provider, body: bytes
-) -> None:
-    here = waiting(provider)
-    here.defer("one")
-    server.before["upload"] = server.before["create"] = lambda: Scripted(body=body)
-
-    with pytest.raises(
-        TransientModelError, match=r"the batch API of .* did not answer: its answer"
-    ):
-        here.submit()
-
-
 def test_a_job_that_is_given_up_lets_its_requests_go(
     server: BatchServer, waiting: OpenWaiting
 ) -> None:
@@ -279,22 +235,6 @@ def test_a_job_that_is_given_up_lets_its_requests_go(
     assert here.batches.forget(job.submission).step == "dropped"
     assert [len(each.keys) for each in here.submit()] == [1]
     assert len(server.made) == 2
-
-
-def test_a_batch_of_another_model_is_left_to_its_own_configuration(
-    server: BatchServer, waiting: OpenWaiting
-) -> None:
-    here = waiting()
-    here.defer("one")
-    here.submit()
-    server.calls.clear()
-    there = waiting(model={"name": "openai/other"})
-    (job,) = there.look()
-
-    assert there.batches.is_of_other_model(job)
-    assert job.step == "underway"
-    assert server.calls.total() == 0
-    assert [job.step for job in here.look()] == ["ended"]
 
 
 @every_provider
@@ -335,17 +275,3 @@ def test_the_key_is_in_no_file(
     assert "1 x your key [key] is bad" in job.report.reasons
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".toml"]
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
-
-
-def test_the_key_of_the_environment_and_a_server_without_any_will_do(
-    server: BatchServer, waiting: OpenWaiting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = waiting()
-    here.defer("one")
-    model = here.config.model.model_copy(update={"api_key": None})
-    api = batch_api(model)
-    api.upload([b"{}"], "s")
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
-    api.upload([b"{}"], "s")
-
-    assert server.keys == {"none", "sk-of-the-environment"}

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from freshstack_dspy.errors import BudgetError, ConfigError, StoreError
-from freshstack_dspy.lm.batch.jobs import _cut as cut
 from freshstack_dspy.lm.batch.providers import batch_api
-from freshstack_dspy.lm.budget import Spent, worst_case
+from freshstack_dspy.lm.budget import Spent, upper_bound
 from freshstack_dspy.lm.prices import price_of
 
 from .batch_server import BatchServer
@@ -45,11 +44,6 @@ def test_a_file_of_something_else_is_refused(waiting: OpenWaiting, content: str)
         here.submit()
 
 
-def test_a_missing_file_says_how_to_write_one(waiting: OpenWaiting) -> None:
-    with pytest.raises(StoreError, match="freshstack build CONFIG --mode defer"):
-        waiting().submit()
-
-
 @every_provider
 def test_many_requests_are_cut_into_several_batches(
     server: BatchServer,
@@ -74,25 +68,13 @@ def test_many_requests_are_cut_into_several_batches(
     assert list(here.store.deferred()) == []
 
 
-def test_batches_are_cut_by_their_bytes_too(
-    waiting: OpenWaiting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    here = waiting()
-    asks = here.defer("a", "b", "c" * 400)
-    api = batch_api(here.config.model)
-    sizes = [len(api.line(each)) + 1 for each in asks]
-    monkeypatch.setattr(type(api), "most_bytes", sizes[0] + sizes[1])
-
-    assert list(cut(asks, api)) == [tuple(asks[:2]), (asks[2],)]
-
-
 def test_the_worst_case_is_told_at_both_prices(waiting: OpenWaiting) -> None:
     here = waiting(prices={"input": 2.0, "output": 4.0, "batch_input": 1.0, "batch_output": 2.0})
     asks = here.defer(*TEXTS)
     price = price_of(here.config.model.name, here.config.prices)
     planned = here.batches.plan(here.file)
 
-    worst = [worst_case(each, price, batch=True) for each in asks]
+    worst = [upper_bound(each, price, batch=True) for each in asks]
     assert planned.batch.tokens == sum(each.tokens for each in worst)
     assert planned.batch.dollars == pytest.approx(sum(each.dollars for each in worst))
     assert planned.live.dollars == pytest.approx(2 * planned.batch.dollars)

@@ -2,9 +2,6 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.usage import Ledger, StepLedger, step
 from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import BERN, ask_cities
@@ -44,15 +41,6 @@ def test_what_is_asked_and_what_is_served_are_entered_apart() -> None:
     assert list(ledger.steps()) == ["inner", "nuggets", "other"]
 
 
-def test_a_step_ends_with_an_error_too() -> None:
-    ledger = Ledger()
-    with pytest.raises(ValueError, match="x"), step("broken"):
-        raise ValueError("x")
-    ledger.failed()
-
-    assert list(ledger.steps()) == ["other"]
-
-
 def test_threads_lose_no_entry() -> None:
     ledger = Ledger()
     with ThreadPoolExecutor(8) as pool:
@@ -76,12 +64,3 @@ def test_calls_re_asks_and_replays_are_counted_by_step(
         "nuggets": StepLedger(calls=2, cached=2, reasked=2, tokens=20, cached_tokens=20)
     }
     assert replay.ledger.steps() == {"support": StepLedger(cached=2, reasked=1, cached_tokens=20)}
-
-
-def test_a_refused_reply_is_paid_for_too(server: ChatServer, client_for: Connect) -> None:
-    server.says(Scripted(None, refusal="no"))
-    lm = client_for()
-    with pytest.raises(ReplyError):
-        ask_cities(lm)
-
-    assert lm.ledger.steps()["other"] == StepLedger(calls=1, tokens=10)

@@ -109,12 +109,3 @@ def test_those_that_wait_when_the_door_is_closed_do_not_ask(watched: Watched) ->
     assert _outcomes(lm) == ["the client was closed"] * (AT_ONCE - 1) + ["there"]
     assert provider.asked == 1
     assert len(list(watched.replies())) == 1
-
-
-def test_a_door_that_was_closed_can_be_used_again(watched: Watched) -> None:
-    def close() -> None:
-        lm.client.close()
-
-    lm = _client(watched, Provider(close))
-
-    assert [lm(request(text, max_tokens=300)).text for text in ("one", "other")] == ["there"] * 2

@@ -88,12 +88,6 @@ def test_a_fault_says_where_it_is_what_is_there_and_what_is_allowed(
     assert faults(annotation, f'{{"value": {value}}}', **constraints) == [said]
 
 
-def test_a_kind_of_error_without_words_of_ours_has_pydantics() -> None:
-    (said,) = faults(int, '{"value": 5}', multiple_of=2)
-
-    assert said == "value is 5: Input should be a multiple of 2"
-
-
 def test_the_message_lists_every_fault_and_ends_somewhere() -> None:
     class Many(BaseModel):
         values: list[int]

@@ -5,11 +5,10 @@ import json
 import dspy
 import pytest
 
-from freshstack_dspy.errors import DeferredError, ReplyError
+from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.records import Query
-from tests.lm.asking import PROSE
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
 
@@ -58,34 +57,12 @@ def test_after_the_last_re_ask_the_last_such_reply_is_used_and_not_asked_for_aga
     assert [made.nuggets, made.failure] == [live.nuggets, live.failure]
 
 
-@pytest.mark.parametrize("worse", [PROSE, '{"nuggets": []}'])
-def test_a_worse_reply_does_not_replace_it(
-    server: ChatServer, store: ReplyStore, client_for: Connect, worse: str
-) -> None:
-    server.says(MISQUOTED, worse, worse)
-    made = asked(client_for())
-    replayed = asked(client_for("replay"))
-    statuses = [one.status for one in store.replies()]
-
-    assert (made.nuggets[0].text, replayed.nuggets[0].text) == ("first", "first")
-    assert statuses == ["unparsed"] * 3
-    assert made.failure == replayed.failure
-
-
 def test_a_refused_or_truncated_re_ask_does_not_lose_it(
     server: ChatServer, client_for: Connect
 ) -> None:
     server.says(MISQUOTED, Scripted(QUOTED[:-9], finish_reason="length"))
 
     assert asked(client_for()).nuggets[0].text == "first"
-
-
-def test_a_fault_that_is_no_lesser_one_is_never_passed(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says('{"nuggets": [{"quote": "no such", "text": " "}]}')
-    with pytest.raises(ReplyError, match="the text is blank"):
-        asked(client_for())
 
 
 def test_a_re_ask_that_is_put_off_is_waited_for(server: ChatServer, client_for: Connect) -> None:

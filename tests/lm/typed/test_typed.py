@@ -1,9 +1,7 @@
 """Typed questions: who may ask them, with which settings, and from where."""
 
 import asyncio
-import gc
 import json
-import warnings
 from typing import Any, Literal
 
 import dspy
@@ -12,9 +10,7 @@ from dspy.lm15 import Message, Request, Response, Usage
 from dspy.utils import DummyLM
 from pydantic import BaseModel
 
-from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedAdapter, TypedPredict
 from freshstack_dspy.lm.workers import map_in_order
@@ -33,23 +29,6 @@ def test_a_valid_reply_is_an_answer_with_the_key_of_its_reply(
     assert [City(name="Bern", people=137000)] == answer.cities
     assert reply is not None
     assert (reply.text, reply.status, reply.reasked_as) == (BERN, "ok", None)
-
-
-@pytest.mark.parametrize(
-    "fenced",
-    [
-        f"```json\n{BERN}\n```",
-        f"```\n{BERN}\n```",
-        f"\n```json \n{BERN}\n\n```\n",
-        f"Sure, here it is:\n\n```json\n{BERN}\n```\nAnything else?",
-    ],
-)
-def test_one_fence_is_taken_off_without_asking_again(
-    server: ChatServer, client_for: Connect, fenced: str
-) -> None:
-    server.says(fenced)
-
-    assert (ask_cities(client_for()).cities[0].name, len(server.requests)) == ("Bern", 1)
 
 
 def test_two_signatures_of_one_name_do_not_share_a_model(
@@ -206,13 +185,3 @@ def test_sixteen_threads_get_their_own_answers_and_re_asks(
     assert len(server.requests) == 300
     account = lm.ledger.steps()["other"]
     assert (account.calls, account.cached, account.reasked) == (300, 300, 200)
-
-
-def test_a_forgotten_door_leaves_no_connection_open(server: ChatServer, store: ReplyStore) -> None:
-    server.says(BERN)
-    lm = connect(ModelConfig(name="openai/scripted", api_base=server.api_base), store=store)
-    ask_cities(lm)
-    del lm
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        gc.collect()
