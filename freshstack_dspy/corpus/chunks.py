@@ -208,8 +208,11 @@ def _pieces(text: FileText | Notebook, path: str, max_tokens: int) -> list[Piece
     size = len(text.utf8)
     if fits(0, size):
         return [Piece(0, size, table.count(0, size))]
-    is_notebook = isinstance(text, Notebook)
-    outline = text.outline(fits) if is_notebook else outline_of(file_kind(path), text.utf8, fits)
+    outline = (
+        text.outline(fits)
+        if isinstance(text, Notebook)
+        else outline_of(file_kind(path), text.utf8, fits)
+    )
     boundaries = refine(outline, text.utf8, fits)
     return list(Packer(text.utf8, boundaries, table, text.inseparable).pieces(max_tokens))
 

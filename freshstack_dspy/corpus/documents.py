@@ -4,7 +4,7 @@ A line of JSON, in BEIR's form or with a path or id, is a file whose path is its
 bytes are `document_bytes(title, text)`; so the offsets of its chunks lead back into the line.
 """
 
-import functools
+import hashlib
 import importlib.util
 import json
 import re
@@ -27,6 +27,8 @@ _BOM = b"\xef\xbb\xbf"
 _LONGEST_LINE = 64 << 20
 _SECONDS = 120
 _PDF_PROGRAM = Path(__file__).with_name("pdf_program.py")
+_PDFS: dict[tuple[bytes, int], str | Skip] = {}
+"""What this process has read: a build reads its corpora twice, and each PDF takes a second."""
 
 
 class _Document(BaseModel):
@@ -166,12 +168,13 @@ def pdf_text(data: bytes, most: int) -> str | Skip:
     """
     if importlib.util.find_spec("pypdf") is None:
         return _unreadable("a PDF; to read it: pip install 'freshstack_dspy[pages]'")
-    return _extracted(data, most)
+    known = (hashlib.sha256(data).digest(), most)
+    if known not in _PDFS:
+        _PDFS[known] = _extracted(data, most)
+    return _PDFS[known]
 
 
-@functools.lru_cache(maxsize=256)
 def _extracted(data: bytes, most: int) -> str | Skip:
-    """Remembered, as a build reads its corpora twice, and each PDF takes a second."""
     command = [sys.executable, "-P", "-W", "ignore", str(_PDF_PROGRAM), str(most), str(_SECONDS)]
     try:
         done = subprocess.run(  # noqa: S603 - no shell, and words of our own

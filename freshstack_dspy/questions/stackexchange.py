@@ -99,9 +99,10 @@ def read_stackexchange(
             "LEFT JOIN answer ON answer.id = accepted AND parent = question.id "
             "LEFT JOIN duplicate ON duplicate.id = question.id ORDER BY question.id"
         ):
-            pair = json.loads(question), answer and json.loads(answer)
-            reason = "closed as a duplicate" if is_duplicate else _reason_against(pair[1])
-            found = reason or _query(*pair, address, selection, base)
+            found: Query | str = "closed as a duplicate"
+            if not is_duplicate:
+                pair = json.loads(question), json.loads(answer or "null")
+                found = _query(*pair, address, selection, base)
             if isinstance(found, str):
                 rejected[found] += 1
             elif len(queries) == config.limit:
@@ -235,16 +236,14 @@ def _stored(row: Mapping[str, str]) -> str:
     return json.dumps({key: row[key] for key in _STORED if key in row}, ensure_ascii=False)
 
 
-def _reason_against(answer: Row | None) -> str | None:
-    if answer is None:
-        return "accepted answer is not in the dump"
-    return "malformed accepted answer" if _date(answer) is None else None
-
-
 def _query(
-    question: Row, answer: Row, address: str, selection: Selection, base: sqlite3.Connection
+    question: Row, answer: Row | None, address: str, selection: Selection, base: sqlite3.Connection
 ) -> Query | str:
     """Convert a question and its answer; or say why they are left out."""
+    if answer is None:
+        return "accepted answer is not in the dump"
+    if _date(answer) is None:
+        return "malformed accepted answer"
     text = html_to_markdown(answer.get("Body", ""))
     reason = (
         (None if text else "empty answer")

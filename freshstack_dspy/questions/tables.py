@@ -255,7 +255,7 @@ def read_parquet(
 
     for path in _in_turn(files, progress):
         with _faults_of(path, "Parquet"), ParquetFile(path) as file:
-            names = _chosen(choose, file.schema_arrow.names, path)
+            names = _once(choose(file.schema_arrow.names, str(path)), path)
             yield from _rows_of(file.iter_batches(_BATCH, columns=names), path)
 
 
@@ -268,7 +268,7 @@ def read_arrow(
     for path in _in_turn(files, progress):
         with _faults_of(path, "Arrow"), path.open("rb") as opened:
             stream = ipc.open_stream(opened)
-            names = _chosen(choose, stream.schema.names, path)
+            names = _once(choose(stream.schema.names, str(path)), path)
             yield from _rows_of((batch.select(names) for batch in stream), path)
 
 
@@ -280,16 +280,12 @@ def _in_turn(files: list[Path], progress: ReadProgress | None) -> Iterator[Path]
             progress(sum(sizes[:number]), sum(sizes))
 
 
-def _chosen(choose: Chooser, present: list[str], path: Path) -> list[str]:
-    names = choose(present, str(path))
-    _check_once(names, path)
-    return names
-
-
-def _check_once(names: Iterable[str], path: Path) -> None:
+def _once(names: list[str], path: Path) -> list[str]:
+    """Check that no name is there twice."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise SourceError(f"{path}: has two columns {twice[0]!r}; rename one")
+    return names
 
 
 def _rows_of(batches: Iterable["RecordBatch"], path: Path) -> Iterator[PlacedRow]:
@@ -350,8 +346,7 @@ def read_csv(
         raise SourceError(f"{path}: the first line is empty; allowed: names of columns")
     headers = {mark: next(csv.reader([first], delimiter=mark)) for mark in _DELIMITERS}
     delimiter = max(_DELIMITERS, key=lambda mark: len(columns.wanted() & set(headers[mark])))
-    header = headers[delimiter]
-    _check_once(header, path)
+    header = _once(headers[delimiter], path)
     wanted = set(columns.choose(header, str(path)))
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     number = 1
