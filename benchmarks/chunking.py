@@ -1,4 +1,4 @@
-"""Measure the chunker beside the official one: speed, limits kept, kinds of files covered.
+"""Measure the chunker and the official one: speed, limits, kinds of files covered.
 
 Prints one JSON line a figure: {"name", "value", "goal", "holds"}.
 The trees are the installed packages: their Python files, and a sample of their other text files.
@@ -111,8 +111,8 @@ def official(python: str, files: list[SourceFile]) -> dict[str, float]:
         )
     if done.returncode:
         sys.exit(f"the official chunker failed: {done.stderr[-2000:]}")
-    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return figures
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured
 
 
 def faults(files: list[SourceFile], chunks: list[list[Chunk]]) -> Counter[str]:

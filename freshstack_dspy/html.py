@@ -122,7 +122,7 @@ def _is_safe(url: Any) -> bool:
 
 
 def _verbatim(element: Tag) -> str:
-    """Give the text of an element as it stands, with a line break for each `<br>`."""
+    """Give the text of an element as it is, with a line break for each `<br>`."""
     for line_break in element.find_all("br"):
         line_break.insert_before("\n")
     return element.get_text()

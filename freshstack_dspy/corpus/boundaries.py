@@ -89,7 +89,7 @@ def _with_text_between(boundaries: list[Boundary], data: bytes) -> list[Boundary
     """Drop the boundaries that part white space from the text it belongs to.
 
     Indentation, and the white space at the beginning, belong to what follows; all else to what
-    stands before it.
+    is before it.
     """
     kept: list[Boundary] = []
     previous = 0

@@ -1,6 +1,6 @@
 """Which encoding a file's text is in, and where its characters are among the file's bytes.
 
-An encoding that is told decodes the whole file strictly, and any run of whole characters of it
+An encoding that is found decodes the whole file strictly, and any run of whole characters of it
 alone; so none shifts between states, and none looks for a byte order mark.
 """
 
@@ -39,7 +39,7 @@ _KNOWN = frozenset(codecs.lookup(name).name for name in (*_GUESSED, *_WESTERN))
 _DECLARED = re.compile(rb"(?:coding|charset)[ \t]*[:=][ \t]*[\"']?([-\w.]+)")
 _GUESSED_FROM = 20_000
 _FEWEST_LETTERS = 20
-"""Letters outside of ASCII from which a language can be told by statistics."""
+"""Letters outside of ASCII from which statistics can tell a language."""
 _CONTROLS = bytes([*range(0x08), *range(0x0E, 0x1A), *range(0x1C, 0x20), 0x7F])
 _MOST_CONTROLS = 0.01
 _NOT_WESTERN = re.compile(r"[^\x00-\x7f]{3}|[^\x00-\x7f](?<!\w)")

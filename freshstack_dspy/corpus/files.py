@@ -1,4 +1,4 @@
-"""The files of a corpus: which are read, which are kept apart, and why the others are left out."""
+"""The files of a corpus: which are indexed, which are licences, and why the others are left out."""
 
 import contextlib
 import re

@@ -24,7 +24,7 @@ _GRAMMARS: dict[Language, tuple[str, str]] = {
     "tsx": ("tree_sitter_typescript", "language_tsx"),
     "typescript": ("tree_sitter_typescript", "language_typescript"),
 }
-"""The module that carries a grammar, and its function, where the names do not follow the rule."""
+"""The module of a grammar, and its function, where the names do not follow the rule."""
 _LONGEST_LINE = 10_000
 """Bytes. Minified code has no line on which a definition begins, so nothing is lost."""
 _MOST_OPEN = {b"([{": (b")]}", 1000), b"<": (b">", 3000)}
@@ -100,11 +100,11 @@ _BELONGS_TO_NEXT = frozenset(
     ["comment", "line_comment", "block_comment", "decorator", "attribute_item"]
 )
 _BELONGS_TO_PARENT = ("block", "body", "list", "compound_statement", "parameters")
-"""Ends of the names of nodes that continue what stands before them."""
+"""Ends of the names of nodes that continue what is before them."""
 _FARTHEST_COMMENT = 3
 """Lines, from the end of a comment to what it is about: up to two blank ones between."""
 _DEEPEST = 100
-"""Levels below are not told apart."""
+"""Levels below count as one."""
 _FARTHEST_INDENT = 400
 """Bytes. A node that begins farther to the right is inside of a line."""
 
@@ -141,7 +141,7 @@ def _belongs_together(data: bytes, before: Node, node: Node) -> bool:
 
 
 def _line_start(data: bytes, node: Node) -> int | None:
-    """Give the start of a node's line, if nothing but white space stands before the node on it."""
+    """Give the start of a node's line, if nothing but white space is before the node on it."""
     column = node.start_point.column
     start = node.start_byte - column
     if column > _FARTHEST_INDENT or data[start : node.start_byte].strip():

@@ -315,7 +315,7 @@ class Dump:
 
         Args:
             path: `Posts.xml`, a 7z archive that holds it, or a folder with either. The other
-                tables are looked for in the same archive, then beside it.
+                tables are looked for in the same archive, then next to it.
             progress: Is called with the bytes read so far, and with all there are.
 
         Raises:
@@ -550,7 +550,7 @@ def _beside(posts: Path, table: Table) -> tuple[Path, str | None] | None:
         found = sorted(posts.parent.glob(f"*-{table}.7z"))
     if len(found) > 1:
         raise SourceError(
-            f"{posts}: both {found[0].name} and {found[1].name} are beside it; "
+            f"{posts}: both {found[0].name} and {found[1].name} are next to it; "
             "keep the dumps of two sites in folders of their own"
         )
     return _inside(found[0], table) if found else None

@@ -430,5 +430,5 @@ def _object(file: Path) -> dict[str, Any]:
 def _plain_name(name: Any, file: Path) -> str:
     """Check that a name does not lead out of its folder."""
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:\0"):
-        raise SourceError(f"{file}: names {name!r}; allowed: plain names of files beside it")
+        raise SourceError(f"{file}: names {name!r}; allowed: plain names of files next to it")
     return name

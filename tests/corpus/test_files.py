@@ -1,4 +1,4 @@
-"""What of a corpus is indexed, kept apart or left out, and why."""
+"""What of a corpus is indexed, a licence or left out, and why."""
 
 from pathlib import Path
 

@@ -161,14 +161,6 @@ def test_a_missing_object_is_an_error_and_is_not_fetched(repository: Path, trap:
         read(repository, revision="HEAD")
 
 
-def test_replaced_objects_do_not_stand_in_for_the_commit(repository: Path) -> None:
-    old = git(repository, "rev-parse", "HEAD:a.md")
-    new = git(repository, "hash-object", "-w", "--stdin", data=b"forged")
-    git(repository, "replace", old, new)
-
-    assert files(read(repository, revision="HEAD"))["a.md"] == b"one\r\n"
-
-
 # Repositories elsewhere
 
 
@@ -298,17 +290,3 @@ def test_a_revision_that_is_none_is_one_line(served: Path, tmp_path: Path, revis
 def test_only_addresses_of_known_forms_are_used(tmp_path: Path, url: str) -> None:
     with pytest.raises(SourceError, match="allowed: https://HOST/PATH"):
         fetched(url, tmp_path)
-
-
-@pytest.mark.parametrize(
-    "url", ["https://bob:hunter2@host/x", "https://hunter2@host/x", "ssh://bob:hunter2@host/x",
-            "https://host/x?token=hunter2"],
-)  # fmt: skip
-def test_a_password_is_refused_and_never_shown(tmp_path: Path, url: str) -> None:
-    with pytest.raises(ValueError, match="holds a name or password"):
-        CorpusConfig(name="docs", url=url)
-    unchecked = CorpusConfig(name="docs", url="https://host/x").model_copy(update={"url": url})
-    with pytest.raises(SourceError) as error:
-        fetch(unchecked, tmp_path, offline=False)
-
-    assert "hunter2" not in str(error.value).partition("?")[0]

@@ -133,14 +133,6 @@ def test_nbformat_3_is_read() -> None:
     assert chunk.text == "Head\n\nx = 1\ny\n\nend"
 
 
-def test_half_a_surrogate_pair_is_replaced() -> None:
-    data = notebook(cell("raw", "a\ud83d b \U0001f44d"), ensure_ascii=True)
-
-    [chunk] = cut(data)
-
-    assert chunk.text == "a\ufffd b 👍"
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,6 +1,5 @@
 """Files of a folder: what is read, what is skipped, that nothing outside is reached; and globs."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -113,21 +112,6 @@ def test_names_that_would_break_a_line_are_skipped(tmp_path: Path) -> None:
     assert set(files(found)) == {"a name", "ünï.md", "👩‍👩‍👧.md"}
     assert set(reasons(found)) == {"x\\nq1 Q0 d 1", "tab\\tname", "line\\u2028name"}
     assert set(reasons(found).values()) == {"its name holds a line break or control character"}
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")
-def test_what_may_not_be_read_is_skipped(tmp_path: Path) -> None:
-    write(tmp_path, a=b"1", folder__b=b"2")
-    (tmp_path / "a").chmod(0)
-    (tmp_path / "folder").chmod(0)
-
-    found = read(tmp_path)
-    (tmp_path / "folder").chmod(0o700)
-
-    assert reasons(found) == {
-        "a": "cannot be read: Permission denied",
-        "folder": "cannot be read: Permission denied",
-    }
 
 
 @pytest.mark.parametrize(

@@ -271,15 +271,6 @@ def test_a_dump_is_read_in_every_form_in_which_it_comes(tmp_path: Path, layout: 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_two_dumps_in_one_folder_are_not_guessed_at(tmp_path: Path) -> None:
-    posts = small_dump(tmp_path)["Posts.xml"]
-    for site in ("a.org", "b.org"):
-        write_archive(tmp_path / f"{site}-Posts.7z", {"Posts.xml": posts})
-
-    with pytest.raises(SourceError, match=r"holds no Posts\.xml and 2 archives that may hold it"):
-        read(tmp_path)
-
-
 @pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not there")
 def test_a_real_dump_is_the_same_as_an_archive(tmp_path: Path) -> None:
     names = ["PostLinks.xml", "Posts.xml", "Tags.xml", "Users.xml"]

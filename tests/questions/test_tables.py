@@ -242,8 +242,8 @@ def test_of_several_splits_one_is_chosen(tmp_path: Path) -> None:
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
 
     assert [q.query_id for q in read("huggingface", tmp_path, split="test").queries] == ["7"]
-    for split, said in ((None, "has several splits"), ("dev", "has no split 'dev'")):
-        with pytest.raises(SourceError, match=rf"{said}; allowed: .* = 'train' or 'test'"):
+    for split, message in ((None, "has several splits"), ("dev", "has no split 'dev'")):
+        with pytest.raises(SourceError, match=rf"{message}; allowed: .* = 'train' or 'test'"):
             read("huggingface", tmp_path, split=split)
     with pytest.raises(SourceError, match="is the split 'train' alone, and not 'test'"):
         read("huggingface", tmp_path / "train", split="test")
