@@ -35,7 +35,7 @@ TINY = "--tiny" in sys.argv
 CALLS = 32 if TINY else 2_000
 IN_FLIGHT = 32
 LATENCY = 0.02 if TINY else 0.2
-RACE_RUNS, RACE_CALLS, RACE_IN_FLIGHT = (1, 64, 64) if TINY else (8, 1024, 256)
+RACE_RUNS, RACE_CALLS, RACE_IN_FLIGHT = (1, 64, 64) if TINY else (4, 512, 256)
 _WORDS = "table column index query value option error file version path thread cache".split()
 
 
