@@ -274,11 +274,12 @@ class Selection:
     def left_out(self) -> tuple[str, ...]:
         """Say what of the collection is not exported."""
         chunks = len(self.collection.corpus.rows) - self.chunks_held()
-        lines = (
-            left_out(self.collection, self.slices),
-            f"{chunks:,} chunks that were not pooled or judged are left out" if chunks else "",
-        )
-        return tuple(line for line in lines if line)
+        queries = left_out(self.collection, self.slices)
+        if self.format == "hf":  # has every nugget of its queries
+            others = len(self.collection.queries) - len(self.queries)
+            queries = f"{others:,} queries of other slices are left out" if others else ""
+        judged = f"{chunks:,} chunks that were not pooled or judged are left out" if chunks else ""
+        return tuple(line for line in (queries, judged) if line)
 
     def description(self) -> dict[str, Any]:
         """Give what is in `export.json`."""

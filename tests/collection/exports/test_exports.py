@@ -146,6 +146,8 @@ def test_queries_of_other_slices_are_exported_when_named(tmp_path: Path) -> None
 
     assert (done.counts["queries"], others.counts["queries"]) == (2, 3)
     assert "2 of 4 queries" in done.left_out[0]
+    whole = export_collection(collection, "hf", tmp_path / "hf")
+    assert whole.left_out == ("2 queries of other slices are left out",)
     with pytest.raises(CollectionError, match="'easy' is no slice"):
         export_collection(collection, "trec", tmp_path / "no", slices=["easy"])  # type: ignore[list-item]
     assert not (tmp_path / "no").exists()
