@@ -1,6 +1,6 @@
 """A whole build with the embedded baseline on a real community and real packages.
 
-    python benchmarks/build.py SOURCES
+    python benchmarks/build.py SOURCES | --tiny
 
 SOURCES is a folder with one sub-folder for each unpacked source distribution that the questions
 are about (biopython, pysam, HTSeq, scikit-bio, pybedtools, cutadapt …); the questions are the
@@ -52,6 +52,18 @@ def configuration(folder: Path, sources: Path) -> Path:
     return path
 
 
+def tiny(folder: Path) -> Path:
+    """Write a build of three questions of the quickstart."""
+    sample = ROOT / "examples/quickstart"
+    path = folder / "build.toml"
+    path.write_text(
+        'name = "tiny"\nout = "collection"\n[queries]\nlimit = 3\n'
+        f"path = {json.dumps(str(sample / 'questions.jsonl'))}\n"
+        f'[[corpus]]\nname = "x"\npath = {json.dumps(str(sample / "corpus/xylochron"))}\n'
+    )
+    return path
+
+
 def run(config: Path, *options: str, no_sockets: bool = False) -> tuple[float, int, str]:
     """Build in a process of its own: seconds, peak memory in bytes, what it said."""
     start = ["-c", NO_SOCKETS, "freshstack"] if no_sockets else ["-m", "freshstack_dspy"]
@@ -99,11 +111,12 @@ def killed_and_resumed(config: Path, seconds: float, seed: int) -> str:
 
 def main() -> None:
     sources = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "bioinformatics-sources"
-    if not DUMP.exists() or not sources.is_dir():
+    is_tiny = sys.argv[1:] == ["--tiny"]
+    if not is_tiny and not (DUMP.exists() and sources.is_dir()):
         figure("build", f"left out: needs {DUMP.name} in ../shared/data and a folder of packages")
         return
     with tempfile.TemporaryDirectory() as scratch:
-        config = configuration(Path(scratch), sources)
+        config = tiny(Path(scratch)) if is_tiny else configuration(Path(scratch), sources)
         seconds, peak, said = run(config)
         first = manifest(config)
         figure("build, wall seconds", round(seconds, 1))

@@ -1,6 +1,7 @@
 """Build a judged collection from a Stack Exchange dump, and do with it all that can be done.
 
     python benchmarks/collection.py --dump ../shared/data/stackexchange-bioinformatics --wheels DIR
+    python benchmarks/collection.py --tiny
 
 The corpus is every wheel in a folder (`pip download --no-deps -d DIR biopython pysam ...`), the
 model `extractive/baseline`. The collection is diagnosed, exported in every format and validated,
@@ -24,6 +25,7 @@ from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.build import build
 
+ROOT = Path(__file__).resolve().parent.parent
 QUERIES = 150
 Result = TypeVar("Result")
 
@@ -39,23 +41,30 @@ def timed(name: str, work: Callable[[], Result]) -> Result:
     return result
 
 
-def configured(folder: Path, dump: Path, wheels: Path, **changes: Any) -> BuildConfig:
+def configured(folder: Path, dump: Path | None, wheels: Path | None, **changes: Any) -> BuildConfig:
     corpora = [
         {"name": wheel.name.split("-")[0].lower(), "path": wheel}
-        for wheel in sorted(wheels.glob("*.whl"))
+        for wheel in sorted(wheels.glob("*.whl") if wheels else ())
     ]
+    if dump is None or wheels is None:
+        sample = ROOT / "examples/quickstart"
+        tiny = {
+            "name": "tiny",
+            "queries": {"path": sample / "questions.jsonl", "limit": 3},
+            "corpus": [{"name": "xylochron", "path": sample / "corpus/xylochron"}],
+        }
+        changes = tiny | changes
     values = {
         "name": "bioinformatics",
         "out": folder / "collection",
         "queries": {
             "source": "stackexchange",
-            "path": dump / "Posts.xml",
+            "path": dump and dump / "Posts.xml",
             "site": "bioinformatics.stackexchange.com",
         },
         "corpus": corpora,
         "index": {"path": folder / "index"},
         "cache": {"path": folder / "cache"},
-        "judge": {"compare": 100},
         "nuggets": {"importance": True},
     }
     return BuildConfig.model_validate({**values, **changes})
@@ -71,8 +80,9 @@ def export_all(collection: Collection, folder: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--dump", type=Path, required=True)
-    parser.add_argument("--wheels", type=Path, required=True)
+    parser.add_argument("--dump", type=Path)
+    parser.add_argument("--wheels", type=Path)
+    parser.add_argument("--tiny", action="store_true", help="the quickstart, to see that it runs")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,11 +1,12 @@
 """Prompt tokens of judging a collection again in every shape: nothing is sent, prompts are counted.
 
-    python benchmarks/judging.py COLLECTION [QUERIES]
+    python benchmarks/judging.py COLLECTION [QUERIES] | --tiny
 
 COLLECTION is the folder of any collection that a build wrote; QUERIES, how many of its queries to
 count, evenly spread; all by default. Tokens are those of cl100k_base in the whole prompt: the
-instructions, the reply's schema, question, nuggets and chunks. The expected reply tokens come from
-the constants of `recipes/planning/expected.py`.
+instructions, the reply's schema, question, nuggets and chunks. Reply tokens are expected: 49 for the
+verdict on a chunk, and on graded scales 14 for each nugget. `--tiny` builds the sample of the
+quickstart for it.
 
 Prints one JSON line for each shape and scale: calls, prompt and expected reply tokens of the mean
 query, and the prompt tokens as a multiple of those of batches of 20 on the same scale.
@@ -13,20 +14,21 @@ query, and the prompt tokens as a multiple of those of batches of 20 on the same
 
 import json
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.recipes.planning.expected import reply_tokens
-
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs, whole
+from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.judge import JudgeCall, ToJudge, judge_calls
 from freshstack_dspy.recipes.plan import spread
 from freshstack_dspy.recipes.window import passage_tokens, prompt_tokens
 
+ROOT = Path(__file__).resolve().parent.parent
 SHAPES: tuple[dict[str, Any], ...] = (
     {"shape": "batch", "batch": 20},
     {"shape": "batch", "batch": 10},
@@ -99,9 +101,8 @@ def row(judge_section: dict[str, Any], pairs: Sequence[ToJudge]) -> dict[str, An
     judge = SupportJudge(config.judge.scale)
     calls = judge_calls(config, judge, pairs)
     counter = Counter(config, judge)
-    replies = sum(
-        reply_tokens(config, "support", len(call.passages), len(call.nuggets)) for call in calls
-    )
+    grade = 0 if config.judge.scale == "binary" else 14
+    replies = sum(len(call.passages) * (49 + grade * len(call.nuggets)) for call in calls)
     return {
         **judge_section,
         "scale": config.judge.scale,
@@ -128,8 +129,17 @@ def check(pairs: Sequence[ToJudge]) -> float:
 
 def main() -> None:
     """Print the table."""
-    collection = Collection.load(sys.argv[1])
-    pairs = pairs_of(collection, int(sys.argv[2]) if len(sys.argv) > 2 else None)
+    if sys.argv[1] == "--tiny":
+        with tempfile.TemporaryDirectory() as scratch:
+            config = load_config(ROOT / "examples/quickstart/build.toml")
+            table(build(config.model_copy(update={"out": Path(scratch) / "c"}), mode="replay"), 3)
+    else:
+        table(Collection.load(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else None)
+
+
+def table(collection: Collection, queries: int | None) -> None:
+    """Count every shape and scale."""
+    pairs = pairs_of(collection, queries)
     print(
         json.dumps(
             {

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,17 +129,18 @@ def written(folder: Path, asked: list[dict[str, str]]) -> BuildConfig:
     return load_config(folder / "build.toml")
 
 
-def folder_with_corpus(scratch: Path) -> Path:
+def folder_with_corpus(scratch: Path, packages: Sequence[str]) -> Path:
     installed = Path(sysconfig.get_paths()["purelib"])
-    for name in PACKAGES:
+    for name in packages:
         shutil.copytree(installed / name, scratch / "corpus" / name)
     return scratch
 
 
 def main() -> None:
-    number = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    tiny = sys.argv[1:] == ["--tiny"]
+    number = 3 if tiny else int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     with tempfile.TemporaryDirectory() as scratch:
-        folder = folder_with_corpus(Path(scratch))
+        folder = folder_with_corpus(Path(scratch), PACKAGES[-1:] if tiny else PACKAGES)
         asked = list(questions(folder / "corpus", number + 1))
         config = written(folder, asked[:number])
         provider = Scripted()
@@ -179,7 +180,7 @@ def appended(folder: Path, asked: list[dict[str, str]]) -> None:
     seconds, collection = timed(lambda: build(config, provider=provider))
     added = asked[-1]["query_id"]
     pooled = sum(candidate.query_id == added for candidate in collection.pool)
-    its_own = 3 + -(-pooled // config.judge.batch)
+    its_own = 4 + -(-pooled // config.judge.batch)
     calls = provider.calls.total()
     figure("one question more, seconds", seconds)
     figure("one question more, calls", calls, its_own, holds=calls == its_own)

@@ -1,6 +1,6 @@
 """How long it takes to begin: importing the package, and the help of its commands.
 
-    python benchmarks/startup.py
+    python benchmarks/startup.py [--tiny]
 
 Each in processes of their own, in turns, with compiled bytecode; the best of several. Prints one
 JSON line for each figure: name, value, goal, holds.
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-TURNS = 7
+TURNS = 1 if "--tiny" in sys.argv else 7
 COMMANDS = {
     "python alone": ("-c", "pass"),
     "import dspy": ("-c", "import dspy"),

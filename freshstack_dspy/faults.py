@@ -1,5 +1,6 @@
 """The faults of a configuration in one line: by key, with what was found and what is allowed."""
 
+import difflib
 import re
 import reprlib
 from typing import Any
@@ -46,7 +47,10 @@ def _said(fault: Any, model: type[BaseModel]) -> str:
     location: Location = fault["loc"]
     key, message = _key(location), fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
-        return f"unknown key {key}; allowed here: {', '.join(_keys_at(location[:-1], model))}"
+        allowed = _keys_at(location[:-1], model)
+        near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
     if fault["type"] == "missing":
         return f"{key} is missing"
     if fault["type"] == "value_error":

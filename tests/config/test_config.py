@@ -116,12 +116,12 @@ FAULTS = {
     ),
     "a misspelt key": (
         "[pool]\ntopk = 3",
-        "unknown key pool.topk; allowed here: depth, lists, retrievers, techniques, top_k",
+        "unknown key pool.topk; did you mean top_k? allowed here: depth, lists, retrievers, techniques, top_k",
     ),
     "an unknown section": (
         "[judges]\nbatch = 3",
         (
-            "unknown key judges; allowed here: budget, cache, chunking, contamination, corpus, embedder, "
+            "unknown key judges; did you mean judge? allowed here: budget, cache, chunking, contamination, corpus, embedder, "
             "fusion, index, judge, model, name, nuggets, out, pool, prices, programs, "
             "queries, recipe, reranker, sub_questions"
         ),
