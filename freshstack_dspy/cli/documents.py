@@ -30,7 +30,7 @@ def synthesize(
     """Make questions with answers from documents, as [queries] source = "jsonl" reads them."""
     from freshstack_dspy.cli.bars import Bars
     from freshstack_dspy.recipes.documents import synthesize as from_documents
-    from freshstack_dspy.recipes.synthesis.style import read_style
+    from freshstack_dspy.recipes.synthesis import read_style
 
     check_inputs(out, path, examples, config)
     style = read_style(examples) if examples else []

@@ -15,7 +15,7 @@ from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.recipes.session import Progress
-from freshstack_dspy.recipes.synthesis.style import shown_examples
+from freshstack_dspy.recipes.synthesis import shown_examples
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 
 

@@ -32,9 +32,8 @@ from freshstack_dspy.recipes.judge import (
     merged,
 )
 from freshstack_dspy.recipes.known import NOTHING, Known
-from freshstack_dspy.recipes.pooling import Searches, pool, technique_texts
+from freshstack_dspy.recipes.pooling import Searches, pool, technique_texts, with_seeds
 from freshstack_dspy.recipes.session import Session, report
-from freshstack_dspy.recipes.synthesis.seeds import with_seeds
 from freshstack_dspy.records import (
     Candidate,
     Chunk,

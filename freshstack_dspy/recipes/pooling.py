@@ -251,3 +251,23 @@ def _ranks(
         for technique, of_technique in fused.items()
         if (rank := of_technique.ranks.get(chunk_id, 0)) in within
     )
+
+
+def with_seeds(queries: Sequence[Query], candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Add the seeds of pooled queries that nothing pooled, so that they are judged in any case.
+
+    Args:
+        queries: Some of them synthetic.
+        candidates: By query, then by chunk id.
+
+    Returns:
+        The same order.
+    """
+    pooled: dict[str, dict[str, Candidate]] = {}
+    for candidate in candidates:
+        pooled.setdefault(candidate.query_id, {})[candidate.chunk_id] = candidate
+    for query in queries:
+        for chunk_id in query.seed_chunk_ids if query.query_id in pooled else ():
+            seed = Candidate(query_id=query.query_id, chunk_id=chunk_id, origin="seed")
+            pooled[query.query_id].setdefault(chunk_id, seed)
+    return [of_query[chunk_id] for of_query in pooled.values() for chunk_id in sorted(of_query)]

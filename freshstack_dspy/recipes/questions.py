@@ -7,7 +7,6 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.recipes.session import Progress
-from freshstack_dspy.recipes.synthesis.seeds import known_seeds
 from freshstack_dspy.records import Chunk, Query
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def make_questions(
         FatalModelError: No seed gave a question.
         SourceError: The corpus gives too few questions.
     """
-    from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
+    from freshstack_dspy.recipes.synthesis import Synthesis
 
     synthesis = Synthesis(
         session.config,
@@ -99,3 +98,19 @@ def of_this_corpus(
             "names are left out",
         )
     return known
+
+
+def known_seeds(queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[Query]:
+    """Take those seeds out of queries that are read which this corpus does not have.
+
+    Such a query was made from other documents, or from an earlier state of these.
+    """
+    known = {chunk.chunk_id for chunk in chunks}
+    return [
+        query
+        if known.issuperset(query.seed_chunk_ids)
+        else query.model_copy(
+            update={"seed_chunk_ids": tuple(filter(known.__contains__, query.seed_chunk_ids))}
+        )
+        for query in queries
+    ]

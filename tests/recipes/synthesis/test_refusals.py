@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freshstack_dspy.config import QueriesConfig
-from freshstack_dspy.recipes.synthesis.refusals import (
+from freshstack_dspy.recipes.synthesis import (
     COPIED,
     OF_THE_PASSAGE,
     EarlierQuestions,

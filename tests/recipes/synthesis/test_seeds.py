@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.recipes.synthesis.seeds import known_seeds, sampled, with_seeds
+from freshstack_dspy.recipes.pooling import with_seeds
+from freshstack_dspy.recipes.questions import known_seeds
+from freshstack_dspy.recipes.synthesis import sampled
 from freshstack_dspy.records import Candidate, Chunk, Query
 
 

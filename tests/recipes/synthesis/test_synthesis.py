@@ -27,7 +27,7 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.session import Silence
-from freshstack_dspy.recipes.synthesis.synthesis import Synthesis
+from freshstack_dspy.recipes.synthesis import Synthesis
 from freshstack_dspy.recipes.used_replies import used_replies
 from freshstack_dspy.records import Attribution
 from tests.recipes.domain import afresh
@@ -130,7 +130,7 @@ def test_the_size_of_the_waves_changes_nothing_but_what_is_beyond_count(
     config = workshop(tmp_path, queries={"count": 6})
     script = session("Which of the two gets hotter?", "kiln", "saw", "loom")
     usual = made_alone(config, scripted(SynthesizeQueries=script))
-    monkeypatch.setattr("freshstack_dspy.recipes.synthesis.synthesis.EXPECTED_KEPT", share)
+    monkeypatch.setattr("freshstack_dspy.recipes.synthesis.EXPECTED_KEPT", share)
 
     other = made_alone(config, scripted(SynthesizeQueries=script))
 

@@ -1,26 +1,37 @@
-"""Synthesis: queries made from sampled chunks, each answerable by these and unlike the others.
+"""Synthesis: queries made from sampled chunks, each answered by these and unlike the others.
 
 Seeds are tried in waves, in the order in which they are sampled, until there are as many queries
 as were asked for. What is kept depends on that order alone: neither on the size of the waves nor
 on which reply came first.
 """
 
+import hashlib
+import json
 import math
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
+from freshstack_dspy.config import BuildConfig, QueriesConfig
+from freshstack_dspy.corpus.tree import Glob
+from freshstack_dspy.errors import (
+    ConfigError,
+    DeferredError,
+    FatalModelError,
+    ReplyError,
+    SourceError,
+)
+from freshstack_dspy.files import decoded, read_lines
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged
-from freshstack_dspy.recipes.synthesis.refusals import NEAR_DUPLICATE, EarlierQuestions, refusal
-from freshstack_dspy.recipes.synthesis.seeds import related, sampled
-from freshstack_dspy.recipes.synthesis.style import read_style, shown_examples
 from freshstack_dspy.records import Attribution, Chunk, Judgment, LicenceFile, Query
+from freshstack_dspy.text import jaccard, terms
 
 EXPECTED_KEPT = 0.8
 """The share of questions that is expected to be kept, until some were tried."""
@@ -37,7 +48,6 @@ _BY_JUDGMENT = frozenset([UNCHECKED, UNSUPPORTED, BY_ONE_CHUNK])
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Tell = Callable[[], None]
 Asking = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 """Applies a function to all items, several at once, and gives the results in order; raises
 `DeferredError` where a reply is still missing."""
@@ -57,6 +67,26 @@ class _Tried(NamedTuple):
     error: ReplyError | None = None
 
 
+class EarlierQuestions:
+    """The questions that were kept, to compare the next one with.
+
+    Two are alike from a Jaccard similarity of their sets of terms on.
+    """
+
+    def __init__(self, similarity: float) -> None:
+        self._similarity = similarity
+        self._kept: list[frozenset[str]] = []
+
+    def holds_alike(self, query: Query) -> bool:
+        """Whether a kept question asks nearly the same."""
+        asked = _asked(query)
+        return any(asked == kept or jaccard(asked, kept) >= self._similarity for kept in self._kept)
+
+    def keep(self, query: Query) -> None:
+        """Add a question."""
+        self._kept.append(_asked(query))
+
+
 class Synthesis:
     """Makes the synthetic queries of a build."""
 
@@ -68,17 +98,9 @@ class Synthesis:
         index: HybridIndex | None,
         licences: Sequence[LicenceFile] = (),
         *,
-        failed: Tell = lambda: None,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            config: Of the build.
-            recipe: With the nuggetizer and the judge.
-            chunks: Of the whole corpus.
-            index: Of these chunks; may be None where a question is made from one.
-            licences: Files of the corpus that say under which licence it is.
-            failed: Told of each request that gave no valid answer.
+        """Choose the seeds; nothing is asked.
 
         Raises:
             ConfigError: A glob cannot be understood.
@@ -257,3 +279,221 @@ def _each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Res
     if deferred is not None:
         raise deferred
     return results
+
+
+# Seeds: the chunks that queries are made from
+
+
+_RELATED_BY = "lsa"
+_LOOKED_AT = 10
+"""Neighbours looked at for each chunk that is wanted: some are no seeds, or say the same."""
+
+
+def sampled(config: QueriesConfig, chunks: Sequence[Chunk]) -> list[Chunk]:
+    """Put the chunks that can be seeds in the order in which they are sampled.
+
+    Each chunk has its place by a hash of its id and `seed`, so those of a corpus that grows keep
+    their order among themselves. With `sampling = "even"` the sources take turns.
+
+    Raises:
+        ConfigError: A glob cannot be understood.
+        SourceError: No chunk can be a seed.
+    """
+    refused: Counter[str] = Counter()
+    eligible = list(_eligible(config, chunks, refused))
+    if not eligible:
+        why = "; ".join(f"{number:,} {reason}" for reason, number in sorted(refused.items()))
+        raise SourceError(
+            f"none of the {len(chunks):,} chunks can be sampled ({why or 'the corpus is empty'}); "
+            "lower min_tokens or widen sources, include and exclude of [queries], or add documents"
+        )
+    eligible.sort(key=lambda chunk: (_seed_place(config.seed, chunk), chunk.chunk_id))
+    if config.sampling == "proportional":
+        return eligible
+    of_source: dict[str, list[Chunk]] = {}
+    for chunk in eligible:
+        of_source.setdefault(chunk.source, []).append(chunk)
+    turns = zip_longest(*(of_source[source] for source in sorted(of_source)))
+    return [chunk for chunk in chain.from_iterable(turns) if chunk is not None]
+
+
+def related(
+    config: QueriesConfig,
+    index: HybridIndex | None,
+    seeds: Sequence[Chunk],
+    eligible: Mapping[str, Chunk],
+) -> list[tuple[Chunk, ...]]:
+    """Give each seed its nearest neighbours by the `lsa` vectors of the index.
+
+    A neighbour that says nearly the same as the seed, or as a nearer one, is passed over.
+
+    Returns:
+        For each seed a tuple of `config.chunks` chunks, the seed first; of fewer where there are
+        not so many.
+    """
+    if config.chunks == 1:
+        return [(seed,) for seed in seeds]
+    assert index is not None
+    rankings = index.search(
+        _RELATED_BY, [seed.passage for seed in seeds], _LOOKED_AT * config.chunks
+    )
+    groups = []
+    for seed, ranking in zip(seeds, rankings, strict=True):
+        group, said = [seed], [set(terms(seed.passage))]
+        for chunk_id, _ in ranking:
+            chunk = eligible.get(chunk_id)
+            if chunk is None or chunk_id == seed.chunk_id or len(group) == config.chunks:
+                continue
+            found = set(terms(chunk.passage))
+            if all(jaccard(found, other) < config.near_duplicate for other in said):
+                group.append(chunk)
+                said.append(found)
+        groups.append(tuple(group))
+    return groups
+
+
+def _eligible(
+    config: QueriesConfig, chunks: Sequence[Chunk], refused: Counter[str]
+) -> Iterator[Chunk]:
+    included, excluded = _globs("include", config.include), _globs("exclude", config.exclude)
+    seen: set[str] = set()
+    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_id):
+        if config.sources and chunk.source not in config.sources:
+            refused["of other sources"] += 1
+        elif included and not any(glob.matches(chunk.path) for glob in included):
+            refused["outside include"] += 1
+        elif any(glob.matches(chunk.path) for glob in excluded):
+            refused["inside exclude"] += 1
+        elif chunk.tokens < config.min_tokens:
+            refused[f"shorter than min_tokens = {config.min_tokens}"] += 1
+        elif chunk.passage in seen:
+            refused["repeated word for word"] += 1
+        else:
+            seen.add(chunk.passage)
+            yield chunk
+
+
+def _globs(key: str, texts: Sequence[str]) -> list[Glob]:
+    try:
+        return [Glob.of(text) for text in texts]
+    except ValueError as error:
+        raise ConfigError(f"queries.{key}: {error}") from None
+
+
+def _seed_place(seed: int, chunk: Chunk) -> bytes:
+    return hashlib.sha256(f"{seed}/{chunk.chunk_id}".encode()).digest()
+
+
+# What is refused
+
+
+COPIED = "copied from its chunk"
+OF_THE_PASSAGE = "about the passage itself"
+NEAR_DUPLICATE = "near-duplicate of an earlier one"
+
+_COPIED_RUN = 4
+_WORD = re.compile(r"\w+")
+_PASSAGE = re.compile(
+    r"\b(?:the|this|these|that|given|provided) (?:given |provided |above )?"
+    r"(?:passages?|excerpts?|(?:code )?snippets? above|text above|chunks? above)\b"
+    r"|\b(?:according to|based on|as (?:described|stated|shown|mentioned) in) "
+    r"(?:the|this|these) (?:above )?(?:texts?|passages?|excerpts?|documents?|snippets?|context)\b",
+    re.IGNORECASE,
+)
+
+
+def refusal(query: Query, seeds: Iterable[Chunk], config: QueriesConfig) -> str | None:
+    """Say why a question is refused, whatever other questions there are; None where it is not."""
+    if _PASSAGE.search(query.text):
+        return OF_THE_PASSAGE
+    if any(copied_share(query.text, seed.text) >= config.copied for seed in seeds):
+        return COPIED
+    return None
+
+
+def copied_share(question: str, text: str) -> float:
+    """The share of a question's runs of four words that stand in a text, in [0, 1].
+
+    Words are compared without case and punctuation. A shorter question, as of key words, has none.
+
+    Source:
+        Containment of word n-grams: A. Broder, On the Resemblance and Containment of
+        Documents, 1997.
+    """
+    asked = _word_runs(question)
+    return len(asked & _word_runs(text)) / len(asked) if asked else 0.0
+
+
+def _asked(query: Query) -> frozenset[str]:
+    return frozenset(terms(query.text))
+
+
+def _word_runs(text: str) -> set[tuple[str, ...]]:
+    words = _WORD.findall(text.casefold())
+    return {
+        tuple(words[start : start + _COPIED_RUN]) for start in range(len(words) - _COPIED_RUN + 1)
+    }
+
+
+# The style that is followed
+
+
+SHOWN = 5
+"""How many examples one request shows."""
+_LONGEST_EXAMPLE = 8_000
+"""Characters of an example; every request would pay for more."""
+_JSON_LINES = (".jsonl", ".ndjson")
+
+
+def read_style(path: Path) -> list[str]:
+    """Read example questions: one a line, or JSON Lines of texts, `question`, or `title` and `body`.
+
+    Raises:
+        SourceError: It cannot be read, is not of this form, or holds no question.
+    """
+    found: list[str] = []
+    for number, data in read_lines(path):
+        place = f"{path}:{number}"
+        text = decoded(data, place).strip()
+        if text and path.suffix.lower() in _JSON_LINES:
+            text = _question_in(text, place).strip()
+        if len(text) > _LONGEST_EXAMPLE:
+            raise SourceError(
+                f"{place}: {len(text):,} characters; an example has at most {_LONGEST_EXAMPLE:,}, for "
+                "requests are sent with it"
+            )
+        if text:
+            found.append(text)
+    if not found:
+        raise SourceError(
+            f"{path}: holds no question; write one a line, or leave the examples out for "
+            "open-ended questions"
+        )
+    return list(dict.fromkeys(found))
+
+
+def shown_examples(examples: Sequence[str], seed: int, chunk_ids: Sequence[str]) -> list[str]:
+    """Choose at most `SHOWN` examples for a request, by a hash of its chunks; in the order given."""
+
+    def place(example: str) -> bytes:
+        return hashlib.sha256(json.dumps([seed, *chunk_ids, example]).encode()).digest()
+
+    chosen = set(sorted(examples, key=place)[:SHOWN])
+    return [example for example in examples if example in chosen]
+
+
+def _question_in(line: str, place: str) -> str:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        raise SourceError(f"{place}: not valid JSON; a line is a text or an object") from None
+    if isinstance(value, dict):
+        value = value.get("question") or "\n".join(
+            text for text in (value.get("title"), value.get("body")) if text
+        )
+    if not isinstance(value, str) or not value:
+        raise SourceError(
+            f"{place}: no question; a line is a text, or an object with question, or with title "
+            "and body"
+        )
+    return value

@@ -1,1 +1,0 @@
-"""Synthetic questions: seeds, what is refused, and the style that is followed."""
