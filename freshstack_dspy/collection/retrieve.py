@@ -101,12 +101,11 @@ def _index(
     config = IndexConfig.model_validate(known)
     settings = IndexSettings(config.dimensions, config.search)
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
-    for name in (collection.name, own):
-        # The index of the collection's build may be of another state: it is never changed here.
-        if HybridIndex.holds(root, name, chunks, models=models, settings=settings):
-            break
-    else:
-        if retriever == BM25:
+    name = collection.name
+    # The index of the collection's build may be of another state: it is never changed here.
+    if not HybridIndex.holds(root, name, chunks, models=models, settings=settings):
+        name = own
+        if retriever == BM25 and not HybridIndex.holds(root, own, chunks, settings=settings):
             settings, name = settings._replace(dimensions=0), f"{own}-{BM25}"
     return HybridIndex.build(
         root, name, chunks, models=models, settings=settings, progress=progress

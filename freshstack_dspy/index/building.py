@@ -5,9 +5,10 @@ import json
 import logging
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, NamedTuple, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,8 @@ _EXACT_UP_TO = 400_000_000
 _log = logging.getLogger(__name__)
 
 
-class Draft(NamedTuple):
+@dataclass(frozen=True)
+class Draft:
     """What an index is to be made from."""
 
     chunks: list[Chunk]
@@ -57,8 +59,8 @@ class Draft(NamedTuple):
     embedders: Sequence[Embedder]
     files: Sequence[IndexedFile]
     cut_by: str
-    recorded: dict[str, NDArray[np.float32]]
-    """The vectors of embedders whose replies are recorded: those decide, not an index's copy."""
+    report: Report
+    _recorded: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -82,7 +84,7 @@ class Draft(NamedTuple):
         rows = sorted(chunks, key=lambda chunk: chunk.chunk_id)
         texts = [indexed_text(chunk) for chunk in rows]
         with_chunks = {(chunk.source, chunk.path) for chunk in rows}
-        draft = cls(
+        return cls(
             chunks=rows,
             texts=texts,
             hashes=[hashlib.sha256(text.encode()).hexdigest() for text in texts],
@@ -92,15 +94,20 @@ class Draft(NamedTuple):
             embedders=embedders,
             files=sorted(file for file in files if (file.source, file.path) in with_chunks),
             cut_by=cut_by,
-            recorded={},
+            report=report,
         )
-        for embedder in embedders:
-            if is_recorded(embedder):
-                draft.recorded[embedder.name] = _embedded(embedder, texts, report)
-        return draft
+
+    def recorded(self, embedder: Embedder) -> NDArray[np.float32]:
+        """The vectors of all chunks by an embedder whose replies are recorded; asked for once."""
+        if embedder.name not in self._recorded:
+            self._recorded[embedder.name] = _embedded(embedder, self.texts, self.report)
+        return self._recorded[embedder.name]
 
     def is_in(self, folder: Path, manifest: Manifest) -> bool:
-        """Whether an index holds this; its files and revisions may be others."""
+        """Whether an index holds this; its files and revisions may be others.
+
+        The vectors of a recorded embedder are those that its records hold now.
+        """
         vectors = {(column.name, column.identity) for column in manifest.vectors}
         table = ChunkTable(folder / manifest.version / TABLE)
         return (
@@ -108,7 +115,9 @@ class Draft(NamedTuple):
             and manifest.settings == self.settings
             and all((each.name, each.identity) in vectors for each in self.embedders)
             and all(
-                np.array_equal(table.matrix(name), made) for name, made in self.recorded.items()
+                np.array_equal(table.matrix(each.name), self.recorded(each))
+                for each in self.embedders
+                if is_recorded(each)
             )
         )
 
@@ -120,7 +129,7 @@ class Draft(NamedTuple):
         return manifest.model_copy(update=changes)
 
 
-def build(folder: Path, draft: Draft, report: Report) -> Hold:
+def build(folder: Path, draft: Draft) -> Hold:
     """Hold the index of a draft: the one that is there, or a new one.
 
     Raises:
@@ -140,7 +149,7 @@ def build(folder: Path, draft: Draft, report: Report) -> Hold:
         else:
             if is_outdated(folder):
                 _log.warning("%s: of another version of this program; it is built again", folder)
-            _write(folder, draft, before.manifest if before else None, report)
+            _write(folder, draft, before.manifest if before else None)
         if before:
             before.lock.close()
         held = Hold.of(folder)
@@ -155,8 +164,9 @@ def _held(folder: Path) -> Hold | None:
         return None  # missing, damaged or outdated: nothing is taken from it
 
 
-def _write(folder: Path, draft: Draft, before: Manifest | None, report: Report) -> None:
+def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
     """Write a version of an index, and commit it."""
+    report = draft.report
     corpus = CorpusTerms.of(draft.texts, lambda done: report("terms", done))
     version = new_version(folder)
     report(BM25, 0)
@@ -173,9 +183,10 @@ def _write(folder: Path, draft: Draft, before: Manifest | None, report: Report) 
     table = ChunkTable(folder / before.version / TABLE) if before else None
     for embedder in draft.embedders:
         known = {}
-        if table and before and (name := _column_of(before, embedder.identity)):
+        name = _column_of(before, embedder.identity) if before else None
+        if table and name and not is_recorded(embedder):
             known = dict(zip(table.values("content_sha256"), table.matrix(name), strict=True))
-        vectors[embedder.name] = _vectors(embedder, draft, known, report)
+        vectors[embedder.name] = _vectors(embedder, draft, known)
         identities[embedder.name] = embedder.identity
         reused[embedder.name] = sum(each in known for each in draft.hashes)
     columns = tuple(
@@ -210,18 +221,18 @@ def _write(folder: Path, draft: Draft, before: Manifest | None, report: Report) 
 
 
 def _vectors(
-    embedder: Embedder, draft: Draft, known: dict[str, NDArray[np.float32]], report: Report
+    embedder: Embedder, draft: Draft, known: dict[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
     """The vectors of all chunks: recorded, known of equal content, or made now."""
-    if embedder.name in draft.recorded:
-        return draft.recorded[embedder.name]
+    if is_recorded(embedder):
+        return draft.recorded(embedder)
     new = {
         digest: text
         for digest, text in zip(draft.hashes, draft.texts, strict=True)
         if digest not in known
     }
     if new:
-        made = _embedded(embedder, list(new.values()), report)
+        made = _embedded(embedder, list(new.values()), draft.report)
         known = {**known, **dict(zip(new, made, strict=True))}
     return np.stack([known[digest] for digest in draft.hashes])
 

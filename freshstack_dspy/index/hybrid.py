@@ -99,7 +99,7 @@ class HybridIndex:
         report = progress or _no_report
         folder = index_folder(root, name)
         draft = Draft.of(chunks, settings, models.embedders, files, cut_by, report)
-        held = build(folder, draft, report)
+        held = build(folder, draft)
         return cls(folder, held, models, [embedder.name for embedder in models.embedders])
 
     @classmethod
