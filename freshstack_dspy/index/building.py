@@ -180,12 +180,8 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
         fitted = fit_lsa(corpus, draft.settings.dimensions, lambda done: report(LSA, done))
         fitted.model.save(version / LSA)
         vectors[LSA] = fitted.vectors
-    table = ChunkTable(folder / before.version / TABLE) if before else None
     for embedder in draft.embedders:
-        known = {}
-        name = _column_of(before, embedder.identity) if before else None
-        if table and name and not is_recorded(embedder):
-            known = dict(zip(table.values("content_sha256"), table.matrix(name), strict=True))
+        known = _known_vectors(embedder, folder, before)
         vectors[embedder.name] = _vectors(embedder, draft, known)
         identities[embedder.name] = embedder.identity
         reused[embedder.name] = sum(each in known for each in draft.hashes)
@@ -220,6 +216,18 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
     )
 
 
+def _known_vectors(
+    embedder: Embedder, folder: Path, before: Manifest | None
+) -> dict[str, NDArray[np.float32]]:
+    """The vectors of an embedder in the version before, by the hash of their text."""
+    columns = before.vectors if before else ()
+    name = next((each.name for each in columns if each.identity == embedder.identity), None)
+    if before is None or name is None or is_recorded(embedder):
+        return {}
+    table = ChunkTable(folder / before.version / TABLE)
+    return dict(zip(table.values("content_sha256"), table.matrix(name), strict=True))
+
+
 def _vectors(
     embedder: Embedder, draft: Draft, known: dict[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
@@ -242,10 +250,6 @@ def _embedded(embedder: Embedder, texts: Sequence[str], report: Report) -> NDArr
     made = embedder.embed_passages(texts, lambda done: report(embedder.name, done))
     report(embedder.name, 1)
     return unit_rows(made, embedder.name, len(texts)).astype(np.float32)
-
-
-def _column_of(manifest: Manifest, identity: str) -> str | None:
-    return next((each.name for each in manifest.vectors if each.identity == identity), None)
 
 
 def _search(wanted: str, numbers: int) -> Literal["exact", "approximate"]:
