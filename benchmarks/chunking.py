@@ -31,6 +31,8 @@ from freshstack_dspy.records import Chunk, SourceFile
 MAX_TOKENS = 2048
 PYTHON_BYTES, OTHER_FILES = 25_000_000, 1500
 LARGEST_FILE = 1_000_000
+PACKAGE = ""
+"""Of the installed packages, which; by default all."""
 TIMES_OFFICIAL = 3
 ROUNDS = 2
 
@@ -83,7 +85,7 @@ def other_files() -> list[SourceFile]:
 
 def files_of(pattern: str) -> list[SourceFile]:
     """Read the text files in UTF-8 of the installed packages."""
-    root = Path(sysconfig.get_path("purelib"))
+    root = Path(sysconfig.get_path("purelib"), PACKAGE)
     found = []
     for path in sorted(root.rglob(pattern)):
         if not path.is_file() or not 0 < path.stat().st_size <= LARGEST_FILE:
@@ -180,8 +182,8 @@ def main() -> None:
     options.add_argument("--tiny", action="store_true", help="only see that it runs")
     chosen = options.parse_args()
     if chosen.tiny:
-        global PYTHON_BYTES, OTHER_FILES, ROUNDS
-        PYTHON_BYTES, OTHER_FILES, ROUNDS = 300_000, 20, 1
+        global PYTHON_BYTES, OTHER_FILES, ROUNDS, PACKAGE
+        PYTHON_BYTES, OTHER_FILES, ROUNDS, PACKAGE = 300_000, 20, 1, "lxml"
     if not chosen.official:
         note = "skipped: name a Python with the official chunker by --official"
         report("chunking.official", note, "", holds=True)

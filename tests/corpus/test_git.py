@@ -12,7 +12,7 @@ import pytest
 
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.corpus.files import read_files
-from freshstack_dspy.corpus.git import fetch
+from freshstack_dspy.corpus.git import fetch, remote
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SourceFile
 
@@ -290,3 +290,13 @@ def test_a_revision_that_is_none_is_one_line(served: Path, tmp_path: Path, revis
 def test_only_addresses_of_known_forms_are_used(tmp_path: Path, url: str) -> None:
     with pytest.raises(SourceError, match="allowed: https://HOST/PATH"):
         fetched(url, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://bob:hunter2@host/x", "ssh://bob:hunter2@host/x", "https://bob:hun/ter2@host/x"]
+)
+def test_a_password_is_an_error_and_never_shown(url: str) -> None:
+    with pytest.raises(SourceError, match="not shown, as it may hold a password") as error:
+        remote(url)
+
+    assert "ter2" not in str(error.value)
