@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LITELLM_IN_FLIGHT = 64
 """Most requests in flight through LiteLLM: with more threads httpx's pool loses connections."""
+_CLOUDS = ("azure", "bedrock", "sagemaker", "vertex_ai")
 _ANY_KEY = "none"
 """For a local server, which takes any key where a client insists on one."""
 _log = logging.getLogger(__name__)
@@ -158,20 +159,21 @@ class NetworkProvider:
         return _with_raw_text(response)
 
     def check_key(self) -> None:
-        """Find the key, which the engine reads at the first request.
+        """Find the key, which the engine reads at the first request; clouds have other credentials.
 
         Raises:
             FatalModelError: There is none.
         """
+        if self._model.name.startswith(_CLOUDS):
+            return
         with errors_explained(self._model):
             if isinstance(self._engine, LM15Engine):
                 found = self._engine.resolve(self._model.name)
                 self._engine.router.lm(f"{found.provider}:{found.model}")
             elif not self._engine.client_options.get("api_key"):
-                missing = imported_litellm(self._model).validate_environment(self._model.name)
-                if missing["missing_keys"] and not missing["keys_in_environment"]:
-                    names = ", ".join(missing["missing_keys"])
-                    raise lm15.NotConfiguredError(f"not in the environment: {names}")
+                found = imported_litellm(self._model).validate_environment(self._model.name)
+                if len(found["missing_keys"]) == 1:
+                    raise lm15.NotConfiguredError(f"not set: {found['missing_keys'][0]}")
 
     def close(self) -> None:
         """Close the connections."""

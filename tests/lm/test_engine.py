@@ -88,6 +88,7 @@ def test_a_missing_key_or_provider_of_litellm_is_found_too(
         check_model(ModelConfig(name="mistral/a"))
     with pytest.raises(FatalModelError, match="knows its provider, 'made_up'"):
         check_model(ModelConfig(name="made_up/a"))
+    check_model(ModelConfig(name="bedrock/a"))  # a role of the machine has no key
     assert capfd.readouterr() == ("", "")
 
 
