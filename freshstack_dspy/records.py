@@ -12,11 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from freshstack_dspy.errors import FailureStatus
 
-Whole = Annotated[int, Field(le=2**63 - 1)]
-"""An integer that a table can hold; the field that it is the type of says from where on."""
-Signed = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-"""An integer that a table can hold."""
-
 
 class Record(BaseModel):
     """The base of all records: immutable, and no unknown fields."""
@@ -63,7 +58,7 @@ class Scale(Record):
     """On which scale the labels of a collection are, and from which one on they are support."""
 
     name: ScaleName = "binary"
-    threshold: Whole = Field(default=1, ge=1)
+    threshold: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
     def _threshold_on_scale(self) -> Self:
@@ -79,11 +74,11 @@ class Scale(Record):
 class Vote(Record):
     """One of several things that a model said of a pair."""
 
-    vote: Whole = Field(ge=1)
+    vote: int = Field(ge=1)
     """Which vote, from 1; each sees the chunks in another order."""
-    part: Whole = Field(default=1, ge=1)
+    part: int = Field(default=1, ge=1)
     """Which part of the chunk, from 1, where it is longer than the model's window."""
-    label: Whole | None = Field(ge=0)
+    label: int | None = Field(ge=0)
     status: Status
     reason: str
     call_id: str | None
@@ -95,13 +90,13 @@ class Judgment(Record):
     query_id: str
     nugget_id: str
     chunk_id: str
-    label: Whole | None = Field(ge=0)
+    label: int | None = Field(ge=0)
     """On the scale of the collection, which its manifest names with the threshold of support."""
     status: Status
     reason: str
     call_id: str | None
     """The key of the reply; of several votes, of the first that gave the label."""
-    parts: Whole = Field(default=1, ge=1)
+    parts: int = Field(default=1, ge=1)
     """In how many parts the chunk was judged; its label is the highest of theirs."""
     votes: tuple[Vote, ...] = ()
     """Everything that was said, where that is more than one thing."""
@@ -136,7 +131,7 @@ class HumanLabel(Record):
     query_id: str
     nugget_id: str
     chunk_id: str
-    label: Whole = Field(ge=0)
+    label: int = Field(ge=0)
     annotator: str
     time: str | None = None
     question: str | None = None
@@ -170,7 +165,7 @@ class Query(Record):
     tags: tuple[str, ...] = ()
     asked_at: str | None = None
     """ISO 8601 date and time."""
-    score: Signed | None = None
+    score: int | None = None
     question_source: Attribution | None = None
     answer_source: Attribution | None = None
     origin: QueryOrigin = "community"
@@ -200,7 +195,7 @@ class Nugget(Record):
     text: str = Field(min_length=1)
     call_id: str | None
     """None where it was imported."""
-    answer_span: tuple[Signed, Signed] | None = None
+    answer_span: tuple[int, int] | None = None
     """Where in the answer it comes from, as `query.answer[start:end]`; None where nobody knows."""
     importance: Importance | None = None
     """`vital` or `okay` (nuggetizer's scale); None where it was not rated."""
@@ -228,9 +223,9 @@ class QuerySlice(Record):
 
     query_id: str
     slice: SliceName
-    nuggets: Whole = Field(ge=0)
-    supported: Whole = Field(ge=0)
-    undetermined: Whole = Field(ge=0)
+    nuggets: int = Field(ge=0)
+    supported: int = Field(ge=0)
+    undetermined: int = Field(ge=0)
     unsupported_nuggets: tuple[str, ...] = ()
     """Ids of the nuggets that no chunk supports, by nugget_id; those undetermined left out."""
 
@@ -264,7 +259,7 @@ AnswerStatus = Status | Literal["not_retrieved"]
 AgreementStatus = (
     Literal["ok", "not_retrieved", "no_gold_context", "no_gold_answer"] | FailureStatus
 )
-Place = Annotated[Whole, Field(ge=0)]
+Place = Annotated[int, Field(ge=0)]
 
 
 class CitedSentence(Record):
@@ -297,10 +292,10 @@ class Answer(Record):
     """Its text."""
     references: tuple[str, ...]
     """Ids of the chunks that were shown, in their order."""
-    response_length: Whole = Field(ge=0)
+    response_length: int = Field(ge=0)
     """Words of the answer."""
     answer: tuple[CitedSentence, ...]
-    sample: Whole = Field(default=1, ge=1)
+    sample: int = Field(default=1, ge=1)
     """Of several answers from the same context which."""
     omitted: tuple[OmittedChunk, ...] = ()
     status: AnswerStatus
@@ -362,7 +357,7 @@ class AssignedNugget(Record):
     nugget_id: str
     rated: bool
     """Whether the nugget's importance was rated."""
-    label: Whole | None = Field(ge=0)
+    label: int | None = Field(ge=0)
     """On the judge's scale; None where nothing valid was said."""
     reason: str
     call_id: str | None
@@ -374,7 +369,7 @@ class AssignedAnswer(Record):
     query: str
     qid: str
     answer_text: str
-    response_length: Whole = Field(ge=0)
+    response_length: int = Field(ge=0)
     run_id: str
     nuggets: tuple[AssignedNugget, ...]
     status: AnswerStatus
@@ -386,7 +381,7 @@ class AnsweringFailure(Failure):
 
     run_id: str
     """Whose context it was of."""
-    sample: Whole = Field(default=1, ge=1)
+    sample: int = Field(default=1, ge=1)
 
 
 SkipKind = Literal[
@@ -419,11 +414,11 @@ class Chunk(Record):
     """`{source}/{path}_{start_byte}_{end_byte}`; for reading, never for parsing."""
     source: str
     path: str
-    start_byte: Whole = Field(ge=0)
-    end_byte: Whole = Field(ge=0)
+    start_byte: int = Field(ge=0)
+    end_byte: int = Field(ge=0)
     text: str
     """Empty only where an imported corpus has none for it."""
-    tokens: Whole = Field(ge=0)
+    tokens: int = Field(ge=0)
     revision: str | None = None
     """The git commit of the file's repository, or the version of its package."""
     encoding: str = "utf-8"
@@ -497,7 +492,7 @@ class TechniqueRank(Record):
     """At which rank a technique's fused list holds a chunk (from 1)."""
 
     technique: Technique
-    rank: Whole = Field(ge=1)
+    rank: int = Field(ge=1)
 
 
 class Found(Record):
@@ -505,14 +500,14 @@ class Found(Record):
 
     technique: Technique
     retriever: str
-    rank: Whole = Field(ge=1)
+    rank: int = Field(ge=1)
 
 
 class RunRank(Record):
     """At which rank a run that the collection was extended with holds a chunk (from 1)."""
 
     run: str
-    rank: Whole = Field(ge=1)
+    rank: int = Field(ge=1)
 
 
 class Candidate(Record):
@@ -550,52 +545,3 @@ def ranked(scores: dict[str, float], depth: int | None = None) -> list[ScoredChu
     """Order scored chunks by the one rule of this program: score descending, then id ascending."""
     order = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     return [ScoredChunk(chunk_id, score) for chunk_id, score in order[:depth]]
-
-
-__all__ = [
-    "SCALES",
-    "TECHNIQUES",
-    "Agreement",
-    "AgreementStatus",
-    "Answer",
-    "AnswerStatus",
-    "AnsweringFailure",
-    "AssignedAnswer",
-    "AssignedNugget",
-    "Assignment",
-    "Attribution",
-    "Candidate",
-    "CandidateOrigin",
-    "Chunk",
-    "CitedSentence",
-    "Contamination",
-    "Expansion",
-    "ExpansionKind",
-    "Failure",
-    "Found",
-    "HumanLabel",
-    "Importance",
-    "Judgment",
-    "LicenceFile",
-    "Nugget",
-    "OmittedChunk",
-    "Query",
-    "QueryOrigin",
-    "QuerySlice",
-    "Record",
-    "RunRank",
-    "Scale",
-    "ScaleDefinition",
-    "ScaleName",
-    "ScoredChunk",
-    "SkipKind",
-    "SkippedFile",
-    "SliceName",
-    "SourceFile",
-    "Status",
-    "Step",
-    "Technique",
-    "TechniqueRank",
-    "Vote",
-    "ranked",
-]

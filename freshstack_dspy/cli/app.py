@@ -8,11 +8,10 @@ from typer.core import TyperGroup
 from freshstack_dspy.cli import (
     answer,
     build,
-    diagnose,
     documents,
     exchange,
-    explain,
     leaderboard,
+    look,
     measure,
     people,
     replies,
@@ -78,7 +77,12 @@ _add(
     score=score.score,
     leaderboard=leaderboard.leaderboard,
 )
-_add("Look", explain=explain.explain, diagnose=diagnose.diagnose)
+_add(
+    "Look",
+    show=look.show,
+    explain=look.explain,
+    diagnose=look.diagnose,
+)
 _add("Exchange", export=exchange.export, import_=exchange.import_, validate=exchange.validate)
 _add("People", agree=people.agree, optimize=people.optimize)
 _add("Replies", replies=replies.replies, requests=replies.requests)

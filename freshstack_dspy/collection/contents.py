@@ -5,7 +5,7 @@ from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import canonical_line
@@ -24,7 +24,6 @@ from freshstack_dspy.records import (
     Scale,
     SkippedFile,
     SliceName,
-    Vote,
 )
 
 if TYPE_CHECKING:
@@ -52,17 +51,10 @@ class RecordFile(NamedTuple):
 
     def sort(self, records: Iterable[Record]) -> tuple[Record, ...]:
         """Put records into the order of the file, which is total."""
-        given = tuple(records)
-        positions = list(self.identities(given))
-        if not self.once:
-            positions = [
-                (*ids, canonical_line(record)) for ids, record in zip(positions, given, strict=True)
-            ]
-        return tuple(given[row] for row in sorted(range(len(given)), key=positions.__getitem__))
-
-    def identities(self, records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
-        """Give the ids of each record, in the order of the file's sorting."""
-        return zip(*(map(attrgetter(name), records) for name in self.order), strict=True)
+        ids = attrgetter(*self.order)
+        if self.once:
+            return tuple(sorted(records, key=ids))
+        return tuple(sorted(records, key=lambda record: (ids(record), canonical_line(record))))
 
 
 RECORD_FILES: tuple[RecordFile, ...] = (
@@ -80,12 +72,11 @@ RECORD_FILES: tuple[RecordFile, ...] = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contents:
-    """The records of a collection; the chunks of its corpus are kept apart.
+    """The records of a collection; the chunks of its corpus are apart.
 
-    However the records are handed in, each tuple is kept in the order of its file.
-    No record has a default in the class: a `Collection` may read its records later.
+    However the records are handed in, each tuple is in the order of its file.
 
     Attributes:
         queries: All queries, whatever slice they are in; by query_id.
@@ -102,22 +93,31 @@ class Contents:
         threshold: The lowest label that counts as support.
     """
 
-    queries: tuple[Query, ...] = field(default_factory=tuple)
-    nuggets: tuple[Nugget, ...] = field(default_factory=tuple)
-    expansions: tuple[Expansion, ...] = field(default_factory=tuple)
-    pool: tuple[Candidate, ...] = field(default_factory=tuple)
-    judgments: tuple[Judgment, ...] = field(default_factory=tuple)
-    single_judgments: tuple[Judgment, ...] = field(default_factory=tuple)
-    contamination: tuple[Contamination, ...] = field(default_factory=tuple)
-    failures: tuple[Failure, ...] = field(default_factory=tuple)
-    slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
-    skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
-    licences: tuple[LicenceFile, ...] = field(default_factory=tuple)
-    threshold: int = 1
+    queries: tuple[Query, ...] = ()
+    nuggets: tuple[Nugget, ...] = ()
+    expansions: tuple[Expansion, ...] = ()
+    pool: tuple[Candidate, ...] = ()
+    judgments: tuple[Judgment, ...] = ()
+    single_judgments: tuple[Judgment, ...] = ()
+    contamination: tuple[Contamination, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    slices: tuple[QuerySlice, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+    licences: tuple[LicenceFile, ...] = ()
+    threshold: int = field(default=1)
 
     def __post_init__(self) -> None:
         for file in RECORD_FILES:
             object.__setattr__(self, file.name, file.sort(getattr(self, file.name)))
+
+    def __repr__(self) -> str:
+        """Count the records: printed in full, they would be megabytes."""
+        counted = (f"{len(getattr(self, file.name))} {file.name}" for file in RECORD_FILES)
+        return f"<{type(self).__name__}: {', '.join(counted)}>"
+
+    def records(self) -> dict[str, Any]:
+        """Give the records by the name of their file."""
+        return {file.name: getattr(self, file.name) for file in RECORD_FILES}
 
     def queries_in(self, slices: Sequence[SliceName]) -> tuple[str, ...]:
         """List the ids of the queries in these slices that have nuggets, ascending."""
@@ -128,13 +128,13 @@ class Contents:
             if part.slice in slices and part.query_id in with_nuggets
         )
 
+    def supports(self, judgment: Judgment) -> bool:
+        """Tell whether a judgment says that the chunk supports the nugget."""
+        return judgment.label is not None and judgment.label >= self.threshold
+
     def supported_nuggets(self) -> frozenset[str]:
         """The ids of the nuggets that a chunk supports."""
-        return frozenset(
-            one.nugget_id
-            for one in self.judgments
-            if one.label is not None and one.label >= self.threshold
-        )
+        return frozenset(one.nugget_id for one in self.judgments if self.supports(one))
 
     def contaminated(self, coverage: float = 0.5) -> tuple[str, ...]:
         """List the queries that a model can answer without the corpus, ascending.
@@ -187,15 +187,15 @@ class Contents:
         supported = self.supported_nuggets()
         some = {one.query_id for one in self.nuggets if one.nugget_id in supported}
         nuggets: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
+        labels: dict[str, dict[str, int]] = {}
+        failed: dict[str, set[str]] = defaultdict(set)
         for nugget in self.nuggets:
             measured = nugget.nugget_id in supported or nugget.query_id not in some
             if nugget.query_id in nuggets and measured:
                 nuggets[nugget.query_id].append(nugget.nugget_id)
-        measured_nuggets = {nugget_id for ids in nuggets.values() for nugget_id in ids}
-        labels: dict[str, dict[str, int]] = defaultdict(dict)
-        failed: dict[str, set[str]] = defaultdict(set)
+                labels[nugget.nugget_id] = {}
         for judgment in self.judgments:
-            if judgment.nugget_id not in measured_nuggets:
+            if judgment.nugget_id not in labels:
                 continue
             if judgment.label is not None:
                 labels[judgment.nugget_id][judgment.chunk_id] = judgment.label
@@ -221,13 +221,6 @@ def nuggets_by_query(nuggets: Iterable[Nugget]) -> dict[str, list[Nugget]]:
     return groups
 
 
-class _References(NamedTuple):
-    file: str
-    kind: str
-    """What the ids should name."""
-    ids: Iterable[str]
-
-
 def check_references(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> None:
     """Check that ids are unique, none dangles, every query has its slice, and labels their scale.
 
@@ -246,92 +239,82 @@ def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> I
         chunk_ids: Those of the corpus.
         scale: What the labels mean.
     """
-    yield from _twice(contents)
+    owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
+    yield from _repeated("nuggets", ((nugget.nugget_id,) for nugget in contents.nuggets))
     known: dict[str, Ids[str]] = {
         "query": {query.query_id for query in contents.queries},
-        "nugget": {nugget.nugget_id for nugget in contents.nuggets},
+        "nugget": owners.keys(),
         "chunk": chunk_ids,
     }
-    for references in _references(contents):
-        there = known[references.kind]
-        # Most ids stand many times; in their order all the same, so that the first is named.
-        dangling = (id_ for id_ in dict.fromkeys(references.ids) if id_ not in there)
-        for id_ in dangling:
-            yield (
-                f"{references.file}.jsonl names {references.kind} {id_!r}, "
-                f"and the collection has no such {references.kind}"
-            )
-    for file in ("judgments", "single_judgments"):
-        yield from _foreign(file, contents)
-        yield from _off_scale(file, contents, scale)
-    if missing := sorted(set(known["query"]) - {part.query_id for part in contents.slices}):
-        yield (
-            f"slices.jsonl: query {missing[0]!r} is in no slice ({len(missing)} such); "
-            "every query belongs to one"
-        )
-
-
-def _twice(contents: Contents) -> Iterator[str]:
     for file in RECORD_FILES:
+        records: Sequence[Any] = getattr(contents, file.name)
         if file.once:
-            yield from _each_twice(file.filename, file.identities(getattr(contents, file.name)))
-    ids = ((nugget.nugget_id,) for nugget in contents.nuggets)
-    yield from _each_twice("nuggets.jsonl", ids)
+            ids = (tuple(getattr(one, name) for name in file.order) for one in records)
+            yield from _repeated(file.name, ids)
+        yield from _dangling(file, records, known)
+    for name in ("judgments", "single_judgments"):
+        yield from _judgment_faults(name, getattr(contents, name), owners, scale)
+    missing = sorted(set(known["query"]) - {part.query_id for part in contents.slices})
+    if missing:
+        yield f"slices.jsonl: query {missing[0]!r} is in no slice ({len(missing)} such)"
 
 
-def _each_twice(filename: str, identities: Iterable[tuple[str, ...]]) -> Iterator[str]:
+_REFERENCES = (
+    ("query_id", "query"),
+    ("near_duplicates", "query"),
+    ("nugget_id", "nugget"),
+    ("duplicate_of", "nugget"),
+    ("unsupported_nuggets", "nugget"),
+    ("known_nuggets", "nugget"),
+    ("chunk_id", "chunk"),
+    ("chunk_ids", "chunk"),
+    ("seed_chunk_ids", "chunk"),
+)
+"""Fields that name a record of another file, and what they name."""
+_OWN = {("queries", "query_id"), ("nuggets", "nugget_id")}
+
+
+def _ids(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return value or ()
+
+
+def _dangling(
+    file: RecordFile, records: Sequence[Any], known: Mapping[str, Ids[str]]
+) -> Iterator[str]:
+    for name, kind in _REFERENCES:
+        if name not in file.record.model_fields or (file.name, name) in _OWN:
+            continue
+        # Most ids are there many times; in their order all the same, so the first is named.
+        for id_ in dict.fromkeys(id_ for one in records for id_ in _ids(getattr(one, name))):
+            if id_ not in known[kind]:
+                yield (
+                    f"{file.filename} names {kind} {id_!r}, and the collection has no such {kind}"
+                )
+
+
+def _judgment_faults(
+    name: str, judgments: Iterable[Judgment], owners: Mapping[str, str], scale: Scale
+) -> Iterator[str]:
+    highest = SCALES[scale.name].highest
+    for one in judgments:
+        owner = owners.get(one.nugget_id)
+        if owner is not None and owner != one.query_id:
+            yield (
+                f"{name}.jsonl gives nugget {one.nugget_id!r} to query {one.query_id!r}, but "
+                f"it belongs to query {owner!r}"
+            )
+        if any((each.label or 0) > highest for each in (one, *one.votes)):
+            yield (
+                f"{name}.jsonl labels nugget {one.nugget_id!r} and chunk {one.chunk_id!r} "
+                f"above {highest}, the highest of scale {scale.name}"
+            )
+
+
+def _repeated(name: str, identities: Iterable[tuple[str, ...]]) -> Iterator[str]:
     seen = set()
     for identity in identities:
         if identity in seen:
-            named = ", ".join(map(repr, identity))
-            yield f"{filename}: {named} stands twice; keep one"
+            yield f"{name}.jsonl: {', '.join(map(repr, identity))} is there twice; keep one"
         seen.add(identity)
-
-
-def _references(contents: Contents) -> Iterator[_References]:
-    for file in RECORD_FILES:
-        if "query_id" in file.record.model_fields and file.name != "queries":
-            records = getattr(contents, file.name)
-            yield _References(file.name, "query", (record.query_id for record in records))
-    pool, failures = contents.pool, contents.failures
-    yield _References("pool", "chunk", (candidate.chunk_id for candidate in pool))
-    for name in ("judgments", "single_judgments"):
-        judgments: tuple[Judgment, ...] = getattr(contents, name)
-        yield _References(name, "nugget", (judgment.nugget_id for judgment in judgments))
-        yield _References(name, "chunk", (judgment.chunk_id for judgment in judgments))
-    chunks = (chunk_id for failure in failures for chunk_id in failure.chunk_ids)
-    yield _References("failures", "chunk", chunks)
-    seeds = (chunk_id for query in contents.queries for chunk_id in query.seed_chunk_ids)
-    yield _References("queries", "chunk", seeds)
-    originals = (nugget.duplicate_of for nugget in contents.nuggets)
-    yield _References("nuggets", "nugget", filter(None, originals))
-    lacking = (nugget_id for part in contents.slices for nugget_id in part.unsupported_nuggets)
-    yield _References("slices", "nugget", lacking)
-    known = (nugget_id for one in contents.contamination for nugget_id in one.known_nuggets or ())
-    yield _References("contamination", "nugget", known)
-    alike = (query_id for one in contents.contamination for query_id in one.near_duplicates)
-    yield _References("contamination", "query", alike)
-
-
-def _foreign(file: str, contents: Contents) -> Iterator[str]:
-    owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
-    judgments: tuple[Judgment, ...] = getattr(contents, file)
-    for judgment in judgments:
-        owner = owners.get(judgment.nugget_id)
-        if owner is not None and owner != judgment.query_id:
-            yield (
-                f"{file}.jsonl gives nugget {judgment.nugget_id!r} to query "
-                f"{judgment.query_id!r}, but it belongs to query {owner!r}"
-            )
-
-
-def _off_scale(file: str, contents: Contents, scale: Scale) -> Iterator[str]:
-    highest = SCALES[scale.name].highest
-    judgments: tuple[Judgment, ...] = getattr(contents, file)
-    for judgment in judgments:
-        said: tuple[Judgment | Vote, ...] = (judgment, *judgment.votes)
-        if any(one.label is not None and one.label > highest for one in said):
-            yield (
-                f"{file}.jsonl labels nugget {judgment.nugget_id!r} and chunk "
-                f"{judgment.chunk_id!r} above {highest}, the highest of scale {scale.name}"
-            )

@@ -3,7 +3,6 @@
 Ids do not count but for those of queries: a chunk that moved within its file is the same chunk.
 """
 
-import secrets
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -13,7 +12,7 @@ from pydantic import Field
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import encode_records
+from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.records import (
     Chunk,
     Judgment,
@@ -228,15 +227,11 @@ def write_changes(found: Difference, path: Path) -> None:
     Raises:
         CollectionError: It cannot be written.
     """
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(encode_records(found.changes))
-        partial.replace(path)
+        write_file(path, encode_records(found.changes))
     except OSError as error:
         raise CollectionError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _tally(both: int, before: int, after: int, changed: int = 0) -> Tally:

@@ -1,11 +1,11 @@
-"""The explanation of what was judged of a query and a chunk: from what pooled it to what was said."""
+"""What was judged of a query and a chunk: what found the chunk, who judged it, and what came of it."""
 
 from collections import Counter
-from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from freshstack_dspy.collection.collection import Collection, named_nearest, nearest_ids
+from freshstack_dspy.collection.collection import Collection, named_nearest
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import (
@@ -23,29 +23,7 @@ from freshstack_dspy.records import (
 )
 
 if TYPE_CHECKING:
-    from freshstack_dspy.lm.reply import Reply
     from freshstack_dspy.lm.store import Recorded
-
-
-def check_labels_above(collection: Collection, labels: Iterable[HumanLabel]) -> None:
-    """Refuse labels above the highest of the collection's scale.
-
-    Beside yes and no, any label from 1 on is support: a person's scale may be finer than the judge's.
-
-    Raises:
-        CollectionError: There is one; the message names the first.
-    """
-    name = collection.manifest.scale.name
-    highest = SCALES[name].highest
-    if name == "binary":
-        return
-    for label in labels:
-        if label.label > highest:
-            raise CollectionError(
-                f"a label is {label.label} (query {label.query_id!r}, nugget {label.nugget_id!r}, "
-                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and the scale {name} of "
-                f"{collection.name!r} ends at {highest}: label on the scale of the collection"
-            )
 
 
 class Call(Record):
@@ -70,7 +48,7 @@ class Call(Record):
 
 
 class JudgedNugget(Record):
-    """What was said of the chunk and one nugget of the query."""
+    """The judgments of the chunk and one nugget of the query."""
 
     nugget: Nugget
     number: int | None
@@ -82,7 +60,7 @@ class JudgedNugget(Record):
     judged_alone: Judgment | None
     """Of the sample that was also judged one chunk at a time."""
     labels: tuple[HumanLabel, ...]
-    """What people say."""
+    """Those of people."""
 
 
 class Explanation(Record):
@@ -99,17 +77,15 @@ class Explanation(Record):
     nuggets: tuple[JudgedNugget, ...]
     """All of the query's, by nugget_id."""
     failures: tuple[Failure, ...]
-    """What was asked of the chunk and not answered."""
+    """Requests about the chunk that failed."""
     calls: tuple[Call, ...]
     """Each once, in the order in which the judgments above name them."""
     looked_up: bool
     """Whether there was any place to look for the replies."""
-    stray_labels: tuple[HumanLabel, ...]
-    """Human labels of this query and chunk for nuggets that the query does not have."""
 
 
 def explain(
-    collection: Collection,
+    collection: Collection | Path | str,
     query_id: str,
     chunk_id: str,
     *,
@@ -119,7 +95,7 @@ def explain(
     """Explain what was judged of a query and a chunk.
 
     Args:
-        collection: Of which.
+        collection: The collection, or its folder.
         query_id: The query.
         chunk_id: The chunk; pooled or judged for the query.
         replies: Where the replies may be recorded; the first that has one is believed.
@@ -129,9 +105,10 @@ def explain(
         CollectionError: There is no such query or chunk, or the chunk was neither pooled nor
             judged for the query; the message names the nearest ids. A label is above the highest
             of the collection's scale.
-        StoreError: A recorded reply cannot be read or trusted.
+        StoreError: A recorded reply cannot be read.
     """
-    query = _query(collection, query_id)
+    collection = Collection.of(collection)
+    query = find_query(collection, query_id)
     candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
     judged = {each.chunk_id for each in collection.judgments if each.query_id == query_id}
     _check_chunk(collection, query_id, chunk_id, judged | candidates.keys())
@@ -139,7 +116,6 @@ def explain(
     check_labels_above(collection, labels)
     labels = [each for each in labels if (each.query_id, each.chunk_id) == (query_id, chunk_id)]
     nuggets = tuple(_nuggets(collection, query_id, chunk_id, labels))
-    own = {each.nugget.nugget_id for each in nuggets}
     failures = tuple(
         each
         for each in collection.failures
@@ -156,37 +132,56 @@ def explain(
         failures=failures,
         calls=tuple(_calls(collection, nuggets, failures, replies)),
         looked_up=bool(replies),
-        stray_labels=tuple(each for each in labels if each.nugget_id not in own),
     )
 
 
-def _query(collection: Collection, query_id: str) -> Query:
+def find_query(collection: Collection, query_id: str) -> Query:
+    """Give a query by its id.
+
+    Raises:
+        CollectionError: There is none; the message names the nearest ids.
+    """
     queries = {query.query_id: query for query in collection.queries}
     if query_id not in queries:
         raise CollectionError(
             f"{collection.name}: there is no query {query_id!r} among its {len(queries):,}; "
-            f"{named_nearest(query_id, queries, 'its queries.jsonl')}"
+            f"{named_nearest(query_id, queries, 'freshstack show')}"
         )
     return queries[query_id]
 
 
-def _check_chunk(collection: Collection, query_id: str, chunk_id: str, of_query: Ids[str]) -> None:
+def check_labels_above(collection: Collection, labels: Iterable[HumanLabel]) -> None:
+    """Check that no label is above the highest of the collection's scale.
+
+    Beside yes and no, any label from 1 on is support: a person's scale may be finer than the judge's.
+
+    Raises:
+        CollectionError: There is one; the message names the first.
+    """
+    name = collection.manifest.scale.name
+    highest = SCALES[name].highest
+    for label in labels:
+        if name != "binary" and label.label > highest:
+            raise CollectionError(
+                f"a label is {label.label} (query {label.query_id!r}, nugget {label.nugget_id!r}, "
+                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and the scale {name} of "
+                f"{collection.name!r} ends at {highest}: label on the scale of the collection"
+            )
+
+
+def _check_chunk(collection: Collection, query_id: str, chunk_id: str, of_query: set[str]) -> None:
     if chunk_id in of_query:
         return
     corpus = collection.corpus.rows
     if chunk_id in corpus:
-        others = "and no other was"
-        if of_query:
-            near = named_nearest(chunk_id, of_query, "its judgments.jsonl")
-            others = f"{len(of_query):,} others were: {near}"
         raise CollectionError(
             f"{collection.name}: chunk {chunk_id!r} was neither pooled nor judged for query "
-            f"{query_id!r}; {others}"
+            f"{query_id!r}; {len(of_query):,} others were: "
+            f"{named_nearest(chunk_id, of_query, f'freshstack show COLLECTION {query_id}')}"
         )
-    among = of_query if nearest_ids(chunk_id, of_query) else corpus
     raise CollectionError(
         f"{collection.name}: there is no chunk {chunk_id!r} among its {len(corpus):,}; "
-        f"{named_nearest(chunk_id, among, 'its judgments.jsonl')}"
+        f"{named_nearest(chunk_id, corpus, f'freshstack show COLLECTION {query_id}')}"
     )
 
 
@@ -206,37 +201,15 @@ def _nuggets(
     for nugget in collection.nuggets:
         if nugget.query_id == query_id:
             judgment = judgments.get(nugget.nugget_id)
-            label = judgment.label if judgment else None
+            labelled = judgment is not None and judgment.label is not None
             yield JudgedNugget(
                 nugget=nugget,
                 number=numbers.get(nugget.nugget_id),
                 judgment=judgment,
-                supports=None if label is None else label >= collection.threshold,
+                supports=collection.supports(judgment) if judgment and labelled else None,
                 judged_alone=alone.get(nugget.nugget_id),
                 labels=tuple(each for each in labels if each.nugget_id == nugget.nugget_id),
             )
-
-
-def _calls(
-    collection: Collection,
-    nuggets: Sequence[JudgedNugget],
-    failures: Sequence[Failure],
-    replies: Sequence["Recorded"],
-) -> Iterator[Call]:
-    from freshstack_dspy.lm.store import recorded_reply
-
-    keys: dict[str, None] = {}
-    for nugget in nuggets:
-        for judgment in (nugget.judgment, nugget.judged_alone):
-            if judgment is not None:
-                keys.update(dict.fromkeys(filter(None, _keys_of(judgment))))
-    keys.update(dict.fromkeys(failure.call_id for failure in failures if failure.call_id))
-    named = dict.fromkeys(keys, 0)
-    for judgment in (*collection.judgments, *collection.single_judgments):
-        for key in set(_keys_of(judgment)) & named.keys():
-            named[key] += 1
-    for key in keys:
-        yield _call(key, named[key], recorded_reply(key, *replies))
 
 
 def _numbers(nuggets: Iterable[Nugget], judgments: Mapping[str, Judgment]) -> dict[str, int]:
@@ -251,25 +224,42 @@ def _numbers(nuggets: Iterable[Nugget], judgments: Mapping[str, Judgment]) -> di
     return numbers
 
 
-def _keys_of(judgment: Judgment) -> Iterator[str]:
-    for key in (judgment.call_id, *(vote.call_id for vote in judgment.votes)):
-        if key is not None:
-            yield key
+def _calls(
+    collection: Collection,
+    nuggets: Sequence[JudgedNugget],
+    failures: Sequence[Failure],
+    replies: Sequence["Recorded"],
+) -> Iterator[Call]:
+    from freshstack_dspy.lm.store import recorded_reply
 
-
-def _call(key: str, judgments: int, reply: "Reply | None") -> Call:
-    if reply is None:
-        return Call(call_id=key, judgments=judgments, recorded=False)
-    return Call(
-        call_id=key,
-        judgments=judgments,
-        recorded=True,
-        model=reply.request.model,
-        task=reply.request.task,
-        status=reply.status,
-        finish_reason=reply.finish_reason,
-        input_tokens=reply.input_tokens,
-        output_tokens=reply.output_tokens,
-        cost=reply.cost,
-        received_at=reply.received_at,
+    judged = [one for each in nuggets for one in (each.judgment, each.judged_alone) if one]
+    keys = [key for one in judged for key in _keys_of(one)]
+    keys += [failure.call_id for failure in failures if failure.call_id]
+    named = Counter(
+        key
+        for judgment in (*collection.judgments, *collection.single_judgments)
+        for key in set(_keys_of(judgment))
     )
+    for key in dict.fromkeys(keys):
+        reply = recorded_reply(key, *replies)
+        if reply is None:
+            yield Call(call_id=key, judgments=named[key], recorded=False)
+        else:
+            yield Call(
+                call_id=key,
+                judgments=named[key],
+                recorded=True,
+                model=reply.request.model,
+                task=reply.request.task,
+                status=reply.status,
+                finish_reason=reply.finish_reason,
+                input_tokens=reply.input_tokens,
+                output_tokens=reply.output_tokens,
+                cost=reply.cost,
+                received_at=reply.received_at,
+            )
+
+
+def _keys_of(judgment: Judgment) -> list[str]:
+    keys = (judgment.call_id, *(vote.call_id for vote in judgment.votes))
+    return [key for key in keys if key is not None]

@@ -32,7 +32,7 @@ from freshstack_dspy.collection.manifest import baseline_warning, exported_from,
 from freshstack_dspy.collection.markdown import escape, table
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.files import canonical_json, encode_records, staged_folder
+from freshstack_dspy.files import canonical_json, encode_records, replace_folder
 from freshstack_dspy.records import (
     SCALES,
     Assignment,
@@ -103,7 +103,7 @@ def export_collection(
     if not isinstance(collection, Collection):
         collection = Collection.load(collection)
     selection = Selection(collection, slices, format)
-    with staged_folder(out) as folder:
+    with replace_folder(out) as folder:
         _WRITERS[format](folder, selection)
         _write_json(folder / EXPORT_FILE, selection.description())
         if collection.licences:

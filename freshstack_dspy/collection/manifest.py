@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError
-from pydantic_core import from_json
 
 from freshstack_dspy.collection.counts import Counts
 from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import check_regular, first_fault
+from freshstack_dspy.files import first_fault
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Record, Scale
 
@@ -77,7 +76,7 @@ SCHEMA_VERSION: Literal[4] = 4
 
 
 class Extension(Record):
-    """A run whose holes were judged after the collection was built."""
+    """A run whose unjudged chunks were judged after the collection was built."""
 
     run: str
     sha256: str
@@ -139,14 +138,8 @@ def hash_content(files: Mapping[str, str]) -> str:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     """Write a manifest as indented JSON with sorted keys."""
-    text = json.dumps(
-        manifest.model_dump(mode="json"),
-        ensure_ascii=False,
-        indent=2,
-        sort_keys=True,
-        allow_nan=False,
-    )
-    return f"{text}\n".encode()
+    values = manifest.model_dump(mode="json")
+    return f"{json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True)}\n".encode()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -158,24 +151,20 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_FILE
     values = manifest_values(folder)
     version = values.get("schema_version")
-    if isinstance(version, int) and version != SCHEMA_VERSION:
-        remedy = (
-            "rebuild it: freshstack build CONFIG --mode replay asks no model and costs nothing"
-            if version < SCHEMA_VERSION
-            else "update freshstack_dspy to read it"
-        )
-        age = "older" if version < SCHEMA_VERSION else "newer"
+    if isinstance(version, int) and version < SCHEMA_VERSION:
         raise CollectionError(
-            f"{path}: schema version {version} is {age} than {SCHEMA_VERSION}, "
-            f"which this freshstack_dspy reads; {remedy}"
+            f"{path}: schema version {version}, and this freshstack_dspy reads {SCHEMA_VERSION}; "
+            "rebuild it: freshstack build CONFIG --mode replay asks no model and costs nothing"
+        )
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise CollectionError(
+            f"{path}: schema version {version}, and this freshstack_dspy reads {SCHEMA_VERSION}; "
+            "update freshstack_dspy"
         )
     try:
-        manifest = Manifest.model_validate(values)
+        return Manifest.model_validate(values)
     except ValidationError as error:
         raise CollectionError(f"{path}: not a manifest: {first_fault(error)}") from None
-    if hash_content(manifest.files) != manifest.content_hash:
-        raise CollectionError(f"{path}: content_hash is not the hash of the hashes in files")
-    return manifest
 
 
 def is_collection(folder: Path) -> bool:
@@ -187,30 +176,22 @@ def is_collection(folder: Path) -> bool:
 
 
 def manifest_values(folder: Path) -> dict[str, Any]:
-    """Read the JSON object of a manifest; whatever is read here can be written again.
+    """Read the JSON object of a manifest.
 
     Raises:
-        CollectionError: There is none, or it holds what is no number or no text.
+        CollectionError: There is none.
     """
     path = folder / MANIFEST_FILE
+    if not folder.exists():
+        raise CollectionError(f"{folder}: no such collection")
+    if not folder.is_dir():
+        raise CollectionError(f"{folder}: a file, and the folder of a collection is wanted")
+    if not path.exists():
+        raise CollectionError(f"{folder}: not a collection, for it has no {MANIFEST_FILE}")
     try:
-        check_regular(path)
-        values = from_json(path.read_bytes(), allow_inf_nan=False)
-        json.dumps(values, allow_nan=False)  # 1e999 is read as an infinity even so
-    except FileNotFoundError:
-        if folder.is_dir():
-            raise CollectionError(
-                f"{folder}: not a collection, for it has no {MANIFEST_FILE}"
-            ) from None
-        raise CollectionError(f"{folder}: no such collection") from None
-    except NotADirectoryError:
-        raise CollectionError(
-            f"{folder}: a file, and the folder of a collection is wanted"
-        ) from None
-    except OSError as error:
-        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise CollectionError(f"{path}: not valid JSON: {error}") from None
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise CollectionError(f"{path}: not a manifest: {error}") from None
     if not isinstance(values, dict):
         raise CollectionError(f"{path}: not a manifest but a JSON {type(values).__name__}")
     return values

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
-from freshstack_dspy.collection.collection import CORPUS_FILE, Corpus
+from freshstack_dspy.collection.collection import CORPUS_FILE, Corpus, corpus_sha256
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
 from freshstack_dspy.collection.counts import Counts, count
 from freshstack_dspy.collection.exports import EXPORT_FILE, EXPORT_FORMATS, ExportFormat
@@ -133,11 +133,13 @@ def _records(
 
 
 def _corpus(folder: Path, manifest: Manifest, findings: list[Finding]) -> set[str]:
-    """Read all chunks, which compares them with their hash; give their ids."""
-    corpus = Corpus(folder / CORPUS_FILE, manifest.files.get(CORPUS_FILE, ""))
+    """Read all chunks and compare them with their hash; give their ids."""
+    corpus = Corpus(folder / CORPUS_FILE)
     ids: set[str] = set()
     without_text = 0
     try:
+        if corpus_sha256(corpus) != manifest.files.get(CORPUS_FILE):
+            findings.append(Finding(CORPUS_FILE, "the chunks are not those of the manifest's hash"))
         for chunk in corpus:
             ids.add(chunk.chunk_id)
             without_text += not chunk.titled.strip()

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -27,81 +26,26 @@ from freshstack_dspy.collection.manifest import (
     encode_manifest,
     hash_content,
     is_collection,
-    read_manifest,
 )
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import check_regular, encode_records, names_in, staged_folder
+from freshstack_dspy.files import encode_records, replace_folder
 from freshstack_dspy.records import Chunk
 
 FOLDER = "folder"
 """The fingerprint in the manifest that stands for the folder as it was written."""
-
-_CALL_ID = re.compile(rb'"(?:importance_)?call_id":"([0-9a-f]{64})"')
-"""In a canonical line; a quotation mark inside a text has a backslash before it."""
-_WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
-
-
-class Intact(NamedTuple):
-    """A collection that stands as it was written."""
-
-    collection: Collection
-    """Its records are read when one is first asked for."""
-    call_ids: frozenset[str]
-    """Keys of all replies that it was made from, those that were sent back as invalid included."""
-
-
-def intact_collection(folder: Path, manifest: Manifest) -> Intact | None:
-    """The collection of a manifest, or None where a byte of its folder is not as it was written.
-
-    Args:
-        folder: Of the collection.
-        manifest: As `read_manifest` gives it.
-
-    Raises:
-        CollectionError: The folder cannot be listed.
-    """
-    call_ids: set[str] = set(manifest.reasked)
-    try:
-        if fingerprint_folder(folder, manifest) != manifest.fingerprints.get(FOLDER):
-            return None
-        for file in _WITH_CALL_ID:
-            named = set(_CALL_ID.findall((folder / file.filename).read_bytes()))
-            call_ids.update(call_id.decode() for call_id in named)
-    except OSError:
-        return None
-    return Intact(Collection.unread(folder, manifest), frozenset(call_ids))
-
-
-def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
-    """SHA-256 over all in a collection's folder, and over the manifest but for this fingerprint.
-
-    Raises:
-        CollectionError: The folder cannot be listed.
-        OSError: A file in it cannot be read.
-    """
-    hashes = {}
-    for name in names_in(folder) - {MANIFEST_FILE}:
-        check_regular(folder / name)
-        with (folder / name).open("rb") as file:
-            hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
-    others = {name: value for name, value in manifest.fingerprints.items() if name != FOLDER}
-    told = encode_manifest(manifest.model_copy(update={"fingerprints": others}))
-    return hash_content({**hashes, MANIFEST_FILE: hashlib.sha256(told).hexdigest()})
-
-
-def call_ids_of(contents: Contents) -> frozenset[str]:
-    """The keys of the replies that records name."""
-    found = {record.call_id for file in _WITH_CALL_ID for record in getattr(contents, file.name)}
-    found.update(nugget.importance_call_id for nugget in contents.nuggets)
-    for judgment in (*contents.judgments, *contents.single_judgments):
-        found.update(vote.call_id for vote in judgment.votes)
-    return frozenset(call_id for call_id in found if call_id is not None)
-
-
 COLLECTION_FILES = frozenset(
     (MANIFEST_FILE, CARD_FILE, CORPUS_FILE, *(file.filename for file in RECORD_FILES))
 )
 """All that a collection's folder holds."""
+_WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
+
+
+class Intact(NamedTuple):
+    """A collection whose folder is as it was written."""
+
+    collection: Collection
+    call_ids: frozenset[str]
+    """Keys of all replies that it was made from, those that were sent back as invalid included."""
 
 
 def write_collection(
@@ -112,7 +56,7 @@ def write_collection(
     *,
     rejected: Mapping[str, int] | None = None,
 ) -> Collection:
-    """Write a collection, in place of an older one or where nothing stands.
+    """Write a collection, in place of an older one or where there is nothing.
 
     Args:
         path: The folder; a collection in it is replaced as a whole.
@@ -122,66 +66,107 @@ def write_collection(
         rejected: How many questions of the source did not become queries, by reason.
 
     Returns:
-        The collection, as it stands on disk.
+        The collection, as it is on disk.
 
     Raises:
-        CollectionError: The folder holds something else, an id stands twice or leads nowhere, or
-            the folder cannot be written. What stood there still stands.
+        CollectionError: The folder holds something else, an id is there twice or leads nowhere, or
+            the folder cannot be written. What was there still is.
     """
     path = Path(os.path.realpath(path))
     check_foreign(path)
     ordered = sorted_chunks(chunks)
-    records = {file.name: getattr(contents, file.name) for file in RECORD_FILES}
+    records = contents.records()
     contents = Contents(**records, threshold=provenance.scale.threshold)
     check_references(contents, {chunk.chunk_id for chunk in ordered}, provenance.scale)
     data = {file.filename: encode_records(records[file.name]) for file in RECORD_FILES}
     files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
     files[CORPUS_FILE] = corpus_sha256(ordered)
-    told = {field: getattr(provenance, field) for field in Provenance.model_fields}
     manifest = Manifest(
-        **told,
+        **{field: getattr(provenance, field) for field in Provenance.model_fields},
         schema_version=SCHEMA_VERSION,
         content_hash=hash_content(files),
         counts=count(contents, len(ordered), rejected or {}),
         files=files,
     )
     data[CARD_FILE] = data_card(contents, ordered, manifest).encode("utf-8")
-    with staged_folder(path) as folder:
+    with replace_folder(path) as folder:
         for name, content in data.items():
             (folder / name).write_bytes(content)
         write_rows(folder / CORPUS_FILE, corpus_schema(), (chunk.model_dump() for chunk in ordered))
-        manifest = _with_fingerprint(manifest, folder)
+        if manifest.fingerprints:
+            marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
+            manifest = manifest.model_copy(update={"fingerprints": marks})
         (folder / MANIFEST_FILE).write_bytes(encode_manifest(manifest))
-    corpus = Corpus(path / CORPUS_FILE, files[CORPUS_FILE])
     return Collection(
-        **records, threshold=contents.threshold, manifest=read_manifest(path), corpus=corpus
+        **records,
+        threshold=contents.threshold,
+        manifest=manifest,
+        corpus=Corpus(path / CORPUS_FILE),
     )
 
 
-def _with_fingerprint(manifest: Manifest, folder: Path) -> Manifest:
-    """Add the fingerprint of the folder, where there are others that it goes with."""
-    if not manifest.fingerprints:
-        return manifest
-    marks = {**manifest.fingerprints, FOLDER: fingerprint_folder(folder, manifest)}
-    return manifest.model_copy(update={"fingerprints": marks})
-
-
 def check_foreign(path: Path) -> None:
-    """Refuse to replace anything but a collection, and a collection with other files in it.
+    """Check that nothing but a collection would be replaced, and no other files in its folder.
 
     Raises:
         CollectionError: Writing a collection there would lose something.
     """
     if not path.exists():
         return
-    names = names_in(path)
+    if not path.is_dir():
+        raise CollectionError(f"{path}: a file, and the folder of a collection is wanted")
+    names = {entry.name for entry in path.iterdir()}
     if names and not is_collection(path):
         raise CollectionError(
             f"{path}: the folder is not empty and not a collection, so nothing was written; "
             "name another folder"
         )
-    if foreign := sorted(names - COLLECTION_FILES):
+    if others := sorted(names - COLLECTION_FILES):
         raise CollectionError(
-            f"{path}: beside a collection the folder holds {foreign[0]!r} ({len(foreign)} such), "
+            f"{path}: with the collection the folder holds {others[0]!r} ({len(others)} such), "
             "which would be lost; move it elsewhere"
         )
+
+
+def intact_collection(folder: Path, manifest: Manifest) -> Intact | None:
+    """Give the collection of a manifest, or None where a byte of its folder is not as written.
+
+    Args:
+        folder: Of the collection.
+        manifest: As `read_manifest` gives it.
+
+    Raises:
+        CollectionError: It cannot be loaded.
+    """
+    try:
+        if fingerprint_folder(folder, manifest) != manifest.fingerprints.get(FOLDER):
+            return None
+    except OSError:
+        return None
+    collection = Collection.load(folder)
+    return Intact(collection, call_ids_of(collection) | frozenset(manifest.reasked))
+
+
+def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
+    """SHA-256 over all in a collection's folder, and over the manifest but for this fingerprint.
+
+    Raises:
+        OSError: The folder or a file in it cannot be read.
+    """
+    hashes = {}
+    for path in folder.iterdir():
+        if path.name != MANIFEST_FILE:
+            with path.open("rb") as file:
+                hashes[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    others = {name: value for name, value in manifest.fingerprints.items() if name != FOLDER}
+    plain = encode_manifest(manifest.model_copy(update={"fingerprints": others}))
+    return hash_content({**hashes, MANIFEST_FILE: hashlib.sha256(plain).hexdigest()})
+
+
+def call_ids_of(contents: Contents) -> frozenset[str]:
+    """The keys of the replies that records name."""
+    found = {record.call_id for file in _WITH_CALL_ID for record in getattr(contents, file.name)}
+    found.update(nugget.importance_call_id for nugget in contents.nuggets)
+    for judgment in (*contents.judgments, *contents.single_judgments):
+        found.update(vote.call_id for vote in judgment.votes)
+    return frozenset(call_id for call_id in found if call_id is not None)

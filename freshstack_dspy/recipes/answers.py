@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.files import encode_records, staged_folder
+from freshstack_dspy.files import encode_records, replace_folder
 from freshstack_dspy.measures.answers import (
     NOT_RETRIEVED,
     AnswerAssignments,
@@ -175,7 +175,7 @@ def write_answers(folder: Path, found: Answering, account: AnsweringAccount) -> 
         "gold_assignments.jsonl": found.gold_assignments,
         "failures.jsonl": found.failures,
     }
-    with staged_folder(folder.absolute()) as partial:
+    with replace_folder(folder.absolute()) as partial:
         for name, rows in records.items():
             (partial / name).write_bytes(encode_records(rows))
         text = json.dumps(account.model_dump(mode="json"), ensure_ascii=False, indent=2)

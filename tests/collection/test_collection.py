@@ -1,17 +1,71 @@
+"""A collection: written whole or not at all, read back as it was, measured on what is supported."""
+
 import hashlib
 import json
-import os
-from collections.abc import Callable
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from freshstack_dspy import evaluate
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import RECORD_FILES
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents, check_references
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.run import Run, write_run
+from freshstack_dspy.records import (
+    Chunk,
+    Judgment,
+    Nugget,
+    Query,
+    QuerySlice,
+    Scale,
+    ScoredChunk,
+    SkippedFile,
+)
 
-from .small import CHUNKS, CONTENTS, A, B, D, files_of, write_small
+from .small import (
+    CHUNKS,
+    CONTENTS,
+    PROVENANCE,
+    A,
+    B,
+    D,
+    candidate,
+    chunk,
+    files_of,
+    judgment,
+    query,
+    write_small,
+)
+
+RUN = Run("r", {"12": (ScoredChunk(B, 2.0), ScoredChunk(A, 1.0)), "123": (ScoredChunk(A, 1.0),)})
+PARTLY = replace(
+    CONTENTS,
+    judgments=tuple(
+        one.model_copy(update={"label": 0}) if one.nugget_id == "12_1" else one
+        for one in CONTENTS.judgments
+    ),
+    slices=(
+        QuerySlice(query_id="12", slice="partly_supported", nuggets=2, supported=1, undetermined=0),
+        *CONTENTS.slices[1:],
+    ),
+)
+"""The small collection, where no chunk supports nugget 12_1."""
+UNSUPPORTED = replace(
+    CONTENTS,
+    judgments=tuple(
+        one.model_copy(update={"label": 0}) for one in CONTENTS.judgments if one.label is not None
+    ),
+    slices=tuple(
+        one.model_copy(update={"slice": "unanswerable", "supported": 0}) for one in CONTENTS.slices
+    ),
+)
 
 
 def message_of(path: Path) -> str:
@@ -24,36 +78,137 @@ def message_of(path: Path) -> str:
     return message
 
 
+# Reading
+
+
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     written = write_small(tmp_path / "c")
     read = Collection.load(tmp_path / "c")
 
     assert written == read
-    assert read.name == "small"
-    assert read.recipe == "freshstack"
+    assert (read.name, read.recipe) == ("small", "freshstack")
     for name in CONTENTS.__dataclass_fields__:
         assert getattr(CONTENTS, name) == getattr(read, name)
     assert sorted(CHUNKS, key=lambda chunk: chunk.chunk_id) == list(read.chunks())
     assert CHUNKS[1] == read.chunk(B)
+    assert Collection.of(tmp_path / "c") == Collection.of(read)
 
 
-def test_an_evaluation_uses_the_slices_of_the_manifest_unless_told_otherwise(
-    tmp_path: Path,
+def test_it_prints_as_one_line(tmp_path: Path) -> None:
+    assert repr(write_small(tmp_path)) == (
+        "<Collection small: 4 queries, 4 nuggets, 3 chunks, 8 judgments by openai/some-model>"
+    )
+    assert len(repr(CONTENTS)) < 300
+
+
+def test_a_chunk_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="there is no chunk 'nowhere'"):
+        write_small(tmp_path / "c").chunk("nowhere")
+
+
+@pytest.mark.parametrize("name", ["queries.jsonl", "manifest.json"])
+def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+    write_small(tmp_path)
+    (tmp_path / name).unlink()
+
+    assert name in message_of(tmp_path)
+    assert "no such collection" in message_of(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("content", [None, b"PAR1"])
+def test_a_corpus_that_is_no_parquet_is_named(tmp_path: Path, content: bytes | None) -> None:
+    write_small(tmp_path)
+    (tmp_path / "corpus.parquet").unlink()
+    if content:
+        (tmp_path / "corpus.parquet").write_bytes(content)
+
+    with pytest.raises(CollectionError, match=r"corpus\.parquet: (the file|cannot be read)"):
+        Collection.load(tmp_path).chunk(A)
+
+
+@pytest.mark.parametrize("line", [b"{", b"\xff", b'{"nugget_id":"x","query_id":"12","a":1}'])
+def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: bytes) -> None:
+    write_small(tmp_path)
+    file = tmp_path / "nuggets.jsonl"
+    lines = file.read_bytes().split(b"\n")
+    lines[1] = line
+    file.write_bytes(b"\n".join(lines))
+
+    assert "nuggets.jsonl:2: not a Nugget" in message_of(tmp_path)
+
+
+def test_a_file_that_was_cut_short_says_so(tmp_path: Path) -> None:
+    write_small(tmp_path)
+    file = tmp_path / "pool.jsonl"
+    file.write_bytes(file.read_bytes()[:-1])
+
+    assert "pool.jsonl: the last line has no end" in message_of(tmp_path)
+
+
+@pytest.mark.parametrize(("version", "remedy"), [(3, "--mode replay"), (5, "update")])
+def test_another_schema_version_says_how_to_go_on(
+    tmp_path: Path, version: int, remedy: str
 ) -> None:
-    collection = write_small(tmp_path / "c")
+    """Even where nothing else in the manifest is as this version knows it."""
+    (tmp_path / "manifest.json").write_text(f'{{"schema_version": {version}, "news": 1}}')
 
-    assert collection.query_ids() == ("12", "123")
-    assert collection.query_ids(("answerable", "unanswerable")) == ("12", "123", "5")
-    assert collection.query_ids(()) == ()
-
-
-def test_a_query_without_nuggets_is_never_evaluated(tmp_path: Path) -> None:
-    assert write_small(tmp_path / "c").query_ids(("undetermined",)) == ()
+    message = message_of(tmp_path)
+    assert f"schema version {version}, and this freshstack_dspy reads 4" in message
+    assert remedy in message
 
 
-def test_a_slice_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["", "[]", '{"schema_version": 4}'])
+def test_a_damaged_manifest_is_one_clean_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
+
+    assert "manifest.json: not " in message_of(tmp_path)
+
+
+# Which queries are measured, and on which nuggets
+
+
+def test_measures_are_taken_on_queries_with_a_supported_nugget(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c", PARTLY)
+
+    assert collection.query_ids() == collection.query_ids("supported") == ("12", "123")
+    assert collection.query_ids("answerable") == ("123",)
+    assert collection.query_ids(("answerable", "unanswerable")) == ("123", "5")
+    assert collection.query_ids("all") == ("12", "123", "5"), "6 has no nuggets"
     with pytest.raises(CollectionError, match=r"'answered' is no slice; allowed: supported, all"):
-        write_small(tmp_path / "c").query_ids(("answered",))  # type: ignore[arg-type]
+        collection.query_ids(("answered",))  # type: ignore[arg-type]
+
+
+def test_a_query_is_measured_on_its_supported_nuggets(tmp_path: Path) -> None:
+    """Nugget 12_1 has no support, so no run could cover it."""
+    collection = write_small(tmp_path / "c", PARTLY)
+
+    assert collection.qrels().nuggets == {"12": ("12_0",), "123": ("123_0",)}
+    assert collection.evaluate(RUN, "Coverage@20").means == {"Coverage@20": 1}
+    assert collection.qrels("unanswerable").nuggets == {"5": ("5_0",)}
+
+
+def test_what_is_left_out_is_one_line(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c", PARTLY)
+
+    assert collection.left_out() == (
+        "2 of 4 queries (left out: 1 unanswerable, 1 without nuggets), on the 2 of their 3 "
+        "nuggets that the corpus supports"
+    )
+    answerable = replace(CONTENTS, queries=CONTENTS.queries[:1], slices=CONTENTS.slices[:1])
+    assert Collection.left_out(answerable) == ""  # type: ignore[arg-type]
+
+
+def test_without_any_support_it_says_so(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c", UNSUPPORTED)
+
+    for measured in (
+        collection.qrels,
+        collection.diagnose,
+        lambda: collection.evaluate(RUN),
+        lambda: collection.export("trec", tmp_path / "out"),
+    ):
+        with pytest.raises(CollectionError, match="no query has a nugget that a chunk supports"):
+            measured()
 
 
 def test_a_failed_judgment_is_failed_and_not_a_label_of_0(tmp_path: Path) -> None:
@@ -64,31 +219,39 @@ def test_a_failed_judgment_is_failed_and_not_a_label_of_0(tmp_path: Path) -> Non
     assert {"12_0": frozenset(), "12_1": frozenset(), "123_0": frozenset({D})} == qrels.failed
 
 
-def test_qrels_of_other_slices_hold_only_their_queries(tmp_path: Path) -> None:
-    qrels = write_small(tmp_path / "c").qrels(("unanswerable",))
+def test_its_methods_are_the_functions(tmp_path: Path) -> None:
+    collection = write_small(tmp_path / "c")
+    write_run(RUN, tmp_path / "r.run")
+    means = evaluate(collection.qrels(), RUN).means
 
-    assert qrels.nuggets == {"5": ("5_0",)}
-    assert qrels.labels == {"5_0": {A: 0}}
+    assert collection.evaluate(RUN).means == means
+    assert collection.evaluate(tmp_path / "r.run").means == means
+    scores = {query_id: dict(ranking) for query_id, ranking in RUN.rankings.items()}
+    assert collection.evaluate(scores).means == means
+    run = collection.retrieve("bm25", depth=2, index_path=tmp_path / "index")
+    assert "12" in run.rankings
+    assert collection.explain("12", A).query.query_id == "12"
+    collection.export("trec", tmp_path / "out")
+    assert (tmp_path / "out").is_dir()
 
 
-def test_a_chunk_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match="there is no chunk 'nowhere'"):
-        write_small(tmp_path / "c").chunk("nowhere")
+def test_a_chunk_without_a_text_has_no_length(tmp_path: Path) -> None:
+    chunks = (chunk(A, "alpha"), chunk(B, ""), chunk(D, "def d:", start=3))
+    qrels = write_collection(tmp_path / "c", CONTENTS, chunks, PROVENANCE).qrels()
+
+    assert repr(qrels.tokens) == "ChunkLengths(...)"
+    assert dict(qrels.tokens) == {A: 1, D: 1}
+
+
+# Writing
 
 
 def test_counts_are_of_the_content(tmp_path: Path) -> None:
     counts = write_small(tmp_path / "c").manifest.counts
 
-    assert (
-        counts.queries,
-        counts.nuggets,
-        counts.expansions,
-        counts.pool,
-        counts.judgments,
-        counts.chunks,
-        counts.skipped,
-        counts.licences,
-    ) == (4, 4, 1, 4, 8, 3, {"binary": 1}, 1)
+    numbers = (counts.queries, counts.nuggets, counts.pool, counts.judgments, counts.chunks)
+    assert numbers == (4, 4, 4, 8, 3)
+    assert (counts.skipped, counts.licences) == ({"binary": 1}, 1)
     assert counts.failures == {"support": {"refused": 1}, "nuggets": {"truncated": 1}}
     assert counts.slices == {
         "answerable": 2,
@@ -103,177 +266,266 @@ def test_the_hash_of_a_file_is_that_of_its_bytes_and_the_corpus_that_of_its_rows
     tmp_path: Path,
 ) -> None:
     manifest = write_small(tmp_path / "c").manifest
-    corpus = "".join(
-        json.dumps(
-            {
-                "chunk_id": chunk.chunk_id,
-                "source": chunk.source,
-                "path": chunk.path,
-                "start_byte": chunk.start_byte,
-                "end_byte": chunk.end_byte,
-                "text": chunk.text,
-                "tokens": chunk.tokens,
-                "revision": chunk.revision,
-                "encoding": chunk.encoding,
-                "title": chunk.title,
-                "url": chunk.url,
-            },
-            ensure_ascii=False,
-            separators=(",", ":"),
-        )
-        + "\n"
-        for chunk in (CHUNKS[2], CHUNKS[0], CHUNKS[1])
+    rows = (
+        json.dumps(one.model_dump(), ensure_ascii=False, separators=(",", ":"))
+        for one in (CHUNKS[2], CHUNKS[0], CHUNKS[1])
     )
+    corpus = "".join(f"{row}\n" for row in rows).encode()
 
     for name, digest in manifest.files.items():
-        content = (
-            corpus.encode() if name == "corpus.parquet" else (tmp_path / "c" / name).read_bytes()
-        )
-
+        content = corpus if name == "corpus.parquet" else (tmp_path / "c" / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == digest
 
 
-@pytest.mark.parametrize("name", sorted(file.name for file in RECORD_FILES))
-def test_any_changed_line_is_noticed(tmp_path: Path, name: str) -> None:
-    """The line is still valid JSON of the right type, so only the hash can tell."""
-    write_small(tmp_path)
-    file = tmp_path / f"{name}.jsonl"
-    first, *rest = file.read_bytes().split(b"\n")
-    file.write_bytes(b"\n".join((first.replace(b":", b": ", 1), *rest)))
-
-    assert f"{name}.jsonl: not the file that the manifest was written for" in message_of(tmp_path)
-
-
-def test_a_changed_chunk_is_noticed_when_the_texts_are_read(tmp_path: Path) -> None:
-    write_small(tmp_path / "c")
-    other = write_small(tmp_path / "other")
-    changed = [chunk.model_copy(update={"text": "forged"}) for chunk in other.chunks()]
-    write_collection(tmp_path / "other", other, changed, other.manifest)
-    (tmp_path / "other" / "corpus.parquet").replace(tmp_path / "c" / "corpus.parquet")
-    collection = Collection.load(tmp_path / "c")
-
-    with pytest.raises(CollectionError, match=r"corpus\.parquet: the chunks are not those"):
-        next(collection.chunks())
-    with pytest.raises(CollectionError, match=r"corpus\.parquet: the chunks are not those"):
-        collection.chunk(A)
-
-
-@pytest.mark.parametrize("name", ["queries.jsonl", "corpus.parquet"])
-def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
-    write_small(tmp_path)
-    (tmp_path / name).unlink()
-
-    assert message_of(tmp_path).endswith(f"{name}: the file is missing")
-
-
-def test_a_folder_without_manifest_is_not_a_collection(tmp_path: Path) -> None:
-    assert "not a collection, for it has no manifest.json" in message_of(tmp_path)
-    assert "no such collection" in message_of(tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize("content", [b"PAR1", b"", b"\xff" * 100])
-def test_a_corpus_that_is_no_parquet_is_named(tmp_path: Path, content: bytes) -> None:
-    write_small(tmp_path)
-    (tmp_path / "corpus.parquet").write_bytes(content)
-
-    assert "corpus.parquet: cannot be read as Parquet" in message_of(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        (b"{", "not a Nugget: Invalid JSON"),
-        (b"[]", "not a Nugget"),
-        (b"\xff", "not a Nugget"),
-        (b'{"nugget_id":"x","query_id":"12","text":"","call_id":"k"}', "not a Nugget: text is ''"),
-        (
-            b'{"nugget_id":"x","query_id":"12","text":"t","call_id":"k","a":1}',
-            "not a Nugget: a is 1",
-        ),
-    ],
+text = st.text(max_size=20)
+ids = st.text(min_size=1, max_size=20) | st.sampled_from(
+    ["12", "123", "1 2", "a/b", '"', "'", "\u2028", "\x85", "\n", "\\", "é", "x" * 1000]
 )
-def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: bytes, fault: str) -> None:
-    write_small(tmp_path)
-    file = tmp_path / "nuggets.jsonl"
-    lines = file.read_bytes().split(b"\n")
-    lines[1] = line
-    file.write_bytes(b"\n".join(lines))
-
-    assert f"nuggets.jsonl:2: {fault}" in message_of(tmp_path)
 
 
-def test_a_file_that_was_cut_short_says_so(tmp_path: Path) -> None:
-    write_small(tmp_path)
-    file = tmp_path / "pool.jsonl"
-    file.write_bytes(file.read_bytes()[:-1])
+@st.composite
+def anything(draw: st.DrawFn) -> tuple[Contents, tuple[Chunk, ...]]:
+    """Contents with hostile ids and texts, each query with one nugget judged in each chunk."""
+    query_ids = draw(st.lists(ids, unique=True, max_size=4))
+    chunk_ids = draw(st.lists(ids, unique=True, max_size=4))
+    chunks = tuple(
+        Chunk(
+            chunk_id=chunk_id,
+            source=draw(text),
+            path=draw(text),
+            start_byte=0,
+            end_byte=1,
+            text=draw(text),
+            tokens=1,
+            revision=draw(st.none() | text),
+        )
+        for chunk_id in chunk_ids
+    )
+    contents = Contents(
+        queries=tuple(
+            Query(query_id=each, title=draw(text), body=draw(text), answer=draw(ids))
+            for each in query_ids
+        ),
+        nuggets=tuple(
+            Nugget(nugget_id=f"n{each}", query_id=each, text=draw(ids), call_id=draw(text))
+            for each in query_ids
+        ),
+        judgments=tuple(
+            Judgment(
+                query_id=each,
+                nugget_id=f"n{each}",
+                chunk_id=chunk_id,
+                label=1,
+                status="ok",
+                reason=draw(text),
+                call_id=None,
+            )
+            for each in query_ids
+            for chunk_id in chunk_ids
+        ),
+        slices=tuple(
+            QuerySlice(query_id=each, slice="answerable", nuggets=1, supported=1, undetermined=0)
+            for each in query_ids
+        ),
+        skipped=tuple(draw(st.lists(st.builds(SkippedFile, source=text, path=text, reason=text)))),
+    )
+    return contents, chunks
 
-    assert "pool.jsonl: the last line has no end" in message_of(tmp_path)
+
+@given(given_=anything())
+def test_any_ids_and_texts_come_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, given_: tuple[Contents, tuple[Chunk, ...]]
+) -> None:
+    contents, chunks = given_
+    path = tmp_path_factory.mktemp("any")
+    write_collection(path, contents, chunks, PROVENANCE)
+    collection = Collection.load(path)
+
+    for name in Contents.__dataclass_fields__:
+        assert getattr(contents, name) == getattr(collection, name)
+    assert sorted(chunks, key=lambda chunk: chunk.chunk_id) == list(collection.chunks())
 
 
-def edit_manifest(path: Path, edit: Callable[[dict[str, object]], object]) -> None:
-    values = json.loads((path / "manifest.json").read_bytes())
-    edit(values)
-    (path / "manifest.json").write_text(json.dumps(values), encoding="utf-8")
+def test_the_same_content_in_any_order_is_the_same_bytes(tmp_path: Path) -> None:
+    twins = tuple(CONTENTS.failures[0].model_copy(update={"message": text}) for text in "ba")
+    contents = replace(CONTENTS, failures=twins)
+    backwards: Any = {file.name: getattr(contents, file.name)[::-1] for file in RECORD_FILES}
+    one = PROVENANCE.model_copy(update={"config": {"b": 1, "a": 2}})
+    other = PROVENANCE.model_copy(update={"config": {"a": 2, "b": 1}})
+    write_collection(tmp_path / "one", contents, CHUNKS, one, rejected={"x": 1, "a": 2})
+    write_collection(
+        tmp_path / "two", Contents(**backwards), CHUNKS[::-1], other, rejected={"a": 2, "x": 1}
+    )
+
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
 
 
-@pytest.mark.parametrize(("version", "age"), [(3, "older"), (5, "newer")])
-def test_another_schema_version_says_so(tmp_path: Path, version: int, age: str) -> None:
-    """Even where nothing else in the manifest is as this version knows it."""
-    (tmp_path / "manifest.json").write_text(f'{{"schema_version": {version}, "news": 1}}')
-
-    assert f"schema version {version} is {age} than 4" in message_of(tmp_path)
-
-
-def test_a_manifest_that_disagrees_with_its_files_is_refused(tmp_path: Path) -> None:
-    write_small(tmp_path)
-    edit_manifest(tmp_path, lambda values: values.update(content_hash="0" * 64))
-
-    assert "content_hash is not the hash of the hashes" in message_of(tmp_path)
-
-
-def test_a_manifest_with_wrong_counts_is_refused(tmp_path: Path) -> None:
-    write_small(tmp_path)
-    edit_manifest(tmp_path, lambda values: values["counts"].update(judgments=9))  # type: ignore[attr-defined]
-
-    assert "counts are not those of the files" in message_of(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["", "[]", "[" * 100_000, '{"schema_version": 4}', "\ufeff{}"])
-def test_a_damaged_manifest_is_one_clean_line(tmp_path: Path, content: str) -> None:
-    (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
-
-    assert "manifest.json: not " in message_of(tmp_path)
-
-
-def test_reading_changes_nothing(tmp_path: Path) -> None:
-    write_small(tmp_path)
+def test_a_collection_written_again_from_itself_is_the_same_bytes(tmp_path: Path) -> None:
+    collection = write_small(tmp_path)
     before = files_of(tmp_path)
-    list(Collection.load(tmp_path).chunks())
+    rejected = collection.manifest.counts.rejected
+    write_collection(
+        tmp_path, collection, collection.chunks(), collection.manifest, rejected=rejected
+    )
 
     assert before == files_of(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "judgments.jsonl", "corpus.parquet"])
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_what_is_no_regular_file_is_refused_unopened(tmp_path: Path, name: str, kind: str) -> None:
+def test_the_content_hash_is_of_the_data_and_not_of_how_it_was_made(tmp_path: Path) -> None:
+    changed = PROVENANCE.model_copy(update={"versions": {"dspy": "9"}, "config": {}})
+    chunks = (*CHUNKS[:2], CHUNKS[2].model_copy(update={"text": "def e:"}))
+    one = write_small(tmp_path / "one")
+    two = write_collection(tmp_path / "two", CONTENTS, CHUNKS, changed)
+    other = write_collection(tmp_path / "three", CONTENTS, chunks, changed)
+
+    assert one.manifest.content_hash == two.manifest.content_hash
+    assert one.manifest.content_hash != other.manifest.content_hash
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "queries.jsonl", "manifest.json"])
+def test_a_folder_of_something_else_is_untouched(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"name": "my web page"}')
+    before = files_of(tmp_path)
+
+    with pytest.raises(CollectionError, match="not empty and not a collection"):
+        write_small(tmp_path)
+    assert before == files_of(tmp_path)
+
+
+def test_another_file_inside_a_collection_is_not_lost(tmp_path: Path) -> None:
+    write_small(tmp_path)
+    (tmp_path / "labels.jsonl").write_text("hours of work")
+
+    with pytest.raises(CollectionError, match=r"the folder holds 'labels\.jsonl'"):
+        write_small(tmp_path)
+    assert (tmp_path / "labels.jsonl").read_text() == "hours of work"
+
+
+def test_a_failed_write_leaves_the_old_collection(tmp_path: Path) -> None:
     write_small(tmp_path / "c")
-    path = tmp_path / "c" / name
-    path.unlink()
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
+    before = files_of(tmp_path)
 
-    assert f"{name}: cannot be read" in message_of(tmp_path / "c")
-    assert "not a regular file" in message_of(tmp_path / "c")
+    with pytest.raises(CollectionError, match="is there twice"):
+        write_collection(tmp_path / "c", CONTENTS, [*CHUNKS, CHUNKS[0]], PROVENANCE)
+    assert before == files_of(tmp_path)
+    with pytest.raises(CollectionError, match="cannot be written: File exists"):
+        write_small(tmp_path / "c/queries.jsonl/c")
 
 
-@pytest.mark.parametrize("value", ["NaN", "1e999", '"\\ud800"', "9" * 5000])
-def test_a_manifest_that_could_not_be_written_again_is_refused(tmp_path: Path, value: str) -> None:
-    write_small(tmp_path / "c")
-    path = tmp_path / "c" / "manifest.json"
-    values = json.loads(path.read_bytes())
-    values["config"] = {"odd": "here"}
-    path.write_text(json.dumps(values).replace('"here"', value), encoding="utf-8")
+def with_more(**more: Any) -> Contents:
+    changed: Any = {name: (*getattr(CONTENTS, name), one) for name, one in more.items()}
+    return replace(CONTENTS, **changed)
 
-    assert "manifest.json: not valid JSON" in message_of(tmp_path / "c")
+
+@pytest.mark.parametrize(
+    ("contents", "fault"),
+    [
+        (
+            with_more(nuggets=Nugget(nugget_id="x", query_id="1", text="t", call_id="k")),
+            "nuggets.jsonl names query '1', and the collection has no such query",
+        ),
+        (with_more(judgments=judgment("12_7", A, 1)), "judgments.jsonl names nugget '12_7'"),
+        (with_more(judgments=judgment("12_0", "b", 1)), "judgments.jsonl names chunk 'b'"),
+        (with_more(pool=candidate("12", "b")), "pool.jsonl names chunk 'b'"),
+        (with_more(queries=query("7")), "slices.jsonl: query '7' is in no slice (1 such)"),
+        (with_more(queries=query("12")), "queries.jsonl: '12' is there twice"),
+        (
+            with_more(nuggets=Nugget(nugget_id="12_0", query_id="123", text="t", call_id="k")),
+            "nuggets.jsonl: '12_0' is there twice",
+        ),
+        (
+            with_more(judgments=judgment("12_0", A, 0).model_copy(update={"query_id": "123"})),
+            "gives nugget '12_0' to query '123', but it belongs to query '12'",
+        ),
+        (with_more(judgments=judgment("12_1", D, 2)), "above 1, the highest of scale binary"),
+    ],
+)
+def test_an_id_or_label_at_fault_is_named(contents: Contents, fault: str) -> None:
+    ids = {chunk.chunk_id for chunk in CHUNKS}
+    check_references(CONTENTS, ids, Scale())
+
+    with pytest.raises(CollectionError) as caught:
+        check_references(contents, ids, Scale())
+
+    assert fault in str(caught.value)
+
+
+def test_a_collection_left_aside_by_a_killed_write_is_found_and_put_back(tmp_path: Path) -> None:
+    """As a process does that is killed between the two renames."""
+    old = write_small(tmp_path / "c", replace(CONTENTS, skipped=()))
+    (tmp_path / "c").rename(tmp_path / ".c.previous")
+    (tmp_path / ".c.0123abcd.partial").mkdir()
+
+    assert old == Collection.load(tmp_path / "c")
+
+    new = write_small(tmp_path / "c")
+
+    assert new == Collection.load(tmp_path / "c")
+    assert not (tmp_path / ".c.previous").exists()
+
+
+def test_a_collection_left_aside_after_the_swap_is_not_read_again(tmp_path: Path) -> None:
+    write_small(tmp_path / ".c.previous", replace(CONTENTS, skipped=()))
+    new = write_small(tmp_path / "new")
+    (tmp_path / "new").rename(tmp_path / "c")
+
+    assert new == Collection.load(tmp_path / "c")
+    assert new == write_small(tmp_path / "c")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
+
+
+KILLED = """
+import os, shutil, signal, sys
+from pathlib import Path
+import pyarrow.parquet
+sys.path.insert(0, sys.argv[1])
+from collection.small import write_small
+
+old, place = Path(sys.argv[2]), Path(sys.argv[3])
+IN_PLACE = {"open", "os.mkdir", "os.rename", "shutil.rmtree"}
+ANYWHERE = {"os.remove", "os.rmdir"}  # named relative to an open folder
+
+def die_before(step):
+    # An audit hook runs just before each of the calls that touch the disk.
+    seen = 0
+    def hook(event, args):
+        nonlocal seen
+        if event in ANYWHERE or (event in IN_PLACE and str(place) in str(args)):
+            seen += 1
+            if seen == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(hook)
+
+write_small(old.parent / "warm")  # so that no child has to import what a write needs
+for step in range(1, 1000):
+    folder = place / str(step)
+    shutil.copytree(old, folder / "c")
+    child = os.fork()
+    if child == 0:
+        die_before(step)
+        write_small(folder / "c")
+        os._exit(0)
+    if os.waitpid(child, 0)[1] == 0:
+        break
+"""
+
+
+@pytest.mark.slow
+def test_killed_before_any_step_it_leaves_the_old_collection_or_the_new(tmp_path: Path) -> None:
+    """SIGKILL before each call that touches the disk, one after the other."""
+    old = write_small(tmp_path / "old", replace(CONTENTS, skipped=()))
+    new = write_small(tmp_path / "new")
+    place = tmp_path / "killed"
+    tests = Path(__file__).parent.parent
+    subprocess.run(
+        [sys.executable, "-c", KILLED, tests, tmp_path / "old", place], check=True, timeout=120
+    )
+    left = [Collection.load(folder / "c") for folder in place.iterdir()]
+
+    assert len(left) > 25
+    assert all(collection in (old, new) for collection in left)
+    assert old in left
+    assert new in left
+    for folder in place.iterdir():
+        assert new == write_small(folder / "c")
+        assert files_of(tmp_path / "new") == files_of(folder / "c")

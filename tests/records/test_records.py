@@ -180,15 +180,3 @@ def test_a_passage_is_a_chunk_without_blank_lines_around_it(text: str, passage: 
     chunk = Chunk(chunk_id="c", source="s", path="p", start_byte=0, end_byte=1, text=text, tokens=1)
 
     assert chunk.passage == passage
-
-
-@pytest.mark.parametrize("score", [2**63, -(2**63) - 1])
-def test_an_integer_that_no_table_can_hold_is_refused(score: int) -> None:
-    with pytest.raises(ValidationError, match="score"):
-        Query(query_id="1", title="", body="", answer="a", score=score)
-
-
-@pytest.mark.parametrize("rank", [0, 2**63])
-def test_a_rank_is_from_1_to_what_a_table_can_hold(rank: int) -> None:
-    with pytest.raises(ValidationError, match="rank"):
-        TechniqueRank(technique="question", rank=rank)

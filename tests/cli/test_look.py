@@ -1,0 +1,256 @@
+"""`freshstack show`, `explain`, `diagnose`: for people on 80 columns, and as JSON."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.config import load_config
+from freshstack_dspy.records import Candidate, Found, Judgment, TechniqueRank, Vote
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, write_small
+from tests.collection.test_collection import UNSUPPORTED
+
+from .conftest import Command
+
+RANKED = dataclasses.replace(
+    CONTENTS,
+    pool=tuple(
+        each.model_copy(
+            update={
+                "pooled_by": (TechniqueRank(technique="question", rank=2),),
+                "found_by": (Found(technique="question", retriever="bm25", rank=2),),
+            }
+        )
+        if each.chunk_id == B
+        else each
+        for each in CONTENTS.pool
+    ),
+)
+"""The small collection, where each list has one chunk at each rank."""
+COUNTER = "labels by extractive/baseline, a word counter"
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.fixture
+def supporting(built: Path) -> Judgment:
+    """A judgment of the built collection that says yes."""
+    return next(each for each in Collection.load(built).judgments if each.label)
+
+
+def test_show_lists_the_queries(freshstack: Command, built: Path) -> None:
+    done = freshstack("show", built)
+    rows = json.loads(freshstack("show", built, "--json").out)
+
+    assert (done.code, done.err) == (0, "")
+    assert COUNTER in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    parts = Collection.load(built).slices
+    assert [(row["query_id"], row["nuggets"], row["supported"], row["slice"]) for row in rows] == [
+        (part.query_id, part.nuggets, part.supported, part.slice) for part in parts
+    ]
+    some = freshstack("show", built, "--limit", 1, "--slices", "supported").out
+    assert "the first 1 of 2 queries" in some
+
+
+def test_show_of_a_query_has_what_explain_asks_for(
+    freshstack: Command, built: Path, supporting: Judgment
+) -> None:
+    words = ("show", built, supporting.query_id)
+    done = freshstack(*words)
+    found = json.loads(freshstack(*words, "--json").out)
+
+    assert (done.code, done.err) == (0, "")
+    assert supporting.chunk_id in done.out
+    assert supporting.nugget_id in done.out
+    first = found["chunks"][0]
+    assert first["supports"]
+    assert freshstack("explain", built, supporting.query_id, first["chunk_id"]).code == 0
+    supported = [nugget for nugget in found["nuggets"] if nugget["supported_by"]]
+    assert supporting.nugget_id in {nugget["nugget_id"] for nugget in supported}
+
+
+def test_a_wrong_id_is_one_line_with_the_nearest(freshstack: Command, built: Path) -> None:
+    for words in (("show", built, "110"), ("explain", built, "110", "x")):
+        done = freshstack(*words)
+        assert (done.code, done.out) == (1, "")
+        assert "there is no query '110' among its 3; the nearest are '10'" in done.err
+
+
+def test_an_explanation_leads_from_pool_to_reason(
+    freshstack: Command, built: Path, supporting: Judgment
+) -> None:
+    done = freshstack("explain", built, supporting.query_id, supporting.chunk_id)
+
+    assert (done.code, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert f"chunk {supporting.chunk_id}" in lines
+    assert any(line.startswith("  question: rank 1; bm25 1") for line in lines)
+    assert any(
+        line.startswith(f"  {supporting.nugget_id}: supports (1), nugget ") for line in lines
+    )
+    assert f"  {supporting.call_id}" in lines
+    assert COUNTER in lines
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_call_is_looked_up_where_the_build_records_its_replies(
+    freshstack: Command, built: Path, supporting: Judgment
+) -> None:
+    words = ("explain", built, supporting.query_id, supporting.chunk_id)
+    config = built.parent / "build.toml"
+
+    done = freshstack(*words, "--config", config)
+    (call, *_) = json.loads(freshstack(*words, "--config", config, "--json").out)["calls"]
+
+    assert "extractive/baseline, JudgeSupport" in done.out
+    assert (call["call_id"], call["recorded"]) == (supporting.call_id, True)
+    assert (call["status"], call["finish_reason"]) == ("ok", "stop")
+
+
+def test_a_reply_that_is_not_recorded_is_named_as_missing(
+    freshstack: Command, tmp_path: Path, config: Path
+) -> None:
+    """The configuration of another build, which has no store yet; none is made."""
+    write_small(tmp_path / "small")
+
+    done = freshstack("explain", tmp_path / "small", "12", A, "--config", config)
+
+    assert done.code == 0
+    assert "not recorded in this store or these bundles" in done.out
+    assert not load_config(config).cache.path.exists()
+
+
+def test_labels_of_people_are_shown(
+    freshstack: Command, built: Path, supporting: Judgment, labels_of_built: Path
+) -> None:
+    words = ("explain", built, supporting.query_id, supporting.chunk_id)
+
+    done = freshstack(*words, "--labels", labels_of_built)
+
+    assert "    human label 1 by ada" in done.out.splitlines()
+
+
+def test_votes_parts_and_failures_are_shown(freshstack: Command, tmp_path: Path) -> None:
+    votes = tuple(
+        Vote(
+            vote=number,
+            part=part,
+            label=label,
+            status="ok" if label is not None else "truncated",
+            reason=f"reason {number}.{part}",
+            call_id="k2",
+        )
+        for number, part, label in ((1, 1, 0), (1, 2, 1), (2, 1, None))
+    )
+    voted = CONTENTS.judgments[0].model_copy(update={"votes": votes, "parts": 2})
+    judgments = (voted, *CONTENTS.judgments[1:])
+    write_small(tmp_path / "small", dataclasses.replace(CONTENTS, judgments=judgments))
+
+    voted_out = freshstack("explain", tmp_path / "small", "12", A).out
+    failed_out = freshstack("explain", tmp_path / "small", "123", D).out
+
+    assert "vote 1, part 2: label 1; reason 1.2 [call k2]" in voted_out
+    assert "vote 2, part 1: no label (truncated); reason 2.1 [call k2]" in voted_out
+    assert "123_0: no label (refused)" in failed_out
+    assert "failed in step support, refused: no [call k2]" in failed_out
+    assert "judged without being a candidate" in failed_out
+
+
+def test_no_text_of_a_collection_moves_the_cursor(freshstack: Command, tmp_path: Path) -> None:
+    evil = "\x1b[2J\x9b31m\u202eevil\r\nquery 12: forged"
+    chunks = tuple(each.model_copy(update={"text": f"a{evil}"}) for each in CHUNKS)
+    contents = dataclasses.replace(
+        CONTENTS,
+        queries=tuple(each.model_copy(update={"title": evil}) for each in CONTENTS.queries),
+        nuggets=tuple(each.model_copy(update={"text": evil}) for each in CONTENTS.nuggets),
+        judgments=tuple(
+            each.model_copy(update={"reason": evil, "call_id": evil}) for each in CONTENTS.judgments
+        ),
+        failures=tuple(each.model_copy(update={"message": evil}) for each in CONTENTS.failures),
+    )
+    write_collection(tmp_path / "small", contents, chunks, PROVENANCE)
+
+    for words in (("explain", "12", A), ("explain", "123", D), ("show", "12"), ("show",)):
+        out = freshstack(words[0], tmp_path / "small", *words[1:]).out
+        assert "evil" in out
+        assert not any(each in out for each in "\x1b\x9b\u202e\r")
+
+
+def test_every_diagnostic_has_its_table(freshstack: Command, built: Path) -> None:
+    done = freshstack("diagnose", built)
+
+    assert (done.code, done.err) == (0, "")
+    assert max(map(len, done.out.splitlines())) <= 80
+    for said in (
+        "Who found the",
+        "What would be lost without one technique",
+        "What a pool of each depth would hold",
+        "Table 4 of the FreshStack paper",
+        "Signs of support below the pool",
+        "diagnosed: 2 of 3 queries (left out: 1 unanswerable)",
+        COUNTER,
+    ):
+        assert said in done.out
+
+
+def test_a_diagnosis_is_there_as_json_of_any_slices(freshstack: Command, built: Path) -> None:
+    found = json.loads(freshstack("diagnose", built, "--json").out)
+    diagnosis = found["diagnosis"]
+    everything = json.loads(freshstack("diagnose", built, "--slices", "all", "--json").out)
+
+    assert found["content_hash"] == Collection.load(built).manifest.content_hash
+    assert diagnosis["slices"] == ["answerable", "partly_supported"]
+    assert [each["without"] for each in diagnosis["losses"]["without"]][-2:] == ["bm25", "lsa"]
+    assert {each["setting"] for each in diagnosis["results"]} == {"inference", "oracle"}
+    assert (diagnosis["queries"], everything["diagnosis"]["queries"]) == (2, 3)
+    assert freshstack("diagnose", built, "--slices", "answerabel").code == 2
+
+
+def test_of_an_imported_collection_it_says_what_is_not_known(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    pool = tuple(
+        Candidate(query_id=each.query_id, chunk_id=each.chunk_id, origin="imported")
+        for each in CONTENTS.pool
+    )
+    write_small(tmp_path / "small", dataclasses.replace(CONTENTS, pool=pool))
+
+    done = freshstack("diagnose", tmp_path / "small")
+
+    assert done.code == 0
+    assert "candidates that no technique pooled: 3 imported" in done.out
+    assert "who found what is not known: no technique pooled a chunk" in done.out
+
+
+def test_without_any_support_it_says_so(freshstack: Command, tmp_path: Path) -> None:
+    write_small(tmp_path / "small", UNSUPPORTED)
+
+    done = freshstack("diagnose", tmp_path / "small")
+
+    assert (done.code, done.out) == (1, "")
+    assert "no query has a nugget that a chunk supports" in done.err
+    assert freshstack("show", tmp_path / "small").code == 0
+
+
+def test_votes_and_pairs_judged_alone_are_compared(freshstack: Command, tmp_path: Path) -> None:
+    first = CONTENTS.judgments[0]
+    votes = tuple(
+        Vote(vote=number, label=label, status="ok", reason="", call_id="k2")
+        for number, label in ((1, 1), (2, 1), (3, 0))
+    )
+    judgments = (first.model_copy(update={"votes": votes}), *CONTENTS.judgments[1:])
+    alone = first.model_copy(update={"call_id": "k3"})
+    contents = dataclasses.replace(RANKED, judgments=judgments, single_judgments=(alone,))
+    write_small(tmp_path / "small", contents)
+
+    out = " ".join(freshstack("diagnose", tmp_path / "small").out.split())
+
+    assert "1 pairs with several votes: two votes agree on 33.3%, all votes on 0.0%" in out
+    assert "1 pairs judged in batches and alone: the same label for 100.0%" in out
