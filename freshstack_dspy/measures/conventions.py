@@ -199,7 +199,7 @@ CONVENTIONS: dict[str, Conventions] = {
         ),
     )
 }
-"""By name. `ndeval`: NIST's, by the rank column as it does unless told otherwise; `pyndeval` 0.0.8;
+"""By name. `ndeval`: NIST's, by the rank column as it does by default; `pyndeval` 0.0.8;
 `trec_eval`, as pytrec_eval-terrier 0.5.11 runs it; `freshstack`: the official package, 0.0.6."""
 
 

@@ -113,7 +113,7 @@ class NuggetQrels:
         labels: Nugget id -> chunk id -> label, on the scale of the judge. A nugget without labels
             may be left out when constructing; it then has none.
         failed: Nugget id -> ids of the chunks whose judgment failed. They have no label.
-        threshold: The lowest label that says that the chunk supports the nugget.
+        threshold: The lowest label with which a chunk supports the nugget.
         tokens: Chunk id -> its length in tokens; only measures of a context's length need it.
         chunk_ids: All ids of the corpus, by which runs of another one are recognised; None where
             they are not known.
@@ -164,7 +164,7 @@ class NuggetQrels:
         Args:
             qrels: Query id -> document id -> grade, a whole number. A query without documents
                 stays one, and counts as 0.
-            threshold: The lowest grade that says that the document is relevant.
+            threshold: The lowest grade of a relevant document.
 
         Raises:
             CollectionError: They are not such qrels.
@@ -182,7 +182,7 @@ class NuggetQrels:
 
         Args:
             qrels: Query id -> nugget id -> document id -> grade, a whole number.
-            threshold: The lowest grade that says that the document supports the nugget.
+            threshold: The lowest grade with which a document supports the nugget.
 
         Raises:
             CollectionError: They are not such qrels, or a query has no nuggets.
@@ -416,7 +416,7 @@ def read_qrels(
         path: A UTF-8 text file.
         subtopics: Whether the second column is a subtopic; None: where it varies. `0` and `Q0`
             are the same.
-        threshold: The lowest grade that says that a document is relevant.
+        threshold: The lowest grade of a relevant document.
 
     Raises:
         CollectionError: With file and line, where a line cannot be understood or a document has

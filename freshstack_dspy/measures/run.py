@@ -145,7 +145,7 @@ def read_run(path: Path | str) -> Run:
 
     Raises:
         CollectionError: With file and line, where a line cannot be understood, a score is not a
-            finite number, a chunk stands twice for a query, or two runs share the file.
+            finite number, a chunk is twice in a query, or two runs share the file.
     """
     scores: dict[str, dict[str, float]] = {}
     ranks: dict[str, list[int]] = {}

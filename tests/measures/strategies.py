@@ -7,11 +7,9 @@ import ir_measures
 from hypothesis import strategies as st
 
 NuggetLabels = dict[str, dict[str, int]]
-
 CHUNKS = [*"abcdefgh", "A", "B10", "B9", "é", "with  two spaces", "with space"]
 """Ids whose byte order is not their natural order."""
 UNJUDGED = ["u1", "u2", "u3"]
-
 chunks = st.sampled_from(CHUNKS)
 cutoffs = st.integers(1, 20)
 
@@ -28,13 +26,9 @@ rankings = st.lists(st.sampled_from(CHUNKS + UNJUDGED), unique=True)
 tied_scores = st.dictionaries(
     st.sampled_from(CHUNKS + UNJUDGED), st.sampled_from([0.0, 0.5, 1.0]), min_size=1
 )
-
-
 graded = st.lists(
     st.dictionaries(chunks, st.integers(-2, 3), max_size=8), min_size=1, max_size=5
 ).map(lambda nuggets: {f"n{number}": labels for number, labels in enumerate(nuggets)})
-
-
 rels = st.sampled_from([1, 2, 3])
 
 

@@ -63,16 +63,6 @@ def test_the_intervals_are_those_of_the_groups_queries() -> None:
     assert found.macro["AP"] == macro_interval(values, topics, resamples=500)
 
 
-def test_a_query_in_several_groups_counts_in_each() -> None:
-    found = grouped(evaluation(a=1.0, b=0.0), groups(x=("a", "b"), y=("a",)), resamples=200)
-
-    assert found.several == 1
-    assert found.macro["AP"].value == 0.75
-    assert found.macro["AP"] == macro_interval(
-        {"a": 1.0, "b": 0.0}, {"a": ("x", "y"), "b": "x"}, resamples=200
-    )
-
-
 def test_what_is_in_no_group_and_what_is_not_evaluated_is_counted() -> None:
     found = grouped(evaluation(a=1.0, b=0.5), groups(x=("a", "z"), gone=("z",)), resamples=10)
 
@@ -91,13 +81,6 @@ def test_only_the_largest_groups_are_listed_and_all_are_averaged() -> None:
     assert [each.group for each in found.groups] == ["z", "x"], "ties by name"
     assert found.unlisted == 1
     assert found.macro["AP"].value == pytest.approx(1 / 3)
-
-
-def test_no_group_at_all_has_no_average() -> None:
-    found = grouped(evaluation(a=1.0), groups(gone=("z",)))
-
-    assert found.groups == ()
-    assert found.macro["AP"].value is None
 
 
 @pytest.mark.parametrize(

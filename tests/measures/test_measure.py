@@ -13,8 +13,6 @@ from freshstack_dspy.measures.qrels import Judged
 from tests.measures.five import LABELS
 
 KNOWN_THERE = [family for family in FAMILIES if family in ir_measures.measures.registry]
-
-
 VALUES = {
     "rel": st.integers(1, 9),
     "judged_only": st.booleans(),
@@ -50,17 +48,6 @@ def test_what_is_printed_reads_back(name: str) -> None:
     assert parse_measure(measure.name).name == measure.name
 
 
-@given(names(list(FAMILIES)))
-def test_only_what_is_not_so_by_default_is_printed(name: str) -> None:
-    measure = parse_measure(name)
-    words = {**FAMILIES[measure.family].parameters, **EVERY}
-
-    assert [word for word, _ in measure.parameters] == [
-        word for word in words if word in dict(measure.parameters)
-    ]
-    assert all(value != words[word].default for word, value in measure.parameters)
-
-
 @given(names(KNOWN_THERE))
 def test_ir_measures_reads_our_names_as_the_same_measure(name: str) -> None:
     ours = parse_measure(name)
@@ -73,15 +60,6 @@ def test_ir_measures_reads_our_names_as_the_same_measure(name: str) -> None:
     if params.keys() <= theirs.SUPPORTED_PARAMS.keys() and ours.k:
         theirs.validate_params()
         assert parse_measure(repr(theirs)).family == ours.family
-
-
-@pytest.mark.parametrize("family", KNOWN_THERE)
-def test_every_name_that_ir_measures_has_for_a_family_is_ours_too(family: str) -> None:
-    at = "" if FAMILIES[family].cutoff == "none" else "@10"
-    registry = ir_measures.measures.registry
-    same = [name for name in registry if type(registry[name]) is type(registry[family])]
-
-    assert {parse_measure(f"{name}{at}").name for name in same} == {f"{family}{at}"}
 
 
 @pytest.mark.parametrize(

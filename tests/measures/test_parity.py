@@ -26,11 +26,7 @@ from tests.measures.five import run
 from tests.measures.strategies import SHARED, NuggetLabels, cutoffs, labels, rankings, tied_scores
 
 BY_DEFAULT, IN_ALL = 60, 20_000
-
-
 NEAR_ENOUGH = 1e-12
-
-
 PYNDEVAL = {
     "alpha_nDCG": "alpha-nDCG",
     "alpha_DCG": "alpha-DCG",
@@ -39,11 +35,7 @@ PYNDEVAL = {
     "P_IA": "P-IA",
     "StRecall": "strec",
 }
-
-
 PYNDEVAL_WHOLE = {"NRBP": "NRBP", "nNRBP": "nNRBP", "AP_IA": "MAP-IA"}
-
-
 TREC_EVAL = {
     "nDCG": "ndcg_cut",
     "P": "P",
@@ -51,8 +43,6 @@ TREC_EVAL = {
     "Success": "success",
     "AP": "map_cut",
 }
-
-
 TREC_EVAL_WHOLE = {
     "nDCG": "ndcg",
     "RR": "recip_rank",
@@ -287,15 +277,9 @@ def test_alpha_ndcg_is_what_its_definition_says_at_any_depth_and_alpha(
 
 
 FOLDER = SHARED / "trec-web-2012-diversity"
-
-
 CUT_OFFS = (5, 10, 20)
-
-
 PRINTED = 5.1e-7
 """Half of the last of the six decimals that it prints."""
-
-
 NAMES = {
     f"{ours}@{k}": f"{theirs}@{k}"
     for k in CUT_OFFS
@@ -308,8 +292,6 @@ NAMES = {
         "StRecall": "strec",
     }.items()
 } | {"NRBP": "NRBP", "nNRBP": "nNRBP", "AP_IA": "MAP-IA"}
-
-
 RUNS = ["ql_results-cata-filtered", "rm_results-catb-filtered"]
 
 

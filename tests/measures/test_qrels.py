@@ -98,8 +98,6 @@ def test_a_failed_judgment_has_no_label() -> None:
 
 
 BEIR = {"q1": {"d1": 2, "d2": 0, "d3": 1}, "q2": {"d3": 1}}
-
-
 SCORES = {"q1": {"d2": 3.0, "d1": 2.0, "d9": 1.5, "d3": 1.0}, "q2": {"d1": 2.0, "d3": 1.0}}
 
 
@@ -119,11 +117,7 @@ def test_diversity_qrels_have_one_nugget_a_subtopic() -> None:
 
 
 words = st.text("ab09é/_.-:#🙂", min_size=1, max_size=6)
-
-
 documents = st.text("ab0é/. \u3000\u2028\x85🙂", max_size=8).map(str.strip).filter(bool)
-
-
 files = st.dictionaries(
     words,
     st.dictionaries(

@@ -12,14 +12,8 @@ from freshstack_dspy.records import ScoredChunk
 from tests.measures.five import run
 
 words = st.text("ab09é/_.-:#\u200b🙂", min_size=1, max_size=8)
-
-
 ids_with_spaces = st.text("ab0é/._  \u3000\u2028\x0b\x1c\x85🙂").map(str.strip).filter(bool)
-
-
 scores = st.floats(allow_nan=False, allow_infinity=False)
-
-
 runs = st.builds(
     lambda name, found: run(found, name),
     words,
@@ -36,12 +30,6 @@ def written(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "run.txt"
     path.write_bytes(text.encode())
     return path
-
-
-def test_a_ranking_is_kept_by_score_then_id_however_it_is_given() -> None:
-    ranking = run({"q": {"b": 1.0, "z": 0.5, "a": 1.0, "top": 2.0}}).rankings["q"]
-
-    assert [chunk.chunk_id for chunk in ranking] == ["top", "a", "b", "z"]
 
 
 def test_a_chunk_twice_in_a_ranking_is_refused() -> None:
