@@ -19,6 +19,7 @@ from freshstack_dspy.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from freshstack_dspy.cli.options import SlicesName
     from freshstack_dspy.cli.printing import Cell, Table
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.compare import Comparison, RunDifference
@@ -70,7 +71,7 @@ class _Judgments(NamedTuple):
     qrels: "NuggetQrels"
     query_ids: tuple[str, ...]
     """Of all queries, measured or not."""
-    slices: str | None
+    slices: "SlicesName | None"
     excluded: tuple[str, ...] = ()
     """Queries left out as contaminated."""
     collection: "Collection | None" = None
@@ -108,7 +109,7 @@ class _Judgments(NamedTuple):
             say_wrapped(labels_by(self.collection))
 
 
-def _judgments(path: Path, slices: str, exclude: float | None) -> _Judgments:
+def _judgments(path: Path, slices: "SlicesName", exclude: float | None) -> _Judgments:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.errors import CollectionError, ConfigError
     from freshstack_dspy.measures.qrels import read_qrels
@@ -703,10 +704,9 @@ def _show_comparison(
             )
             for each in comparison.agreements
         ]
-        header = ("measures", "tau", "tau-ap", "rho", "in queries")
         print()
         title = f"how alike the measures order the {len(comparison.runs)} runs"
-        show(Table(header, rows, title, 3))
+        show(Table(("measures", "tau", "tau-ap", "rho", "in queries"), rows, title, 3))
         say_wrapped(
             "Kendall's tau-b, tau-ap and Spearman's rho of the means; in queries: the mean of tau-b "
             "within each query; –: undefined, as runs are tied. Of few runs, any can be chance."

@@ -5,7 +5,7 @@ Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-fo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.diversity import alpha_ndcg, coverage
@@ -14,40 +14,27 @@ from freshstack_dspy.measures.ranking import top
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Record
 
+T = TypeVar("T")
 
-class RequiredSubset(NamedTuple):
-    """Positions of passages, each in one of four lists; those but the first ascending."""
 
-    required: tuple[int, ...]
-    """In the order in which they were chosen."""
-    partly_redundant: tuple[int, ...]
-    redundant: tuple[int, ...]
-    undetermined: tuple[int, ...] = ()
+class RequiredSubset(NamedTuple, Generic[T]):
+    """Passages by position, or chunks by id, each in one of four lists."""
+
+    required: tuple[T, ...]
+    """In the order in which they were chosen; the others ascending."""
+    partly_redundant: tuple[T, ...]
+    redundant: tuple[T, ...]
+    undetermined: tuple[T, ...] = ()
     """Redundant or partly so: a rating that would tell is missing."""
 
     @property
-    def labels(self) -> dict[int, int]:
+    def labels(self) -> dict[T, int]:
         """CRUX's labels: 3 required, 2 partly redundant, 1 redundant; none where undetermined."""
         lists = {3: self.required, 2: self.partly_redundant, 1: self.redundant}
-        return {place: label for label, places in lists.items() for place in places}
+        return {each: label for label, passages in lists.items() for each in passages}
 
 
-class RequiredChunks(NamedTuple):
-    """As `RequiredSubset`, with the ids of chunks for their positions."""
-
-    required: tuple[str, ...]
-    partly_redundant: tuple[str, ...]
-    redundant: tuple[str, ...]
-    undetermined: tuple[str, ...] = ()
-
-    @property
-    def labels(self) -> dict[str, int]:
-        """CRUX's labels: 3 required, 2 partly redundant, 1 redundant; none where undetermined."""
-        lists = {3: self.required, 2: self.partly_redundant, 1: self.redundant}
-        return {chunk: label for label, chunks in lists.items() for chunk in chunks}
-
-
-def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> RequiredSubset:
+def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> RequiredSubset[int]:
     """Choose passages, greedily, until every question is answered that any of them answers.
 
     A passage answers a question where its rating is `threshold` or more. Each step takes the
@@ -88,7 +75,7 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
     )
 
 
-def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> RequiredChunks:
+def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> RequiredSubset[str]:
     """Choose the required subset P** of a query's chunks, and tell which others are redundant.
 
     Args:
@@ -101,7 +88,7 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
     labels = judged.labels.values()
     ratings = [[of.get(chunk) for of in labels] for chunk in chunks]
     places = required_subset(ratings, judged.rel)
-    return RequiredChunks(*(tuple(chunks[place] for place in each) for each in places))
+    return RequiredSubset(*(tuple(chunks[place] for place in each) for each in places))
 
 
 def _required_only(judged: Judged) -> tuple[str, ...]:

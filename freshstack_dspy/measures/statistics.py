@@ -619,7 +619,8 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
     for levels in (one, other):
         _, places, counts = np.unique(levels, return_inverse=True, return_counts=True)
         ranks.append((np.cumsum(counts) - (counts - 1) / 2)[places])
-    return Estimate(value=max(-1.0, min(1.0, float(np.corrcoef(*ranks)[0, 1]))))
+    x, y = (of - of.mean() for of in ranks)
+    return Estimate(value=max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y))))))
 
 
 def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estimate:
