@@ -391,7 +391,7 @@ def _show_evaluations(judgments: _Judgments, found: Mapping[str, _Evaluated]) ->
 
     _show_means(judgments, {name: (run.evaluation, run.means) for name, run in found.items()})
     for name, run in found.items():
-        _say_missing(name, run.evaluation)
+        _say_missing(name, run.evaluation, judgments.query_ids)
     judgments.say_origin()
     first = next(iter(found.values()))
     for place, groups in enumerate(first.groups):
@@ -461,7 +461,7 @@ def _folded(text: str) -> str:
     return "\n".join(textwrap.wrap(cut(text.strip(), 5 * _RUN), _RUN, break_on_hyphens=False))
 
 
-def _say_missing(name: str, evaluation: "Evaluation") -> None:
+def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) -> None:
     """Say which queries of a run could not be measured, and what they count."""
     from freshstack_dspy.cli.printing import counted, cut, say_wrapped
     from freshstack_dspy.measures.conventions import conventions_named
@@ -469,11 +469,12 @@ def _say_missing(name: str, evaluation: "Evaluation") -> None:
     rules = conventions_named(evaluation.conventions)
     counts = {"zero": "counts as 0", "skip": "left out"}
     relevant = set(evaluation.without_relevant)
+    unknown = [query for query in evaluation.unknown if query not in set(query_ids)]
     for ids, what in (
         (evaluation.absent, f"absent from the run ({counts[rules.absent]})"),
         (evaluation.empty, f"without results ({counts[rules.empty]})"),
         (evaluation.without_relevant, "without a relevant chunk (counts as 0)"),
-        (evaluation.unknown, "of the run without judgments (passed over)"),
+        (unknown, "of the run not in the judgments (passed over)"),
         (evaluation.tied, "all of whose results have one score"),
         (evaluation.partly_tied, "with equal scores in the top"),
         *(
@@ -677,7 +678,7 @@ def _show_comparison(
     means = {name: (of, mean_intervals(of)) for name, of in evaluations.items()}
     _show_means(judgments, means, letters)
     for name, evaluation in evaluations.items():
-        _say_missing(letters[name], evaluation)
+        _say_missing(letters[name], evaluation, judgments.query_ids)
     judgments.say_origin()
     for measure in comparison.measures:
         print()
