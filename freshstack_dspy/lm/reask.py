@@ -1,7 +1,7 @@
-"""What a model is told of its invalid reply, in words of our own.
+"""Re-asks: how an invalid reply is sent back, and how items that it left out are asked for alone.
 
-A re-ask is found by what it says. Pydantic and instructor word their messages anew from version
-to version; the kinds of errors and their bounds, from which these are written, stay.
+The words of a re-ask are in its key. Pydantic and instructor change theirs from version to version,
+so these are our own, written from the kinds of errors and their bounds.
 """
 
 import json
@@ -62,10 +62,10 @@ def correction(error: ValidationError) -> str:
 
 def faults_of(error: ValidationError) -> list[str]:
     """Each fault of a reply on one line: where it is, what was found there, what is allowed."""
-    return [_said(fault) for fault in error.errors(include_url=False)]
+    return [_in_words(fault) for fault in error.errors(include_url=False)]
 
 
-def _said(fault: Any) -> str:
+def _in_words(fault: Any) -> str:
     kind, place, ctx = fault["type"], _place(fault["loc"]), fault.get("ctx", {})
     if kind == "json_invalid":
         return _NOT_JSON

@@ -1,4 +1,4 @@
-"""The Pydantic model and the JSON schema of a signature's answer."""
+"""Typed questions: a signature's schema and prompt, validation of the reply, and re-asks."""
 
 import asyncio
 import dataclasses
@@ -50,7 +50,7 @@ def validating_against(inputs: dict[str, Any]) -> Iterator[None]:
 
 @contextmanager
 def tolerating_lesser_faults() -> Iterator[None]:
-    """Let the validators inside pass faults that are worth a re-ask, but not the whole reply."""
+    """Let the validators inside accept faults that deserve a re-ask, but cost no reply."""
     token = _tolerating.set(True)
     try:
         yield
@@ -84,7 +84,7 @@ def answer_schema(signature: Any) -> dict[str, Any]:
 
 
 def description(field: FieldInfo) -> str:
-    """What the signature says of a field; DSPy writes `${name}` where it says nothing."""
+    """The description of a field; DSPy writes `${name}` where there is none."""
     extra = field.json_schema_extra
     text = str(extra.get("desc", "")) if isinstance(extra, dict) else ""
     return "" if text.startswith("${") else text
@@ -106,7 +106,7 @@ def _without_titles(schema: Any) -> Any:
 _OPENING = re.compile(r"[ \t]*```(?:json)?[ \t]*")
 _CLOSING = re.compile(r"[ \t]*```[ \t]*")
 _DEFAULT_REASKS = 2
-_unsaid: ContextVar[bool] = ContextVar("freshstack_truncation_unsaid", default=False)
+_silenced: ContextVar[bool] = ContextVar("freshstack_without_truncation_warning", default=False)
 _SETTABLE = frozenset(field.name for field in dataclasses.fields(Config)) - {"response_format"}
 
 
@@ -173,18 +173,18 @@ class Conversation:
         from instructor import Mode, from_litellm
         from instructor.core import InstructorRetryException
 
-        turns, said = list(messages), invalid
+        turns, latest = list(messages), invalid
 
         def send_back(error: ValidationError) -> None:
-            self._remember(said)
-            turns.append({"role": "assistant", "content": said})
+            self._remember(latest)
+            turns.append({"role": "assistant", "content": latest})
             turns.append({"role": "user", "content": correction(error)})
 
         def complete(**_: Any) -> Any:
-            nonlocal said
+            nonlocal latest
             if len(turns) > len(messages):
-                said = self._ask(turns)
-            return _completion(said)
+                latest = self._ask(turns)
+            return _completion(latest)
 
         # It prints every invalid reply; ours are counted and recorded instead.
         logging.getLogger("instructor").setLevel(logging.CRITICAL)
@@ -243,7 +243,7 @@ class Conversation:
                 self.last_key, "unparsed", self._recorded_lm.key_of(request, **self._sample)
             )
             self._recorded_lm.ledger.reasked()
-        with _truncation_unsaid():
+        with _without_truncation_warning():
             response = self._lm(request, **self._sample)
         self._calls += 1
         self.last_key = response.id if self._recorded_lm is not None else None
@@ -333,19 +333,19 @@ def _config(lm: Any, settings: Mapping[str, Any], response_format: dict[str, Any
 
 
 @contextmanager
-def _truncation_unsaid() -> Iterator[None]:
-    """Keep DSPy from printing that a reply was truncated: here it is an error, with its status."""
-    token = _unsaid.set(True)
+def _without_truncation_warning() -> Iterator[None]:
+    """Silence DSPy's warning of a truncated reply: here it is an error, with its status."""
+    token = _silenced.set(True)
     # As often as it is called, there is one such filter: it is always the same.
-    logging.getLogger("dspy.clients.lm").addFilter(_is_said)
+    logging.getLogger("dspy.clients.lm").addFilter(_is_shown)
     try:
         yield
     finally:
-        _unsaid.reset(token)
+        _silenced.reset(token)
 
 
-def _is_said(record: logging.LogRecord) -> bool:
-    return not (_unsaid.get() and record.getMessage().startswith("LM response was truncated"))
+def _is_shown(record: logging.LogRecord) -> bool:
+    return not (_silenced.get() and record.getMessage().startswith("LM response was truncated"))
 
 
 def _completion(text: str) -> Any:
@@ -393,7 +393,7 @@ def plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def _system_message(signature: Any, said: str) -> str:
+def _system_message(signature: Any, task: str) -> str:
     """Written once: the instructions of a signature can be replaced, its fields cannot."""
     described = [
         f"- {name}: {description(field)}".rstrip(": ")
@@ -402,7 +402,7 @@ def _system_message(signature: Any, said: str) -> str:
     schema = answer_schema(signature)
     return "\n".join(
         [
-            said.strip(),
+            task.strip(),
             "",
             "The user's message is one JSON object with these fields:",
             *described,
@@ -466,7 +466,7 @@ class TypedAdapter(dspy.Adapter):
     def format(
         self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Write the prompt; see `prompt.py`."""
+        """Write the prompt; see `turns`."""
         return turns(signature, demos, inputs)
 
     def parse(self, signature: Any, completion: str) -> dict[str, Any]:
