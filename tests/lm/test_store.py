@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.bundle import verify_store
+from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import ask, every_entry, every_value, reply, rows
 
@@ -226,7 +227,7 @@ def test_many_threads_lose_nothing(store: ReplyStore) -> None:
     assert store.spent("a") == store.spent("b") == Spent(calls=200, tokens=1400, dollars=50.0)
     served = list(store.replies())
     replaced = [store.replaced(each.key, number) for each in served for number in range(1, 10)]
-    texts = {each.text for each in [*served, *replaced] if each is not None and each.kind == "chat"}
+    texts = {each.text for each in [*served, *replaced] if isinstance(each, Reply)}
     assert texts == {str(number) for number in range(200)}
 
 
