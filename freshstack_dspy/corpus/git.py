@@ -38,7 +38,7 @@ _USERS_OWN = re.compile(r"GIT_(SSH(_COMMAND|_VARIANT)?|SSL_\w+|PROXY_SSL_\w+)")
 _USER_OF_URL = re.compile(r"(?<=://)\S*@")
 """Up to the last @: a password may hold @ and /."""
 
-_HOST = r"[A-Za-z0-9\[][A-Za-z0-9.:\]-]*"
+_HOST = r"(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?"
 _URLS = (
     re.compile(rf"(?P<scheme>https?)://{_HOST}/[^?#\s]+"),
     re.compile(rf"(?P<scheme>ssh)://(?:\w[\w.-]*@)?{_HOST}/[^?#\s]+", re.ASCII),
