@@ -51,14 +51,3 @@ def judging(
         open_session(settings, searching=False, **options) as session,
     ):
         yield session
-
-
-@contextmanager
-def typed(config: Path) -> Iterator[None]:
-    """Put the file that was named here into what an error says to type next."""
-    from freshstack_dspy.errors import ConfigError, IndexingError
-
-    try:
-        yield
-    except (ConfigError, IndexingError) as error:
-        raise type(error)(str(error).replace("CONFIG", str(config))) from None

@@ -12,6 +12,7 @@ from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.engine import check_model
 from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.runs import DEPTH, RunTop, RunTops, UnknownIds, read_tops
 from freshstack_dspy.recipes.session import (
@@ -93,6 +94,8 @@ def extend(
     for run in tops.runs:
         for note in _notes(run):
             report(progress, f"run {run.name}", note)
+    if options.get("provider") is None and options.get("mode", "live") in ("live", "rerecord"):
+        check_model(config.model)
     with open_session(config, searching=False, **options) as session:
         return _extended(session, tops, out)
 

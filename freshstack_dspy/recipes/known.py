@@ -88,7 +88,7 @@ class Known:
         same = {
             query.query_id
             for query in queries
-            if (old := self._queries.get(query.query_id)) and old.text == query.text
+            if (before := self._queries.get(query.query_id)) and before.text == query.text
         }
         ids = match_chunks(self._collection.chunks(), chunks)
         for old in self._collection.pool:

@@ -86,7 +86,7 @@ class Searches:
             "fusion": config.fusion.model_dump(mode="json"),
             "index": config.index.model_dump(mode="json", exclude={"path"}),
             "embedders": [[embedder.name, embedder.identity] for embedder in models.embedders],
-            "reranker": models.reranker and [models.reranker.identity, models.rerank_depth],
+            "reranker": [models.reranker.identity, models.rerank_depth] if models.reranker else [],
         }
         in_order = [json.dumps([name, *texts[name]]) for name in sorted(texts)]
         return search_request(self._digest, settings, in_order)

@@ -13,6 +13,7 @@ from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.lm.engine import check_model
 from freshstack_dspy.measures.agreement import (
     ClassAgreement,
     Confusion,
@@ -107,7 +108,8 @@ def rejudge(
         if out.exists():
             raise ConfigError(f"{out} exists; name a folder that does not")
         check_writable(out)
-    judging = {"shape": shape or config.judge.shape}
+    seed = config.judge.shuffle or 0
+    judging: dict[str, object] = {"shape": shape or config.judge.shape}
     if sample is not None:
         judging |= {"votes": 1, "shuffle": None, "batch": 1}
     config = config.model_copy(update={"judge": config.judge.model_copy(update=judging)})
@@ -120,7 +122,9 @@ def rejudge(
             "import it with its corpus: freshstack import … --corpus PATH"
         )
     if sample is not None:
-        pairs = _sampled(pairs, sample, config.judge.shuffle or 0)
+        pairs = _sampled(pairs, sample, seed)
+    if options.get("provider") is None and options.get("mode", "live") in ("live", "rerecord"):
+        check_model(config.model)
     with open_session(config, searching=False, **options) as session:
         from freshstack_dspy.recipes.freshstack import FreshStack
         from freshstack_dspy.recipes.judge import judge
@@ -195,8 +199,8 @@ def _pairs(before: Collection, chunks: dict[str, Chunk]) -> Iterator["ToJudge"]:
         groups: dict[frozenset[str], list[Chunk]] = {}
         for chunk_id, ids in judged.get(query.query_id, {}).items():
             groups.setdefault(frozenset(ids), []).append(chunks[chunk_id])
-        for ids, of_these in groups.items():
-            own = [nugget for nugget in nuggets[query.query_id] if nugget.nugget_id in ids]
+        for wanted, of_these in groups.items():
+            own = [nugget for nugget in nuggets[query.query_id] if nugget.nugget_id in wanted]
             yield ToJudge(query, own, of_these)
 
 
