@@ -217,8 +217,9 @@ class Expansion(Record):
 class QuerySlice(Record):
     """To which slice of the collection a query belongs, by the support of its nuggets.
 
-    `answerable`: every nugget has a supporting chunk; `partly_supported`: some have none;
-    `unanswerable`: none has one; `undetermined`: failures leave it open.
+    `answerable`: every nugget has a supporting chunk; `partly_supported`: some have one;
+    `unanswerable`: none has one; `undetermined`: none has one so far, and judgments failed or
+    there are no nuggets.
     """
 
     query_id: str
@@ -472,7 +473,7 @@ class LicenceFile(Record):
 Technique = Literal["question", "sub_questions", "closed_book_answer", "answer", "nuggets"]
 CandidateOrigin = Literal[
     "pooled",
-    "run",  # a hole of a run, filled by `freshstack extend`
+    "run",  # unjudged in a run, judged by `freshstack extend`
     "seed",  # what a synthetic query was made from
     "carried",  # judged before a refresh, and pooled no more
     "imported",
