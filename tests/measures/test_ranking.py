@@ -277,3 +277,13 @@ def test_at_one_ndeval_forgets_to_divide(family: str) -> None:
 
     assert theirs([name], by_subtopic(labels), ["a"]) == {name: 2.0}
     assert parse_measure(name)(["a"], Judged(labels)) == pytest.approx(2 / 3)
+
+
+def test_rbp_by_hand() -> None:
+    """Relevant at ranks 1 and 3: (1 - p) * (1 + p²)."""
+    measure = parse_measure("RBP(p=0.5)")
+
+    assert measure(["a", "c", "b"], Judged(LABELS)) == 0.5 * (1 + 0.25)
+    assert measure(["c"], Judged(LABELS)) == 0
+    assert measure(["a"], Judged({"n": {"a": 0}})) is None
+    assert parse_measure("RBP@2")(["a", "c", "b"], Judged(LABELS)) == pytest.approx(0.2)
