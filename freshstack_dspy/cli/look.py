@@ -115,15 +115,16 @@ def _one_query(collection: "Collection", query: "Query") -> dict[str, Any]:
             supports.setdefault(one.chunk_id, []).append(one.nugget_id)
     pool = [one for one in collection.pool if one.query_id == query.query_id]
     part = next(part for part in collection.slices if part.query_id == query.query_id)
-    ids = dict.fromkeys((*supports, *(one.chunk_id for one in pool)))
     ranks = {one.chunk_id: min((by.rank for by in one.pooled_by), default=None) for one in pool}
+    last = max((rank for rank in ranks.values() if rank), default=0) + 1
+    ids = sorted(
+        {*supports, *ranks},
+        key=lambda id_: (-len(supports.get(id_, ())), ranks.get(id_) or last, id_),
+    )
     chunks = [
         {"chunk_id": id_, "best_rank": ranks.get(id_), "supports": supports.get(id_, [])}
         for id_ in ids
     ]
-    chunks.sort(
-        key=lambda one: (-len(one["supports"]), one["best_rank"] or 1 << 30, one["chunk_id"])
-    )
     return {
         "query": query,
         "slice": part.slice,

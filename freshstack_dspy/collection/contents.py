@@ -305,7 +305,8 @@ def _judgment_faults(
                 f"{name}.jsonl gives nugget {one.nugget_id!r} to query {one.query_id!r}, but "
                 f"it belongs to query {owner!r}"
             )
-        if any((each.label or 0) > highest for each in (one, *one.votes)):
+        labels = (one.label, *(vote.label for vote in one.votes))
+        if any((label or 0) > highest for label in labels):
             yield (
                 f"{name}.jsonl labels nugget {one.nugget_id!r} and chunk {one.chunk_id!r} "
                 f"above {highest}, the highest of scale {scale.name}"
