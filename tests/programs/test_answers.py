@@ -5,14 +5,9 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.programs.answer_comparer import AnswerComparer
 from freshstack_dspy.programs.answer_generator import AnswerGenerator
-from freshstack_dspy.recipes.reteval import LLMRetEval
-from freshstack_dspy.records import Agreement
-from freshstack_dspy.records import Answer
-from freshstack_dspy.records import Chunk
-from freshstack_dspy.records import CitedSentence
+from freshstack_dspy.records import Answer, Chunk, CitedSentence
 
 from .conftest import Answering
 from .scripted import QUERY
@@ -77,8 +72,6 @@ def test_from_no_chunk_nothing_is_answered_and_nobody_asked(answering: Answering
     assert model.inputs == []
 
 
-
-
 def test_each_sample_is_a_request_of_its_own(answering: Answering) -> None:
     model = answering(AnswerQuestion=said(("So.", [])))
     generator = AnswerGenerator()
@@ -116,14 +109,6 @@ def test_the_comparer_sees_all_references_at_once(answering: Answering) -> None:
         }
     ]
     assert (found.agrees, found.reason, len(found.call_id)) == (True, "the same call", 64)
-
-
-
-
-
-
-
-
 
 
 @pytest.mark.parametrize(

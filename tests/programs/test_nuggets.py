@@ -1,15 +1,11 @@
 """Where nuggets come from, how important they are, and which say nearly the same."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.programs.importance_rater import ImportanceRater
-from freshstack_dspy.programs.nuggetizer import Nuggetizer
-from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.records import Failure
-from freshstack_dspy.records import Nugget
+from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
+from freshstack_dspy.records import Failure, Nugget
 
 from .conftest import Answering
 from .scripted import QUERY
@@ -103,8 +99,6 @@ def test_nuggets_of_other_queries_are_no_duplicates() -> None:
     assert [it.duplicate_of for it in with_near_duplicates(both)] == [None, None]
 
 
-
-
 def test_the_rater_sees_question_and_nuggets_and_adds_importance_by_number(
     answering: Answering,
 ) -> None:
@@ -137,5 +131,3 @@ def test_a_rating_that_leaves_a_nugget_out_is_no_answer(answering: Answering) ->
 
     with pytest.raises(ReplyError, match=r"no rating for nugget \[2\]"):
         ImportanceRater()(QUERY, nuggets("one", "two"))
-
-

@@ -8,10 +8,12 @@ from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.signatures.judge_support import ChunkVerdict
-from freshstack_dspy.signatures.judge_support import JudgeSupport
-from freshstack_dspy.signatures.judge_support import NumberedChunk
-from freshstack_dspy.signatures.judge_support import NumberedNugget
+from freshstack_dspy.signatures.judge_support import (
+    ChunkVerdict,
+    JudgeSupport,
+    NumberedChunk,
+    NumberedNugget,
+)
 
 from .conftest import Answering
 

@@ -10,10 +10,7 @@ from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextua
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import Chunk
-from freshstack_dspy.records import Expansion
-from freshstack_dspy.records import Judgment
-from freshstack_dspy.records import Nugget
+from freshstack_dspy.records import Chunk, Expansion, Judgment, Nugget
 
 from .conftest import Answering
 from .scripted import QUERY
@@ -51,8 +48,6 @@ def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: An
         ("q7_1", "q7", "first", (4, 11)),
     ]
     assert [len(made.call_id) for made in nuggets] == [64, 64]
-
-
 
 
 def test_the_decomposer_sees_the_question_only(answering: Answering) -> None:
@@ -106,10 +101,6 @@ def test_the_synthesizer_gives_questions_with_answers(answering: Answering) -> N
     assert (query.text, query.answer, query.origin) == ("q?", "a", "synthetic")
     assert query.seed_chunk_ids == ("xylo/a.py_0_4", "xylo/b.py_0_4")
     assert (query.call_id, len(query.call_id)) == (prediction.call_id, 64)
-
-
-
-
 
 
 @pytest.mark.parametrize(
@@ -172,7 +163,3 @@ def test_the_judge_labels_every_pair_by_the_chunks_own_verdict(answering: Answer
         )
         for number, label in zip((5, 6, 7), labels, strict=True)
     )
-
-
-
-

@@ -10,9 +10,8 @@ import pytest
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.typed import turns
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.programs.saved import load_program
-from freshstack_dspy.programs.saved import save_program
 
 from .conftest import Answering
 from .test_optimizers import VERDICTS, example
@@ -68,8 +67,6 @@ def test_a_program_that_holds_a_model_is_saved_without_it(
     assert load_program(SupportJudge(), path).predict.lm is None
 
 
-
-
 def test_a_program_of_another_kind_is_refused(path: Path) -> None:
     save_program(Nuggetizer(), path)
 
@@ -119,7 +116,3 @@ def test_a_file_that_holds_anything_else_is_refused_in_one_line(
         load_program(fresh, path)
     assert "\n" not in str(caught.value)
     assert fresh.dump_state() == SupportJudge().dump_state()
-
-
-
-

@@ -8,20 +8,12 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy.config import Mode
-from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import DeferredError
-from freshstack_dspy.errors import ReplayMissError
-from freshstack_dspy.errors import ReplyError
-from freshstack_dspy.lm.client import RecordedLM
-from freshstack_dspy.lm.client import connect
+from freshstack_dspy.config import Mode, ModelConfig
+from freshstack_dspy.errors import DeferredError, ReplyError
+from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import Chunk
-from freshstack_dspy.records import Judgment
-from freshstack_dspy.records import Nugget
-from freshstack_dspy.signatures.judge_support import JudgeSupport
+from freshstack_dspy.records import Chunk, Judgment, Nugget
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
 
 from .scripted import QUERY
@@ -164,8 +156,6 @@ def test_a_targeted_re_ask_can_be_deferred_and_gone_on_with(
     assert labels(judged.judgments) == LABELS
 
 
-
-
 @pytest.mark.parametrize("reasks", [0, 1, 2])
 def test_chunks_that_every_reply_leaves_out_have_no_label_and_the_others_keep_theirs(
     store: ReplyStore, reasks: int
@@ -189,8 +179,6 @@ def test_chunks_that_every_reply_leaves_out_have_no_label_and_the_others_keep_th
     )
     assert {one.call_id for one in failed} == {judged.failure.call_id}
     assert ask(lm_to(store, None, "replay", reasks=reasks)).judgments == judged.judgments
-
-
 
 
 @pytest.mark.parametrize(
@@ -287,7 +275,3 @@ def test_demonstrations_sample_number_and_new_instructions_go_with_the_targeted_
             "user",
         ]
         assert reply.request.messages[0].content.startswith("Judge mildly.\n")
-
-
-
-

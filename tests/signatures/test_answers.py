@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from freshstack_dspy.lm.typed import answer_model
-from freshstack_dspy.lm.typed import validating_against
-from freshstack_dspy.lm.typed import plain
+from freshstack_dspy.lm.typed import answer_model, plain, validating_against
 from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
 from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
@@ -117,5 +115,3 @@ def test_a_fact_that_is_stated_twice_is_sent_back() -> None:
     ]
 
     assert "two nuggets have the same text" in faults(NuggetizeAnswer, {"nuggets": nuggets})
-
-

@@ -3,8 +3,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from freshstack_dspy.signatures.checks import VisibleText
-from freshstack_dspy.signatures.checks import has_visible
+from freshstack_dspy.signatures.checks import VisibleText, has_visible
 
 
 @pytest.mark.parametrize(
@@ -31,5 +30,3 @@ def test_a_text_without_a_visible_character_is_blank(text: str) -> None:
 @pytest.mark.parametrize("text", ["a", "7", "数", "…", "+", "😀", "\u200ba", "e\u0301", "{}", "½"])
 def test_whatever_can_be_read_is_kept_as_it_is(text: str) -> None:
     assert TypeAdapter(VisibleText).validate_python(text) == text
-
-

@@ -4,8 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from freshstack_dspy.records import SCALES
-from freshstack_dspy.records import ScaleName
+from freshstack_dspy.records import SCALES, ScaleName
 from freshstack_dspy.signatures.scales import JUDGES
 
 from .test_answers import faults, validated
@@ -59,5 +58,3 @@ def test_what_is_not_there_twice_there_or_left_out_is_sent_back(
     scale: ScaleName, verdicts: Any, said: str
 ) -> None:
     assert said in faults(JUDGES[scale], {"verdicts": verdicts})
-
-

@@ -6,15 +6,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from freshstack_dspy.lm.typed import answer_model
-from freshstack_dspy.lm.typed import tolerating_lesser_faults
-from freshstack_dspy.lm.typed import validating_against
 from freshstack_dspy.lm.reask import correction
+from freshstack_dspy.lm.typed import answer_model, tolerating_lesser_faults, validating_against
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
 from freshstack_dspy.signatures.rate_importance import RateImportance
 
 from .test_answers import faults as faults_of
-from .test_answers import validated
 
 SIGNATURE: Any = NuggetizeAnswer
 ANSWER = "Nothing is broken. **`width`** holds whole µm,\nnot 1/100 mm."
@@ -82,10 +79,6 @@ def test_a_nugget_that_restates_the_question_is_sent_back_by_its_words() -> None
     assert "holds" not in said
 
 
-
-
-
-
 @pytest.mark.parametrize(
     ("ratings", "said"),
     [
@@ -103,5 +96,3 @@ def test_a_nugget_that_restates_the_question_is_sent_back_by_its_words() -> None
 )
 def test_a_rating_of_other_than_each_nugget_once_is_sent_back(ratings: Any, said: str) -> None:
     assert said in faults_of(RateImportance, {"ratings": ratings})
-
-
