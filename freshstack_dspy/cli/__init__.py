@@ -16,7 +16,7 @@ def main() -> None:
     wait for replies; 4 the budget is used up; 130 interrupted.
     """
     from freshstack_dspy.cli.app import app
-    from freshstack_dspy.cli.lines import complain
+    from freshstack_dspy.cli.printing import complain
     from freshstack_dspy.errors import BudgetError, DeferredError, FreshstackError
 
     for stream in (sys.stdout, sys.stderr):

@@ -14,9 +14,9 @@ from freshstack_dspy.cli.options import (
     RepliesOption,
     RequestsOption,
     RunsArgument,
+    SlicesOption,
     check_out,
 )
-from freshstack_dspy.cli.slices import SlicesOption, slices_of
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
@@ -53,17 +53,18 @@ def answer(
     log: LogOption = None,
 ) -> None:
     """Answer from runs and from gold chunks; say how often both agree."""
-    from freshstack_dspy.cli.asking import judging
+    from freshstack_dspy.cli.options import judging
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.slices import slices_of
     from freshstack_dspy.config import load_judging, with_bundles
     from freshstack_dspy.measures.run import read_run
 
     check_out(out, replace=replace)
     settings = with_bundles(load_judging(config), replies or ())
     loaded = Collection.load(collection)
-    chosen = slices_of(slices, loaded)
+    chosen = slices_of(slices)
     read = [read_run(path) for path in runs]
-    with judging(settings, config, mode, requests, log) as session:
+    with judging(settings, mode, requests, log) as session:
         from freshstack_dspy.recipes.answers import (
             answer_metrics,
             answering_account,

@@ -76,7 +76,7 @@ def build(
     as_json: JsonOption = False,
 ) -> None:
     """Build a judged collection; run it again to resume."""
-    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.cli.options import asking
     from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.recipes.build import UNCHANGED
     from freshstack_dspy.recipes.build import build as build_collection
@@ -110,7 +110,7 @@ def extend(
     log: LogOption = None,
 ) -> None:
     """Judge the unjudged chunks that runs rank high."""
-    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.cli.options import asking
     from freshstack_dspy.cli.printing import labels_by, say
     from freshstack_dspy.recipes.extend import extend as extend_collection
 
@@ -149,7 +149,7 @@ def refresh(
     log: LogOption = None,
 ) -> None:
     """Take in new questions and files; reuse every judgment of unchanged content."""
-    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.cli.options import asking
     from freshstack_dspy.cli.printing import say
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
@@ -193,7 +193,7 @@ def rejudge(
     log: LogOption = None,
 ) -> None:
     """Judge all judged pairs again, or a sample; say how far the labels agree."""
-    from freshstack_dspy.cli.asking import asking
+    from freshstack_dspy.cli.options import asking
     from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
 

@@ -5,66 +5,68 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.lines import complain
-from freshstack_dspy.cli.models import ConfigOption, ModelOption, opened_model
-from freshstack_dspy.cli.outputs import check_inputs
+from freshstack_dspy.cli.options import LogOption, ReplaceOption, check_out
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.documents import Harvest
 
 DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
-OutOption = Annotated[Path, typer.Option(help="JSON Lines file to write.")]
-LimitOption = Annotated[int, typer.Option(min=1, max=20, help="Most for each piece of a document.")]
+ConfigOption = Annotated[Path, typer.Option(help="TOML file; its [model], [budget] and [cache].")]
+LinesOption = Annotated[Path, typer.Option(help="JSON Lines file to write.")]
+EachOption = Annotated[
+    int, typer.Option("--limit", min=1, max=20, help="Most for each piece of a document.")
+]
 
 
 def synthesize(
     path: DocumentsArgument,
-    out: OutOption,
-    limit: LimitOption = 3,
+    config: ConfigOption,
+    out: LinesOption,
+    limit: EachOption = 3,
     examples: Annotated[
         Path | None, typer.Option(help="Questions whose style to follow: one a line, or .jsonl.")
     ] = None,
-    config: ConfigOption = None,
-    model: ModelOption = None,
+    replace: ReplaceOption = False,
+    log: LogOption = None,
 ) -> None:
-    """Make questions with answers from documents, as [queries] source = "jsonl" reads them."""
-    from freshstack_dspy.cli.bars import Bars
+    """Make questions with answers from documents."""
+    from freshstack_dspy.cli.options import judging
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.documents import synthesize as from_documents
     from freshstack_dspy.recipes.synthesis import read_style
 
-    check_inputs(out, path, examples, config)
+    check_out(out, replace=replace)
     style = read_style(examples) if examples else []
-    with opened_model(config, model) as lm, Bars() as bars:
-        harvest = from_documents(path, lm, limit=limit, style_examples=style, progress=bars)
+    with judging(load_judging(config), "live", None, log) as session:
+        harvest = from_documents(session, path, limit=limit, style_examples=style)
     _write(harvest, out, "questions")
 
 
 def decontextualize(
     path: DocumentsArgument,
-    out: OutOption,
-    limit: LimitOption = 3,
-    config: ConfigOption = None,
-    model: ModelOption = None,
+    config: ConfigOption,
+    out: LinesOption,
+    limit: EachOption = 3,
+    replace: ReplaceOption = False,
+    log: LogOption = None,
 ) -> None:
     """Break documents into passages that stand on their own."""
-    from freshstack_dspy.cli.bars import Bars
+    from freshstack_dspy.cli.options import judging
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.documents import decontextualize as from_documents
 
-    check_inputs(out, path, config)
-    with opened_model(config, model) as lm, Bars() as bars:
-        harvest = from_documents(path, lm, limit=limit, progress=bars)
+    check_out(out, replace=replace)
+    with judging(load_judging(config), "live", None, log) as session:
+        harvest = from_documents(session, path, limit=limit)
     _write(harvest, out, "passages")
 
 
 def _write(harvest: "Harvest", out: Path, what: str) -> None:
-    from freshstack_dspy.errors import CollectionError
+    from freshstack_dspy.cli.printing import complain, say
 
-    text = "".join(record.model_dump_json() + "\n" for record in harvest.records)
-    try:
-        out.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise CollectionError(f"{out}: cannot be written: {error}") from None
-    typer.echo(f"{out}: {len(harvest.records)} {what}")
+    lines = (record.model_dump_json() + "\n" for record in harvest.records)
+    out.write_text("".join(lines), encoding="utf-8", newline="\n")
+    say(f"{out}: {len(harvest.records)} {what}")
     for failure in harvest.failures:
         place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"
         complain(f"failed: {place}: {failure.status}: {failure.message}")

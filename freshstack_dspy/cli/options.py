@@ -1,10 +1,17 @@
-"""Options that several commands have: each means the same wherever it stands."""
+"""Options that several commands have, and the session of those that ask a model."""
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from freshstack_dspy.cli.printing import Bars
+    from freshstack_dspy.config import BuildConfig
+    from freshstack_dspy.recipes.session import Session, SessionOptions
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
 ConfigArgument = Annotated[
@@ -71,3 +78,43 @@ def check_out(out: Path | None, *, replace: bool = False) -> None:
     folder = next(parent for parent in out.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(f"{out} cannot be written: {folder} is no folder that can be written")
+
+
+@contextmanager
+def asking(
+    mode: ModeName, requests: Path | None, log: Path | None
+) -> Iterator[tuple["SessionOptions", "Bars"]]:
+    """Show progress and write the log; gives the options of a session.
+
+    Args:
+        mode: Whether it may ask.
+        requests: Where missing requests are written.
+        log: Where each request is written as a line of JSON.
+    """
+    from freshstack_dspy.cli.printing import Bars
+    from freshstack_dspy.lm.events import EventLog
+
+    with ExitStack() as stack:
+        bars = stack.enter_context(Bars())
+        callback = stack.enter_context(EventLog(log)) if log is not None else None
+        options: SessionOptions = {
+            "mode": mode,
+            "progress": bars,
+            "requests_file": requests,
+            "callback": callback,
+        }
+        yield options, bars
+
+
+@contextmanager
+def judging(
+    settings: "BuildConfig", mode: ModeName, requests: Path | None, log: Path | None
+) -> Iterator["Session"]:
+    """Open a session for a configuration's model, with progress and log."""
+    from freshstack_dspy.recipes.session import open_session
+
+    with (
+        asking(mode, requests, log) as (options, _),
+        open_session(settings, searching=False, **options) as session,
+    ):
+        yield session

@@ -60,8 +60,7 @@ def optimize(
     """Tune a program against people's labels, tested on queries it never saw."""
     from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.calibration.optimization import optimize as compile_program
-    from freshstack_dspy.cli.asking import judging
-    from freshstack_dspy.cli.options import check_out
+    from freshstack_dspy.cli.options import check_out, judging
     from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.config import load_judging
@@ -70,7 +69,7 @@ def optimize(
     check_out(out, replace=replace)
     given = read_labels(labels)
     texts = Collection.load(collection) if collection else None
-    with judging(load_judging(config), config, "live", None, None) as session:
+    with judging(load_judging(config), "live", None, None) as session:
         optimized = compile_program(
             program,
             given,

@@ -272,19 +272,28 @@ class Bars:
             BarColumn,
             MofNCompleteColumn,
             Progress,
-            SpinnerColumn,
+            ProgressColumn,
+            Task,
             TextColumn,
             TimeElapsedColumn,
         )
+        from rich.table import Column
+        from rich.text import Text
+
+        class NoteColumn(ProgressColumn):
+            """How a step went, in the width that the other columns leave."""
+
+            def render(self, task: Task) -> Text:
+                return Text(task.fields["note"], no_wrap=True, overflow="ellipsis")
 
         self._screen = sys.stderr.isatty()
         self._bars = Progress(
-            SpinnerColumn(),
             TextColumn("{task.description:<22}", markup=False),
             BarColumn(bar_width=8),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}", markup=False),
+            # Of all columns a table shrinks first those that may wrap; the text itself may not.
+            NoteColumn(Column(no_wrap=False)),
             console=Console(stderr=True),
             disable=not self._screen,
         )

@@ -9,12 +9,9 @@ from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.corpus.files import largest, read_files, understand
 from freshstack_dspy.corpus.tree import Skip
 from freshstack_dspy.errors import ReplyError, SourceError
-from freshstack_dspy.lm.client import RecordedLM, in_bulk
-from freshstack_dspy.lm.usage import step
-from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
-from freshstack_dspy.recipes.session import Progress
+from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.recipes.synthesis import shown_examples
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 
@@ -50,12 +47,12 @@ class Harvest(NamedTuple):
 
 
 def synthesize(
-    path: Path, lm: RecordedLM, *, limit: int, style_examples: Sequence[str], progress: Progress
+    session: Session, path: Path, *, limit: int = 3, style_examples: Sequence[str] = ()
 ) -> Harvest:
     """Make queries from every chunk of a file or folder; `[queries] source = "jsonl"` reads them.
 
-    Nothing is refused here: a build of source `synthetic` also sees that each can be answered, and
-    that no two ask the same.
+    Nothing is refused here: a build of source `synthetic` also checks that each can be answered,
+    and that no two ask the same.
 
     Raises:
         SourceError: There is no readable text.
@@ -66,10 +63,10 @@ def synthesize(
         examples = shown_examples(style_examples, 0, [chunk.chunk_id])
         return [*program(chunks=[chunk], style_examples=examples).queries]
 
-    return _harvest(path, lm, "synthesize", of_chunk, ChunkingConfig(), progress)
+    return _harvest(session, path, "synthesize", of_chunk, ChunkingConfig())
 
 
-def decontextualize(path: Path, lm: RecordedLM, *, limit: int, progress: Progress) -> Harvest:
+def decontextualize(session: Session, path: Path, *, limit: int = 3) -> Harvest:
     """Write standalone passages for every piece, of at most 1,024 tokens, of a file or folder.
 
     Raises:
@@ -83,40 +80,32 @@ def decontextualize(path: Path, lm: RecordedLM, *, limit: int, progress: Progres
             Passage(**_place(piece), text=text, call_id=reply.call_id) for text in reply.passages
         ]
 
-    cut = ChunkingConfig(max_tokens=1024)
-    return _harvest(path, lm, "decontextualize", of_piece, cut, progress)
+    return _harvest(session, path, "decontextualize", of_piece, ChunkingConfig(max_tokens=1024))
 
 
 def _harvest(
+    session: Session,
     path: Path,
-    lm: RecordedLM,
     name: str,
     function: Callable[[Chunk], list[Record]],
     cut: ChunkingConfig,
-    progress: Progress,
 ) -> Harvest:
     files, skipped = _read(path, cut.max_file_bytes)
     chunks = [chunk for group in chunk_files(files, cut.max_tokens) for chunk in group]
-    progress.start(name, len(chunks))
 
     def run(chunk: Chunk) -> list[Record] | NoReply:
         try:
             return function(chunk)
         except ReplyError as error:
-            lm.ledger.failed()
+            session.lm.ledger.failed()
             return NoReply(**_place(chunk), status=error.status, message=str(error))
 
-    with in_bulk(lm), step(name):
-        results = map_in_order(
-            run,
-            chunks,
-            workers=lm.client.model.concurrency,
-            done=lambda: progress.advance(name),
-        )
-    failures = [result for result in results if isinstance(result, NoReply)]
-    records = [record for result in results if isinstance(result, list) for record in result]
-    progress.finish(name, f"{len(records)} from {len(chunks)} pieces, {len(failures)} failed")
-    return Harvest(records, failures, skipped)
+    results = session.each(name, run, chunks)
+    return Harvest(
+        [record for result in results if isinstance(result, list) for record in result],
+        [result for result in results if isinstance(result, NoReply)],
+        skipped,
+    )
 
 
 def _read(path: Path, max_file_bytes: int) -> tuple[list[SourceFile], list[SkippedFile]]:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from freshstack_dspy.cli.bars import Bars
+from freshstack_dspy.cli.printing import Bars
 
 
 class Screen(io.StringIO):
@@ -46,7 +46,7 @@ def test_on_a_screen_each_step_has_a_bar(monkeypatch: pytest.MonkeyPatch) -> Non
 
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     assert "chunks of [red]a[/]:x:" in shown
-    assert re.search(r"sub-questions +━+ 3/3 +\d+:\d\d +3 \[b\]done", shown)
+    assert re.search(r"sub-questions +[━╸ ]+ 3/3 +\d+:\d\d:\d\d +3 \[b\]done", shown)
 
 
 def test_a_long_note_shortens_nothing_but_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,6 @@ def test_a_long_note_shortens_nothing_but_itself(monkeypatch: pytest.MonkeyPatch
     names = {
         "files": "files",
         "closed_book_answer": "closed-book answers",
-        "single_support": "single-chunk judgments",
         "contamination": "contamination",
         "importance": "nugget importance",
         "table": "index: table",
@@ -73,5 +72,5 @@ def test_a_long_note_shortens_nothing_but_itself(monkeypatch: pytest.MonkeyPatch
     )
     for name in names.values():
         (*_, row) = [line for line in shown if line.startswith(name)]
-        assert re.fullmatch(rf"{name} +━+ 12345/12345 \d+:\d\d 767 to index; .*… *", row)
+        assert re.fullmatch(rf"{name} +[━╸ ]+ 12345/12345 \d+:\d\d:\d\d 767 to index; .*… *", row)
         assert len(row) <= 80

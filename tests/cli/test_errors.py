@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.cli.lines import one_line
+from freshstack_dspy.cli.printing import one_line
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command, Done
@@ -26,9 +26,11 @@ MISSING = [
     ("evaluate gone a.run", "gone: no such collection"),
     ("export gone --out out", "gone: no such collection"),
     ("agree gone labels.jsonl", "labels.jsonl: the labels cannot be read"),
-    ("optimize support_judge --labels gone.jsonl --out a", "gone.jsonl: the labels cannot be read"),
-    ("synthesize gone --out a", "gone: cannot be read: No such file or directory"),
-    ("decontextualize gone --out a", "gone: cannot be read: No such file or directory"),
+    (
+        "optimize support_judge --labels gone.jsonl --config x --out a",
+        "gone.jsonl: the labels cannot be read",
+    ),
+    ("synthesize gone --config gone.toml --out a", "gone.toml: no such file"),
     ("replies export gone.toml --out a", "gone.toml: no such file"),
     ("requests import a gone.toml", "gone.toml: no such file"),
 ]
@@ -112,16 +114,32 @@ def test_wrong_words_are_exit_code_2(freshstack: Command, words: str) -> None:
     assert "Traceback" not in done.err
 
 
+def tune() -> Path:
+    """A configuration with the baseline as its model."""
+    Path("tune.toml").write_text('[model]\nname = "extractive/baseline"\n')
+    return Path("tune.toml")
+
+
 def test_mipro_is_refused_for_the_baseline(freshstack: Command, labels: Path) -> None:
     done = freshstack(
-        "optimize", "support_judge", "--labels", labels, "--out", "a", "--optimizer", "mipro"
+        "optimize",
+        "support_judge",
+        "--labels",
+        labels,
+        "--config",
+        tune(),
+        "--out",
+        "a",
+        "--optimizer",
+        "mipro",
     )
 
     assert_one_line(done, "mipro needs a model that can write instructions")
 
 
 def test_a_program_that_cannot_be_optimized_is_refused(freshstack: Command, labels: Path) -> None:
-    done = freshstack("optimize", "nuggetizer", "--labels", labels, "--out", "a")
+    words = ("--labels", labels, "--config", tune(), "--out", "a")
+    done = freshstack("optimize", "nuggetizer", *words)
 
     assert_one_line(done, "allowed: support_judge")
 
@@ -132,14 +150,10 @@ def test_what_cannot_be_written_is_named(
     (tmp_path / "a.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
     (tmp_path / "file").write_text("")
 
-    assert_one_line(freshstack("synthesize", "a.md", "--out", "no/q"), "no/q: cannot be written")
-    assert_one_line(
-        freshstack("optimize", "support_judge", "--labels", labels, "--out", "file/judge.json"),
-        "the program cannot be written",
-    )
-    assert_one_line(
-        freshstack("export", built, "--out", "file/official"), "file/official: cannot be written"
-    )
+    words = ("--config", tune(), "--out", "file/x")
+    for command in (("synthesize", "a.md"), ("optimize", "support_judge", "--labels", labels)):
+        assert_one_line(freshstack(*command, *words), "file/x cannot be written")
+    assert_one_line(freshstack("export", built, "--out", "file/x"), "file/x")
 
 
 def test_replaying_without_replies_says_how_to_record_them(
@@ -200,7 +214,7 @@ def test_a_foreign_name_cannot_move_the_cursor(freshstack: Command, tmp_path: Pa
     (tmp_path / "docs/b.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
 
     assert_one_line(freshstack("build", config), "white space and control characters")
-    done = freshstack("synthesize", "docs", "--out", "q.jsonl")
+    done = freshstack("synthesize", "docs", "--config", tune(), "--out", "q.jsonl")
     assert done.code == 0
     assert "\x1b" not in done.out + done.err
 
@@ -209,13 +223,14 @@ def test_a_line_is_one_line_whatever_stands_in_it() -> None:
     assert one_line("a\nb\x1b[2Jc\u202ed é – 索") == "a b [2Jc d é – 索"
 
 
-def test_no_command_writes_over_what_it_reads(freshstack: Command, tmp_path: Path) -> None:
+def test_no_command_writes_over_a_file_unasked(freshstack: Command, tmp_path: Path) -> None:
     labels = tmp_path / "labels.jsonl"
     labels.write_text("hours of work")
+    words = ("--labels", labels, "--config", tune(), "--out", labels)
 
-    done = freshstack("optimize", "support_judge", "--labels", str(labels), "--out", str(labels))
+    done = freshstack("optimize", "support_judge", *words)
 
-    assert_one_line(done, "would be lost")
+    assert_one_line(done, "exists; add --replace, or name another --out")
     assert labels.read_text() == "hours of work"
 
 
