@@ -251,6 +251,9 @@ class RecordedLM(dspy.LM):
         with self._calling(kwargs):
             return await super().acall(*args, **kwargs)
 
+    def _check_truncation(self, results: Any) -> None:
+        """Without DSPy's warning: a truncated reply is an error here."""
+
     @contextmanager
     def _calling(self, kwargs: dict[str, Any]) -> Iterator[None]:
         token = sample_number.set(self._sample(kwargs))

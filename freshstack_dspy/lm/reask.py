@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 from freshstack_dspy.errors import FailureStatus, ReplyError
 
+Fields = dict[str, Any]
+
 _OPENING = (
     "Your reply is not a valid answer. Answer again with the whole JSON object, corrected, and "
     "nothing else. What is wrong:"
@@ -34,21 +36,17 @@ _KINDS = {
     "set": "a list",
     "dict": "an object",
     "model": "an object",
-    "model_attributes": "an object",
     "none_required": "null",
 }
-_ALLOWED: dict[str, Callable[[dict[str, Any]], str]] = {
-    "literal_error": lambda ctx: str(ctx["expected"]),
-    "enum": lambda ctx: str(ctx["expected"]),
-    "too_short": lambda ctx: f"at least {_counted(ctx['min_length'], 'item')}",
-    "too_long": lambda ctx: f"at most {_counted(ctx['max_length'], 'item')}",
-    "string_too_short": lambda ctx: f"at least {_counted(ctx['min_length'], 'character')}",
-    "string_too_long": lambda ctx: f"at most {_counted(ctx['max_length'], 'character')}",
-    "string_pattern_mismatch": lambda ctx: f"a text that matches {ctx['pattern']}",
-    "greater_than": lambda ctx: f"more than {ctx['gt']}",
-    "greater_than_equal": lambda ctx: f"{ctx['ge']} or more",
-    "less_than": lambda ctx: f"less than {ctx['lt']}",
-    "less_than_equal": lambda ctx: f"{ctx['le']} or less",
+_BOUNDS = {
+    "expected": "{}",
+    "min_length": "at least {}",
+    "max_length": "at most {}",
+    "pattern": "a text that matches {}",
+    "gt": "more than {}",
+    "ge": "{} or more",
+    "lt": "less than {}",
+    "le": "{} or less",
 }
 
 
@@ -81,8 +79,11 @@ def _in_words(fault: Any) -> str:
 
 
 def _allowed(kind: str, ctx: dict[str, Any]) -> str | None:
-    if kind in _ALLOWED:
-        return _ALLOWED[kind](ctx)
+    for name, words in _BOUNDS.items():
+        if name in ctx:
+            item = "character" if kind.startswith("string") else "item"
+            bound = _counted(ctx[name], item) if name.endswith("_length") else ctx[name]
+            return words.format(bound)
     return _KINDS.get(kind.removesuffix("_type").removesuffix("_from_float"))
 
 
@@ -110,11 +111,6 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-Fields = dict[str, Any]
-Asking = Callable[[Fields], Fields]
-"""From a question's inputs to its outputs and `call_id`."""
-
-
 @dataclass(frozen=True)
 class OneForEach:
     """Marks an output list, in its annotation: one item for each item of an input list."""
@@ -132,14 +128,6 @@ class OneForEach:
         return [item for item in inputs.get(self.given, []) if item[self.number] not in answered]
 
 
-@dataclass(frozen=True)
-class ItemizedOutput:
-    """An output list of a signature, and what its items are about."""
-
-    name: str
-    each: OneForEach
-
-
 class IncompleteReplyError(ReplyError):
     """Valid replies came, and together they leave out some of the items that were asked about.
 
@@ -154,59 +142,47 @@ class IncompleteReplyError(ReplyError):
         self.outputs = outputs
 
 
-def itemized_output(signature: Any) -> ItemizedOutput | None:
-    """The output list of a signature that is marked with `OneForEach`, if there is one."""
+def itemized_output(signature: Any) -> tuple[str, OneForEach] | None:
+    """The output list of a signature that is marked with `OneForEach`, and the mark."""
     for name, field in signature.output_fields.items():
         for mark in field.metadata:
             if isinstance(mark, OneForEach):
-                return ItemizedOutput(name, mark)
+                return name, mark
     return None
 
 
 def answer_each(
-    output: ItemizedOutput, inputs: Fields, ask: Asking, *, rounds: int, reasked: Callable[[], None]
+    name: str, each: OneForEach, inputs: Fields, ask: Callable[..., Fields], rounds: int
 ) -> Fields:
     """Ask about all items, then, a bounded number of times, about those still left out.
 
-    Args:
-        output: The list of answers.
-        inputs: The question, as JSON has it.
-        ask: What asks it.
-        rounds: The most targeted re-asks.
-        reasked: Called before each of them.
-
-    Returns:
-        The outputs, and `call_ids`, the key of the reply that each item came from.
+    `ask` leads from inputs to outputs and `call_id`; with `again=True` it is a re-ask. The outputs
+    come back with `call_ids`, the key of the reply that each item came from.
 
     Raises:
         IncompleteReplyError: Some items are still left out.
-        ReplyError: The first question was not answered at all.
     """
     outputs = ask(inputs)
-    items = list(outputs[output.name])
-    call_ids = [outputs["call_id"]] * len(items)
+    items, call_id = list(outputs[name]), outputs["call_id"]
+    call_ids = [call_id] * len(items)
     status: FailureStatus = "unparsed"
-    call_id = outputs["call_id"]
     why = f"left out of {rounds + 1} replies; raise [model] reasks to ask again for them alone"
-    left = output.each.left_out(inputs, items)
     for _ in range(rounds):
-        if not left:
+        if not (left := each.left_out(inputs, items)):
             break
-        reasked()
         try:
-            more = ask({**inputs, output.each.given: left})
+            more = ask({**inputs, each.given: left}, again=True)
         except ReplyError as error:
             status, call_id, why = error.status, error.call_id, str(error)
             break
         call_id = more["call_id"]
-        items += more[output.name]
-        call_ids += [call_id] * len(more[output.name])
-        left = output.each.left_out(inputs, items)
-    outputs = {**outputs, output.name: items, "call_ids": call_ids}
-    if left:
-        numbers = ", ".join(str(item[output.each.number]) for item in left)
+        items += more[name]
+        call_ids += [call_id] * len(more[name])
+    outputs = {**outputs, name: items, "call_ids": call_ids}
+    if left := each.left_out(inputs, items):
+        numbers = ", ".join(str(item[each.number]) for item in left)
         raise IncompleteReplyError(
-            f"nothing is said of {output.each.given} {numbers}: {why}",
+            f"nothing is said of {each.given} {numbers}: {why}",
             status=status,
             call_id=call_id,
             outputs=outputs,

@@ -144,8 +144,6 @@ def _check_demonstration(demo: dict[str, Any], signature: Any, where: str) -> No
             valid = answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
     except ValidationError as error:
         raise CollectionError(f"{where}: {first_fault(error)}") from None
-    output = itemized_output(signature)
-    if output is not None and output.each.left_out(inputs, getattr(valid, output.name)):
-        raise CollectionError(
-            f"{where}: its {output.name} leave out some of its {output.each.given}"
-        )
+    name, each = itemized_output(signature) or ("", None)
+    if each is not None and each.left_out(inputs, getattr(valid, name)):
+        raise CollectionError(f"{where}: its {name} leave out some of its {each.given}")

@@ -10,7 +10,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.typed import answer_schema, turns
+from freshstack_dspy.lm.typed import TypedAdapter, answer_schema
 from freshstack_dspy.programs.support_judge import Passage, judge_inputs
 from freshstack_dspy.records import Nugget, Query
 from freshstack_dspy.signatures.judge_support import NumberedChunk
@@ -40,7 +40,7 @@ def context_of(model: ModelConfig) -> int | None:
 
 def prompt_tokens(model: ModelConfig, predictor: Any, inputs: dict[str, Any]) -> int:
     """Count the prompt of a question, with its demonstrations and the schema of its reply."""
-    messages = turns(predictor.signature, predictor.demos, inputs)
+    messages = TypedAdapter().format(predictor.signature, predictor.demos, inputs)
     schema = (
         canonical_json(answer_schema(predictor.signature))
         if model.structured == "json_schema"

@@ -7,7 +7,7 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
-from freshstack_dspy.lm.typed import tolerates_lesser_faults
+from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
 from freshstack_dspy.signatures.checks import FilledText, within_limit
 from freshstack_dspy.text import find_quotation, restates
 
@@ -30,7 +30,7 @@ def _faultless(nuggets: list[NuggetText], info: ValidationInfo) -> list[NuggetTe
     inputs = info.context or {}
     faults = list(_repetitions(nuggets))
     faults += _restatements(nuggets, inputs.get("question", ""))
-    if not tolerates_lesser_faults():
+    if ACCEPT_LESSER_FAULTS not in inputs:
         faults += misquotations(nuggets, inputs.get("answer", ""))
     if faults:
         raise ValueError("; ".join(faults))

@@ -21,7 +21,7 @@ from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, Fa
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import turns
+from freshstack_dspy.lm.typed import TypedAdapter
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import HumanLabel
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
@@ -48,7 +48,7 @@ def prompts(optimized: Optimized) -> list[dict[str, Any]]:
     """What the optimized judge sends for a question."""
     predict = optimized.program.predict
     inputs = {"question": "?", "nuggets": [], "chunks": []}
-    return turns(predict.signature, predict.demos, inputs)
+    return TypedAdapter().format(predict.signature, predict.demos, inputs)
 
 
 def texts_of(labels: tuple[HumanLabel, ...], query_ids: set[str]) -> set[str]:

@@ -8,7 +8,7 @@ import dspy
 import pytest
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.typed import turns
+from freshstack_dspy.lm.typed import TypedAdapter
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
@@ -34,7 +34,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def messages(judge: SupportJudge) -> list[dict[str, Any]]:
-    return turns(judge.predict.signature, judge.predict.demos, example(9).inputs().toDict())
+    signature, demos = judge.predict.signature, judge.predict.demos
+    return TypedAdapter().format(signature, demos, example(9).inputs().toDict())
 
 
 def test_a_loaded_program_asks_exactly_as_the_saved_one(judge: SupportJudge, path: Path) -> None:
