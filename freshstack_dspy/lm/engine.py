@@ -205,12 +205,7 @@ def _through_litellm(model: ModelConfig) -> NetworkProvider:
         litellm.get_llm_provider(model.name)
     except litellm.BadRequestError:
         raise unknown_provider(model, "[model] name", "neither DSPy nor LiteLLM knows") from None
-    base = model.api_base or base_from_environment(model.name)
-    key = _key_for(model, base)
-    options: dict[str, Any] = {"timeout": model.timeout}
-    options |= {"api_base": base} if base else {}
-    options |= {"api_key": key} if key else {}
-    return NetworkProvider(_LiteLLM(**options), model)
+    return NetworkProvider(_LiteLLM(**_litellm_address(model)), model)
 
 
 class _LiteLLM(LiteLLMEngine):
@@ -260,16 +255,13 @@ def litellm_in_flight(model: Model) -> int:
 
 def litellm_options(model: HostedModel) -> dict[str, Any]:
     """The arguments of a call of LiteLLM's functions that makes one attempt."""
+    return {"model": model.name, "max_retries": 0, "num_retries": 0, **_litellm_address(model)}
+
+
+def _litellm_address(model: Model) -> dict[str, Any]:
     base = model.api_base or base_from_environment(model.name)
-    key = _key_for(model, base)
-    return {
-        "model": model.name,
-        "timeout": model.timeout,
-        "max_retries": 0,
-        "num_retries": 0,
-        **({"api_base": base} if base else {}),
-        **({"api_key": key} if key else {}),
-    }
+    address = {"timeout": model.timeout, "api_base": base, "api_key": _key_for(model, base)}
+    return {name: value for name, value in address.items() if value}
 
 
 def unknown_provider(model: Model, where: str, who: str) -> FatalModelError:
@@ -320,7 +312,7 @@ def errors_explained(model: Model) -> Iterator[None]:
         mapped = to_lm15_error(error, model=model.name)
         if mapped is not error:
             mapped.__cause__ = error
-        raise explained(mapped, model) from None
+        raise _explained(mapped, model) from None
     except _UNREADABLE as error:
         raise did_not_answer(f"its reply cannot be read: {error}", model) from None
 
@@ -330,17 +322,8 @@ def _client_errors() -> tuple[type[Exception], ...]:
     return (lm15.LM15Error, ImportError, *([sdk.OpenAIError] if sdk else []))
 
 
-def explained(error: Exception, model: Model) -> ModelError:
-    """Say in one line what went wrong, without keys.
-
-    Args:
-        error: Of lm15, or LiteLLM's as DSPy maps it to lm15's.
-        model: Which was asked.
-
-    Returns:
-        `FatalModelError` where no retry can help; `ReplyError` where this one request was refused;
-        `TransientModelError` where asking again may help.
-    """
+def _explained(error: Exception, model: Model) -> ModelError:
+    """An error of lm15's as ours: fatal, a refusal of this request, or one that may pass."""
     status = getattr(error, "status", None) or 0
     message = str(getattr(error, "message", "") or error).partition("\n\n")[0]
     shown = _CLASS_NAMES.sub("", message) + (f", HTTP {status}" if status else "")
@@ -400,6 +383,7 @@ def _maybe_billed(error: Exception, status: int) -> bool:
 _LONGEST = 400
 _SHORTEST_SECRET = 6
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASS|PAT|CREDENTIALS)(_?\d+)?$", re.I)
+_LOGIN = re.compile(r"://([^/:]*:([^/]*))@")
 
 
 def presentable(text: str, model: Model) -> str:
@@ -415,17 +399,14 @@ def _in_one_line(text: str) -> str:
     return "".join(letter for letter in " ".join(text.split()) if letter.isprintable())
 
 
-def _secrets(model: Model) -> set[str]:
-    """Keys of the environment and the configuration, and the password in the address."""
+def _secrets(model: Model) -> Iterator[str]:
+    """Keys of the environment and the configuration, and the passwords of addresses."""
     found = {value for name, value in os.environ.items() if _SECRET_NAME.search(name)}
-    if model.api_key is not None:
-        found.add(model.api_key.get_secret_value())
-    addresses = [value for value in os.environ.values() if "://" in value and "@" in value]
-    for address in (model.api_base or base_from_environment(model.name) or "", *addresses):
-        login = address.partition("://")[2].partition("/")[0].rpartition("@")[0]
-        password = login.partition(":")[2]
-        found |= {login, unquote(login), password, unquote(password)}
-    return {secret.strip() for secret in found if len(secret.strip()) >= _SHORTEST_SECRET}
+    found.add(model.api_key.get_secret_value() if model.api_key is not None else "")
+    for address in (model.api_base or "", *os.environ.values()):
+        for login in _LOGIN.findall(address):
+            found |= {*login, *map(unquote, login)}
+    return (secret.strip() for secret in found if len(secret.strip()) >= _SHORTEST_SECRET)
 
 
 def _forms(secret: str) -> Iterator[str]:
@@ -439,28 +420,24 @@ def _with_raw_text(response: "Response") -> "Response":
     parts = response.message.parts
     if not any(part.type == "data" for part in parts):
         return response
-    texts = list(_texts(response.provider_data))
+    body = response.provider_data
     raw = [
-        lm15.TextPart(_raw(part.value, texts)) if part.type == "data" else part for part in parts
+        lm15.TextPart(_text_in(body, part.value) or json.dumps(part.value, ensure_ascii=False))
+        if part.type == "data"
+        else part
+        for part in parts
     ]
     return replace(response, message=lm15.Message(role=response.message.role, parts=tuple(raw)))
 
 
-def _raw(value: Any, texts: list[str]) -> str:
-    for text in texts:
-        try:
-            if json.loads(text) == value:
-                return text
-        except ValueError:
-            continue
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _texts(body: Any) -> Iterator[str]:
-    """The texts of a provider's body that could be an object, in their order."""
+def _text_in(body: Any, value: Any) -> str | None:
+    """The string in a provider's body that is the JSON of a value."""
     if isinstance(body, str):
-        if "{" in body:
-            yield body
-    elif isinstance(body, dict | list | tuple):
-        for item in body.values() if isinstance(body, dict) else body:
-            yield from _texts(item)
+        try:
+            return body if json.loads(body) == value else None
+        except ValueError:
+            return None
+    items = (
+        body.values() if isinstance(body, dict) else body if isinstance(body, list | tuple) else ()
+    )
+    return next((text for item in items if (text := _text_in(item, value)) is not None), None)

@@ -34,7 +34,7 @@ class RerankPrice(Record):
     """What a reranker costs, in US dollars."""
 
     token: float = Field(ge=0)
-    unit: float = Field(ge=0)
+    unit: float = Field(default=0, ge=0)
     """For a search unit: one text with up to a hundred passages, as Cohere counts."""
 
     @property

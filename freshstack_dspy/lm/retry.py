@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import tenacity
 
@@ -15,11 +15,12 @@ from freshstack_dspy.lm.engine import Model
 _LONGEST_WAIT = 60.0
 _NOT_TODAY = 300.0
 """Seconds; a provider that asks to wait for longer is not waited for at all."""
-_WORTH_SAYING = 10.0
+_LONG_WAIT = 10.0
+"""Seconds; the first wait that takes longer is logged."""
 _MOST_REJECTIONS = 20
 """Of one request by rate limits, beyond its retries, while fewer and fewer are in flight."""
 _OUTAGE = 3
-"""So many unanswered requests in a row are no accident."""
+"""So many unanswered requests in a row, or refused ones before any answer, stop the build."""
 _log = logging.getLogger(__name__)
 
 
@@ -113,23 +114,6 @@ class Throttle:
 
 Asked = TypeVar("Asked")
 Got = TypeVar("Got")
-_Asked_contra = TypeVar("_Asked_contra", contravariant=True)
-_Got_co = TypeVar("_Got_co", covariant=True)
-
-
-class Exchange(Protocol[_Asked_contra, _Got_co]):
-    """Whatever answers one request of its kind, once; `Provider` is one."""
-
-    def complete(self, request: _Asked_contra, /) -> _Got_co:
-        """Answer one request or raise."""
-        ...
-
-
-class Answered(NamedTuple, Generic[Got]):
-    """A provider's answer, and how many times it was asked for it."""
-
-    response: Got
-    attempts: int
 
 
 class Retries(Generic[Asked, Got]):
@@ -138,43 +122,30 @@ class Retries(Generic[Asked, Got]):
     Whatever stops one request for good stops those that wait to be tried again with it.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        opened: Callable[[], Exchange[Asked, Got]],
-        *,
-        advice: str = 'check [model]; if it is the response format, set structured = "none"',
-        refusals: int = _OUTAGE,
-    ) -> None:
-        """Prepare; nothing is opened.
-
-        Args:
-            model: Which is asked, and how.
-            opened: Makes what answers, when it is first asked.
-            advice: What to do where the provider refuses everything.
-            refusals: So many, and no answer yet, are everything.
-        """
+    def __init__(self, model: Model, opened: Callable[[], Any]) -> None:
+        """Prepare; `opened` makes what answers (see `engine.Provider`), when it is first asked."""
         self._model = model
         self._make = opened
-        self._advice = advice
-        self._refusals = refusals
-        self._provider: Exchange[Asked, Got] | None = None
+        self._provider: Any = None
         self._throttle = Throttle(model.concurrency)
         self._guard = threading.Lock()
         self._asking = 0
         self._stopped = threading.Event()
         self._stopped_by: ModelError | None = None
-        self._said_wait = False
+        self._wait_logged = False
         self._unanswered = 0
         self._refused = 0
         self._answered = False
 
-    def complete(self, request: Asked, lost: Callable[[], None] = lambda: None) -> Answered[Got]:
-        """Ask until there is an answer or no point in asking.
+    def complete(self, request: Asked, lost: Callable[[], None] = lambda: None) -> tuple[Got, int]:
+        """Ask until there is an answer or no point in asking; within `asking`.
 
         Args:
             request: What to ask.
             lost: Called after an attempt that brought no reply and may have been billed.
+
+        Returns:
+            The answer, and how many times the provider was asked for it.
 
         Raises:
             FatalModelError: No retry can help, or the provider has refused all requests so far.
@@ -207,24 +178,29 @@ class Retries(Generic[Asked, Got]):
             before_sleep=tenacity.before_sleep_log(_log, logging.INFO),
             reraise=True,
         )
-        with self._stopping_together():
-            try:
-                response: Got = retrying(attempt)
-            except TransientModelError as error:
-                raise self._not_answered(error, _made(retrying)) from None
-            except ReplyError as error:
-                raise self._refusal(error) from None
+        try:
+            response: Got = retrying(attempt)
+        except TransientModelError as error:
+            raise self._not_answered(error, retrying.statistics["attempt_number"]) from None
+        except ReplyError as error:
+            raise self._refusal(error) from None
         with self._guard:
             self._unanswered, self._answered = 0, True
-        return Answered(response, _made(retrying))
+        return response, int(retrying.statistics["attempt_number"])
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Be stopped by what stops others, from before `complete` on, as in a wait for the budget."""
+        """Stop others by what stops this one, and the reverse; waits for the budget are inside."""
         with self._guard:
             self._asking += 1
         try:
             yield
+        except ReplyError:
+            raise
+        except ModelError as error:
+            with self._guard:
+                self._stop(error)
+            raise
         finally:
             with self._guard:
                 self._asking -= 1
@@ -240,7 +216,7 @@ class Retries(Generic[Asked, Got]):
         """
         with self._guard:
             if self._asking:
-                self._stop_all(FatalModelError("the client was closed"))
+                self._stop(FatalModelError("the client was closed"))
             provider, self._provider = self._provider, None
         close = getattr(provider, "close", None)
         if close is not None:
@@ -252,7 +228,7 @@ class Retries(Generic[Asked, Got]):
             if self._stopped_by is not None:
                 raise self._stopped_by
             try:
-                response = provider.complete(request)
+                response: Got = provider.complete(request)
             except TransientModelError as error:
                 if error.rate_limited:
                     self._check_wait(error.retry_after or 0.0)
@@ -261,13 +237,12 @@ class Retries(Generic[Asked, Got]):
             self._throttle.succeeded()
         return response
 
-    def _opened(self) -> Exchange[Asked, Got]:
+    def _opened(self) -> Any:
         with self._guard:
             if self._provider is None:
                 self._provider = self._make()
-                self._throttle.cap(
-                    getattr(self._provider, "most_in_flight", self._model.concurrency)
-                )
+                most = getattr(self._provider, "most_in_flight", self._model.concurrency)
+                self._throttle.cap(most)
             return self._provider
 
     def _check_wait(self, seconds: float) -> None:
@@ -276,23 +251,11 @@ class Retries(Generic[Asked, Got]):
                 f"{self._model.name} asks to wait for {seconds:,.0f} s: run this again then; every "
                 "reply that came is recorded"
             )
-        if seconds >= _WORTH_SAYING and not self._said_wait:
-            self._said_wait = True
+        if seconds >= _LONG_WAIT and not self._wait_logged:
+            self._wait_logged = True
             _log.warning("%s asks to wait for %.0f s", self._model.name, seconds)
 
-    @contextmanager
-    def _stopping_together(self) -> Iterator[None]:
-        with self.asking():
-            try:
-                yield
-            except ReplyError:
-                raise
-            except ModelError as error:
-                with self._guard:
-                    self._stop_all(error)
-                raise
-
-    def _stop_all(self, error: ModelError) -> None:
+    def _stop(self, error: ModelError) -> None:
         self._stopped_by = self._stopped_by or error
         self._stopped.set()
         self._throttle.open(to_all=True)
@@ -318,16 +281,13 @@ class Retries(Generic[Asked, Got]):
         """One refused request is a failure; if none was ever accepted, all will be refused."""
         with self._guard:
             self._refused += 1
-            all_refused = not self._answered and self._refused >= self._refusals
+            all_refused = not self._answered and self._refused >= _OUTAGE
         if all_refused and error.status == "failed":
             return FatalModelError(
-                f"{error}; so were all {self._refused} requests so far: {self._advice}"
+                f"{error}; so were all {self._refused} requests so far: check [model]; if it is the "
+                'response format, set structured = "none"'
             )
         return error
-
-
-def _made(retrying: tenacity.Retrying) -> int:
-    return int(retrying.statistics["attempt_number"])
 
 
 def _wait(state: tenacity.RetryCallState) -> float:

@@ -1,19 +1,17 @@
-"""Vectors and scores by hosted models, recorded as replies are (`client.py`), through LiteLLM."""
+"""Vectors and scores by hosted models, through LiteLLM, recorded as chat is (`recorder.py`)."""
 
 import base64
 import functools
 import logging
-import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
 from freshstack_dspy.lm.engine import (
     HostedModel,
-    did_not_answer,
     errors_explained,
     imported_litellm,
     litellm_in_flight,
@@ -21,20 +19,17 @@ from freshstack_dspy.lm.engine import (
     unknown_provider,
 )
 from freshstack_dspy.lm.prices import Price, RerankPrice
-from freshstack_dspy.lm.recorder import Access, Item, Recorder, Sent
-from freshstack_dspy.lm.reply import (
-    MOST_DIMENSIONS,
-    MOST_TOKENS,
-    Numbers,
-    receive_numbers,
-)
+from freshstack_dspy.lm.recorder import Access, Recorder, Sent
+from freshstack_dspy.lm.reply import Numbers, receive_numbers
 from freshstack_dspy.lm.request import (
     EmbeddingRequest,
+    NumbersRequest,
     RerankRequest,
     passages_hash,
     text_hash,
 )
 from freshstack_dspy.lm.retry import Retries
+from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
 
@@ -50,12 +45,9 @@ MOST_BYTES = 300_000
 """Of the texts of one request. OpenAI takes 300,000 tokens, and no token is less than a byte."""
 _ADDED = 8
 """Tokens that a model may put around a text, as its beginning and end."""
-_MOST_HALVINGS = 12
-"""Refusals until one bad text among 2,048 is found."""
-_SHOWN = 60
-_REUSED_AT_ONCE = 256
 _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
-"""A search unit has so many passages; a passage counts once for so many tokens, the text's too."""
+"""A search unit has so many passages; a passage counts once for each so many tokens."""
+_SHOWN = 60
 _log = logging.getLogger(__name__)
 
 
@@ -84,89 +76,19 @@ def input_types_of(model: str) -> InputTypes | None:
     return _INPUT_TYPES.get(provider)
 
 
-class Answer(NamedTuple):
-    """What a model answered."""
-
-    values: "NDArray[Any]"
-    """Vectors, shape (texts, dimensions), float32; or scores, shape (passages,), float64."""
-    tokens: int | None
-    """As the provider counted them, if it did."""
-    units: int | None = None
-    """Search units, as some providers of rerankers bill; see `RerankPrice`."""
-
-
-class Batch(NamedTuple):
-    """Texts that are sent together."""
-
-    texts: tuple[str, ...]
-    input_type: str | None = None
-
-
-class Passages(NamedTuple):
-    """Passages that are scored for one text."""
-
-    query: str
-    passages: tuple[str, ...]
-
-
-class NumbersItem(Item, Protocol):
-    """Something whose numbers are asked for."""
-
-    @property
-    def text(self) -> str:
-        """What is embedded, or what passages are scored for."""
-        ...
-
-
-NumbersItemT = TypeVar("NumbersItemT", bound=NumbersItem)
-
-
-class NumbersClient(Recorder[NumbersItemT, Numbers], Generic[NumbersItemT]):
-    """What embedders and rerankers have in common."""
-
-    def __init__(
-        self,
-        model: HostedModel,
-        access: Access,
-        opened: Callable[[], Any],
-        *,
-        refusals: int,
-        priced: bool,
-    ) -> None:
-        self._model = model
-        self._warned = False
-        remedy = (
-            f"set price of {model.section}, in dollars per million tokens, 0 for a server of "
-            "one's own"
-        )
-        asks = access.mode != "replay"
-        if asks:
-            check_unpriced(access.account.caps, model.name, remedy, known=priced)
-        retries: Retries[Any, Answer] = Retries(
-            model, opened, advice=f"check {model.section}", refusals=refusals
-        )
-        super().__init__(model, access, retries, asks=asks)
-
-    def _miss(self, items: Sequence[NumbersItemT]) -> str:
-        return f"{len(items):,} missing, as of {_shown(items[0].text)}: {super()._miss(items)}"
-
-    def _warn_uncounted(self) -> None:
-        if not self._warned:
-            self._warned = True
-            _log.warning("%s does not count what it bills: it is estimated", self._name)
-
-
 class Wanted(NamedTuple):
-    """A text whose vector is asked for."""
+    """A text whose vector is asked for, or a query that passages are scored for."""
 
-    request: EmbeddingRequest
+    request: NumbersRequest
     text: str
     """Exactly as it is sent."""
+    passages: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
-        """Bytes."""
-        return len(self.text.encode())
+        """Bytes that the model reads; a reranker reads the query once for each passage."""
+        text = len(self.text.encode())
+        return sum(text + len(each.encode()) for each in self.passages) if self.passages else text
 
 
 def packed(wanted: Iterable[Wanted], most_texts: int) -> Iterator[list[Wanted]]:
@@ -183,7 +105,99 @@ def packed(wanted: Iterable[Wanted], most_texts: int) -> Iterator[list[Wanted]]:
         yield pack
 
 
-class EmbeddingClient(NumbersClient[Wanted]):
+class Answer(NamedTuple):
+    """What a model answered to one request."""
+
+    rows: "NDArray[Any]"
+    """Vectors, shape (texts, dimensions), float32; or scores, shape (1, passages), float64."""
+    tokens: int | None
+    """As the provider counted them, if it did."""
+    units: int | None = None
+    """Search units, as some providers of rerankers bill; see `RerankPrice`."""
+
+
+class NumbersClient(Recorder[Wanted, Numbers]):
+    """What embedders and rerankers have in common."""
+
+    def __init__(
+        self,
+        model: HostedModel,
+        access: Access,
+        opened: Callable[[], "_LiteLLM"],
+        price: RerankPrice | None,
+    ) -> None:
+        self._model = model
+        self._price = price
+        self._warned = False
+        asks = access.mode != "replay"
+        if asks:
+            remedy = (
+                f"set price of {model.section}, in dollars per million tokens, 0 for a server of "
+                "one's own"
+            )
+            check_unpriced(access.account.caps, model.name, remedy, known=price is not None)
+        retries: Retries[Sequence[Wanted], Answer] = Retries(model, opened)
+        super().__init__(model, access, retries, asks=asks)
+
+    def _miss(self, items: Sequence[Wanted]) -> str:
+        return f"{len(items):,} missing, as of {_shown(items[0].text)}: {super()._miss(items)}"
+
+    def _upper_bound(self, items: Sequence[Wanted]) -> Spent:
+        """A token for each byte, and those that the model adds."""
+        tokens = sum(one.size + _ADDED * max(1, len(one.passages)) for one in items)
+        return Spent(calls=1, tokens=tokens, dollars=self._cost(items, tokens, None) or 0.0)
+
+    def _send(self, items: Sequence[Wanted], reservation: Reservation) -> Sent[Numbers]:
+        try:
+            answer, attempts = self._retries.complete(items, reservation.lost)
+        except ReplyError as error:  # without numbers no build goes on
+            raise TransientModelError(str(error)) from None
+        try:
+            self._check_length(answer.rows.shape[1])
+        except FatalModelError:
+            reservation.lost()  # it was answered, if not as it should be
+            raise
+        by_unit = self._price is not None and self._price.unit > 0
+        counted = (answer.units if by_unit else answer.tokens) is not None
+        if not counted and not self._warned:
+            self._warned = True
+            _log.warning("%s does not count what it bills: it is estimated", self._name)
+        tokens = answer.tokens
+        if tokens is None:
+            tokens = sum(
+                count_tokens(f"{one.text}\n{each}")
+                for one in items
+                for each in one.passages or [""]
+            )
+        cost = self._cost(items, tokens, answer.units)
+        parts = _shares(tokens, [one.size for one in items])
+        entries = [
+            receive_numbers(
+                one.request,
+                row,
+                tokens=part,
+                counted=counted,
+                cost=None if cost is None else cost * part / max(1, tokens),
+            )
+            for one, row, part in zip(items, answer.rows, parts, strict=True)
+        ]
+        spent = Spent(calls=1, tokens=tokens, dollars=cost or 0.0)
+        return Sent(entries, spent if counted else reservation.upper_bound, attempts)
+
+    def _cost(self, items: Sequence[Wanted], tokens: int, units: int | None) -> float | None:
+        """US dollars for one request; search units that were not counted are the most it can be."""
+        if self._price is None:
+            return None
+        if units is None:
+            parts = sum(one.size // _UNIT_TOKENS + len(one.passages) for one in items)
+            units = 1 + parts // _UNIT_PASSAGES
+        return self._price.cost(tokens, units)
+
+    def _check_length(self, length: int) -> None:
+        """Raise a FatalModelError if rows of so many numbers are not like the ones before."""
+
+
+class EmbeddingClient(NumbersClient):
     """Vectors of texts by one hosted model; shared by threads."""
 
     def __init__(
@@ -198,10 +212,10 @@ class EmbeddingClient(NumbersClient[Wanted]):
         """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         self._dimensions = dimensions
         self._batch = batch
-        self._price = price
-        self._length: int | None = None
+        self._length = dimensions
         opened = functools.partial(LiteLLMEmbedding, model, dimensions)
-        super().__init__(model, access, opened, refusals=_MOST_HALVINGS, priced=price is not None)
+        per_token = RerankPrice(token=price.input) if price else None
+        super().__init__(model, access, opened, per_token)
 
     def vectors(
         self,
@@ -225,6 +239,8 @@ class EmbeddingClient(NumbersClient[Wanted]):
         """
         import numpy as np
 
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
         requests = [self.request_of(text, input_type) for text in texts]
         wanted = {
             request.key: Wanted(request, text)
@@ -232,29 +248,25 @@ class EmbeddingClient(NumbersClient[Wanted]):
         }
         rows: dict[str, NDArray[Any]] = {}
 
-        def fill(found: Sequence[Numbers]) -> None:
+        def take(found: Iterable[Numbers]) -> None:
             for numbers in found:
                 rows[numbers.key] = numbers.array()
                 self._check_length(len(rows[numbers.key]))
-            progress(len(rows) / len(wanted))
 
         def ask(pack: Sequence[Wanted]) -> None:
-            fill(self._halving(pack))
+            take(self.answer(pack))
+            progress(len(rows) / len(wanted))
 
         with step(STEP):
-            keys = list(wanted)
-            for start in range(0, len(keys), _REUSED_AT_ONCE):  # all at once would fill the memory
-                some = map(self.reusable, keys[start : start + _REUSED_AT_ONCE])
-                known = [found for found in some if found is not None]
-                if known:
-                    self.reuse(known)
-                    fill(known)
+            for key in wanted:
+                if (known := self.reusable(key)) is not None:
+                    self.reuse([known])
+                    take([known])
+            progress(len(rows) / len(wanted))
             missing = [one for key, one in wanted.items() if key not in rows]
             if missing and self.mode == "replay":
                 self.answer(missing)
             map_in_order(ask, list(packed(missing, self._batch)), workers=self._model.concurrency)
-        if not texts:
-            return np.empty((0, 0), dtype=np.float32)
         return np.stack([rows[request.key] for request in requests]).astype(np.float32, copy=False)
 
     def request_of(self, text: str, input_type: str | None = None) -> EmbeddingRequest:
@@ -267,86 +279,25 @@ class EmbeddingClient(NumbersClient[Wanted]):
             text=text_hash(text),
         )
 
-    def _halving(self, pack: Sequence[Wanted]) -> list[Numbers]:
-        """Ask for vectors together; if they are refused, for each half."""
-        try:
-            return self.answer(pack)
-        except RefusedError as error:
-            # One text that is too long, or all of them together: which, only asking tells.
-            if len(pack) == 1:
-                text = pack[0].text
-                raise FatalModelError(
-                    f"{error}; the text, of {len(text):,} characters, begins {_shown(text)}: if it "
-                    f"is too long, set {self._model.section} max_tokens, and longer ones are cut"
-                ) from None
-        middle = len(pack) // 2
-        return [*self._halving(pack[:middle]), *self._halving(pack[middle:])]
-
-    def _upper_bound(self, items: Sequence[Wanted]) -> Spent:
-        tokens = sum(one.size + _ADDED for one in items)  # a token for each byte
-        dollars = tokens * self._price.input if self._price else 0.0
-        return Spent(calls=1, tokens=tokens, dollars=dollars)
-
-    def _send(self, items: Sequence[Wanted], reservation: Reservation) -> Sent[Numbers]:
-        batch = Batch(tuple(one.text for one in items), items[0].request.input_type)
-        answer, attempts = _completed(self._retries, batch, reservation)
-        self._check_length(answer.values.shape[1], reservation)
-        counted = answer.tokens is not None
-        tokens = answer.tokens
-        if tokens is None:
-            from freshstack_dspy.lm.tokens import count_tokens
-
-            self._warn_uncounted()
-            tokens = sum(count_tokens(one.text) for one in items)
-        entries = []
-        parts = _shares(tokens, [one.size for one in items])
-        for one, vector, part in zip(items, answer.values, parts, strict=True):
-            cost = part * self._price.input if self._price else None
-            entries.append(
-                receive_numbers(one.request, vector, tokens=part, counted=counted, cost=cost)
-            )
-        dollars = tokens * self._price.input if self._price else 0.0
-        spent = (
-            Spent(calls=1, tokens=tokens, dollars=dollars) if counted else reservation.upper_bound
-        )
-        return Sent(entries, spent, attempts)
-
-    def _check_length(self, length: int, reservation: Reservation | None = None) -> None:
-        expected = self._dimensions or self._length
-        if expected not in (None, length):
-            if reservation is not None:
-                reservation.lost()  # it was answered, if not as it should be
+    def _check_length(self, length: int) -> None:
+        if self._length not in (None, length):
             whose = "dimensions asks for" if self._dimensions else "came before"
             raise FatalModelError(
-                f"{self._name} gives vectors of {length} numbers, and {whose} {expected}: "
+                f"{self._name} gives vectors of {length} numbers, and {whose} {self._length}: "
                 f"check {self._model.section} model and dimensions; if the model behind the name "
                 "has changed, ask for all vectors again with --mode rerecord"
             )
         self._length = length
 
 
-class Ranked(NamedTuple):
-    """Passages whose scores are asked for."""
-
-    request: RerankRequest
-    sent: Passages
-
-    @property
-    def text(self) -> str:
-        """What they are scored for."""
-        return self.sent.query
-
-
-class RerankClient(NumbersClient[Ranked]):
+class RerankClient(NumbersClient):
     """Scores of passages by one hosted model; shared by threads."""
 
     def __init__(
         self, model: HostedModel, access: Access, *, price: RerankPrice | None = None
     ) -> None:
         """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
-        self._price = price
-        opened = functools.partial(LiteLLMRerank, model)
-        super().__init__(model, access, opened, refusals=3, priced=price is not None)
+        super().__init__(model, access, functools.partial(LiteLLMRerank, model), price)
 
     def scores(self, query: str, passages: Sequence[str]) -> list[float]:
         """Score passages for a text; equal ones have equal scores.
@@ -369,82 +320,15 @@ class RerankClient(NumbersClient[Ranked]):
             count=len(by_hash),
         )
         with step(RERANK_STEP):
-            try:
-                (numbers,) = self.answer(
-                    [Ranked(request, Passages(query, tuple(by_hash.values())))]
-                )
-            except RefusedError as error:
-                raise FatalModelError(
-                    f"{error}; {request.count} passages were sent: if they are too many, set "
-                    f"{self._model.section} depth"
-                ) from None
+            (numbers,) = self.answer([Wanted(request, query, tuple(by_hash.values()))])
         found = dict(zip(by_hash, numbers.array().tolist(), strict=True))
         return [found[each] for each in hashes]
-
-    def _upper_bound(self, items: Sequence[Ranked]) -> Spent:
-        """A token for each byte, and the text once more for each passage."""
-        request = items[0].sent
-        text = len(request.query.encode())
-        tokens = sum(len(passage.encode()) + text + _ADDED for passage in request.passages)
-        dollars = self._price.cost(tokens, _units(request)) if self._price else 0.0
-        return Spent(calls=1, tokens=tokens, dollars=dollars)
-
-    def _send(self, items: Sequence[Ranked], reservation: Reservation) -> Sent[Numbers]:
-        ((request, sent),) = items
-        answer, attempts = _completed(self._retries, sent, reservation)
-        price = self._price
-        by_unit = price is not None and price.is_by_unit
-        counted = (answer.units if by_unit else answer.tokens) is not None
-        tokens = answer.tokens
-        if tokens is None:
-            from freshstack_dspy.lm.tokens import count_tokens
-
-            text = count_tokens(sent.query)
-            tokens = sum(text + count_tokens(passage) for passage in sent.passages)
-        if not counted:
-            self._warn_uncounted()
-        cost = price.cost(tokens, answer.units or _units(sent)) if price else None
-        entry = receive_numbers(request, answer.values, tokens=tokens, counted=counted, cost=cost)
-        spent = (
-            Spent(calls=1, tokens=tokens, dollars=cost or 0.0)
-            if counted
-            else reservation.upper_bound
-        )
-        return Sent([entry], spent, attempts)
-
-
-class RefusedError(ReplyError):
-    """The provider refused a request as it is; another may be answered."""
-
-
-def _completed(
-    retries: Retries[Any, Answer], request: Any, reservation: Reservation
-) -> tuple[Answer, int]:
-    """Ask; without numbers no build goes on, so that an unanswered request stops it."""
-    try:
-        return retries.complete(request, reservation.lost)
-    except RefusedError:
-        raise
-    except ReplyError as error:
-        raise TransientModelError(str(error)) from None
-
-
-def _units(request: Passages) -> int:
-    """The most search units that a request can be."""
-    text = len(request.query.encode())
-    parts = sum(
-        math.ceil((len(passage.encode()) + text + 1) / _UNIT_TOKENS) for passage in request.passages
-    )
-    return math.ceil(parts / _UNIT_PASSAGES)
 
 
 def _shares(total: int, sizes: Sequence[int]) -> list[int]:
     """Divide a count by sizes into whole numbers that add up to it."""
     whole = sum(sizes) or 1
-    ends, so_far = [0], 0
-    for size in sizes:
-        so_far += size
-        ends.append(total * so_far // whole)
+    ends = [total * so_far // whole for so_far in accumulate(sizes, initial=0)]
     ends[-1] = total
     return [end - start for start, end in pairwise(ends)]
 
@@ -477,21 +361,33 @@ class _LiteLLM:
             where = f"{model.section} model"
             raise unknown_provider(model, where, "LiteLLM does not know") from None
 
-    def _asked(
-        self, function: Any, read: Callable[[Any, int], Answer], count: int, **options: Any
-    ) -> Answer:
+    def complete(self, items: Sequence[Wanted], /) -> Answer:
+        """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
         try:
             with errors_explained(self._model):
-                answer = function(**self._options, **options)
-            return read(answer, count)
-        except UnusableError as error:
-            raise did_not_answer(str(error), self._model) from None
+                return self._asked(items)
         except ReplyError as error:
-            raise RefusedError(str(error), status=error.status, call_id=None) from None
+            longest = max((text for one in items for text in (one.text, *one.passages)), key=len)
+            raise FatalModelError(
+                f"{error}; the longest of {sum(len(one.passages) or 1 for one in items):,} texts, "
+                f"of {len(longest):,} characters, begins {_shown(longest)}: {self._remedy}"
+            ) from None
+
+    def close(self) -> None:
+        """Close the connections; LiteLLM's own clients are the process's."""
+        if "client" in self._options:
+            self._options["client"].close()
+
+    _remedy: str
+
+    def _asked(self, items: Sequence[Wanted]) -> Answer:
+        raise NotImplementedError
 
 
 class LiteLLMEmbedding(_LiteLLM):
     """Asks for vectors, once."""
+
+    _remedy = "if it is too long, set [[embedder]] max_tokens; if they are too many, batch"
 
     def __init__(self, model: HostedModel, dimensions: int | None) -> None:
         super().__init__(model)
@@ -507,18 +403,17 @@ class LiteLLMEmbedding(_LiteLLM):
             with errors_explained(model):
                 self._options["client"] = self._one_attempt()
 
-    def complete(self, batch: Batch, /) -> Answer:
-        """Ask once; errors are those of `NetworkProvider.complete`."""
+    def _asked(self, items: Sequence[Wanted]) -> Answer:
         types = input_types_of(self._model.name)
-        extra = {types.parameter: batch.input_type} if types and batch.input_type else {}
-        texts = list(batch.texts)
-        embedding = self._litellm.embedding
-        return self._asked(embedding, vectors_of, len(texts), input=texts, **extra)
-
-    def close(self) -> None:
-        """Close the connections; LiteLLM's own clients are the process's."""
-        if "client" in self._options:
-            self._options["client"].close()
+        given = getattr(items[0].request, "input_type", None)
+        extra = {types.parameter: given} if types and given else {}
+        texts = [one.text for one in items]
+        answer = self._litellm.embedding(input=texts, **self._options, **extra)
+        rows = _numbers(_field(answer, "data"), "embedding", len(items), "<f4")
+        if rows.ndim != 2 or not rows.any(axis=1).all():
+            raise ValueError("it sent no vectors, or one that is all zero")
+        usage = _field(answer, "usage")
+        return Answer(rows, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
 
     def _one_attempt(self) -> Any:
         """A client of the OpenAI SDK that never repeats a request, whatever LiteLLM sets."""
@@ -535,78 +430,35 @@ class LiteLLMEmbedding(_LiteLLM):
 class LiteLLMRerank(_LiteLLM):
     """Asks for scores, once."""
 
-    def complete(self, sent: Passages, /) -> Answer:
-        """Ask once; errors are those of `NetworkProvider.complete`."""
-        return self._asked(
-            self._litellm.rerank,
-            scores_of,
-            len(sent.passages),
-            query=sent.query,
-            documents=list(sent.passages),
-            return_documents=False,
+    _remedy = "if they are too long or too many, set [reranker] depth"
+
+    def _asked(self, items: Sequence[Wanted]) -> Answer:
+        (one,) = items
+        answer = self._litellm.rerank(
+            query=one.text, documents=list(one.passages), return_documents=False, **self._options
         )
+        scores = _numbers(_field(answer, "results"), "relevance_score", len(one.passages), "<f8")
+        meta = _field(answer, "meta")
+        billed, counted = _field(meta, "billed_units"), _field(meta, "tokens")
+        tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
+        units = _count(_field(billed, "search_units"))
+        return Answer(scores.reshape(1, len(one.passages)), tokens, units)
 
 
-class UnusableError(Exception):
-    """An answer that is none."""
-
-
-def vectors_of(answer: Any, count: int) -> Answer:
-    """Read the vectors of so many texts, each as numbers or as base64 of float32.
-
-    Raises:
-        UnusableError: They are not as many, not as long as each other, or hold no direction.
-    """
+def _numbers(items: Any, name: str, count: int, kind: str) -> "NDArray[Any]":
+    """A field of so many results, by their index: finite numbers, as lists or as base64."""
     import numpy as np
 
-    items = _in_order(_field(answer, "data"), count)
-    rows = [_floats(_field(item, "embedding"), "<f4") for item in items]
-    lengths = sorted({len(row) for row in rows})
-    if len(lengths) != 1 or not 1 <= lengths[0] <= MOST_DIMENSIONS:
-        raise UnusableError(f"its vectors have unusable lengths: {lengths[:5]}")
-    matrix = np.stack(rows)
-    if not matrix.any(axis=1).all():
-        raise UnusableError("a vector is all zero")
-    usage = _field(answer, "usage")
-    return Answer(matrix, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
-
-
-def scores_of(answer: Any, count: int) -> Answer:
-    """Read the scores of so many passages.
-
-    Raises:
-        UnusableError: Some passage has no score, or two, or one that is no finite number.
-    """
-    items = _in_order(_field(answer, "results"), count)
-    scores = _floats([_field(item, "relevance_score") for item in items], "<f8")
-    meta = _field(answer, "meta")
-    billed, counted = _field(meta, "billed_units"), _field(meta, "tokens")
-    tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
-    return Answer(scores, tokens, _count(_field(billed, "search_units")))
-
-
-def _in_order(items: Any, count: int) -> list[Any]:
-    """The items by their index, which must be each once."""
-    by_index = {_field(item, "index"): item for item in items or ()}
-    if len(items or ()) != count or set(by_index) != set(range(count)):
-        raise UnusableError(f"it sent {len(items or ()):,} numbered results for {count:,} texts")
-    return [by_index[index] for index in range(count)]
-
-
-def _floats(value: Any, kind: str) -> "NDArray[Any]":
-    """Finite numbers, given as a list or as base64."""
-    import numpy as np
-
-    try:
-        if isinstance(value, str):
-            found = np.frombuffer(base64.b64decode(value, validate=True), dtype=kind)
-        else:
-            with np.errstate(over="ignore"):
-                found = np.asarray(value).astype(kind, casting="same_kind")
-    except (TypeError, ValueError):
-        raise UnusableError("it sent something else than numbers") from None
-    if found.ndim != 1 or not np.isfinite(found).all():
-        raise UnusableError("it sent numbers that are not finite, or no list of them")
+    by_index = {_field(item, "index"): _field(item, name) for item in items or ()}
+    if set(by_index) != set(range(count)):
+        raise ValueError(f"it sent {len(by_index):,} numbered results for {count:,} texts")
+    values = [
+        np.frombuffer(base64.b64decode(value), kind) if isinstance(value, str) else value
+        for value in (by_index[index] for index in range(count))
+    ]
+    found = np.array(values, dtype=kind)
+    if not np.isfinite(found).all():
+        raise ValueError("it sent numbers that are not finite")
     return found
 
 
@@ -617,8 +469,7 @@ def _field(value: Any, name: str) -> Any:
 
 def _count(*candidates: Any) -> int | None:
     """The first that is a count; LiteLLM puts 0 where the provider does not say."""
-    counts = (one for one in candidates if type(one) is int and 0 < one <= MOST_TOKENS)
-    return next(counts, None)
+    return next((one for one in candidates if isinstance(one, int) and one > 0), None)
 
 
 @runtime_checkable
@@ -630,7 +481,7 @@ class Recording(Protocol):
         ...
 
 
-def used_figures(models: Iterable[object]) -> Iterator[Numbers]:
+def used_numbers(models: Iterable[object]) -> Iterator[Numbers]:
     """All vectors and scores that were given out, as they are recorded now, each once, by key.
 
     Args:

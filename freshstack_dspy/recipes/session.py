@@ -27,7 +27,7 @@ from freshstack_dspy.lm.reply import Entry, SearchResult, content_hash, receive_
 from freshstack_dspy.lm.request import SearchRequest
 from freshstack_dspy.lm.store import ReplyStore, recorded_entry
 from freshstack_dspy.lm.usage import StepLedger, step
-from freshstack_dspy.lm.vectors import Access, used_figures
+from freshstack_dspy.lm.vectors import Access, used_numbers
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.records import Failure
 
@@ -227,7 +227,7 @@ class Session:
         used: list[Iterable[Entry]] = [
             self.lm.client.used(),
             self._searches.values(),
-            used_figures([*self.models.embedders, self.models.reranker]),
+            used_numbers([*self.models.embedders, self.models.reranker]),
         ]
         write_bundle(itertools.chain(*used), path)
 

@@ -18,7 +18,7 @@ from freshstack_dspy.index.embedders import (
 from freshstack_dspy.index.models import Embedder, connected, is_recorded
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.vectors import Access, used_figures
+from freshstack_dspy.lm.vectors import Access, used_numbers
 from tests.index.hosting import build_config
 from tests.index.tiny_models import MOST_TOKENS, tiny_embedder
 from tests.lm.chat_server import ChatServer
@@ -121,7 +121,7 @@ def test_a_build_opens_its_embedders_and_hands_on_what_they_used(
     assert [one.name for one in models.embedders] == ["one", "two"]
     assert models.reranker is None
     assert [body["model"] for body in server.requests] == ["scripted", "other"]
-    assert len(list(used_figures(models.embedders))) == 2
+    assert len(list(used_numbers(models.embedders))) == 2
 
 
 def test_an_estimate_counts_only_texts_that_are_not_recorded(

@@ -10,7 +10,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.index.models import connected
 from freshstack_dspy.index.rerankers import FolderReranker, HostedReranker
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.vectors import Access, used_figures
+from freshstack_dspy.lm.vectors import Access, used_numbers
 from tests.index.hosting import build_config
 from tests.index.tiny_models import tiny_cross_encoder
 from tests.lm.chat_server import ChatServer
@@ -27,7 +27,7 @@ def test_a_build_opens_its_reranker_and_hands_on_what_it_used(
 
     assert found == [score("q", "b"), score("q", "a")]
     assert models.rerank_depth == 7
-    assert len(list(used_figures([models.reranker]))) == 1
+    assert len(list(used_numbers([models.reranker]))) == 1
 
 
 @pytest.mark.parametrize(

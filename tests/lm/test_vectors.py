@@ -1,14 +1,8 @@
 """Vectors and scores: asked once, validated, recorded and paid as replies are."""
 
-import base64
 import json
 import random
-import signal
 import socket
-import struct
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -25,7 +19,6 @@ from freshstack_dspy.config import BudgetConfig, Mode, ModelConfig, PricesConfig
 from freshstack_dspy.errors import (
     BudgetError,
     ConfigError,
-    DamagedReplyError,
     FatalModelError,
     ReplayMissError,
     TransientModelError,
@@ -51,18 +44,15 @@ from freshstack_dspy.lm.vectors import (
     EmbeddingClient,
     HostedModel,
     RerankClient,
-    UnusableError,
     Wanted,
     packed,
-    used_figures,
-    vectors_of,
+    used_numbers,
 )
 from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import request
 from .chat_server import ChatServer, Scripted
 from .numbers_server import DIMENSIONS, answer, embeddings, reranked, score, texts_asked, vector
-from .recording import rows
 
 TEXTS = [f"text {number}" for number in range(10)]
 PASSAGES = ["one", "two", "three", "two"]
@@ -154,16 +144,6 @@ def test_the_keys_of_known_requests_never_change_by_accident() -> None:
     """All recorded vectors are lost with them: a change raises KEY_VERSION and is announced."""
     assert EMBEDDING.key == "0818310bb0f582c9a128df2a6b75278324ceac6ae71180e7c716a23589eb9539"
     assert RERANK.key == "d645b855b7f5e18c2cebfdc6b519a0bc37d5304daf0a6599a1f46c40f4d9e977"
-
-
-def test_nothing_that_cannot_change_a_vector_is_in_its_key(open_client: OpenClient) -> None:
-    clients = [
-        open_client(),
-        open_client("replay", batch=1),
-        open_client(model={"concurrency": 3, "timeout": 5.0, "retries": 0}),
-    ]
-
-    assert len({client.request_of("a").key for client in clients}) == 1
 
 
 # --- asking
@@ -306,29 +286,6 @@ def test_defer_asks_for_vectors_as_live_does(server: ChatServer, open_client: Op
     assert len(server.requests) == 3
 
 
-def test_a_mode_that_asks_needs_a_store(open_client: OpenClient) -> None:
-    with pytest.raises(FatalModelError, match="mode 'live' needs a replies store"):
-        open_client(access={"store": None}).vectors(["a"])
-
-
-def test_a_damaged_vector_is_asked_for_again_and_stops_a_replay(
-    server: ChatServer, open_client: OpenClient, store: ReplyStore
-) -> None:
-    client = open_client()
-    client.vectors(["a", "b"])
-    with rows(store) as table:
-        table.execute(
-            "UPDATE Cache SET value = replace(value, 'counted', 'counter') WHERE key LIKE ?",
-            (f"%{client.request_of('a').key}",),
-        )
-
-    with pytest.raises(DamagedReplyError):
-        open_client("replay").vectors(["a", "b"])
-    server.requests.clear()
-    np.testing.assert_array_equal(expected(["a", "b"]), open_client().vectors(["a", "b"]))
-    assert texts_asked(server) == ["a"]
-
-
 def test_a_bundle_alone_is_enough_to_replay(
     open_client: OpenClient, open_reranker: OpenClient, tmp_path: Path
 ) -> None:
@@ -336,7 +293,7 @@ def test_a_bundle_alone_is_enough_to_replay(
     client.vectors(TEXTS)
     reranker.scores("query", PASSAGES)
     path = tmp_path / "all.jsonl"
-    assert write_bundle(used_figures([client, reranker, object()]), path) == 11
+    assert write_bundle(used_numbers([client, reranker, object()]), path) == 11
     with closing(Bundles([path])) as recorded:
         access = {"store": None, "recorded": recorded}
         again = open_client("replay", access=access)
@@ -368,132 +325,52 @@ def test_equal_texts_in_many_threads_are_asked_for_once(
     assert len([body for body in server.requests if "documents" in body]) == 1
 
 
-_RUN = """
-    import sys
-    from pathlib import Path
-    from freshstack_dspy.lm.vectors import Access, EmbeddingClient, HostedModel
-    from freshstack_dspy.lm.store import ReplyStore
-
-    model = HostedModel("openai/scripted", "[[embedder]]", api_base=sys.argv[2], concurrency=2)
-    client = EmbeddingClient(model, Access(store=ReplyStore(Path(sys.argv[1]))), batch=4)
-    client.vectors([f"text {number}" for number in range(80)])
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_with_what_is_missing(
-    server: ChatServer, open_client: OpenClient, tmp_path: Path
-) -> None:
-    reached, stopped = threading.Event(), threading.Event()
-    guard = threading.Lock()
-    served: list[int] = []
-
-    def script(body: dict[str, Any]) -> Scripted:
-        with guard:
-            served.append(len(body["input"]))
-            stuck = len(served) > 10
-        if stuck:
-            reached.set()
-            stopped.wait(30)
-        return answer(body)
-
-    server.script = script
-    running = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(_RUN), str(tmp_path / "cache"), server.api_base],
-        cwd=Path(__file__).parents[2],
-    )
-    try:
-        assert reached.wait(120)
-    finally:
-        running.send_signal(signal.SIGKILL)
-        running.wait()
-        stopped.set()
-    server.script = answer
-    before = len(texts_asked(server))
-    texts = [f"text {number}" for number in range(80)]
-
-    np.testing.assert_array_equal(expected(texts), open_client().vectors(texts))
-    asked_again = texts_asked(server)[before:]
-    assert 40 <= len(set(asked_again)) == len(asked_again) <= 48
-
-
 # --- what a server can do wrong
 
 
-def _changed(body: dict[str, Any], change: Callable[[list[Any]], list[Any]]) -> Scripted:
-    sent = json.loads(embeddings({**body, "encoding_format": "float"}).encoded())
-    sent["data"] = change(sent["data"])
-    return Scripted(body=json.dumps(sent).encode())
+def changed(body: dict[str, Any], change: Callable[[list[Any]], list[Any]]) -> Scripted:
+    """An answer whose items are changed: vectors, or scores."""
+    floats = {**body, "encoding_format": "float"}
+    sent = json.loads((reranked(body) if "documents" in body else embeddings(floats)).encoded())
+    name = "results" if "documents" in body else "data"
+    items = sorted(sent[name], key=lambda item: int(item["index"]))
+    return Scripted(body=json.dumps({**sent, name: change(items)}).encode())
 
 
-def _with_first(items: list[Any], value: Any) -> list[Any]:
-    return [{**items[0], "embedding": value}, *items[1:]]
-
-
-_BAD: list[Callable[[list[Any]], list[Any]]] = [
-    lambda items: items[:2],
-    lambda items: [*items, {**items[0], "index": 3}],
-    lambda items: [items[0], items[0], items[2]],
-    lambda items: _with_first(items, [float("nan")] * 8),
-    lambda items: _with_first(items, [0.0] * 8),
-    lambda items: _with_first(items, [1.0] * 5),
-    lambda items: _with_first(items, {"1": 1.0}),
-    lambda items: _with_first(items, "AAAA!"),
-    lambda items: [{**item, "embedding": []} for item in items],
-]
-
-
-@pytest.mark.parametrize("change", _BAD)
 @pytest.mark.usefixtures("waits")
-def test_vectors_that_are_none_are_asked_for_again_and_then_given_up(
-    server: ChatServer, open_client: OpenClient, store: ReplyStore, change: Any
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda items: items[:1],
+        lambda items: [items[0], items[0]],
+        lambda items: [{**items[0], "embedding": [0.0] * 8, "relevance_score": None}, items[1]],
+        lambda items: [{**items[0], "embedding": [1.0], "relevance_score": "high"}, items[1]],
+        lambda items: [
+            {**items[0], "embedding": [float("nan")] * 8, "relevance_score": float("nan")},
+            items[1],
+        ],
+    ],
+)
+def test_numbers_that_are_none_are_asked_for_again_and_then_given_up(
+    server: ChatServer,
+    open_client: OpenClient,
+    open_reranker: OpenClient,
+    store: ReplyStore,
+    change: Any,
 ) -> None:
-    server.script = lambda body: _changed(body, change)
-    with pytest.raises(TransientModelError):
-        open_client().vectors(["a", "b", "c"])
-    assert len(server.requests) == 3
+    server.script = lambda body: changed(body, change)
+    with pytest.raises(TransientModelError, match="did not answer"):
+        open_client().vectors(["a", "b"])
+    with pytest.raises(TransientModelError, match="did not answer"):
+        open_reranker().scores("query", ["one", "two"])
+
+    assert len(server.requests) == 3 + 3
     assert list(store.entries()) == [], "nothing of it is recorded"
 
-    once(server, lambda body: _changed(body, change))
-    np.testing.assert_array_equal(expected(["a", "b", "c"]), open_client().vectors(["a", "b", "c"]))
-
 
 @pytest.mark.usefixtures("waits")
-@pytest.mark.parametrize(
-    "results",
-    [
-        [{"index": 0, "relevance_score": 1.0}],
-        [{"index": 1, "relevance_score": 1.0}, {"index": 1, "relevance_score": 0.5}],
-        [{"index": 0, "relevance_score": 1.0}, {"index": 1, "relevance_score": float("nan")}],
-    ],
-)
-def test_scores_that_are_none_are_asked_for_again_and_then_given_up(
-    server: ChatServer, open_reranker: OpenClient, store: ReplyStore, results: list[Any]
-) -> None:
-    server.script = lambda body: reranked(body, results=results)
-
-    with pytest.raises(TransientModelError):
-        open_reranker().scores("query", ["one", "two"])
-    assert len(server.requests) == 3
-    assert list(store.entries()) == []
-
-
-def test_a_vector_that_is_too_long_or_that_float32_cannot_hold_is_none() -> None:
-    long = base64.b64encode(struct.pack("<70000f", *[1.0] * 70_000)).decode()
-    for values in (long, [1e39, 1.0]):
-        with pytest.raises(UnusableError):
-            vectors_of({"data": [{"index": 0, "embedding": values}]}, 1)
-
-
-@pytest.mark.usefixtures("waits")
-@pytest.mark.parametrize(
-    ("name", "reply"),
-    [
-        (name, reply)
-        for name in ("openai", "hosted_vllm", "voyage", "mistral")
-        for reply in (Scripted("oops", status=500), Scripted(drop=True))
-    ],
-)
+@pytest.mark.parametrize("reply", [Scripted("oops", status=500), Scripted(drop=True)])
+@pytest.mark.parametrize("name", ["openai", "hosted_vllm", "voyage", "mistral"])
 def test_one_attempt_is_one_request_with_every_kind_of_client(
     server: ChatServer, open_client: OpenClient, name: str, reply: Scripted
 ) -> None:
@@ -504,14 +381,37 @@ def test_one_attempt_is_one_request_with_every_kind_of_client(
     assert len(server.requests) == 3
 
 
-@pytest.mark.usefixtures("waits")
-@pytest.mark.parametrize("name", ["infinity", "jina_ai", "voyage", "cohere"])
-def test_and_for_rerankers(server: ChatServer, open_reranker: OpenClient, name: str) -> None:
-    server.script = lambda _: Scripted("oops", status=500)
-    with pytest.raises(TransientModelError):
-        open_reranker(name=f"{name}/scripted").scores("query", ["one"])
+def test_what_cannot_be_mended_by_asking_again_stops(
+    server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
+) -> None:
+    with pytest.raises(FatalModelError, match=r"LiteLLM does not know its provider, 'nobody'"):
+        open_client(name="nobody/scripted").vectors(["a"])
+    with pytest.raises(FatalModelError, match=r"mistral/scripted cannot be asked: .*dimensions"):
+        open_client(name="mistral/scripted", dimensions=4).vectors(["a"])
+    with pytest.raises(FatalModelError, match=r"\[\[embedder\]\] api_base must be"):
+        open_client(model={"api_base": "ftp://x/v1"})
+    assert server.requests == []
+    server.script = lambda _: Scripted("8 tokens at most", status=400)
+    with pytest.raises(FatalModelError, match=r"longest of 2 texts, of 117 .*'far too .*max_token"):
+        open_client().vectors(["short", "far too long " * 9])
+    with pytest.raises(FatalModelError, match=r"longest of 2 texts.* set \[reranker\] depth"):
+        open_reranker().scores("query", ["one", "two"])
+    assert len(server.requests) == 2
 
-    assert len(server.requests) == 3
+
+def test_vectors_of_another_length_are_not_mixed(
+    server: ChatServer, open_client: OpenClient, store: ReplyStore
+) -> None:
+    open_client().vectors(["a"])
+    server.script = lambda body: embeddings({**body, "dimensions": 16})
+    client = open_client(access={"account": Account("mine")})
+
+    with pytest.raises(FatalModelError, match="vectors of 16 numbers, and came before 8"):
+        client.vectors(["a", "b"])
+    assert client.recorded(client.request_of("b").key) is None
+    assert store.spent("mine").calls == 1, "it was answered, and may be billed"
+    with pytest.raises(FatalModelError, match="vectors of 16 numbers, and dimensions asks for 4"):
+        open_client(dimensions=4).vectors(["c"])
 
 
 def test_too_many_requests_are_waited_for_as_the_server_asks(
@@ -536,75 +436,6 @@ def test_a_refused_key_stops_at_once_and_is_not_shown(
 
     assert "planted-secret-9" not in str(raised.value)
     assert len(server.requests) <= 8, "those that were in flight"
-
-
-def test_what_cannot_be_mended_by_asking_again_stops(
-    server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
-) -> None:
-    with pytest.raises(FatalModelError, match=r"LiteLLM does not know its provider, 'nobody'"):
-        open_client(name="nobody/scripted").vectors(["a"])
-    with pytest.raises(FatalModelError, match=r"mistral/scripted cannot be asked: .*dimensions"):
-        open_client(name="mistral/scripted", dimensions=4).vectors(["a"])
-    with pytest.raises(FatalModelError, match=r"\[\[embedder\]\] api_base must be"):
-        open_client(model={"api_base": "ftp://x/v1"})
-    assert server.requests == []
-    server.script = lambda _: Scripted("no such model", status=404)
-    with pytest.raises(FatalModelError, match=r"check .*\[\[embedder\]\]"):
-        open_client().vectors(["a"])
-    server.script = lambda _: Scripted("too many", status=400)
-    with pytest.raises(FatalModelError, match=r"2 passages were sent.* set \[reranker\] depth"):
-        open_reranker().scores("query", ["one", "two"])
-    assert len(server.requests) == 2
-
-
-def test_vectors_of_another_length_are_not_mixed(
-    server: ChatServer, open_client: OpenClient
-) -> None:
-    open_client().vectors(["a"])
-    server.script = lambda body: embeddings({**body, "dimensions": 16})
-    client = open_client()
-
-    with pytest.raises(FatalModelError, match="vectors of 16 numbers, and came before 8"):
-        client.vectors(["a", "b"])
-    assert client.recorded(client.request_of("b").key) is None
-    with pytest.raises(FatalModelError, match="vectors of 16 numbers, and dimensions asks for 4"):
-        open_client(dimensions=4).vectors(["c"])
-
-
-def test_one_refused_text_among_many_is_found_and_named(
-    server: ChatServer, open_client: OpenClient
-) -> None:
-    texts = [*TEXTS, "far too long " * 9]
-
-    def script(body: dict[str, Any]) -> Scripted:
-        refused = texts[-1] in body["input"]
-        return Scripted("8 tokens at most", status=400) if refused else answer(body)
-
-    server.script = script
-    with pytest.raises(FatalModelError, match=r"the text, of 117 characters, begins 'far too long"):
-        open_client(batch=16).vectors(texts)
-    assert len(server.requests) <= 2 * 5
-
-
-def test_texts_that_are_too_many_for_one_request_are_sent_in_halves(
-    server: ChatServer, open_client: OpenClient
-) -> None:
-    def script(body: dict[str, Any]) -> Scripted:
-        return Scripted("at most 4", status=400) if len(body["input"]) > 4 else answer(body)
-
-    server.script = script
-
-    np.testing.assert_array_equal(expected(TEXTS), open_client(batch=16).vectors(TEXTS))
-
-
-def test_a_provider_that_refuses_everything_is_not_asked_for_ever(
-    server: ChatServer, open_client: OpenClient
-) -> None:
-    server.script = lambda _: Scripted("encoding_format is unknown", status=422)
-
-    with pytest.raises(FatalModelError, match="encoding_format is unknown"):
-        open_client(batch=64).vectors([f"text {number}" for number in range(640)])
-    assert len(server.requests) <= 12 + 8
 
 
 # --- what is paid and entered
