@@ -172,8 +172,8 @@ def main() -> None:
         print(json.dumps({"skipped": f"{missing[0]} is absent"}))
         return
     if "--tiny" in sys.argv:
-        for name, calls in (("assignment", assignments()), ("citation", citations())):
-            agreement(f"nugget {name}, tiny", scored(islice(calls, 60)))
+        agreement("nugget assignment", scored(islice(assignments(), 60)))
+        agreement("citation support", scored(islice(citations(), 60)))
         return
     sets = {"nugget assignment": scored(assignments()), "citation support": scored(citations())}
     for name, pairs in sets.items():

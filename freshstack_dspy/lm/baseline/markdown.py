@@ -6,7 +6,8 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 BlockKind = Literal["prose", "item", "code"]
-_LineKind = Literal["prose", "item", "code", "heading", "blank"]
+_Line = tuple[Literal["prose", "item", "code", "heading", "blank"], int, str]
+"""Of which kind of block, its number, and the text."""
 
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _HEADING = re.compile(r"[ ]{0,3}#{1,6}[ \t]+(\S.*)")
@@ -55,8 +56,8 @@ def blocks(text: str) -> list[Block]:
     """Cut a Markdown text into its paragraphs, list items and pieces of code, in order."""
     found: list[Block] = []
     heading = ""
-    for (kind, _), lines in groupby(_lines(text), key=lambda line: (line.kind, line.block)):
-        body = "\n".join(line.text for line in lines)
+    for (kind, _), lines in groupby(_lines(text), key=lambda line: line[:2]):
+        body = "\n".join(line for _, _, line in lines)
         if kind == "heading":
             heading = plain(body)
         elif kind != "blank" and body.strip():
@@ -95,23 +96,17 @@ def sentences(text: str) -> list[str]:
     return [sentence for sentence in found if sentence]
 
 
-class _Line(NamedTuple):
-    kind: _LineKind
-    block: int
-    text: str
-
-
 def _lines(text: str) -> Iterator[_Line]:
     """Say of each line what it belongs to; lines of one kind and block number are one block."""
     fence = ""
-    kind: _LineKind = "blank"
+    kind: Literal["prose", "item", "code", "blank"] = "blank"
     block = 0
     for raw in text.splitlines():
         if fence:
             if raw.strip("> \t").startswith(fence):
                 fence = ""
             else:
-                yield _Line("code", block, raw)
+                yield "code", block, raw
             continue
         line = _QUOTE.sub("", raw, count=1)
         block += 1
@@ -122,18 +117,18 @@ def _lines(text: str) -> Iterator[_Line]:
             kind = "blank"
         elif heading := _HEADING.match(line):
             kind = "blank"
-            yield _Line("heading", block, heading[1])
+            yield "heading", block, heading[1]
         elif kind in ("blank", "code") and (indented := _INDENTED.match(line)):
             block -= kind == "code"
             kind = "code"
-            yield _Line(kind, block, indented[1])
+            yield kind, block, indented[1]
         elif item := _ITEM.match(line) or _ROW.match(line):
             kind = "item"
-            yield _Line(kind, block, item[1].replace("|", " "))
+            yield kind, block, item[1].replace("|", " ")
         else:
             block -= kind in ("prose", "item")
             kind = "item" if kind == "item" else "prose"
-            yield _Line(kind, block, line)
+            yield kind, block, line
 
 
 def _code_statements(code: str) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Standalone passages: the paragraphs of a document packed to about 200 words, with their heading."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from freshstack_dspy.lm.baseline.markdown import Block, blocks, plain, sentences
@@ -13,13 +14,19 @@ WORDS = 200
 _LONGEST_CONTEXT = 200
 
 
+class _Piece(NamedTuple):
+    heading: str
+    text: str
+
+
 def passages(document: str, title: str, limit: int) -> list[str]:
     """Cut a document into passages that can be read by themselves.
 
     Returns:
         1 to `limit` passages in the document's order; none if the document is blank.
     """
-    packed = [_with_context(passage, title) for passage in _packed(blocks(document))]
+    pieces = [piece for block in blocks(document) for piece in _pieces(block)]
+    packed = [_passage(run, title) for run in _runs(pieces)]
     if not packed and document.strip():
         packed = [document.strip()]
     if len(packed) <= limit:
@@ -27,60 +34,41 @@ def passages(document: str, title: str, limit: int) -> list[str]:
     return [packed[place] for place in most_telling(packed, limit)]
 
 
-class _Passage(NamedTuple):
-    heading: str
-    parts: list[str]
+def _pieces(block: Block) -> Iterator[_Piece]:
+    """A block as it is or, if it is long, in runs of sentences or lines."""
+    code = block.kind == "code"
+    parts = block.text.splitlines() if code else sentences(plain(block.text))
+    for run in _runs(_Piece(block.heading, part) for part in parts):
+        texts = [part.text for part in run]
+        text = "```\n" + "\n".join(texts) + "\n```" if code else " ".join(texts)
+        yield _Piece(block.heading, text)
 
 
-def _packed(found: Sequence[Block]) -> Iterator[_Passage]:
-    """Join pieces until the next one would make the passage too long."""
-    begun = _Passage("", [])
-    heading = ""
+def _runs(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+    """Join pieces until the next one would make the run longer than `WORDS`."""
+    begun: list[_Piece] = []
     length = 0
-    for block in found:
-        for piece in _pieces(block):
-            words = len(piece.split())
-            if begun.parts and length + words > WORDS:
-                yield begun
-                begun, length = _Passage("", []), 0
-            if not begun.parts:
-                begun = _Passage(block.heading, [piece])
-            else:
-                begun.parts.extend([piece] if block.heading == heading else [block.heading, piece])
-            heading = block.heading
-            length += words
-    if begun.parts:
+    for piece in pieces:
+        words = len(piece.text.split())
+        if begun and length + words > WORDS:
+            yield begun
+            begun, length = [], 0
+        begun.append(piece)
+        length += words
+    if begun:
         yield begun
 
 
-def _pieces(block: Block) -> Iterator[str]:
-    """A block as it is or, if it is long, in runs of sentences or lines of about that length."""
-    code = block.kind == "code"
-    parts = block.text.splitlines() if code else sentences(plain(block.text))
-    begun: list[str] = []
-    length = 0
-    for part in parts:
-        words = len(part.split())
-        if begun and length + words > WORDS:
-            yield _joined(begun, code=code)
-            begun, length = [], 0
-        begun.append(part)
-        length += words
-    if begun:
-        yield _joined(begun, code=code)
-
-
-def _joined(parts: Sequence[str], *, code: bool) -> str:
-    return "```\n" + "\n".join(parts) + "\n```" if code else " ".join(parts)
-
-
-def _with_context(passage: _Passage, title: str) -> str:
-    """The text of a passage, after those of its titles whose words it lacks."""
-    body = "\n\n".join(passage.parts)
-    said = set(terms(body))
+def _passage(run: Sequence[_Piece], title: str) -> str:
+    """The text of a run, after those of its titles whose words it lacks."""
+    parts = [run[0].text]
+    for before, piece in pairwise(run):
+        parts += [piece.text] if piece.heading == before.heading else [piece.heading, piece.text]
+    body = "\n\n".join(parts)
+    held = set(terms(body))
     lacking = [
         shortened(context, _LONGEST_CONTEXT)
-        for context in (title, passage.heading)
-        if set(terms(context)) - said
+        for context in (title, run[0].heading)
+        if set(terms(context)) - held
     ]
     return ": ".join([*dict.fromkeys(lacking), body])

@@ -4,79 +4,16 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
-from typing import overload
+from importlib.resources import files
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from freshstack_dspy.lm.baseline.markdown import blocks, plain
 from freshstack_dspy.text import STOP_WORDS, terms
 
-Floats = npt.NDArray[np.float64]
-
-_FUNCTION_WORDS = """
-    about above after again against all almost already also although always am among any anyone
-    anything aren because been before being below between both can cannot could couldn d did
-    didn do does doesn doing don done during each either else enough etc even ever every
-    everyone everything few from had hadn has hasn have haven having he her here hers him his
-    how however i instead isn its itself just least less let like ll m many may me might more
-    most much must my neither never nobody nor nothing now off often ok okay once one only other
-    others our out over own per perhaps please quite rather re s same shall she should shouldn
-    since so some someone something still t than them themselves though through thus too under
-    until up upon us ve versus very via wasn we were weren what whatever when whenever where
-    whether which while who whom whose why within without won would wouldn yes yet you your
-"""
-_COMMON_WORDS = """
-    able actual add addition additional additionally allow another around ask available away
-    back base become began begin best better big bring call came case cause certain change clear
-    close come common consequently consider contain continue day despite different down due
-    early easy end especially exist fact far feel find first five follow form four full further
-    furthermore gave general generally get give given go good great group grow half hand happen
-    hard help high hold hour idea important include increase instance issue keep kind knew know
-    known large last late later lead learn leave led left life likely line list little live long
-    look lot low main major make man mean means month moreover mostly move name near need new
-    next note number offer old open order overall part particular particularly people person
-    place plan play point possible problem provide put question quick read real reason receive
-    recent relate remain report result right run said saw say second see seem seen send serve
-    set several show side significant significantly similar simple simply single six small sort
-    speak specific start state stay stop strong such sure take taken talk tell ten tend term
-    therefore thing think third three time today together told took top total toward tried true
-    try turn two type typically understand use usual value various view want watch way week well
-    went whole wide word work world write wrong year young
-"""
-_FREQUENT_WORDS = """
-    accept access account achieve across act action active address affect age agree aim amount
-    appear apply approach area argue article aspect associate attempt attention author average
-    avoid aware basic behavior belief benefit book build business buy care carry center century
-    challenge character choice choose city claim class company compare complete concern
-    condition connect consist control cost country course cover create critical culture current
-    customer data deal death decide decision decrease deep define degree demand describe design
-    detail determine develop development difference difficult direct discuss draw drive economic
-    education effect effective effort emphasize enable encourage energy engage ensure enter
-    environment establish event evidence example expect experience explain express face factor
-    fail fall family famous father favor feature field figure file focus force foster free
-    function future gain goal government head health hear highlight history home human impact
-    implement impose improve individual industry influence inform information initial input
-    interest introduce involve job join key land language law level light limit link local lose
-    loss maintain manage mark market material matter measure media meet member mention method
-    mind minute model modern money mother national natural nature negative object office online
-    opportunity oppose option organization original outcome output parent party pass past pay
-    perform period personal physical policy political poor popular population positive power
-    practice prefer prepare present press prevent price primary private process produce product
-    program project promote property protect prove public purpose quality raise range rate reach
-    react reality reduce reflect regard region reject relationship relevant rely remove
-    represent request require research resource respond response rest return rise risk role rule
-    safe sale scale school science search section security sell sense separate series service
-    share short sign sit situation size skill social society solution solve source space special
-    spend stage stand standard step store story strategy street string structure student study
-    style subject success suffer suggest summary supply support surface system table target task
-    teach team test text theory thought throughout title tool topic trade tradition train treat
-    trend trouble understanding unit university user variety version visit voice wait walk war
-    water white win woman women worth
-"""
 _FUNCTION, _COMMON, _FREQUENT, _RARE = 0.3, 0.1, 0.05, 0.01
-"""In which share of sentences a term of each list, and of none, is expected."""
+"""In which share of sentences a term of each line of `words.txt`, and of none, is expected."""
 
 _LONG_WORD = 8
 _LONG, _COMPOUND = 0.7, 0.5
@@ -85,14 +22,9 @@ _LONG, _COMPOUND = 0.7, 0.5
 
 @functools.lru_cache(maxsize=1)
 def _listed() -> dict[str, float]:
-    shares: dict[str, float] = {}
-    for words, share in (
-        (_FREQUENT_WORDS, _FREQUENT),
-        (_COMMON_WORDS, _COMMON),
-        (_FUNCTION_WORDS, _FUNCTION),
-    ):
-        shares.update(dict.fromkeys(terms(words), share))
-    return shares
+    lines = (files(__package__) / "words.txt").read_text(encoding="utf-8").splitlines()
+    by_line = [*zip(lines, (_FUNCTION, _COMMON, _FREQUENT), strict=True)]
+    return {term: share for words, share in reversed(by_line) for term in terms(words)}
 
 
 @functools.lru_cache(maxsize=65_536)
@@ -108,19 +40,9 @@ def expected_share(term: str) -> float:
     return _RARE
 
 
-@overload
-def information(share: float) -> float: ...
-@overload
-def information(share: Floats) -> Floats: ...
-def information(share: float | Floats) -> float | Floats:
+def information(share: Any) -> Any:
     """How much a term tells that occurs in a share of the sentences: 1 for an unlisted word."""
-    told: float | Floats = np.log(share) / math.log(_RARE)
-    return told
-
-
-def total_information(found: Iterable[str]) -> float:
-    """How much some terms tell together, repetitions counted."""
-    return sum(information(expected_share(term)) for term in found)
+    return np.log(share) / math.log(_RARE)
 
 
 def is_common(term: str) -> bool:
@@ -154,7 +76,10 @@ def key_phrases(text: str, limit: int) -> list[str]:
             for phrase in _phrases(_NOT_A_NAME.sub(" ", plain(block.text))):
                 counts[phrase.lower()] += 1
                 written.setdefault(phrase.lower(), phrase)
-    value = {key: total_information(terms(key)) * count**0.5 for key, count in counts.items()}
+    value = {
+        key: sum(information(expected_share(term)) for term in terms(key)) * count**0.5
+        for key, count in counts.items()
+    }
     order = sorted(value, key=lambda key: (-value[key], key))
     chosen: list[str] = []
     covered: set[str] = set()

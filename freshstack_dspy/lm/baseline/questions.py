@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from freshstack_dspy.lm.baseline.markdown import Statement, blocks, statements
 from freshstack_dspy.lm.baseline.nuggets import facts, is_chatter, most_telling, shortened, shown
@@ -15,13 +14,6 @@ _ASKS = re.compile(
 _LONGEST_SENTENCE = 300
 _CONTEXT = 3
 _FEW_TERMS = 6
-
-
-class QuestionAndAnswer(NamedTuple):
-    """A question that passages answer, and the statements that do."""
-
-    question: str
-    answer: str
 
 
 def sub_questions(question: str, limit: int) -> list[str]:
@@ -42,20 +34,20 @@ def sub_questions(question: str, limit: int) -> list[str]:
 
 def queries(
     passages: Sequence[str], style_examples: Sequence[str], limit: int
-) -> list[QuestionAndAnswer]:
+) -> list[dict[str, str]]:
     """Turn the most telling statements of passages into questions.
 
     Returns:
-        1 to `limit` different questions with their answers; none if a passage has no text.
+        `question` and `answer`, 1 to `limit` times; none if a passage has no text.
     """
     marked = sum(example.rstrip().endswith("?") for example in style_examples)
     bare = 2 * marked < len(style_examples)
     answers: dict[str, str] = {}
-    for told in zip(*(_telling(passage, limit) for passage in passages), strict=False):
-        ask = _ask_for(told[0]) if len(told) == 1 else _ask_for_all(told)
-        answer = "\n\n".join(map(shown, told))
+    for together in zip(*(_telling(passage, limit) for passage in passages), strict=False):
+        ask = _ask_for(together[0]) if len(together) == 1 else _ask_for_all(together)
+        answer = "\n\n".join(map(shown, together))
         answers.setdefault(ask.rstrip("?") if bare else ask, answer)
-    return [QuestionAndAnswer(ask, answer) for ask, answer in answers.items()]
+    return [{"question": ask, "answer": answer} for ask, answer in answers.items()]
 
 
 def prose(text: str) -> list[str]:
@@ -98,10 +90,11 @@ def _telling(passage: str, limit: int) -> list[Statement]:
     return [found[place] for place in most_telling([fact.text for fact in found], limit)]
 
 
-def _ask_for_all(told: Sequence[Statement]) -> str:
+def _ask_for_all(together: Sequence[Statement]) -> str:
     """A question that names what each of several statements is about."""
     subjects = [
-        next(iter([*names(fact.text, 1), *key_phrases(fact.text, 1)]), shown(fact)) for fact in told
+        next(iter([*names(fact.text, 1), *key_phrases(fact.text, 1)]), shown(fact))
+        for fact in together
     ]
     return f"How do {listed(list(dict.fromkeys(subjects)))} work together?"
 
@@ -139,13 +132,12 @@ def closed_book_answer(question: str) -> str:
         A paragraph to search with; empty if the question is blank.
     """
     found = prose(question)
-    said = [_declared(found[place]) for place in most_telling(found, _SENTENCES)]
+    declared = [_declared(found[place]) for place in most_telling(found, _SENTENCES)]
     if phrases := key_phrases(question, _PHRASES):
-        said.append(f"It concerns {listed(phrases)}.")
+        declared.append(f"It concerns {listed(phrases)}.")
     if called := names(question, _PHRASES):
-        said.append(f"Its functions, classes and options are {listed(called)}.")
-    said += [f"It fails with {fault}." for fault in faults(question, 2)]
-    return " ".join(said)
+        declared.append(f"Its functions, classes and options are {listed(called)}.")
+    return " ".join([*declared, *(f"It fails with {fault}." for fault in faults(question, 2))])
 
 
 def _declared(sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""The threshold of support, moved by the labels that the prompt demonstrates.
+"""How far a chunk supports a nugget, by their words, and the threshold that labels it.
 
 Few-shot optimizers put judged calls into the prompt. Their labels say how strict the user's people
 are, so the threshold moves from its default to where it fits them best, as far as they suffice:
@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,17 @@ from freshstack_dspy.lm.baseline.phrases import expected_share, information
 from freshstack_dspy.records import ScaleName
 from freshstack_dspy.text import terms
 
+Json = dict[str, Any]
+Floats = npt.NDArray[np.float64]
+
 THRESHOLD = 0.25
 """From which score on a nugget counts as supported."""
+CUT_POINTS: dict[ScaleName, tuple[float, ...]] = {
+    "support": (0.2, THRESHOLD),
+    "graded_3": (0.15, THRESHOLD, 0.4),
+    "graded_5": (0.1, 0.2, THRESHOLD, 0.35, 0.5),
+}
+"""The least scores of the labels 1, 2, …"""
 
 UNIT_TERMS = 8
 NEAR_UNITS, WIDE_UNITS = 2, 10
@@ -31,16 +40,73 @@ NUMBER = 2.0
 DOUBT = 2.0
 DENIAL = 0.2
 
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
+SLOPE = 8.0
+SPREAD = 0.05
+"""Standard deviation of the prior: how far label sets differ in what they call support."""
 
+_REACH = 4 * SPREAD
+_HALVINGS = 40
+_WORDS_SHOWN = 5
 _TINY = float(np.finfo(np.float64).tiny)
 _WORD = re.compile(r"\w+(?:\.\w+)*")
 _BREAK = re.compile(r"(?<=[.!?;])\s+|\n+")
 _DENIES = re.compile(
     r"\b(?:no|not|never|none|neither|nor|without|cannot)\b|n['’]t\b", re.IGNORECASE
 )
+
+
+class Numbered(BaseModel):
+    """A nugget or a chunk of a call."""
+
+    number: int
+    text: str
+
+
+class Supported(BaseModel):
+    """The numbers of the nuggets that a chunk supports."""
+
+    chunk: int
+    supported: list[int]
+
+
+class Judged(BaseModel):
+    """What a judge is given and, in a demonstration, what it should have answered."""
+
+    question: str
+    nuggets: list[Numbered]
+    chunks: list[Numbered]
+    verdicts: list[Supported] = []
+
+
+def verdicts(call: Judged, demonstrated: Sequence[Judged] = ()) -> list[Json]:
+    """Judge every chunk of a call: `chunk`, `reason`, and the numbers of `supported` nuggets."""
+    needed = threshold([pair for one in demonstrated for pair in _labelled(one)])
+    return [
+        {
+            "chunk": chunk.number,
+            "reason": _reason(call.nuggets, found, f" ({needed:.2f} is needed)"),
+            "supported": list(dict.fromkeys(number for number, s in scores if s >= needed)),
+        }
+        for chunk, found, scores in _scored(call)
+    ]
+
+
+def graded_verdicts(call: Judged, scale: ScaleName) -> list[Json]:
+    """Grade every nugget in every chunk of a call, on a scale other than the binary one."""
+    return [
+        {
+            "chunk": chunk.number,
+            "reason": _reason(call.nuggets, found),
+            "grades": [
+                {
+                    "nugget": number,
+                    "grade": sum(1 for _ in takewhile(score.__ge__, CUT_POINTS[scale])),
+                }
+                for number, score in scores
+            ],
+        }
+        for chunk, found, scores in _scored(call)
+    ]
 
 
 class Support(NamedTuple):
@@ -53,124 +119,9 @@ class Support(NamedTuple):
 
 
 def support(question: str, nuggets: Sequence[str], chunks: Iterable[str]) -> list[Support]:
-    """Score every nugget against every chunk.
-
-    Returns:
-        One `Support` for each chunk, in order.
-    """
+    """Score every nugget against every chunk; one `Support` for each chunk, in order."""
     facts = _Facts(question, nuggets)
     return [facts.found_in(chunk) for chunk in chunks]
-
-
-class _Unit(NamedTuple):
-    """A sentence, or enough lines to make one."""
-
-    text: str
-    terms: list[str]
-
-
-class _Facts:
-    """The nuggets of one call as a matrix over their terms, made once for all chunks."""
-
-    def __init__(self, question: str, nuggets: Sequence[str]) -> None:
-        rows = [_parts(nugget) for nugget in nuggets]
-        self.vocabulary = sorted(set().union(*rows))
-        self.column = {term: place for place, term in enumerate(self.vocabulary)}
-        self.holds = np.array(
-            [[row.get(term, 0.0) for term in self.vocabulary] for row in rows], dtype=np.float64
-        ).reshape(len(rows), len(self.vocabulary))
-        self.denies = np.array([bool(_DENIES.search(nugget)) for nugget in nuggets], dtype=np.bool_)
-        self.share = np.array([expected_share(term) for term in self.vocabulary], dtype=np.float64)
-        self.emphasis = np.array([NUMBER if t.isdigit() else 1.0 for t in self.vocabulary])
-        asked = set(terms(question))
-        self.discount = np.array([ASKED if term in asked else 1.0 for term in self.vocabulary])
-        self.discount /= np.sqrt(np.maximum(1, (self.holds > 0).sum(axis=0)))
-
-    def found_in(self, chunk: str) -> Support:
-        units = _units(chunk)
-        present = self._present(units)
-        counts = _counts(present)
-        share = (counts[-1] + PRIOR_UNITS * self.share) / (len(units) + PRIOR_UNITS)
-        weight = self.emphasis * information(share)
-        size = self.holds @ weight
-        parts = self.holds * (weight * self.discount)
-        whole = np.maximum(parts.sum(axis=1), _TINY)
-        covered = _best(parts, counts, NEAR_UNITS) + _best(parts, counts, WIDE_UNITS)
-        scores = covered / 2 / whole * size / (size + DOUBT)
-        if self.denies.any():
-            scores *= self._agreement(units, parts @ present.T)
-        return Support(tuple(scores.tolist()), self._matched(parts * (counts[-1] > 0)))
-
-    def _present(self, units: list[_Unit]) -> Bools:
-        """Which terms each unit holds, as a matrix of units by terms."""
-        present = np.zeros((len(units), len(self.vocabulary)), dtype=np.bool_)
-        for row, unit in enumerate(units):
-            for term in unit.terms:
-                column = self.column.get(term)
-                if column is not None:
-                    present[row, column] = True
-        return present
-
-    def _agreement(self, units: list[_Unit], coverage: Floats) -> Floats:
-        """What is left of each nugget's score once denials are compared."""
-        unit_denies = np.array([bool(_DENIES.search(unit.text)) for unit in units])
-        return np.where(self.denies & ~unit_denies[coverage.argmax(axis=1)], 1 - DENIAL, 1.0)
-
-    def _matched(self, weights: Floats) -> tuple[tuple[str, ...], ...]:
-        order = np.argsort(-weights, axis=1, kind="stable")
-        return tuple(
-            tuple(self.vocabulary[place] for place in places if row[place] > 0)
-            for row, places in zip(weights, order, strict=True)
-        )
-
-
-def _parts(nugget: str) -> dict[str, float]:
-    """The terms of a nugget; those of a name that gives n terms count 1 / √n each."""
-    parts: dict[str, float] = {}
-    for word in _WORD.findall(nugget):
-        found = terms(word)
-        for term in found:
-            parts[term] = max(parts.get(term, 0.0), len(found) ** -0.5)
-    return parts
-
-
-def _units(text: str) -> list[_Unit]:
-    """Cut a text into sentences, or runs of lines, of at least `UNIT_TERMS` terms."""
-    units: list[_Unit] = []
-    parts: list[str] = []
-    found: list[str] = []
-    for part in _BREAK.split(text):
-        parts.append(part)
-        found += terms(part)
-        if len(found) >= UNIT_TERMS:
-            units.append(_Unit(" ".join(parts), found))
-            parts, found = [], []
-    if found or not units:
-        units.append(_Unit(" ".join(parts), found))
-    return units
-
-
-def _counts(present: Bools) -> Counts:
-    """In how many of the first k units each term is, for k from 0: units + 1 by terms."""
-    counts = np.zeros((len(present) + 1, present.shape[1]), dtype=np.int64)
-    np.cumsum(present, axis=0, out=counts[1:])
-    return counts
-
-
-def _best(parts: Floats, counts: Counts, length: int) -> Floats:
-    """What the best run of `length` units holds of each nugget, by weight."""
-    length = min(length, len(counts) - 1)
-    held = counts[length:] > counts[:-length]
-    best: Floats = (parts @ held.T).max(axis=1)
-    return best
-
-
-SLOPE = 8.0
-SPREAD = 0.05
-"""Standard deviation of the prior: how far label sets differ in what they call support."""
-
-_REACH = 4 * SPREAD
-_HALVINGS = 40
 
 
 class LabelledScore(NamedTuple):
@@ -213,127 +164,103 @@ def _pull(demonstrated: Sequence[LabelledScore], centre: float) -> float:
     return SLOPE * pull - (centre - THRESHOLD) / SPREAD**2
 
 
-CUT_POINTS: dict[ScaleName, tuple[float, ...]] = {
-    "support": (0.2, THRESHOLD),
-    "graded_3": (0.15, THRESHOLD, 0.4),
-    "graded_5": (0.1, 0.2, THRESHOLD, 0.35, 0.5),
-}
-"""The least scores of the labels 1, 2, …"""
+class _Facts:
+    """The nuggets of one call as a matrix over their terms, made once for all chunks."""
 
-_WORDS_SHOWN = 5
+    def __init__(self, question: str, nuggets: Sequence[str]) -> None:
+        rows = [_parts(nugget) for nugget in nuggets]
+        asked = set(terms(question))
+        self.vocabulary = sorted(set().union(*rows))
+        self.column = {term: place for place, term in enumerate(self.vocabulary)}
+        self.holds = np.array(
+            [[row.get(term, 0.0) for term in self.vocabulary] for row in rows], dtype=np.float64
+        ).reshape(len(rows), len(self.vocabulary))
+        self.denies = np.array([bool(_DENIES.search(nugget)) for nugget in nuggets], dtype=np.bool_)
+        self.share = np.array([expected_share(term) for term in self.vocabulary], dtype=np.float64)
+        self.emphasis = np.array([NUMBER if t.isdigit() else 1.0 for t in self.vocabulary])
+        self.discount = np.array([ASKED if term in asked else 1.0 for term in self.vocabulary])
+        self.discount /= np.sqrt(np.maximum(1, (self.holds > 0).sum(axis=0)))
 
+    def found_in(self, chunk: str) -> Support:
+        units = _units(chunk)
+        # Which terms each unit holds, and in how many of the first k units each term is.
+        present = np.zeros((len(units), len(self.vocabulary)), dtype=np.bool_)
+        for row, (_, found) in enumerate(units):
+            present[row, [self.column[term] for term in found if term in self.column]] = True
+        counts = np.zeros((len(units) + 1, len(self.vocabulary)), dtype=np.int64)
+        np.cumsum(present, axis=0, out=counts[1:])
 
-class _Nugget(BaseModel):
-    number: int
-    text: str
+        share = (counts[-1] + PRIOR_UNITS * self.share) / (len(units) + PRIOR_UNITS)
+        weight = self.emphasis * information(share)
+        size = self.holds @ weight
+        parts = self.holds * (weight * self.discount)
+        covered = _best(parts, counts, NEAR_UNITS) + _best(parts, counts, WIDE_UNITS)
+        scores = covered / 2 / np.maximum(parts.sum(axis=1), _TINY) * size / (size + DOUBT)
+        if self.denies.any():
+            unit_denies = np.array([bool(_DENIES.search(text)) for text, _ in units])
+            nearest = (parts @ present.T).argmax(axis=1)
+            scores *= np.where(self.denies & ~unit_denies[nearest], 1 - DENIAL, 1.0)
 
-
-class _Chunk(BaseModel):
-    number: int
-    path: str
-    text: str
-
-
-class JudgeInputs(BaseModel):
-    """What a judge is given: the nuggets of a question, and chunks."""
-
-    question: str
-    nuggets: list[_Nugget]
-    chunks: list[_Chunk]
-
-
-class _Supported(BaseModel):
-    chunk: int
-    supported: list[int]
-
-
-class Judged(JudgeInputs):
-    """A demonstrated call: what the judge was given, and what it should have said."""
-
-    verdicts: list[_Supported]
-
-
-class Verdict(NamedTuple):
-    """What the baseline says of one chunk."""
-
-    chunk: int
-    reason: str
-    supported: list[int]
-
-
-class Grade(NamedTuple):
-    """A nugget and its grade."""
-
-    nugget: int
-    grade: int
-
-
-class GradedVerdict(NamedTuple):
-    """What the baseline says of one chunk on a scale of several grades."""
-
-    chunk: int
-    reason: str
-    grades: list[Grade]
-
-
-def graded_verdicts(given: JudgeInputs, scale: ScaleName) -> list[GradedVerdict]:
-    """Grade every nugget in every chunk of a call, on a scale other than the binary one.
-
-    Returns:
-        One verdict for each chunk, in the order given, with the grades in that of the nuggets.
-    """
-    cuts = CUT_POINTS[scale]
-    return [
-        GradedVerdict(
-            chunk.number,
-            _reason(given.nuggets, found),
-            [
-                Grade(nugget.number, sum(1 for _ in takewhile(score.__ge__, cuts)))
-                for nugget, score in _scored(given, found)
-            ],
+        held = parts * (counts[-1] > 0)
+        matched = (
+            tuple(self.vocabulary[place] for place in places if row[place] > 0)
+            for row, places in zip(held, np.argsort(-held, axis=1, kind="stable"), strict=True)
         )
-        for chunk, found in zip(given.chunks, _support(given), strict=True)
-    ]
+        return Support(tuple(scores.tolist()), tuple(matched))
 
 
-def verdicts(given: JudgeInputs, judged: Sequence[Judged] = ()) -> list[Verdict]:
-    """Judge every chunk of a call.
-
-    Returns:
-        One verdict for each chunk, in the order given.
-    """
-    needed = threshold([pair for call in judged for pair in _labelled(call)])
-    return [
-        Verdict(
-            chunk.number,
-            _reason(given.nuggets, found, needed),
-            list(dict.fromkeys(n.number for n, s in _scored(given, found) if s >= needed)),
-        )
-        for chunk, found in zip(given.chunks, _support(given), strict=True)
-    ]
+def _parts(nugget: str) -> dict[str, float]:
+    """The terms of a nugget; those of a name that gives n terms count 1 / √n each."""
+    parts: dict[str, float] = {}
+    for word in _WORD.findall(nugget):
+        found = terms(word)
+        for term in found:
+            parts[term] = max(parts.get(term, 0.0), len(found) ** -0.5)
+    return parts
 
 
-def _support(call: JudgeInputs) -> list[Support]:
-    return support(
-        call.question,
-        [nugget.text for nugget in call.nuggets],
-        [chunk.text for chunk in call.chunks],
-    )
+def _units(text: str) -> list[tuple[str, list[str]]]:
+    """Cut a text into sentences, or runs of lines, of at least `UNIT_TERMS` terms; with these."""
+    units: list[tuple[str, list[str]]] = []
+    parts: list[str] = []
+    found: list[str] = []
+    for part in _BREAK.split(text):
+        parts.append(part)
+        found += terms(part)
+        if len(found) >= UNIT_TERMS:
+            units.append((" ".join(parts), found))
+            parts, found = [], []
+    if found or not units:
+        units.append((" ".join(parts), found))
+    return units
 
 
-def _scored(call: JudgeInputs, found: Support) -> Iterator[tuple[_Nugget, float]]:
-    return zip(call.nuggets, found.scores, strict=True)
+def _best(parts: Floats, counts: npt.NDArray[np.int64], length: int) -> Floats:
+    """What the best run of `length` units holds of each nugget, by weight."""
+    length = min(length, len(counts) - 1)
+    held = counts[length:] > counts[:-length]
+    best: Floats = (parts @ held.T).max(axis=1)
+    return best
+
+
+def _scored(call: Judged) -> Iterator[tuple[Numbered, Support, list[tuple[int, float]]]]:
+    """Each chunk with its support, and the score of each nugget by number."""
+    numbers = [nugget.number for nugget in call.nuggets]
+    texts = [nugget.text for nugget in call.nuggets]
+    found = support(call.question, texts, [chunk.text for chunk in call.chunks])
+    for chunk, one in zip(call.chunks, found, strict=True):
+        yield chunk, one, list(zip(numbers, one.scores, strict=True))
 
 
 def _labelled(call: Judged) -> Iterator[LabelledScore]:
-    supported = {verdict.chunk: set(verdict.supported) for verdict in call.verdicts}
-    for chunk, found in zip(call.chunks, _support(call), strict=True):
+    supported = {verdict.chunk: verdict.supported for verdict in call.verdicts}
+    for chunk, _, scores in _scored(call):
         if chunk.number in supported:
-            for nugget, score in _scored(call, found):
-                yield LabelledScore(score, nugget.number in supported[chunk.number])
+            for number, score in scores:
+                yield LabelledScore(score, number in supported[chunk.number])
 
 
-def _reason(nuggets: Sequence[_Nugget], found: Support, needed: float | None = None) -> str:
+def _reason(nuggets: Sequence[Numbered], found: Support, bar: str = "") -> str:
     """Name the nugget that comes nearest, its score, and the words that it shares."""
     best = max(range(len(nuggets)), key=lambda place: found.scores[place], default=None)
     if best is None or not found.matched[best]:
@@ -341,7 +268,6 @@ def _reason(nuggets: Sequence[_Nugget], found: Support, needed: float | None = N
     nugget = nuggets[best]
     written = {term: word for word in _WORD.findall(nugget.text) for term in terms(word)}
     words = list(dict.fromkeys(written[term] for term in found.matched[best]))[:_WORDS_SHOWN]
-    bar = "" if needed is None else f" ({needed:.2f} is needed)"
     return (
         f"Nugget {nugget.number} is nearest with a score of {found.scores[best]:.2f}{bar}, "
         f"by the words: {', '.join(words)}."

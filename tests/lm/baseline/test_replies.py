@@ -178,7 +178,7 @@ def test_strict_demonstrations_make_a_stricter_judge() -> None:
     nugget = "The turbine converts strong wind into cheap electricity"
     partly = "The turbine stands in strong wind near the harbour."
     strict = (
-        judge_inputs([nugget] * 1, [partly] * 20),
+        judge_inputs([nugget], [partly] * 20),
         {"verdicts": [{"chunk": n, "reason": "-", "supported": []} for n in range(1, 21)]},
     )
     assert judge([nugget], [partly])[0]["supported"] == [1]
@@ -186,15 +186,18 @@ def test_strict_demonstrations_make_a_stricter_judge() -> None:
     assert judge([nugget], [partly], [strict])[0]["supported"] == []
 
 
-@pytest.mark.parametrize("task", ["Translate", "", "None", "judgesupport"])
-def test_an_unknown_task_names_what_there_is(task: str) -> None:
+def test_an_unknown_task_names_what_there_is() -> None:
     with pytest.raises(FatalModelError, match=r"it does AnswerClosedBook.*\[model\] name"):
-        reply(task, {})
+        reply("Translate", {})
 
 
-@pytest.mark.parametrize("blank", ["", "  \n\t "])
-def test_a_blank_text_is_a_failure_and_no_answer(blank: str) -> None:
-    for task, inputs in tasks(blank, 3):
+def test_a_changed_signature_is_refused() -> None:
+    with pytest.raises(FatalModelError, match="cannot read DecomposeQuestion: limit"):
+        reply("DecomposeQuestion", {"question": QUESTION, "limit": "a few"})
+
+
+def test_a_blank_text_is_a_failure_and_no_answer() -> None:
+    for task, inputs in tasks("  \n\t ", 3):
         with pytest.raises(ReplyError, match="blank") as caught:
             reply(task, inputs)
         assert caught.value.status == "failed"

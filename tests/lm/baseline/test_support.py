@@ -1,12 +1,30 @@
-"""Lexical entailment: what raises a score and what lowers it."""
+"""Scores of support, the threshold that demonstrations move, and grades."""
 
+import json
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.lm.baseline.support import DENIAL, DOUBT, THRESHOLD, support
+from freshstack_dspy.lm.baseline.replies import reply
+from freshstack_dspy.lm.baseline.support import (
+    CUT_POINTS,
+    DENIAL,
+    DOUBT,
+    SLOPE,
+    SPREAD,
+    THRESHOLD,
+    LabelledScore,
+    support,
+    threshold,
+)
+from freshstack_dspy.lm.typed import answer_model, validating_against
+from freshstack_dspy.records import SCALES, ScaleName
+from freshstack_dspy.signatures.scales import JUDGES
+
+from .test_replies import LINES, judge_inputs
 
 WIND = "The turbine converts wind into electricity."
 
@@ -44,14 +62,6 @@ def test_a_wrong_number_lowers_the_score() -> None:
     assert score(nugget, "The House passed the act by 66 votes") < score(nugget, nugget)
 
 
-def test_the_parts_of_an_identifier_are_found_but_less_than_itself() -> None:
-    nugget = "Call `load_json_file` first"
-    whole = score(nugget, "Call load_json_file first")
-    parts = score(nugget, "Call load first, then parse the json of the file")
-
-    assert 0 < parts < whole
-
-
 def test_close_words_count_more_than_scattered_ones() -> None:
     filler = " ".join(f"filler{n} stuff{n} padding{n} extra{n} words{n}." for n in range(12))
     together = f"{filler} The turbine converts wind."
@@ -65,15 +75,6 @@ def test_words_of_the_question_count_less() -> None:
     chunk = "the turbine is tall"
 
     assert score(nugget, chunk, question="why does my turbine stop?") < score(nugget, chunk)
-
-
-def test_words_of_every_nugget_tell_nugget_from_nugget_less() -> None:
-    alone = support("", ["turbine grease"], ["turbine"])[0].scores[0]
-    among = support("", ["turbine grease", "turbine paint", "turbine rotor"], ["turbine"])[
-        0
-    ].scores[0]
-
-    assert among < alone
 
 
 def test_a_denying_nugget_loses_where_the_text_denies_nothing() -> None:
@@ -104,3 +105,67 @@ def test_a_chunk_is_scored_the_same_in_any_company(chunk: str, other: str) -> No
     nuggets = [WIND, "a second fact"]
 
     assert support("", nuggets, [other, chunk])[1] == support("", nuggets, [chunk])[0]
+
+
+PAIRS = st.lists(
+    st.builds(LabelledScore, st.floats(0, 1, exclude_max=True), st.booleans()), max_size=30
+)
+
+
+def strict(count: int) -> list[LabelledScore]:
+    """Labels of people who accept only what scores above .5."""
+    return [LabelledScore(0.4, False), LabelledScore(0.6, True)] * count
+
+
+def test_strict_labels_raise_it_and_lenient_ones_lower_it() -> None:
+    lenient = [LabelledScore(0.02, False), LabelledScore(0.1, True)] * 10
+
+    assert threshold(lenient) < THRESHOLD < threshold(strict(10))
+
+
+def test_one_label_moves_it_by_hand_computed_shrinkage() -> None:
+    """At the maximum the pull of the curve and that of the prior are equal."""
+    found = threshold([LabelledScore(THRESHOLD, False)])
+
+    curve = 0.5 * SLOPE / (1 + 2.718281828459045 ** (SLOPE * (found - THRESHOLD)))
+    assert (found - THRESHOLD) / SPREAD**2 == pytest.approx(curve, rel=1e-4)
+
+
+@given(PAIRS)
+def test_the_order_of_the_labels_does_not_matter(pairs: list[LabelledScore]) -> None:
+    assert threshold(pairs) == pytest.approx(threshold(pairs[::-1]), abs=1e-6)
+
+
+GRADED: tuple[ScaleName, ...] = ("support", "graded_3", "graded_5")
+
+
+def graded(scale: ScaleName, inputs: dict[str, Any]) -> Any:
+    signature = JUDGES[scale]
+    outputs = reply(signature.__name__, inputs)
+    with validating_against(inputs):
+        return answer_model(signature).model_validate_json(json.dumps(outputs), strict=True)
+
+
+@pytest.mark.parametrize("scale", GRADED)
+def test_there_is_a_cut_point_for_every_label(scale: ScaleName) -> None:
+    cuts = CUT_POINTS[scale]
+
+    assert len(cuts) == SCALES[scale].highest
+    assert list(cuts) == sorted(cuts)
+
+
+@pytest.mark.parametrize("scale", GRADED)
+@given(st.lists(LINES, min_size=1, max_size=3), st.lists(LINES, min_size=1, max_size=3))
+def test_its_grades_are_support_where_the_binary_judge_says_so(
+    scale: ScaleName, nuggets: list[str], chunks: list[str]
+) -> None:
+    inputs = judge_inputs(nuggets, [*chunks, *nuggets])
+    binary = reply("JudgeSupport", inputs)["verdicts"]
+
+    for verdict, plain in zip(graded(scale, inputs).verdicts, binary, strict=True):
+        supported = [
+            number
+            for number in range(1, len(nuggets) + 1)
+            if verdict.label_of(number) >= SCALES[scale].threshold
+        ]
+        assert (verdict.chunk, supported) == (plain["chunk"], plain["supported"])
