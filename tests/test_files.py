@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy import files
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.files import canonical_json, canonical_line, json_file, read_lines, write_file
 from freshstack_dspy.records import Query
@@ -31,7 +30,7 @@ def test_lines_are_bounded_and_a_byte_order_mark_is_passed_over(
 
     assert list(read_lines(path, lambda *each: heard.append(each))) == [(1, b"{}\n"), (2, b"[]")]
     assert heard[-1] == (8, 8)
-    monkeypatch.setattr(files, "LONGEST_LINE", 2)
+    monkeypatch.setattr("freshstack_dspy.files.LONGEST_LINE", 2)
     with pytest.raises(SourceError, match=r"lines\.jsonl:1: longer than"):
         list(read_lines(path))
 
@@ -54,7 +53,7 @@ def test_a_file_is_written_whole_or_not_at_all(
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OSError, match="No space left"):
         write_file(path, b"new")
     assert path.read_text() == "old"

@@ -149,8 +149,9 @@ def show_json(value: Any) -> None:
     from pydantic_core import to_jsonable_python
 
     def plain(given: Any) -> Any:
-        if isinstance(given, tuple) and hasattr(given, "_asdict"):
-            return {name: plain(one) for name, one in given._asdict().items()}
+        fields = getattr(given, "_asdict", dict)() if isinstance(given, tuple) else {}
+        if fields:
+            return {name: plain(one) for name, one in fields.items()}
         if isinstance(given, dict):
             return {str(name): plain(one) for name, one in given.items()}
         if isinstance(given, list | tuple):

@@ -369,8 +369,10 @@ def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
             else:
                 yield from _differing(f"{place}{key}.", stored[key], computed[key])
         return
-    numbers = isinstance(stored, float) and isinstance(computed, float)
-    if stored != computed and not (numbers and math.isclose(stored, computed, abs_tol=_SAME)):
+    is_same = stored == computed
+    if isinstance(stored, float) and isinstance(computed, float):
+        is_same = is_same or math.isclose(stored, computed, abs_tol=_SAME)
+    if not is_same:
         yield f"{place[:-1]}: stored {json.dumps(stored)[:80]}, now {json.dumps(computed)[:80]}"
 
 

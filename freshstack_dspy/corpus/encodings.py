@@ -98,7 +98,7 @@ def _guessed(data: bytes) -> str | None:
 
     letters = sum(byte >= 0x80 for byte in data)
     cut = data[: data.rfind(b"\n", 0, _GUESSED_FROM) + 1] or data[:_GUESSED_FROM]
-    best = from_bytes(cut, cp_isolation=_GUESSED, enable_fallback=False).best()
+    best = from_bytes(cut, cp_isolation=[*_GUESSED], enable_fallback=False).best()
     if best is None or letters < _FEWEST_LETTERS or not _decodes(data, best.encoding):
         return None
     name = codecs.lookup(best.encoding).name

@@ -7,7 +7,7 @@ normalised to length 1 (Deerwester et al., 1990).
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,9 +125,9 @@ def _directions(
     """The leading right singular vectors, shape (columns, directions)."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    rows = weights.shape[0]
+    rows, columns = (int(size) for size in weights.shape or ())
     transposed = weights.T.tocsr()
-    if min(weights.shape) <= 2 * dimensions:  # ARPACK is for a few of many
+    if min(rows, columns) <= 2 * dimensions:  # ARPACK is for a few of many
         squares, left = np.linalg.eigh((weights @ transposed).toarray())
     else:
         products = 0
@@ -138,8 +138,9 @@ def _directions(
             report(min(1.0, products / (_PRODUCTS * dimensions)))
             return np.asarray(weights @ (transposed @ vector))
 
+        operator: Any = LinearOperator
         squares, left = eigsh(
-            LinearOperator((rows, rows), matvec=multiply, dtype=float),
+            operator((rows, rows), matvec=multiply, dtype=float),
             k=dimensions,
             v0=np.random.RandomState(0).uniform(-1, 1, rows),
             ncv=min(rows, dimensions * 3 // 2 + 20),

@@ -395,7 +395,7 @@ class RowParser:
     def __init__(self, path: Path, table: Table, take: Take, member: str | None = None) -> None:
         """Begin a file; `member` is its name in an archive."""
         self._place = f"{path}: {member}" if member else str(path)
-        self._table = table
+        self._table: Table = table
         self._take = take
         self._root = ""
         self._rows: list[Row] = []
