@@ -230,7 +230,8 @@ def _calls(
     failures: Sequence[Failure],
     replies: Sequence["Recorded"],
 ) -> Iterator[Call]:
-    from freshstack_dspy.lm.store import recorded_reply
+    from freshstack_dspy.lm.reply import Reply
+    from freshstack_dspy.lm.store import recorded_entry
 
     judged = [one for each in nuggets for one in (each.judgment, each.judged_alone) if one]
     keys = [key for one in judged for key in _keys_of(one)]
@@ -241,8 +242,8 @@ def _calls(
         for key in set(_keys_of(judgment))
     )
     for key in dict.fromkeys(keys):
-        reply = recorded_reply(key, *replies)
-        if reply is None:
+        reply = recorded_entry(key, replies)
+        if not isinstance(reply, Reply):
             yield Call(call_id=key, judgments=named[key], recorded=False)
         else:
             yield Call(

@@ -316,7 +316,7 @@ def estimate_embedding(
             ask = embedder.request_of(prepared, role)
             wanted[ask.key] = Wanted(ask, prepared)
     missing = [
-        one for key, one in wanted.items() if all(each.numbers(key) is None for each in sources)
+        one for key, one in wanted.items() if all(each.entry(key) is None for each in sources)
     ]
     tokens = sum(count_tokens(one.text) for one in missing)
     return EmbeddingEstimate(

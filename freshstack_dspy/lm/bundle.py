@@ -16,8 +16,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from pydantic import ValidationError
-
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.lm.reply import Entry, entry_from_json, same_content
 from freshstack_dspy.lm.request import canonical_json
@@ -44,6 +42,8 @@ _PIECE = 2**20
 class _Place(NamedTuple):
     offset: int
     length: int
+    number: int = 0
+    """Of the line, from 1."""
 
 
 class Bundle(Recorded):
@@ -58,16 +58,13 @@ class Bundle(Recorded):
         """
         self.path = path
         self._places: dict[str, _Place] = {}
-        with _opened(path) as file:
-            offset = 0
-            for number, data in _numbered_lines(path, file):
-                entry = entry_from_json(data, f"{path}:{number}")
-                if entry.key in self._places:
-                    raise StoreError(f"{path}:{number}: the key {entry.key} comes twice")
-                self._places[entry.key] = _Place(offset, len(data))
-                offset += len(data)
-            self._file = os.dup(file.fileno())
-            self._close = weakref.finalize(self, os.close, self._file)
+        file = _opened(path)
+        self._file = file.fileno()
+        self._close = weakref.finalize(self, file.close)
+        for place, entry in _checked_lines(path, file):
+            if isinstance(entry, StoreError):
+                raise entry
+            self._places[entry.key] = place
 
     def __contains__(self, key: str) -> bool:
         return key in self._places
@@ -204,13 +201,8 @@ class MergeReport(Record):
 def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) -> MergeReport:
     """Record the entries of a bundle.
 
-    Args:
-        bundle: Validated when it was opened, so that nothing is recorded of a damaged one.
-        store: Where to.
-        replace: Whether the bundle's reply takes the place of another one in the store.
-
-    Raises:
-        StoreError: The store cannot be written.
+    The bundle was validated when it was opened. With `replace` its reply takes the place of another
+    one in the store.
     """
     added = same = 0
     conflicts: list[str] = []
@@ -261,33 +253,8 @@ def verify_store(path: Path) -> VerifyReport:
     Raises:
         StoreError: There is none, it is of another schema, or cannot be read.
     """
-    counts: Counter[str] = Counter()
     with closing(ReplyStore(path, read_only=True)) as store:
-        damaged = [DamagedEntry(entry="database", reason=fault) for fault in store.faults()]
-        for name in store.names():
-            try:
-                counts[_verified_kind(store, name)] += 1
-            except (StoreError, ValidationError) as error:
-                damaged.append(DamagedEntry(entry=name, reason=" ".join(str(error).split())))
-    return VerifyReport(path=path, counts=dict(sorted(counts.items())), damaged=tuple(damaged))
-
-
-def _verified_kind(store: ReplyStore, name: str) -> str:
-    """Which kind of row this is; raises if it is damaged."""
-    prefix, _, rest = name.partition(":")
-    key, _, number = rest.partition(":")
-    if prefix == "entry":
-        entry = store.replaced(key, int(number)) if number else store.entry(key)
-        return "replaced" if number or entry is None else entry.kind
-    if prefix == "deferred":
-        request = store.deferred_request(key)
-        if request is None or request.key != key:
-            raise StoreError(f"{name} is another request")
-        return "deferred"
-    if prefix != "spent":
-        raise StoreError(f"{name} is no row of a replies store")
-    store.spent(rest)
-    return "accounts"
+        return _report(path, store.check_rows())
 
 
 def verify_bundle(path: Path) -> VerifyReport:
@@ -296,43 +263,41 @@ def verify_bundle(path: Path) -> VerifyReport:
     Raises:
         StoreError: It cannot be read.
     """
+    with _opened(path) as file:
+        lines = _checked_lines(path, file)
+        found = ((f"line {place.number}", entry) for place, entry in lines)
+        return _report(
+            path, ((name, it if isinstance(it, StoreError) else it.kind) for name, it in found)
+        )
+
+
+def _report(path: Path, found: Iterable[tuple[str, str | StoreError]]) -> VerifyReport:
     counts: Counter[str] = Counter()
     damaged: list[DamagedEntry] = []
-    keys: set[str] = set()
-    with _opened(path) as file:
-        for number, data in _numbered_lines(path, file):
-            try:
-                entry = entry_from_json(data, f"{path}:{number}")
-            except StoreError as error:
-                damaged.append(DamagedEntry(entry=f"line {number}", reason=str(error)))
-                continue
-            if entry.key in keys:
-                reason = f"the key {entry.key} comes twice"
-                damaged.append(DamagedEntry(entry=f"line {number}", reason=reason))
-            else:
-                keys.add(entry.key)
-                counts[entry.kind] += 1
+    for name, kind in found:
+        if isinstance(kind, StoreError):
+            damaged.append(DamagedEntry(entry=name, reason=str(kind)))
+        else:
+            counts[kind] += 1
     return VerifyReport(path=path, counts=dict(sorted(counts.items())), damaged=tuple(damaged))
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path) -> IO[bytes]:
     """Open the file of a bundle, decompressed if its name says so."""
     try:
-        with _decompressed(path) if path.suffix == ".zst" else path.open("rb") as file:
-            yield file
+        return _decompressed(path) if path.suffix == ".zst" else path.open("rb")
     except OSError as error:
         raise StoreError(f"{path}: the bundle cannot be read: {error}") from error
 
 
-@contextmanager
-def _decompressed(path: Path) -> Iterator[IO[bytes]]:
+def _decompressed(path: Path) -> IO[bytes]:
     """Decompress a file into a temporary one that has no name; memory stays flat."""
     import pyarrow as pa
 
     compressed = path.stat().st_size
     bound = min(LARGEST, max(SMALLEST_BOUND, LARGEST_RATIO * compressed))
-    with tempfile.TemporaryFile() as plain:
+    with contextlib.ExitStack() as stack:
+        plain = stack.enter_context(tempfile.TemporaryFile())
         with pa.input_stream(str(path), compression="zstd") as pieces:
             while piece := pieces.read(_PIECE):
                 if plain.tell() + len(piece) > bound:
@@ -342,16 +307,30 @@ def _decompressed(path: Path) -> Iterator[IO[bytes]]:
                     )
                 plain.write(piece)
         plain.seek(0)
-        yield plain
+        stack.pop_all()
+        return plain
 
 
-def _numbered_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    number = 0
+def _checked_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[_Place, Entry | StoreError]]:
+    """Every line's place, with its entry or with what is wrong with it."""
+    keys: set[str] = set()
+    number, offset = 0, 0
     while data := file.readline(LONGEST_LINE + 1):
         number += 1
+        place = _Place(offset, len(data), number)
+        offset += len(data)
         if len(data) > LONGEST_LINE:
             raise StoreError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes")
-        yield number, data
+        try:
+            entry: Entry | StoreError = entry_from_json(data, f"{path}:{number}")
+        except StoreError as error:
+            entry = error
+        else:
+            if entry.key in keys:
+                entry = StoreError(f"{path}:{number}: the key {entry.key} comes twice")
+            else:
+                keys.add(entry.key)
+        yield place, entry
 
 
 @contextmanager

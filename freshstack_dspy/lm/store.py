@@ -20,14 +20,7 @@ from diskcache.core import MODE_RAW
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
-from freshstack_dspy.lm.reply import (
-    Entry,
-    Numbers,
-    Reply,
-    SearchResult,
-    content_hash,
-    entry_from_json,
-)
+from freshstack_dspy.lm.reply import Entry, Reply, content_hash, entry_from_json
 from freshstack_dspy.lm.request import ChatRequest, canonical_json, sha256_of
 from freshstack_dspy.records import Status
 
@@ -35,15 +28,16 @@ SCHEMA = "3"
 """Raised when the rows change; a store of another schema says how to rebuild it."""
 DATABASE = "cache.db"
 _FORMAT = "format"
-_SETTINGS = {
-    # diskcache's own settings throw the oldest entries away from a gigabyte on.
-    "eviction_policy": "none",
-    "cull_limit": 0,
-    "size_limit": 2**62,
-    "sqlite_cache_size": 8192,
-}
 _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
+_VALUE = (
+    "SELECT raw = 1 AND mode = 1 AND filename IS NULL AND typeof(value) = 'text', value FROM Cache "
+    "WHERE key = ?"
+)
+_PAGE = (
+    "SELECT key, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
+    "AND typeof(value) = 'text' ORDER BY key LIMIT 1000"
+)
 
 
 class Line(NamedTuple):
@@ -69,47 +63,27 @@ class Recorded(ABC):
         """The entries whose JSON holds some bytes, one at a time."""
 
     @abstractmethod
-    def close(self) -> None:
-        """Close files and connections."""
-
-    @abstractmethod
     def entries(self) -> Iterator[Entry]:
         """Every entry that is served."""
 
-    def replies(self) -> Iterator[Reply]:
-        """Every chat reply that is served."""
-        return (entry for entry in self.entries() if isinstance(entry, Reply))
+    @abstractmethod
+    def close(self) -> None:
+        """Close files and connections."""
 
     def get(self, key: str) -> Reply | None:
         """The chat reply recorded for a key, or None; see `entry`."""
         entry = self.entry(key)
         return entry if isinstance(entry, Reply) else None
 
-    def numbers(self, key: str) -> Numbers | None:
-        """The vector or the scores recorded for a key, or None; see `entry`."""
-        entry = self.entry(key)
-        return entry if isinstance(entry, Numbers) else None
-
-    def search_result(self, key: str) -> SearchResult | None:
-        """What a recorded search returned, or None; see `entry`."""
-        entry = self.entry(key)
-        return entry if isinstance(entry, SearchResult) else None
+    def replies(self) -> Iterator[Reply]:
+        """Every chat reply that is served."""
+        return (entry for entry in self.entries() if isinstance(entry, Reply))
 
 
 def recorded_entry(key: str, sources: Iterable[Recorded | None]) -> Entry | None:
-    """The entry of a key in the first of several places that has one.
-
-    Raises:
-        StoreError: It cannot be read, or is damaged.
-    """
+    """The entry of a key in the first of several places that has one; see `Recorded.entry`."""
     found = (source.entry(key) for source in sources if source is not None)
     return next((entry for entry in found if entry is not None), None)
-
-
-def recorded_reply(key: str, *sources: Recorded | None) -> Reply | None:
-    """The chat reply of a key in the first of several places that has one; see `recorded_entry`."""
-    found = (source.get(key) for source in sources if source is not None)
-    return next((reply for reply in found if reply is not None), None)
 
 
 def recorded_entries(keys: Iterable[str], sources: Iterable[Recorded | None]) -> Iterator[Entry]:
@@ -141,9 +115,6 @@ def fingerprint(keys: Iterable[str], sources: Iterable[Recorded | None]) -> str 
     """One hash of what is recorded for these keys, or None where one is missing.
 
     It equals `sha256_of(used.by_key())` of the run that used these entries.
-
-    Raises:
-        StoreError: An entry cannot be read, or is damaged.
     """
     sources = tuple(sources)
     hashes: dict[str, str] = {}
@@ -159,9 +130,7 @@ class JsonTextDisk(diskcache.Disk):
     """Keys and values are text inside the database row, and nothing else is read back."""
 
     def put(self, key: Any) -> Any:
-        """Accept a text key as it is."""
-        if not isinstance(key, str):
-            raise StoreError(f"the replies store takes text keys only, not {type(key).__name__}")
+        """Take a text key as it is."""
         return key, True
 
     def get(self, key: Any, raw: Any) -> str:
@@ -171,9 +140,7 @@ class JsonTextDisk(diskcache.Disk):
         return key
 
     def store(self, value: Any, read: Any, key: Any = None) -> Any:
-        """Accept a text value, which stays in the row."""
-        if not isinstance(value, str):
-            raise StoreError(f"the replies store takes text only, not {type(value).__name__}")
+        """Take a text value, which stays in the row."""
         return 0, MODE_RAW, None, value
 
     def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> str:
@@ -201,19 +168,24 @@ class ReplyStore(Recorded):
             StoreError: The folder cannot be used, or holds a store of another schema version.
         """
         self.path = path
-        self.read_only = read_only
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._cache: Any = None
-        if read_only and not holds_store(path):
-            raise StoreError(f"{path}: there is no replies store")
         if holds_store(path):
             self._check_schema()
+        elif read_only:
+            raise StoreError(f"{path}: there is no replies store")
         if not read_only:
             with self._errors_explained():
                 self._cache = diskcache.Cache(
-                    str(path.absolute()), disk=JsonTextDisk, timeout=_PATIENCE, **_SETTINGS
+                    str(path.absolute()),
+                    disk=JsonTextDisk,
+                    timeout=_PATIENCE,
+                    eviction_policy="none",
+                    cull_limit=0,
+                    size_limit=2**62,
+                    sqlite_cache_size=8192,
                 )
                 self._cache.add(_FORMAT, SCHEMA)
 
@@ -223,11 +195,11 @@ class ReplyStore(Recorded):
         Raises:
             DamagedReplyError: It is damaged.
         """
-        return self._entry(key, f"entry:{key}")
+        return self._entry(f"entry:{key}")
 
     def replaced(self, key: str, number: int) -> Entry | None:
         """The entry that was recorded for a key before others; 1 is the oldest."""
-        return self._entry(key, f"entry:{key}:{number}")
+        return self._entry(f"entry:{key}:{number}")
 
     def entries(self) -> Iterator[Entry]:
         """Every entry that is served, by key."""
@@ -235,10 +207,10 @@ class ReplyStore(Recorded):
             yield entry_from_json(line.json, f"{self.path}: entry {line.key}")
 
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The entries whose JSON holds some bytes, in the order of their keys; see `Recorded`."""
-        for name, value in self._rows_with_prefix("entry:", holding):
+        """The entries whose JSON holds some bytes, in the order of their keys."""
+        for name, value in self._rows_with_prefix("entry:"):
             key = name.removeprefix("entry:")
-            if ":" not in key:
+            if ":" not in key and holding in value:
                 yield Line(key, value)
 
     def deferred(self) -> Iterator[ChatRequest]:
@@ -246,26 +218,10 @@ class ReplyStore(Recorded):
         for _, value in self._rows_with_prefix("deferred:"):
             yield ChatRequest.model_validate_json(value)
 
-    def deferred_request(self, key: str) -> ChatRequest | None:
-        """The request that waits for a reply under a key, or None."""
-        value = self._value(f"deferred:{key}")
-        return None if value is None else ChatRequest.model_validate_json(value)
-
     def spent(self, account: str) -> Spent:
         """What an account has spent so far."""
         value = self._value(f"spent:{account}")
         return Spent() if value is None else Spent.model_validate_json(value)
-
-    def names(self) -> Iterator[str]:
-        """The names of all rows, in order."""
-        for (name,) in self._rows("SELECT key FROM Cache WHERE key <> ? ORDER BY key", (_FORMAT,)):
-            yield name.decode() if isinstance(name, bytes) else str(name)
-
-    def faults(self) -> Iterator[str]:
-        """What SQLite's own check finds wrong with the database."""
-        for (fault,) in self._rows("PRAGMA integrity_check(20)"):
-            if fault != b"ok":
-                yield f"the database is damaged: {fault.decode(errors='replace')}"
 
     def put(self, *entries: Entry, account: str | None = None, spent: Spent | None = None) -> None:
         """Record the entries of one request; what they replace stays under the next number.
@@ -278,22 +234,20 @@ class ReplyStore(Recorded):
         Raises:
             StoreError: They cannot be written.
         """
-        texts = {entry.key: _text(entry) for entry in entries}
         with self._writing():
-            for key, text in texts.items():
-                name = f"entry:{key}"
+            for entry in entries:
+                name, text = f"entry:{entry.key}", _text(entry)
                 if not self._cache.add(name, text):
                     self._number_replaced(name)
                     self._cache.set(name, text)
-                self._cache.delete(f"deferred:{key}")
+                self._cache.delete(f"deferred:{entry.key}")
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
     def add(self, entry: Entry) -> bool:
         """Record an entry unless its key has one; tell whether it had none."""
-        text = _text(entry)
         with self._writing():
-            added: bool = self._cache.add(f"entry:{entry.key}", text)
+            added: bool = self._cache.add(f"entry:{entry.key}", _text(entry))
             if added:
                 self._cache.delete(f"deferred:{entry.key}")
         return added
@@ -315,10 +269,21 @@ class ReplyStore(Recorded):
 
     def defer(self, request: ChatRequest) -> None:
         """Write down a request that is to be answered later."""
+        text = canonical_json(request.model_dump(mode="json"))
         with self._writing():
-            self._cache.add(
-                f"deferred:{request.key}", canonical_json(request.model_dump(mode="json"))
-            )
+            self._cache.add(f"deferred:{request.key}", text)
+
+    def check_rows(self) -> Iterator[tuple[str, str | StoreError]]:
+        """Every row's name, with its kind or with what is wrong with it; then SQLite's own faults."""
+        for (key,) in self._rows("SELECT key FROM Cache WHERE key <> ? ORDER BY key", (_FORMAT,)):
+            name = bytes(key).decode(errors="replace")
+            try:
+                yield name, self._checked_kind(name)
+            except StoreError as error:
+                yield name, error
+        for (fault,) in self._rows("PRAGMA integrity_check(20)"):
+            if fault != b"ok":
+                yield "database", StoreError(fault.decode(errors="replace"))
 
     def close(self) -> None:
         """Close this thread's connections; those of threads that have ended are closed already."""
@@ -332,16 +297,14 @@ class ReplyStore(Recorded):
     def _check_schema(self) -> None:
         if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'Cache'"):
             return  # its making was interrupted, and goes on
-        rows = self._rows("SELECT value FROM Cache WHERE key = ? AND raw = 1", (_FORMAT,))
-        found = rows[0][0].decode() if rows else SCHEMA
-        if found != SCHEMA:
+        if (found := (self._value(_FORMAT) or SCHEMA.encode()).decode()) != SCHEMA:
             raise StoreError(
                 f"{self.path}: a replies store of schema {found}, and this version reads {SCHEMA}: "
                 "move the folder away and record its replies again with "
                 "freshstack replies import BUNDLE CONFIG"
             )
 
-    def _entry(self, key: str, name: str) -> Entry | None:
+    def _entry(self, name: str) -> Entry | None:
         value = self._value(name)
         if value is None:
             return None
@@ -349,16 +312,20 @@ class ReplyStore(Recorded):
             entry = entry_from_json(value, f"{self.path}: {name}")
         except StoreError as error:
             raise DamagedReplyError(str(error)) from None
-        if entry.key != key:
+        if entry.key != name.split(":")[1]:
             raise DamagedReplyError(f"{self.path}: {name} is the reply to another request")
         return entry
 
+    def _checked_kind(self, name: str) -> str:
+        if self._value(name) is None:
+            raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
+        kind, _, key = name.partition(":")
+        if entry := self._entry(name) if kind == "entry" else None:
+            return "replaced" if ":" in key else entry.kind
+        return "accounts" if kind == "spent" else kind
+
     def _value(self, name: str) -> bytes | None:
-        rows = self._rows(
-            "SELECT mode = 1 AND filename IS NULL AND typeof(value) = 'text', value FROM Cache "
-            "WHERE key = ? AND raw = 1",
-            (name,),
-        )
+        rows = self._rows(_VALUE, (name,))
         if not rows:
             return None
         is_text, value = rows[0]
@@ -366,30 +333,19 @@ class ReplyStore(Recorded):
             raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
         return bytes(value)
 
-    def _rows_with_prefix(self, prefix: str, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+    def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """The text rows whose names begin so, in pages, so that others can write meanwhile."""
-        last = prefix
-        while True:
-            page = self._rows(
-                "SELECT key, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
-                "AND typeof(value) = 'text' ORDER BY key LIMIT 1000",
-                (last, prefix + "\x7f"),
-            )
+        last, end = prefix, prefix + "\x7f"
+        while page := self._rows(_PAGE, (last, end)):
             for name, value in page:
-                if holding in value:
-                    yield name.decode(), value
-            if not page:
-                return
+                yield name.decode(), value
             last = page[-1][0].decode()
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
-        try:
-            with self._read_lock:
-                if self._connection is None:
-                    self._connection = _connect(self.path / DATABASE)
-                return self._connection.execute(sql, parameters).fetchall()
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
+        with self._errors_explained(), self._read_lock:
+            if self._connection is None:
+                self._connection = _connect(self.path / DATABASE)
+            return self._connection.execute(sql, parameters).fetchall()
 
     def _charge(self, account: str, spent: Spent) -> None:
         total = self.spent(account) + spent
@@ -415,14 +371,11 @@ class ReplyStore(Recorded):
         try:
             yield
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            raise self._explained(error) from error
-
-    def _explained(self, error: Exception) -> StoreError:
-        reason = " ".join(str(error).split()) or "it is locked or read-only"
-        return StoreError(
-            f"{self.path}: the replies store cannot be read or written: {reason}; "
-            "check the disk's free space and the folder's permissions"
-        )
+            reason = " ".join(str(error).split()) or "it is locked or read-only"
+            raise StoreError(
+                f"{self.path}: the replies store cannot be read or written: {reason}; "
+                "check the disk's free space and the folder's permissions"
+            ) from error
 
 
 def _connect(database: Path) -> sqlite3.Connection:

@@ -210,8 +210,8 @@ class Session:
     def record_search(self, request: SearchRequest, value: JsonValue) -> None:
         """Record what a search returned; a replay elsewhere then does not search again."""
         store = self.replies.store if self.mode != "replay" else None
-        result = store.search_result(request.key) if store is not None else None
-        if result is None or result.value != value:
+        result = store.entry(request.key) if store is not None else None
+        if not isinstance(result, SearchResult) or result.value != value:
             result = receive_search(request, value)
             if store is not None:
                 store.put(result)
