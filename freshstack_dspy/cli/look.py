@@ -311,18 +311,15 @@ def _print_nugget(judged: "JudgedNugget", before: "Judgment | None") -> None:
         if same and not judged.supports:
             say("    reason: as above")
         else:
-            _print_judgment(judgment, "reason")
-    if judged.judged_alone is not None:
-        alone = judged.judged_alone
-        _print_judgment(alone, f"judged alone: {_label(alone.label, alone.status)}")
+            _print_judgment(judgment)
     for label in judged.labels:
         time = f" at {label.time}" if label.time else ""
         say_wrapped(f"human label {label.label} by {label.annotator}{time}", 4)
 
 
-def _print_judgment(judgment: "Judgment", what: str) -> None:
+def _print_judgment(judgment: "Judgment") -> None:
     parts = f", in {judgment.parts} parts" if judgment.parts > 1 else ""
-    say_wrapped(f"{what}: {judgment.reason or '(none)'}{parts}{_by(judgment.call_id)}", 4)
+    say_wrapped(f"reason: {judgment.reason or '(none)'}{parts}{_by(judgment.call_id)}", 4)
     for vote in judgment.votes:
         part = f", part {vote.part}" if judgment.parts > 1 else ""
         label = _label(vote.label, vote.status)
@@ -401,7 +398,7 @@ def _print_diagnosis(collection: "Collection", found: "Diagnosis") -> None:
         show_table(table)
         if note:
             say_wrapped(note)
-    if found.votes or found.alone:
+    if found.votes:
         _print_agreement(found)
 
 
@@ -518,13 +515,6 @@ def _print_agreement(found: "Diagnosis") -> None:
             f"{votes.pairs:,} pairs with several votes: two votes agree on "
             f"{_percent(votes.agreement)}, all votes on {_percent(votes.unanimous)}; "
             f"{votes.failed_votes:,} failed votes"
-        )
-    if alone := found.alone:
-        kappa = "–" if alone.kappa.value is None else f"{alone.kappa.value:.3f}"
-        say_wrapped(
-            f"{alone.pairs:,} pairs judged in batches and alone: the same label for "
-            f"{_percent(alone.exact)}, kappa {kappa}, the same as to support for "
-            f"{_percent(alone.support_exact)}; {alone.failed:,} without a label"
         )
 
 

@@ -1,8 +1,8 @@
-"""All sections of the card, in their order."""
+"""The data card: README.md of a collection, with its sources, counts, limits and attribution."""
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from statistics import fmean
 from typing import Any
@@ -16,19 +16,74 @@ from freshstack_dspy.collection.manifest import (
     is_baseline,
 )
 from freshstack_dspy.collection.markdown import escape, link, table
+from freshstack_dspy.collection.self_agreement import self_agreement
 from freshstack_dspy.collection.slices import SUPPORTED
-from freshstack_dspy.records import (
-    Attribution,
-    Chunk,
-    Query,
-    QueryOrigin,
-    Record,
-    SkippedFile,
-    SliceName,
+from freshstack_dspy.records import Attribution, Chunk, Query, QueryOrigin, SkippedFile, SliceName
+
+CARD_FILE = "README.md"
+UNKNOWN = "not recorded"
+_ORIGINS: dict[QueryOrigin, str] = {
+    "community": "questions of a community",
+    "synthetic": "questions that a model made from the documents",
+    "imported": "the questions of an imported collection",
+}
+_QUERY_SETTINGS = (
+    "path", "site", "split", "tags", "all_tags", "exclude_tags", "since", "until", "min_score",
+    "min_answer_score", "licences", "limit",
+)  # fmt: skip
+_EXPORT_FIELDS = {
+    "collection": "exported from the collection",
+    "content_hash": "its content hash",
+    "recipe": "its recipe",
+    "model": "the model that it asked",
+}
+_SETTINGS = {
+    "chunking": ("max_tokens",),
+    "nuggets": ("limit", "importance"),
+    "pool": ("techniques", "retrievers", "lists", "depth", "top_k"),
+    "fusion": ("method", "weights"),
+    "judge": ("shape", "batch", "window", "shuffle", "votes"),
+}
+"""The settings that shape the judgments and what is evaluated, by section of the configuration."""
+_COUNTED = ("queries", "nuggets", "expansions", "pool", "judgments", "supported", "chunks")
+_SLICES: dict[SliceName, str] = {
+    "answerable": "every nugget has a supporting chunk",
+    "partly_supported": "some nuggets have one",
+    "unanswerable": "no nugget has one",
+    "undetermined": "no nugget has one so far, and judgments failed or there are no nuggets",
+}
+_IN_PAPER: dict[SliceName, str] = {"partly_supported": "34.2%", "unanswerable": "11.8%"}
+"""The share of the questions that the filters of the paper took out, on average (§4)."""
+_TAGS, _LISTED = 10, 20
+_CODE = re.compile(
+    r"^ {0,3}(?:```|~~~)"  # a fence
+    r"|(?:\A|\n[ \t]*\n)(?: {4}|\t)[ \t]*\S"  # an indented block
+    r"|(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)",  # a span
+    re.MULTILINE,
 )
 
-UNKNOWN = "not recorded"
-_BY_MODEL = "made by a model"
+
+def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
+    """Write the data card, as Markdown.
+
+    It holds no time and no version, and its costs are what the replies cost when they were first
+    asked for: the same data by the same recipe from the same replies has the same card.
+    """
+    sections = [
+        _heading(contents, manifest),
+        _queries(contents, manifest),
+        _corpus(contents, chunks, manifest),
+        _making(manifest),
+        _counts(contents, manifest),
+        _statistics(contents, chunks),
+        _slices(contents, manifest),
+        _contamination(manifest),
+        _pool(contents),
+        _limits(contents, manifest),
+        _how_to_evaluate(manifest),
+        attribution(contents.queries),
+    ]
+    return "\n".join(section for section in sections if section)
 
 
 def attribution(queries: Sequence[Query]) -> str:
@@ -36,12 +91,13 @@ def attribution(queries: Sequence[Query]) -> str:
     licences: Counter[str] = Counter()
     rows = []
     for query in queries:
+        nobody = "made by a model" if query.origin == "synthetic" else UNKNOWN
+        by_nobody = Attribution(author=nobody, url="", licence=nobody)
         for part, source in (("question", query.question_source), ("answer", query.answer_source)):
-            nobody = _BY_MODEL if query.origin == "synthetic" else UNKNOWN
-            licences[source.licence if source else nobody] += 1
-            rows.append(
-                (escape(query.query_id), escape(query.title), part, *_cells(source, nobody))
-            )
+            by = source or by_nobody
+            licences[by.licence] += 1
+            cells = escape(by.author), link(by.url), escape(by.licence)
+            rows.append((escape(query.query_id), escape(query.title), part, *cells))
     licence_rows = [(escape(licence), str(licences[licence])) for licence in sorted(licences)]
     return (
         "## Attribution\n\n"
@@ -52,477 +108,57 @@ def attribution(queries: Sequence[Query]) -> str:
     )
 
 
-def _cells(source: Attribution | None, nobody: str) -> tuple[str, str, str]:
-    if source is None:
-        return nobody, "", nobody
-    return escape(source.author), link(source.url), escape(source.licence)
-
-
-Told = Mapping[str, Any]
-
-
-def section(manifest: Manifest, name: str) -> Told:
-    """Give one section of the configuration; an empty one where there is none."""
+def _section(manifest: Manifest, name: str) -> dict[str, Any]:
     value = manifest.config.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def sections(manifest: Manifest, name: str) -> Iterator[Told]:
-    """Give every section of a name that stands several times."""
-    value = manifest.config.get(name)
-    for each in value if isinstance(value, list) else ():
-        if isinstance(each, dict):
-            yield each
-
-
-def said(value: object) -> str:
-    """Say a value in a line of Markdown; nothing for what is empty or not set."""
+def _shown(value: object) -> str:
+    """A setting in a line of Markdown; nothing for what is empty or not set."""
     if value is None or value in ("", [], {}):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return ", ".join(filter(None, map(said, value)))
+        return ", ".join(filter(None, map(_shown, value)))
     if isinstance(value, dict):
-        return ", ".join(f"{escape(str(key))} {said(each)}" for key, each in value.items())
+        return ", ".join(f"{escape(str(key))} {_shown(each)}" for key, each in value.items())
     return escape(str(value))
 
 
-def contamination_section(manifest: Manifest) -> str:
-    """Say what the closed-book answers, the dates and the texts tell of it."""
-    found, told = manifest.counts.contamination, section(manifest, "contamination")
-    queries = manifest.counts.queries
-
-    def of(number: int, all_: int) -> str:
-        return f"{number:,} of {all_:,} ({number / all_:.1%})" if all_ else UNKNOWN
-
-    dated = found.before_cutoff + found.after_cutoff
-    cutoff, words = said(told.get("cutoff")), said(told.get("ngram")) or "n"
-    rows = [
-        ("nuggets that the closed-book answers support", of(found.known, found.nuggets)),
-        (
-            "queries of which half the nuggets or more are known",
-            of(found.contaminated, found.scored),
-        ),
-        (
-            f"queries asked up to the model's cut-off{cutoff and f', {cutoff}'}",
-            of(found.before_cutoff, dated),
-        ),
-        (
-            f"queries that share {words} words in a row with a supporting chunk",
-            of(found.overlapping, queries) if told else UNKNOWN,
-        ),
-        (
-            "queries that nearly duplicate another",
-            of(found.near_duplicates, queries) if told else UNKNOWN,
-        ),
-    ]
-    return (
-        f"## Contamination\n\n{table(('what', 'number'), rows)}\n"
-        "What a model knows of a query without the corpus, no retriever has to find. "
-        "`contamination.jsonl` has the figures of every query.\n"
-    )
-
-
-_BLOCK = re.compile(
-    r"^ {0,3}(?:```|~~~)"  # a fence
-    r"|(?:\A|\n[ \t]*\n)(?: {4}|\t)[ \t]*\S",  # an indented block
-    re.MULTILINE,
-)
-_TICKS = re.compile(r"`+")
-
-
-class Statistics(Record):
-    """The statistics of some queries of a collection; a mean over nothing is None."""
-
-    queries: int
-    chunks: int
-    """Chunks of the corpus."""
-    sources: int
-    """Repositories or folders of the corpus."""
-    nuggets_per_query: float | None
-    query_words: float | None
-    """Mean length of title and body, in words between white space."""
-    answer_words: float | None
-    queries_with_code: float | None
-    """Share of queries with a code block or code span in the Markdown, 0 to 1."""
-    answers_with_code: float | None
-    relevant_per_nugget: float | None
-    """Mean number of chunks that support a nugget."""
-    relevant_per_query: float | None
-    """Mean number of chunks that support any nugget of a query."""
-
-
-def collection_statistics(
-    contents: Contents, slices: tuple[SliceName, ...], *, chunks: int, sources: int
-) -> Statistics:
-    """Describe the queries of some slices.
-
-    Args:
-        contents: The records of the collection.
-        slices: Whose queries; those without nuggets are left out, as from every evaluation.
-        chunks: How many chunks the corpus has.
-        sources: How many sources they come from.
-    """
-    qrels = contents.qrels_of(slices).official()
-    queries = [query for query in contents.queries if query.query_id in qrels.query_to_nuggets]
-
-    def mean(measure: Callable[[Query], float]) -> float | None:
-        return _mean(measure(query) for query in queries)
-
-    return Statistics(
-        queries=len(queries),
-        chunks=chunks,
-        sources=sources,
-        nuggets_per_query=_mean(map(len, qrels.query_to_nuggets.values())),
-        query_words=mean(lambda query: len(query.text.split())),
-        answer_words=mean(lambda query: len(query.answer.split())),
-        queries_with_code=mean(lambda query: holds_code(query.body)),
-        answers_with_code=mean(lambda query: holds_code(query.answer)),
-        relevant_per_nugget=_mean(sum(labels.values()) for labels in qrels.qrels_nuggets.values()),
-        relevant_per_query=_mean(
-            sum(count > 0 for count in counts.values()) for counts in qrels.qrels_query.values()
-        ),
-    )
-
-
-def holds_code(markdown: str) -> bool:
-    """Tell whether Markdown has a code block or a code span."""
-    return _BLOCK.search(markdown) is not None or any(map(_holds_span, markdown.split("\n")))
-
-
-def _holds_span(line: str) -> bool:
-    """Tell whether two runs of backticks are of one length: what stands between them is code."""
-    lengths = set()
-    for run in _TICKS.finditer(line):
-        length = run.end() - run.start()
-        if length in lengths:
-            return True
-        lengths.add(length)
-    return False
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    found = list(values)
-    return fmean(found) if found else None
-
-
-_COUNTED = ("queries", "nuggets", "expansions", "pool", "judgments", "supported", "chunks")
-
-
-def counts_section(contents: Contents, manifest: Manifest) -> str:
-    """Count records, failures and slices."""
-    counts = manifest.counts
-    rows = [(f"`{name}`", f"{getattr(counts, name):,}") for name in _COUNTED]
-    vital = sum(nugget.importance == "vital" for nugget in contents.nuggets)
-    rated = sum(nugget.importance is not None for nugget in contents.nuggets)
-    if rated:
-        rows.append(("nuggets rated vital", f"{vital:,} of {rated:,}"))
-    alike = sum(nugget.duplicate_of is not None for nugget in contents.nuggets)
-    if alike:
-        rows.append(("nuggets that nearly duplicate another", f"{alike:,}"))
-    for step, by_status in sorted(counts.failures.items()):
-        rows += [
-            (f"failures: {step}, {status}", str(by_status[status])) for status in sorted(by_status)
-        ]
-    return f"## Counts\n\n{table(('what', 'number'), rows)}"
-
-
-def statistics_section(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
-    """Describe the queries in the columns of the paper's Table 3."""
-    names = len({chunk.source for chunk in chunks})
-    rows = []
-    for label, slices in (("supported", SUPPORTED), ("answerable", ("answerable",))):
-        found = collection_statistics(contents, slices, chunks=len(chunks), sources=names)
-        rows.append((label, *_row(found)))
-    header = (
-        "queries are", "#queries", "#docs", "#sources", "nuggets per query", "query words",
-        "answer words", "queries with code", "answers with code", "relevant docs per nugget",
-        "relevant docs per query",
-    )  # fmt: skip
-    return (
-        f"## Statistics\n\n{table(header, rows)}\n"
-        "The columns are those of Table 3 of the FreshStack paper (arXiv 2504.13128), with "
-        "lengths in words; a doc is a chunk.\n"
-    )
-
-
-def _row(found: Statistics) -> list[str]:
-    def number(value: float | None) -> str:
-        return "-" if value is None else f"{value:.1f}"
-
-    def share(value: float | None) -> str:
-        return "-" if value is None else f"{value:.1%}"
-
-    return [
-        str(found.queries),
-        str(found.chunks),
-        str(found.sources),
-        number(found.nuggets_per_query),
-        number(found.query_words),
-        number(found.answer_words),
-        share(found.queries_with_code),
-        share(found.answers_with_code),
-        number(found.relevant_per_nugget),
-        number(found.relevant_per_query),
-    ]
-
-
-_LISTED = 20
-_SLICES: dict[SliceName, str] = {
-    "answerable": "every nugget has a supporting chunk",
-    "partly_supported": "some nuggets have one",
-    "unanswerable": "no nugget has one",
-    "undetermined": "no nugget has one so far, and judgments failed or there are no nuggets",
-}
-_IN_PAPER: dict[SliceName, str] = {"partly_supported": "34.2%", "unanswerable": "11.8%"}
-"""The share of the questions that the filters of the paper took out, on average (§4)."""
-
-
-def slices_section(contents: Contents, manifest: Manifest) -> str:
-    """Say how many queries are in each slice, and list those that are not answerable."""
-    counts = manifest.counts
-    titles = {query.query_id: query.title for query in contents.queries}
-    rows, lists = [], []
-    for name in SLICES:
-        number = counts.slices[name]
-        share = f"{number / counts.queries:.1%}" if counts.queries else "-"
-        measured = "yes" if name in SUPPORTED else "no"
-        rows.append(
-            (f"`{name}`", _SLICES[name], f"{number:,}", share, _IN_PAPER.get(name, ""), measured)
-        )
-        parts = [part for part in contents.slices if part.slice == name]
-        if parts and name in _IN_PAPER:
-            listed = [
-                (
-                    escape(part.query_id),
-                    escape(titles[part.query_id]),
-                    f"{len(part.unsupported_nuggets)} of {part.nuggets}",
-                )
-                for part in parts[:_LISTED]
-            ]
-            lists.append(
-                f"Of `{name}`, {'the first ' * (len(parts) > _LISTED)}{len(listed)} of "
-                f"{len(parts):,}:\n\n{table(('query', 'title', 'unsupported nuggets'), listed)}"
-            )
-    header = ("slice", "queries where", "queries", "share", "paper", "measured by default")
-    first = (
-        f"## Slices\n\n{table(header, rows)}\n"
-        "A query is measured on its supported nuggets. The FreshStack paper (§4) takes out "
-        "queries with an unsupported nugget: its filter is `--slices answerable`.\n"
-    )
-    return "\n".join([first, *lists])
-
-
-def agreement_section(contents: Contents) -> str:
-    """Say how far labels depend on what else a call held; nothing where nothing was judged twice."""
-    from freshstack_dspy.collection.self_agreement import batch_agreement, self_agreement
-
-    rows = []
-    if contents.single_judgments:
-        alone = batch_agreement(contents)
-        rows += [
-            ("pairs judged in a call with others and alone", f"{alone.pairs:,}"),
-            ("the same label both ways", _share(alone.exact.value)),
-            ("Cohen's kappa of both ways", _number(alone.kappa.value)),
-            ("the same as to support", _share(alone.support_exact.value)),
-        ]
-    votes = self_agreement(contents.judgments)
-    if votes.pairs:
-        rows += [
-            ("pairs with several votes", f"{votes.pairs:,}"),
-            ("two votes agree", _share(votes.agreement.value)),
-            ("all votes agree", _share(votes.unanimous.value)),
-        ]
-    if not rows:
-        return ""
-    return (
-        f"## Agreement of the judge\n\n{table(('what', 'value'), rows)}\n"
-        "It says how steady the judge is, and not whether it is right.\n"
-    )
-
-
-def _share(value: float | None) -> str:
+def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.1%}"
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-_SETTINGS = {
-    "chunking": ("max_tokens",),
-    "nuggets": ("limit", "importance"),
-    "pool": ("techniques", "retrievers", "lists", "depth", "top_k"),
-    "fusion": ("method", "weights"),
-    "judge": ("shape", "batch", "window", "shuffle", "votes", "compare"),
-}
-"""The settings that shape the judgments and what is evaluated, by section of the configuration."""
-
-
-def making_section(manifest: Manifest) -> str:
-    """Say how the collection was made; of an imported one, that its model is not known."""
-    asked = "the baseline" if is_baseline(manifest.model) else "the model"
-    asking = f", asking {asked} **{escape(manifest.model)}**"
-    if manifest.recipe.startswith("import:"):
-        asking = ""
-    earlier = ", ".join(map(escape, manifest.earlier_models))
-    how = (
-        "## How it was made\n\n"
-        f"By the recipe **{escape(manifest.recipe)}** of freshstack_dspy{asking}.\n"
-        "`manifest.json` has the configuration, the versions and the account of calls.\n"
-        f"Labels are on the scale `{manifest.scale.name}`, and support from "
-        f"{manifest.scale.threshold} on.\n"
-        + (f"Some of what it holds may still be by {earlier}, asked before.\n" if earlier else "")
-    )
-    parts = [
-        how,
-        _settings(manifest),
-        _prompts(manifest),
-        _costs(manifest),
-        _extensions(manifest),
-    ]
-    return "\n".join(part for part in parts if part)
-
-
-def _settings(manifest: Manifest) -> str:
-    rows = [
-        (f"`{name}.{key}`", said(told[key]))
-        for name, keys in _SETTINGS.items()
-        for told in [section(manifest, name)]
-        for key in keys
-        if said(told.get(key))
-    ]
-    return table(("setting", "value"), rows) if rows else ""
-
-
-def _prompts(manifest: Manifest) -> str:
-    rows = [
-        (escape(name), f"`{escape(manifest.prompts[name])}`") for name in sorted(manifest.prompts)
-    ]
-    return table(("signature", "SHA-256 of its prompt"), rows) if rows else ""
-
-
-def _costs(manifest: Manifest) -> str:
-    """What every reply cost when it was first asked for, so that a replay says the same."""
-    rows = []
-    requests, tokens, cost = 0, 0, 0.0
-    for name in sorted(manifest.ledger):
-        account = manifest.ledger[name]
-        asked = account.calls + account.cached
-        if asked:
-            used, paid = account.tokens + account.cached_tokens, account.cost + account.cached_cost
-            rows.append((escape(name), f"{asked:,}", f"{used:,}", f"${paid:.4f}"))
-            requests, tokens, cost = requests + asked, tokens + used, cost + paid
-    if not rows:
-        return ""
-    rows.append(("all", f"{requests:,}", f"{tokens:,}", f"${cost:.4f}"))
-    header = ("step", "requests", "tokens", "US dollars")
+def _heading(contents: Contents, manifest: Manifest) -> str:
+    origins = {query.origin for query in contents.queries}
+    made_of = " and ".join(text for origin, text in _ORIGINS.items() if origin in origins)
+    warning = baseline_warning(manifest)
     return (
-        f"{table(header, rows)}\n"
-        "These are the tokens that the provider counted and what they cost when they were first "
-        "asked for, whether or not this build paid for them; 0 where nobody said.\n"
+        f"# {escape(manifest.name)}\n\n"
+        + (f"{warning}\n\n" if warning else "")
+        + f"A judged test collection for retrieval: {made_of or 'questions'}, nuggets (the atomic "
+        "facts of their answers), a corpus cut into chunks, and for each nugget the "
+        "chunks that were judged to support it or not.\n"
+        f"The identity of its data is `{manifest.content_hash}`; `manifest.json` has the hash of "
+        "every file.\n"
     )
 
 
-def _extensions(manifest: Manifest) -> str:
-    if not manifest.extensions:
-        return ""
-    rows = [
-        (escape(one.run), str(one.depth), f"{one.judged:,}", escape(one.model), f"`{one.sha256}`")
-        if one.sha256.isalnum()
-        else (escape(one.run), str(one.depth), f"{one.judged:,}", escape(one.model), "")
-        for one in manifest.extensions
-    ]
-    header = ("run", "depth", "pairs judged", "model", "SHA-256 of the run")
-    return (
-        f"It was extended with what these runs hold and nobody had judged:\n\n{table(header, rows)}"
-    )
-
-
-_DEPTHS = (1, 5, 10, 20, 50, 100)
-
-
-def pool_section(contents: Contents, manifest: Manifest) -> str:
-    """Leave each technique and retriever out, and cut the pool at a few depths.
-
-    It is about the queries with nuggets that are answerable or partly supported; nothing is
-    written where no record says who found what.
-    """
-    from freshstack_dspy.collection.diagnose import depth_curve, leave_one_out, pooled
-
-    pool = pooled(contents, ("answerable", "partly_supported"))
-    if not pool.candidates:
-        return ""
-    found = leave_one_out(pool)
-    rows: list[tuple[str, ...]] = [
-        (
-            escape(loss.without),
-            loss.kind,
-            f"{loss.chunks:,}",
-            f"{loss.relevant:,}",
-            f"{loss.nuggets:,}",
-        )
-        for loss in found.without
-    ]
-    rows.append(
-        ("(the whole pool)", "", f"{found.chunks:,}", f"{found.relevant:,}", f"{found.nuggets:,}")
-    )
-    header = ("without", "is a", "pooled chunks lost", "supporting ones", "supported nuggets")
-    curve = {point.depth: point for point in depth_curve(pool)}
-    shown = [curve[depth] for depth in sorted({*_DEPTHS, max(curve)} & curve.keys())]
-    depths = [
-        (
-            str(point.depth),
-            f"{point.chunks:,}",
-            "-" if point.relevant_share is None else f"{point.relevant_share:.1%}",
-            "-" if point.nugget_share is None else f"{point.nugget_share:.1%}",
-        )
-        for point in shown
-    ]
-    depth_header = ("depth", "chunks to judge", "supporting ones", "supported nuggets")
-    return (
-        "## The pool\n\n"
-        f"Of the {len(pool.queries):,} queries with a supported nugget. What only one technique "
-        "or retriever brought in would be missing without it:\n\n"
-        f"{table(header, rows)}\n"
-        "and a shallower pool would have found this much of it:\n\n"
-        f"{table(depth_header, depths)}\n"
-        "`freshstack diagnose` tells more of it.\n"
-    )
-
-
-_TAGS = 10
-_CHOSEN = (
-    "path", "site", "split", "tags", "all_tags", "exclude_tags", "since", "until", "min_score",
-    "min_answer_score", "licences", "limit",
-)  # fmt: skip
-"""What of the query source's settings the card says, where it is set."""
-
-_EXPORTED = {
-    "collection": "exported from the collection",
-    "content_hash": "its content hash",
-    "recipe": "its recipe",
-    "model": "the model that it asked",
-}
-
-
-def queries_section(contents: Contents, manifest: Manifest) -> str:
-    """Say where the questions come from, from when they are, and what they are about."""
-    queries = contents.queries
-    told = section(manifest, "queries")
-    rows = [("source", said(told.get("source")) or UNKNOWN)]
-    rows += [(name, said(told[name])) for name in _CHOSEN if said(told.get(name))]
-    imported = section(manifest, "import")
-    if imported:
-        rows = [("imported from the format", said(imported.get("format")) or UNKNOWN)]
-        rows += [(_EXPORTED[name], escape(one)) for name, one in exported_from(manifest).items()]
-    days = _days(queries)
+def _queries(contents: Contents, manifest: Manifest) -> str:
+    queries, settings = contents.queries, _section(manifest, "queries")
+    rows = [("source", _shown(settings.get("source")) or UNKNOWN)]
+    rows += [(name, text) for name in _QUERY_SETTINGS if (text := _shown(settings.get(name)))]
+    if imported := _section(manifest, "import"):
+        rows = [("imported from the format", _shown(imported.get("format")) or UNKNOWN)]
+        rows += [
+            (_EXPORT_FIELDS[name], escape(one)) for name, one in exported_from(manifest).items()
+        ]
+    days = sorted(filter(None, map(_day, queries)))
     rows.append(("asked", f"{days[0]} to {days[-1]}" if days else UNKNOWN))
-    if len(days) < len(queries) and days:
+    if 0 < len(days) < len(queries):
         rows.append(("without a date", str(len(queries) - len(days))))
-    tags = Counter(tag for query in queries for tag in query.tags)
-    if tags:
+    if tags := Counter(tag for query in queries for tag in query.tags):
         most = sorted(tags, key=lambda tag: (-tags[tag], tag))[:_TAGS]
         named = ", ".join(f"{escape(tag)} ({tags[tag]})" for tag in most)
         others = f" and {len(tags) - _TAGS} others" if len(tags) > _TAGS else ""
@@ -540,13 +176,23 @@ def queries_section(contents: Contents, manifest: Manifest) -> str:
     return f"## Source of the queries\n\n{table(('what', 'value'), rows)}{note}"
 
 
-def corpus_section(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
-    """Say where each part of the corpus comes from, and under which licence."""
-    told = {str(each.get("name")): each for each in sections(manifest, "corpus")}
+def _day(query: Query) -> str | None:
+    try:
+        return datetime.fromisoformat(query.asked_at or "").date().isoformat()
+    except ValueError:
+        return None
+
+
+def _corpus(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
+    configured: Any = manifest.config.get("corpus")
+    places = {
+        str(each.get("name")): each
+        for each in (configured if isinstance(configured, list) else ())
+        if isinstance(each, dict)
+    }
+    counted = Counter(chunk.source for chunk in chunks)
     revisions: dict[str, set[str]] = defaultdict(set)
-    counted: Counter[str] = Counter()
     for chunk in chunks:
-        counted[chunk.source] += 1
         revisions[chunk.source].add(chunk.revision or UNKNOWN)
     skipped: dict[str, list[SkippedFile]] = defaultdict(list)
     for file in contents.skipped:
@@ -554,13 +200,13 @@ def corpus_section(contents: Contents, chunks: Sequence[Chunk], manifest: Manife
     rows = [
         (
             escape(name),
-            _place(told.get(name, {})),
+            _place(places.get(name, {})),
             ", ".join(map(escape, sorted(revisions[name] or {UNKNOWN}))),
             f"{counted[name]:,}",
             listed(count_kinds(skipped[name])),
             ", ".join(escape(file.path) for file in contents.licences if file.source == name),
         )
-        for name in sorted({*told, *counted, *skipped})
+        for name in sorted({*places, *counted, *skipped})
     ]
     header = ("source", "from", "revision", "chunks", "files left out", "licences and notices")
     return (
@@ -571,115 +217,263 @@ def corpus_section(contents: Contents, chunks: Sequence[Chunk], manifest: Manife
     )
 
 
-def _place(told: Told) -> str:
-    if url := told.get("url"):
+def _place(settings: dict[str, Any]) -> str:
+    if url := settings.get("url"):
         return link(str(url))
-    if package := told.get("package"):
-        return f"package {said(package)}"
-    if path := told.get("path"):
-        return f"{'repository' if told.get('revision') else 'path'} {said(path)}"
+    if package := settings.get("package"):
+        return f"package {_shown(package)}"
+    if path := settings.get("path"):
+        return f"{'repository' if settings.get('revision') else 'path'} {_shown(path)}"
     return UNKNOWN
 
 
-def _days(queries: Sequence[Query]) -> list[str]:
-    """The days on which questions were asked, in order; what is no date is left out."""
-    days = []
-    for query in queries:
-        try:
-            days.append(datetime.fromisoformat(query.asked_at or "").date().isoformat())
-        except ValueError:
-            continue
-    return sorted(days)
-
-
-CARD_FILE = "README.md"
-_ORIGINS: dict[QueryOrigin, str] = {
-    "community": "questions of a community",
-    "synthetic": "questions that a model made from the documents",
-    "imported": "the questions of an imported collection",
-}
-
-
-def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
-    """Write the data card, as Markdown.
-
-    It holds no time and no version, and its costs are what the replies cost when they were first
-    asked for: the same data by the same recipe from the same replies has the same card.
-
-    Args:
-        contents: The records of the collection.
-        chunks: The chunks of its corpus.
-        manifest: Its manifest.
-    """
-    sections = [
-        _heading(contents, manifest),
-        queries_section(contents, manifest),
-        corpus_section(contents, chunks, manifest),
-        making_section(manifest),
-        counts_section(contents, manifest),
-        statistics_section(contents, chunks, manifest),
-        slices_section(contents, manifest),
-        contamination_section(manifest),
-        pool_section(contents, manifest),
-        agreement_section(contents),
-        _limits(contents, manifest),
-        _how_to_evaluate(manifest),
-        attribution(contents.queries),
+def _making(manifest: Manifest) -> str:
+    asked = "the baseline" if is_baseline(manifest.model) else "the model"
+    imported = manifest.recipe.startswith("import:")
+    by = "" if imported else f", asking {asked} **{escape(manifest.model)}**"
+    earlier = ", ".join(map(escape, manifest.earlier_models))
+    parts = [
+        "## How it was made\n\n"
+        f"By the recipe **{escape(manifest.recipe)}** of freshstack_dspy{by}.\n"
+        "`manifest.json` has the configuration, the versions and the account of calls.\n"
+        f"Labels are on the scale `{manifest.scale.name}`, and support from "
+        f"{manifest.scale.threshold} on.\n"
+        + (f"Some of what it holds may still be by {earlier}, asked before.\n" if earlier else "")
     ]
-    return "\n".join(section for section in sections if section)
+    settings = [
+        (f"`{name}.{key}`", text)
+        for name, keys in _SETTINGS.items()
+        for key in keys
+        if (text := _shown(_section(manifest, name).get(key)))
+    ]
+    if settings:
+        parts.append(table(("setting", "value"), settings))
+    prompts = [(escape(name), f"`{escape(hash_)}`") for name, hash_ in manifest.prompts.items()]
+    if prompts:
+        parts.append(table(("signature", "SHA-256 of its prompt"), sorted(prompts)))
+    parts += [_costs(manifest), _extensions(manifest)]
+    return "\n".join(part for part in parts if part)
 
 
-def _heading(contents: Contents, manifest: Manifest) -> str:
-    origins = Counter(query.origin for query in contents.queries)
-    made_of = " and ".join(said for origin, said in _ORIGINS.items() if origins[origin])
-    warning = baseline_warning(manifest)
+def _costs(manifest: Manifest) -> str:
+    """What every reply cost when it was first asked for, so that a replay says the same."""
+    accounts = {
+        name: (one.calls + one.cached, one.tokens + one.cached_tokens, one.cost + one.cached_cost)
+        for name, one in sorted(manifest.ledger.items())
+        if one.calls + one.cached
+    }
+    if not accounts:
+        return ""
+    requests, tokens, cost = map(sum, zip(*accounts.values(), strict=True))
+    rows = [
+        (escape(name), f"{made:,}", f"{used:,}", f"${paid:.4f}")
+        for name, (made, used, paid) in [*accounts.items(), ("all", (requests, tokens, cost))]
+    ]
     return (
-        f"# {escape(manifest.name)}\n\n"
-        + (f"{warning}\n\n" if warning else "")
-        + f"A judged test collection for retrieval: {made_of or 'questions'}, nuggets (the atomic "
-        "facts of their answers), a corpus cut into chunks, and for each nugget the "
-        "chunks that were judged to support it or not.\n"
-        f"The identity of its data is `{manifest.content_hash}`; `manifest.json` has the hash of "
-        "every file.\n"
+        f"{table(('step', 'requests', 'tokens', 'US dollars'), rows)}\n"
+        "These are the tokens that the provider counted and what they cost when they were first "
+        "asked for, whether or not this build paid for them; 0 where nobody said.\n"
+    )
+
+
+def _extensions(manifest: Manifest) -> str:
+    if not manifest.extensions:
+        return ""
+    rows = [
+        (escape(one.run), f"{one.depth}", f"{one.judged:,}", escape(one.model), f"`{one.sha256}`")
+        for one in manifest.extensions
+    ]
+    header = ("run", "depth", "pairs judged", "model", "SHA-256 of the run")
+    return (
+        f"It was extended with what these runs hold and nobody had judged:\n\n{table(header, rows)}"
+    )
+
+
+def _counts(contents: Contents, manifest: Manifest) -> str:
+    rows = [(f"`{name}`", f"{getattr(manifest.counts, name):,}") for name in _COUNTED]
+    rated = Counter(nugget.importance for nugget in contents.nuggets if nugget.importance)
+    if rated:
+        rows.append(("nuggets rated vital", f"{rated['vital']:,} of {rated.total():,}"))
+    if alike := sum(nugget.duplicate_of is not None for nugget in contents.nuggets):
+        rows.append(("nuggets that nearly duplicate another", f"{alike:,}"))
+    rows += [
+        (f"failures: {step}, {status}", str(number))
+        for step, by_status in sorted(manifest.counts.failures.items())
+        for status, number in sorted(by_status.items())
+    ]
+    votes = self_agreement(contents.judgments)
+    if votes.pairs:
+        rows += [
+            ("pairs with several votes", f"{votes.pairs:,}"),
+            ("two votes agree", _percent(votes.agreement.value)),
+            ("all votes agree", _percent(votes.unanimous.value)),
+        ]
+    return f"## Counts\n\n{table(('what', 'number'), rows)}"
+
+
+def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> str:
+    header = (
+        "queries are", "#queries", "#docs", "#sources", "nuggets per query", "query words",
+        "answer words", "queries with code", "answers with code", "relevant docs per nugget",
+        "relevant docs per query",
+    )  # fmt: skip
+    kinds = (("supported", SUPPORTED), ("answerable", ("answerable",)))
+    rows = [(label, *_statistics_of(contents, chunks, slices)) for label, slices in kinds]
+    return (
+        f"## Statistics\n\n{table(header, rows)}\n"
+        "The columns are those of Table 3 of the FreshStack paper (arXiv 2504.13128), with "
+        "lengths in words; a doc is a chunk.\n"
+    )
+
+
+def _statistics_of(
+    contents: Contents, chunks: Sequence[Chunk], slices: Sequence[SliceName]
+) -> list[str]:
+    qrels = contents.qrels_of(slices).official()
+    queries = [query for query in contents.queries if query.query_id in qrels.query_to_nuggets]
+
+    def mean(values: Iterable[float], shown: Callable[[float], str] = "{:.1f}".format) -> str:
+        found = list(values)
+        return shown(fmean(found)) if found else "-"
+
+    def with_code(texts: Iterable[str]) -> str:
+        return mean((_CODE.search(text) is not None for text in texts), _percent)
+
+    return [
+        str(len(queries)),
+        str(len(chunks)),
+        str(len({chunk.source for chunk in chunks})),
+        mean(map(len, qrels.query_to_nuggets.values())),
+        mean(len(query.text.split()) for query in queries),
+        mean(len(query.answer.split()) for query in queries),
+        with_code(query.body for query in queries),
+        with_code(query.answer for query in queries),
+        mean(sum(labels.values()) for labels in qrels.qrels_nuggets.values()),
+        mean(sum(n > 0 for n in counts.values()) for counts in qrels.qrels_query.values()),
+    ]
+
+
+def _slices(contents: Contents, manifest: Manifest) -> str:
+    """How many queries are in each slice; those that are not answerable are listed."""
+    counts = manifest.counts
+    titles = {query.query_id: query.title for query in contents.queries}
+    rows, lists = [], []
+    for name in SLICES:
+        number = counts.slices[name]
+        share = _percent(number / counts.queries if counts.queries else None)
+        measured = "yes" if name in SUPPORTED else "no"
+        paper = _IN_PAPER.get(name, "")
+        rows.append((f"`{name}`", _SLICES[name], f"{number:,}", share, paper, measured))
+        parts = [part for part in contents.slices if part.slice == name]
+        if parts and paper:
+            shown = [
+                (
+                    escape(part.query_id),
+                    escape(titles[part.query_id]),
+                    f"{len(part.unsupported_nuggets)} of {part.nuggets}",
+                )
+                for part in parts[:_LISTED]
+            ]
+            lists.append(
+                f"Of `{name}`, {'the first ' * (len(parts) > _LISTED)}{len(shown)} of "
+                f"{len(parts):,}:\n\n{table(('query', 'title', 'unsupported nuggets'), shown)}"
+            )
+    header = ("slice", "queries where", "queries", "share", "paper", "measured by default")
+    first = (
+        f"## Slices\n\n{table(header, rows)}\n"
+        "A query is measured on its supported nuggets. The FreshStack paper (§4) takes out "
+        "queries with an unsupported nugget: its filter is `--slices answerable`.\n"
+    )
+    return "\n".join([first, *lists])
+
+
+def _contamination(manifest: Manifest) -> str:
+    found, settings = manifest.counts.contamination, _section(manifest, "contamination")
+    queries = manifest.counts.queries if settings else 0
+    cutoff, words = _shown(settings.get("cutoff")), _shown(settings.get("ngram")) or "n"
+    dated = found.before_cutoff + found.after_cutoff
+    after = cutoff and f", {cutoff}"
+    rows = [
+        (what, f"{number:,} of {total:,} ({number / total:.1%})" if total else UNKNOWN)
+        for what, number, total in (
+            ("nuggets that the closed-book answers support", found.known, found.nuggets),
+            (
+                "queries of which half the nuggets or more are known",
+                found.contaminated,
+                found.scored,
+            ),
+            (f"queries asked up to the model's cut-off{after}", found.before_cutoff, dated),
+            (
+                f"queries that share {words} words in a row with a supporting chunk",
+                found.overlapping,
+                queries,
+            ),
+            ("queries that nearly duplicate another", found.near_duplicates, queries),
+        )
+    ]
+    return (
+        f"## Contamination\n\n{table(('what', 'number'), rows)}\n"
+        "What a model knows of a query without the corpus, no retriever has to find. "
+        "`contamination.jsonl` has the figures of every query.\n"
+    )
+
+
+def _pool(contents: Contents) -> str:
+    """What would be lost without each technique and retriever."""
+    from freshstack_dspy.collection.diagnose import leave_one_out, pooled
+
+    pool = pooled(contents, SUPPORTED)
+    if not pool.candidates:
+        return ""
+    found = leave_one_out(pool)
+    rows = [
+        (
+            escape(one.without),
+            one.kind,
+            *map("{:,}".format, (one.chunks, one.relevant, one.nuggets)),
+        )
+        for one in found.without
+    ]
+    whole = map("{:,}".format, (found.chunks, found.relevant, found.nuggets))
+    rows.append(("(the whole pool)", "", *whole))
+    header = ("without", "is a", "pooled chunks lost", "supporting ones", "supported nuggets")
+    return (
+        "## The pool\n\n"
+        f"Of the {len(pool.queries):,} queries with a supported nugget. What only one technique "
+        "or retriever brought in would be missing without it:\n\n"
+        f"{table(header, rows)}\n"
+        "`freshstack diagnose` also says what a shallower pool would have found.\n"
     )
 
 
 def _limits(contents: Contents, manifest: Manifest) -> str:
-    without_label = sum(judgment.label is None for judgment in contents.judgments)
+    failed = sum(judgment.label is None for judgment in contents.judgments)
     warning = baseline_warning(manifest)
     first = f"- {warning}\n" if warning else ""
     return (
         f"## Limits\n\n{first}- {_by_whom(manifest)}\n"
         "- Only pooled chunks were judged. A chunk without a label is unknown; the measures "
         "count it as not relevant, and report how many they met.\n"
-        f"- Judgments that failed: {without_label}. They have no label and are counted, never "
+        f"- Judgments that failed: {failed}. They have no label and are counted, never "
         "made 0.\n"
     )
 
 
 def _by_whom(manifest: Manifest) -> str:
-    """Say who made nuggets and labels."""
     if manifest.recipe.startswith("import:"):
-        if by := exported_from(manifest).get("model"):
-            return (
-                "Nuggets and labels are those of the exported collection that was imported, "
-                f"which asked {escape(by)}."
-            )
-        return (
-            "Nuggets and labels are those of the imported collection; who made them, it says "
-            "itself."
+        asked = exported_from(manifest).get("model")
+        whose = f"the exported collection that was imported, which asked {escape(asked or '')}."
+        return "Nuggets and labels are those of " + (
+            whose if asked else "the imported collection; who made them, it says itself."
         )
     made = "Labels" if manifest.recipe.startswith("rejudge:") else "Nuggets and labels"
-    unknown = (
-        "How far they agree with people is unknown until it is measured: label a sample and "
-        "compute the agreement."
-    )
+    by = "by a language model, not by people"
     if is_baseline(manifest.model):
-        return (
-            f"{made} are by a program that counts words, neither by people nor by a "
-            f"language model. {unknown}"
-        )
-    return f"{made} are by a language model, not by people. {unknown}"
+        by = "by a program that counts words, neither by people nor by a language model"
+    return (
+        f"{made} are {by}. How far they agree with people is unknown until it is measured: label "
+        "a sample and compute the agreement."
+    )
 
 
 def _how_to_evaluate(manifest: Manifest) -> str:
@@ -698,10 +492,8 @@ def _how_to_evaluate(manifest: Manifest) -> str:
         f"{without}"
         "or, in Python:\n\n"
         "```python\n"
-        "from freshstack_dspy.collection import Collection\n"
-        "from freshstack_dspy.measures import evaluate, read_run\n\n"
+        "from freshstack_dspy import Collection\n\n"
         'collection = Collection.load("path/to/this/folder")\n'
-        'evaluation = evaluate(collection.qrels(), read_run("path/to/run.txt"))\n'
-        "print(evaluation.means)\n"
+        'print(collection.evaluate("path/to/run.txt").means)\n'
         "```\n"
     )

@@ -1,6 +1,6 @@
 """The records of a collection, file by file, each file in its one order."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +63,6 @@ RECORD_FILES: tuple[RecordFile, ...] = (
     RecordFile("expansions", Expansion, ("query_id", "kind")),
     RecordFile("pool", Candidate, ("query_id", "chunk_id")),
     RecordFile("judgments", Judgment, ("query_id", "nugget_id", "chunk_id")),
-    RecordFile("single_judgments", Judgment, ("query_id", "nugget_id", "chunk_id")),
     RecordFile("contamination", Contamination, ("query_id",)),
     RecordFile("failures", Failure, ("query_id", "step", "status"), once=False),
     RecordFile("slices", QuerySlice, ("query_id",)),
@@ -74,22 +73,11 @@ RECORD_FILES: tuple[RecordFile, ...] = (
 
 @dataclass(frozen=True, repr=False)
 class Contents:
-    """The records of a collection; the chunks of its corpus are apart.
-
-    However the records are handed in, each tuple is in the order of its file.
+    """The records of a collection, each tuple in the order of its file; the chunks are apart.
 
     Attributes:
-        queries: All queries, whatever slice they are in; by query_id.
-        nuggets: By query_id, then nugget_id.
-        expansions: By query_id, then kind.
-        pool: By query_id, then chunk_id.
-        judgments: By query_id, nugget_id, then chunk_id.
-        single_judgments: Of the sample that was also judged one chunk at a time; as judgments.
-        contamination: By query_id.
-        failures: By query_id, step, status, then the whole line.
-        slices: One for each query; by query_id.
-        skipped: By source, path, then the whole line.
-        licences: By source, then path.
+        queries: All queries, whatever slice they are in.
+        slices: One for each query.
         threshold: The lowest label that counts as support.
     """
 
@@ -98,7 +86,6 @@ class Contents:
     expansions: tuple[Expansion, ...] = ()
     pool: tuple[Candidate, ...] = ()
     judgments: tuple[Judgment, ...] = ()
-    single_judgments: tuple[Judgment, ...] = ()
     contamination: tuple[Contamination, ...] = ()
     failures: tuple[Failure, ...] = ()
     slices: tuple[QuerySlice, ...] = ()
@@ -156,16 +143,7 @@ class Contents:
     def groups(
         self, by: str, *, at: str | None = None, contaminated_from: float = 0.5
     ) -> "QueryGroups":
-        """Group the queries, of all slices, as by `tag`; see `query_groups`.
-
-        Args:
-            by: `tag`, `slice`, `date`, `cutoff`, `contamination`, `difficulty` or `origin`.
-            at: With `date` only: the last day of the first group; None: a group for each year.
-            contaminated_from: With `contamination` only: as `coverage` in `contaminated`.
-
-        Raises:
-            CollectionError: The kind is unknown, or nothing of it is known of any query.
-        """
+        """Group the queries, of all slices; the arguments and errors are those of `query_groups`."""
         from freshstack_dspy.collection.slices import query_groups
 
         return query_groups(self, by, at=at, contaminated_from=contaminated_from)
@@ -178,9 +156,7 @@ class Contents:
         A query with a supported nugget is measured on its supported nuggets alone, any other on
         all its nuggets. Only a judgment that is `ok` is a label; any other is counted as failed.
 
-        Args:
-            slices: Their names.
-            tokens: Chunk id -> its length in tokens; None: no lengths are known.
+        `tokens` are the lengths of chunks by id, where they are known.
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
@@ -194,13 +170,11 @@ class Contents:
             if nugget.query_id in nuggets and measured:
                 nuggets[nugget.query_id].append(nugget.nugget_id)
                 labels[nugget.nugget_id] = {}
-        for judgment in self.judgments:
-            if judgment.nugget_id not in labels:
-                continue
-            if judgment.label is not None:
-                labels[judgment.nugget_id][judgment.chunk_id] = judgment.label
-            else:
-                failed[judgment.nugget_id].add(judgment.chunk_id)
+        for one in self.judgments:
+            if one.nugget_id in labels and one.label is not None:
+                labels[one.nugget_id][one.chunk_id] = one.label
+            elif one.nugget_id in labels:
+                failed[one.nugget_id].add(one.chunk_id)
         return NuggetQrels(
             nuggets={query_id: tuple(ids) for query_id, ids in nuggets.items()},
             labels=labels,
@@ -231,34 +205,6 @@ def check_references(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> N
         raise CollectionError(fault)
 
 
-def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> Iterator[str]:
-    """Say everything that is wrong with the ids and labels, one line for each id at fault.
-
-    Args:
-        contents: The records.
-        chunk_ids: Those of the corpus.
-        scale: What the labels mean.
-    """
-    owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
-    yield from _repeated("nuggets", ((nugget.nugget_id,) for nugget in contents.nuggets))
-    known: dict[str, Ids[str]] = {
-        "query": {query.query_id for query in contents.queries},
-        "nugget": owners.keys(),
-        "chunk": chunk_ids,
-    }
-    for file in RECORD_FILES:
-        records: Sequence[Any] = getattr(contents, file.name)
-        if file.once:
-            ids = (tuple(getattr(one, name) for name in file.order) for one in records)
-            yield from _repeated(file.name, ids)
-        yield from _dangling(file, records, known)
-    for name in ("judgments", "single_judgments"):
-        yield from _judgment_faults(name, getattr(contents, name), owners, scale)
-    missing = sorted(set(known["query"]) - {part.query_id for part in contents.slices})
-    if missing:
-        yield f"slices.jsonl: query {missing[0]!r} is in no slice ({len(missing)} such)"
-
-
 _REFERENCES = (
     ("query_id", "query"),
     ("near_duplicates", "query"),
@@ -271,51 +217,56 @@ _REFERENCES = (
     ("seed_chunk_ids", "chunk"),
 )
 """Fields that name a record of another file, and what they name."""
-_OWN = {("queries", "query_id"), ("nuggets", "nugget_id")}
 
 
-def _ids(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    return value or ()
+def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> Iterator[str]:
+    """Say everything that is wrong with the ids and labels, one line for each id at fault."""
+    owners = {nugget.nugget_id: nugget.query_id for nugget in contents.nuggets}
+    queries = {query.query_id for query in contents.queries}
+    known: dict[str, Ids[str]] = {"query": queries, "nugget": owners.keys(), "chunk": chunk_ids}
+    yield from _repeated("nuggets.jsonl", [(one.nugget_id,) for one in contents.nuggets])
+    for file in RECORD_FILES:
+        records: Sequence[Any] = getattr(contents, file.name)
+        if file.once:
+            yield from _repeated(file.filename, map(attrgetter(*file.order), records))
+        for field_name, kind in _REFERENCES:
+            if field_name not in file.record.model_fields:
+                continue
+            named = dict.fromkeys(id_ for one in records for id_ in _ids(getattr(one, field_name)))
+            for id_ in named:
+                if id_ not in known[kind]:
+                    yield (
+                        f"{file.filename} names {kind} {id_!r}, and the collection has no such "
+                        f"{kind}"
+                    )
+    yield from _label_faults(contents.judgments, owners, scale)
+    missing = sorted(queries - {part.query_id for part in contents.slices})
+    if missing:
+        yield f"slices.jsonl: query {missing[0]!r} is in no slice ({len(missing)} such)"
 
 
-def _dangling(
-    file: RecordFile, records: Sequence[Any], known: Mapping[str, Ids[str]]
-) -> Iterator[str]:
-    for name, kind in _REFERENCES:
-        if name not in file.record.model_fields or (file.name, name) in _OWN:
-            continue
-        # Most ids are there many times; in their order all the same, so the first is named.
-        for id_ in dict.fromkeys(id_ for one in records for id_ in _ids(getattr(one, name))):
-            if id_ not in known[kind]:
-                yield (
-                    f"{file.filename} names {kind} {id_!r}, and the collection has no such {kind}"
-                )
-
-
-def _judgment_faults(
-    name: str, judgments: Iterable[Judgment], owners: Mapping[str, str], scale: Scale
+def _label_faults(
+    judgments: Iterable[Judgment], owners: Mapping[str, str], scale: Scale
 ) -> Iterator[str]:
     highest = SCALES[scale.name].highest
     for one in judgments:
-        owner = owners.get(one.nugget_id)
-        if owner is not None and owner != one.query_id:
+        if owners.get(one.nugget_id, one.query_id) != one.query_id:
             yield (
-                f"{name}.jsonl gives nugget {one.nugget_id!r} to query {one.query_id!r}, but "
-                f"it belongs to query {owner!r}"
+                f"judgments.jsonl gives nugget {one.nugget_id!r} to query {one.query_id!r}, but "
+                f"it belongs to query {owners[one.nugget_id]!r}"
             )
-        labels = (one.label, *(vote.label for vote in one.votes))
-        if any((label or 0) > highest for label in labels):
+        if any((label or 0) > highest for label in (one.label, *(v.label for v in one.votes))):
             yield (
-                f"{name}.jsonl labels nugget {one.nugget_id!r} and chunk {one.chunk_id!r} "
+                f"judgments.jsonl labels nugget {one.nugget_id!r} and chunk {one.chunk_id!r} "
                 f"above {highest}, the highest of scale {scale.name}"
             )
 
 
-def _repeated(name: str, identities: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    seen = set()
-    for identity in identities:
-        if identity in seen:
-            yield f"{name}.jsonl: {', '.join(map(repr, identity))} is there twice; keep one"
-        seen.add(identity)
+def _ids(value: str | tuple[str, ...] | None) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else value or ()
+
+
+def _repeated(filename: str, identities: Iterable[str | tuple[str, ...]]) -> Iterator[str]:
+    for identity, times in Counter(identities).items():
+        if times > 1:
+            yield f"{filename}: {', '.join(map(repr, _ids(identity)))} is there twice; keep one"

@@ -78,13 +78,7 @@ class Counts(Record):
 
 
 def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
-    """Count what a collection holds.
-
-    Args:
-        contents: Its records.
-        chunks: How many chunks its corpus has.
-        rejected: How many questions did not become queries, by reason.
-    """
+    """Count what a collection holds, given its number of chunks and the questions left out."""
     failures: dict[Step, dict[FailureStatus, int]] = {}
     for failure in contents.failures:
         by_status = failures.setdefault(failure.step, {})
@@ -97,10 +91,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         pool=len(contents.pool),
         judgments=len(contents.judgments),
         unlabelled=sum(judgment.label is None for judgment in contents.judgments),
-        supported=sum(
-            judgment.label is not None and judgment.label >= contents.threshold
-            for judgment in contents.judgments
-        ),
+        supported=sum(map(contents.supports, contents.judgments)),
         failures=failures,
         chunks=chunks,
         skipped=count_kinds(contents.skipped),

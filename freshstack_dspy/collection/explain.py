@@ -57,8 +57,6 @@ class JudgedNugget(Record):
     """None: the pair was not judged."""
     supports: bool | None
     """Whether its label counts as support; None without a label."""
-    judged_alone: Judgment | None
-    """Of the sample that was also judged one chunk at a time."""
     labels: tuple[HumanLabel, ...]
     """Those of people."""
 
@@ -188,14 +186,11 @@ def _check_chunk(collection: Collection, query_id: str, chunk_id: str, of_query:
 def _nuggets(
     collection: Collection, query_id: str, chunk_id: str, labels: Sequence[HumanLabel]
 ) -> Iterator[JudgedNugget]:
-    def of_pair(records: Iterable[Judgment]) -> dict[str, Judgment]:
-        return {
-            each.nugget_id: each
-            for each in records
-            if (each.query_id, each.chunk_id) == (query_id, chunk_id)
-        }
-
-    judgments, alone = of_pair(collection.judgments), of_pair(collection.single_judgments)
+    judgments = {
+        each.nugget_id: each
+        for each in collection.judgments
+        if (each.query_id, each.chunk_id) == (query_id, chunk_id)
+    }
     ordered = nuggets_by_query(collection.nuggets).get(query_id, [])
     numbers = _numbers(ordered, judgments)
     for nugget in collection.nuggets:
@@ -207,7 +202,6 @@ def _nuggets(
                 number=numbers.get(nugget.nugget_id),
                 judgment=judgment,
                 supports=collection.supports(judgment) if judgment and labelled else None,
-                judged_alone=alone.get(nugget.nugget_id),
                 labels=tuple(each for each in labels if each.nugget_id == nugget.nugget_id),
             )
 
@@ -233,14 +227,9 @@ def _calls(
     from freshstack_dspy.lm.reply import Reply
     from freshstack_dspy.lm.store import recorded_entry
 
-    judged = [one for each in nuggets for one in (each.judgment, each.judged_alone) if one]
-    keys = [key for one in judged for key in _keys_of(one)]
+    keys = [key for each in nuggets if each.judgment for key in _keys_of(each.judgment)]
     keys += [failure.call_id for failure in failures if failure.call_id]
-    named = Counter(
-        key
-        for judgment in (*collection.judgments, *collection.single_judgments)
-        for key in set(_keys_of(judgment))
-    )
+    named = Counter(key for judgment in collection.judgments for key in set(_keys_of(judgment)))
     for key in dict.fromkeys(keys):
         reply = recorded_entry(key, replies)
         if not isinstance(reply, Reply):

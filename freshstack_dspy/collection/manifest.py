@@ -15,63 +15,8 @@ from freshstack_dspy.files import first_fault
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Record, Scale
 
-
-class StepEstimate(Record):
-    """What one step was expected to ask for, whatever was recorded."""
-
-    requests: int = Field(ge=0)
-    """Re-asks left out."""
-    input_tokens: int = Field(ge=0)
-    output_tokens: int = Field(ge=0)
-    cost: float | None = None
-    """US dollars; None where the model's price is not known."""
-
-
-class EstimateError(Record):
-    """What was estimated of one step, and what it took, recorded replies included."""
-
-    step: str
-    requests: int
-    made: int
-    tokens: int
-    """Input and output, estimated."""
-    used: int
-    """Input and output, as the provider counted them; 0 where it did not."""
-    cost: float | None
-    paid: float
-
-    @property
-    def requests_off(self) -> float | None:
-        """By which share of the requests the estimate was too high; below 0 too low."""
-        return self.requests / self.made - 1 if self.made else None
-
-    @property
-    def tokens_off(self) -> float | None:
-        """By which share of the tokens the estimate was too high; below 0 too low."""
-        return self.tokens / self.used - 1 if self.used else None
-
-
-def estimate_errors(
-    estimates: Mapping[str, StepEstimate], ledger: Mapping[str, StepLedger]
-) -> list[EstimateError]:
-    """Compare an estimate with the ledger, for every step that is in both."""
-    return [
-        EstimateError(
-            step=name,
-            requests=expected.requests,
-            made=ledger[name].calls + ledger[name].cached,
-            tokens=expected.input_tokens + expected.output_tokens,
-            used=ledger[name].tokens + ledger[name].cached_tokens,
-            cost=expected.cost,
-            paid=ledger[name].cost + ledger[name].cached_cost,
-        )
-        for name, expected in estimates.items()
-        if name in ledger
-    ]
-
-
 MANIFEST_FILE = "manifest.json"
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[5] = 5
 """The version of the files; any change to a record or to the manifest raises it."""
 
 
@@ -89,7 +34,7 @@ class Extension(Record):
 
 
 class Provenance(Record):
-    """How a collection was made, as told by who made it. It may name no secret and no machine."""
+    """How a collection was made, as its maker says. It may name no secret and no machine."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     recipe: str
@@ -107,8 +52,6 @@ class Provenance(Record):
     """Version by package, of those that shape the outcome."""
     ledger: dict[str, StepLedger] = Field(default_factory=dict)
     """What was asked and paid, by step."""
-    estimate: dict[str, StepEstimate] = Field(default_factory=dict)
-    """What was expected to be asked, by step; estimated before the first request."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """The configuration of the build."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
@@ -122,7 +65,7 @@ class Provenance(Record):
 class Manifest(Provenance):
     """`manifest.json`: the provenance, the counts and the hashes of a collection."""
 
-    schema_version: Literal[4]
+    schema_version: Literal[5]
     content_hash: str
     """The identity of the data: SHA-256 over the names and hashes in `files`."""
     counts: Counts
@@ -149,17 +92,15 @@ def read_manifest(folder: Path) -> Manifest:
         CollectionError: There is none, it is of another schema version, or it is damaged.
     """
     path = folder / MANIFEST_FILE
-    values = manifest_values(folder)
+    values = _read(folder)
     version = values.get("schema_version")
-    if isinstance(version, int) and version < SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
+        do = "rebuild it: freshstack build CONFIG --mode replay asks no model and costs nothing"
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            do = "update freshstack_dspy"
         raise CollectionError(
             f"{path}: schema version {version}, and this freshstack_dspy reads {SCHEMA_VERSION}; "
-            "rebuild it: freshstack build CONFIG --mode replay asks no model and costs nothing"
-        )
-    if isinstance(version, int) and version > SCHEMA_VERSION:
-        raise CollectionError(
-            f"{path}: schema version {version}, and this freshstack_dspy reads {SCHEMA_VERSION}; "
-            "update freshstack_dspy"
+            f"{do}"
         )
     try:
         return Manifest.model_validate(values)
@@ -170,23 +111,16 @@ def read_manifest(folder: Path) -> Manifest:
 def is_collection(folder: Path) -> bool:
     """Tell whether a folder has the manifest of a collection, of whatever schema version."""
     try:
-        return {"schema_version", "content_hash"} <= manifest_values(folder).keys()
+        return {"schema_version", "content_hash"} <= _read(folder).keys()
     except CollectionError:
         return False
 
 
-def manifest_values(folder: Path) -> dict[str, Any]:
-    """Read the JSON object of a manifest.
-
-    Raises:
-        CollectionError: There is none.
-    """
+def _read(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST_FILE
     if not folder.exists():
         raise CollectionError(f"{folder}: no such collection")
-    if not folder.is_dir():
-        raise CollectionError(f"{folder}: a file, and the folder of a collection is wanted")
-    if not path.exists():
+    if not path.is_file():
         raise CollectionError(f"{folder}: not a collection, for it has no {MANIFEST_FILE}")
     try:
         values = json.loads(path.read_bytes())
@@ -200,7 +134,7 @@ def manifest_values(folder: Path) -> dict[str, Any]:
 NO_MODEL = "none"
 """The model of a collection that was imported: nobody was asked."""
 _BASELINE = "extractive/"
-_TOLD = ("collection", "content_hash", "recipe", "model")
+_NAMED = ("collection", "content_hash", "recipe", "model")
 
 
 def is_baseline(model: str) -> bool:
@@ -209,20 +143,22 @@ def is_baseline(model: str) -> bool:
 
 
 def exported_from(manifest: Manifest) -> dict[str, str]:
-    """Give of which collection's export this one was imported; empty where of none.
+    """Give `collection`, `content_hash`, `recipe` and `model` of the export this was imported from.
 
-    Returns:
-        `collection` (its name), `content_hash`, `recipe` and `model`, as far as they are told. A
-        manifest may hold anything: what is no text is left out.
+    Empty where it was imported from no export; what is no text is left out.
     """
     imported = manifest.config.get("import")
-    told: Any = imported.get("export") if isinstance(imported, dict) else None
-    return texts_of(told) if isinstance(told, dict) else {}
+    described: Any = imported.get("export") if isinstance(imported, dict) else None
+    return texts_of(described) if isinstance(described, dict) else {}
 
 
-def texts_of(told: Mapping[str, Any]) -> dict[str, str]:
+def texts_of(described: Mapping[str, Any]) -> dict[str, str]:
     """Keep of an export's description what names its collection, as far as it is text."""
-    return {name: told[name] for name in _TOLD if isinstance(told.get(name), str) and told[name]}
+    return {
+        name: described[name]
+        for name in _NAMED
+        if isinstance(described.get(name), str) and described[name]
+    }
 
 
 def makers(manifest: Manifest) -> tuple[str, ...]:

@@ -37,6 +37,8 @@ COLLECTION_FILES = frozenset(
     (MANIFEST_FILE, CARD_FILE, CORPUS_FILE, *(file.filename for file in RECORD_FILES))
 )
 """All that a collection's folder holds."""
+_FORMER = {"single_judgments.jsonl": hashlib.sha256(b"").hexdigest()}
+"""A file of schema 4, always empty: it is in the content hash, which so outlives it."""
 _WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
 
 
@@ -84,7 +86,7 @@ def write_collection(
     manifest = Manifest(
         **{field: getattr(provenance, field) for field in Provenance.model_fields},
         schema_version=SCHEMA_VERSION,
-        content_hash=hash_content(files),
+        content_hash=hash_content({**_FORMER, **files}),
         counts=count(contents, len(ordered), rejected or {}),
         files=files,
     )
@@ -121,7 +123,7 @@ def check_foreign(path: Path) -> None:
             f"{path}: the folder is not empty and not a collection, so nothing was written; "
             "name another folder"
         )
-    if others := sorted(names - COLLECTION_FILES):
+    if others := sorted(names - COLLECTION_FILES - _FORMER.keys()):
         raise CollectionError(
             f"{path}: with the collection the folder holds {others[0]!r} ({len(others)} such), "
             "which would be lost; move it elsewhere"
@@ -167,6 +169,6 @@ def call_ids_of(contents: Contents) -> frozenset[str]:
     """The keys of the replies that records name."""
     found = {record.call_id for file in _WITH_CALL_ID for record in getattr(contents, file.name)}
     found.update(nugget.importance_call_id for nugget in contents.nuggets)
-    for judgment in (*contents.judgments, *contents.single_judgments):
+    for judgment in contents.judgments:
         found.update(vote.call_id for vote in judgment.votes)
     return frozenset(call_id for call_id in found if call_id is not None)

@@ -23,7 +23,7 @@ from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import added, provenance
 from freshstack_dspy.recipes.session import Session, SessionOptions, Silence, open_session
 
-_OF_THIS_RUN = {"ledger", "estimate", "fingerprints", "reasked", "versions"}
+_OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
 """What a manifest records of how it was made, and that is no reason to write it anew."""
 
 

@@ -38,7 +38,6 @@ def graded(folder: Path) -> Collection:
             judgment("12_1", A, 2),
             judgment("12_1", B, 0),
         ),
-        single_judgments=(),
         threshold=2,
     )
     provenance = PROVENANCE.model_copy(update={"scale": scale})

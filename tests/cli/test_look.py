@@ -239,18 +239,16 @@ def test_without_any_support_it_says_so(freshstack: Command, tmp_path: Path) -> 
     assert freshstack("show", tmp_path / "small").code == 0
 
 
-def test_votes_and_pairs_judged_alone_are_compared(freshstack: Command, tmp_path: Path) -> None:
+def test_votes_are_compared(freshstack: Command, tmp_path: Path) -> None:
     first = CONTENTS.judgments[0]
     votes = tuple(
         Vote(vote=number, label=label, status="ok", reason="", call_id="k2")
         for number, label in ((1, 1), (2, 1), (3, 0))
     )
     judgments = (first.model_copy(update={"votes": votes}), *CONTENTS.judgments[1:])
-    alone = first.model_copy(update={"call_id": "k3"})
-    contents = dataclasses.replace(RANKED, judgments=judgments, single_judgments=(alone,))
+    contents = dataclasses.replace(RANKED, judgments=judgments)
     write_small(tmp_path / "small", contents)
 
     out = " ".join(freshstack("diagnose", tmp_path / "small").out.split())
 
     assert "1 pairs with several votes: two votes agree on 33.3%, all votes on 0.0%" in out
-    assert "1 pairs judged in batches and alone: the same label for 100.0%" in out

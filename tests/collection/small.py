@@ -101,7 +101,6 @@ CONTENTS = Contents(
         judgment("123_0", D, None),
         judgment("5_0", A, 0),
     ),
-    single_judgments=(judgment("12_0", A, 1),),
     contamination=(
         Contamination(
             query_id="12",

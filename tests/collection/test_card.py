@@ -12,7 +12,7 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Attribution, Contamination, QuerySlice, Vote
 
-from .small import CHUNKS, CONTENTS, PROVENANCE, B, judgment, query, write_small
+from .small import CHUNKS, CONTENTS, PROVENANCE, query, write_small
 
 EXTENDED = Extension(run="bm25", sha256="ab" * 32, depth=10, judged=3, model="extractive/baseline")
 HOSTILE = [
@@ -277,27 +277,16 @@ def test_an_imported_collection_says_so_and_names_no_model(tmp_path: Path) -> No
     assert "by a language model" not in text
 
 
-def test_what_was_judged_twice_is_compared(tmp_path: Path) -> None:
-    """Of two pairs that were also judged alone one has the same label; two votes of three agree."""
-    alone = tuple(
-        judgment(nugget_id, B, label).model_copy(update={"call_id": "alone"})
-        for nugget_id, label in (("12_0", 1), ("12_1", 0))
-    )
+def test_votes_are_compared(tmp_path: Path) -> None:
     votes = tuple(
         Vote(vote=number, label=label, status="ok", reason="", call_id=None)
         for number, label in enumerate((1, 1, 0), 1)
     )
-    voted = judgment("12_0", B, 1).model_copy(update={"votes": votes})
-    judged = tuple(
-        voted if (one.nugget_id, one.chunk_id) == ("12_0", B) else one for one in CONTENTS.judgments
-    )
-    write_small(tmp_path, replace(CONTENTS, judgments=judged, single_judgments=alone))
-    text = card(tmp_path)
+    voted = CONTENTS.judgments[0].model_copy(update={"votes": votes})
+    write_small(tmp_path, replace(CONTENTS, judgments=(voted, *CONTENTS.judgments[1:])))
 
-    assert "| pairs judged in a call with others and alone | 2 |" in text
-    assert "| the same label both ways | 50.0% |" in text
-    assert "| pairs with several votes | 1 |" in text
-    assert "| all votes agree | 0.0% |" in text
+    assert "| pairs with several votes | 1 |" in card(tmp_path)
+    assert "| two votes agree | 33.3% |" in card(tmp_path)
 
 
 def test_the_pool_says_what_would_be_lost(tmp_path: Path) -> None:

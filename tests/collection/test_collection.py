@@ -145,7 +145,7 @@ def test_a_file_that_was_cut_short_says_so(tmp_path: Path) -> None:
     assert "pool.jsonl: the last line has no end" in message_of(tmp_path)
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(3, "--mode replay"), (5, "update")])
+@pytest.mark.parametrize(("version", "remedy"), [(4, "--mode replay"), (6, "update")])
 def test_another_schema_version_says_how_to_go_on(
     tmp_path: Path, version: int, remedy: str
 ) -> None:
@@ -153,11 +153,11 @@ def test_another_schema_version_says_how_to_go_on(
     (tmp_path / "manifest.json").write_text(f'{{"schema_version": {version}, "news": 1}}')
 
     message = message_of(tmp_path)
-    assert f"schema version {version}, and this freshstack_dspy reads 4" in message
+    assert f"schema version {version}, and this freshstack_dspy reads 5" in message
     assert remedy in message
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"schema_version": 4}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"schema_version": 5}'])
 def test_a_damaged_manifest_is_one_clean_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
 

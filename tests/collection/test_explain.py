@@ -55,7 +55,7 @@ def test_every_nugget_of_the_query_has_its_judgment(collection: Collection, tmp_
     assert found.chunk.text == "alpha"
     assert found.slice.slice == "answerable"
     (call,) = found.calls
-    named = len(CONTENTS.judgments) + len(CONTENTS.single_judgments)
+    named = len(CONTENTS.judgments)
     assert (call.call_id, call.judgments, call.recorded, call.model) == ("k2", named, False, None)
 
 
@@ -76,7 +76,7 @@ def test_each_call_is_there_once_as_it_is_recorded(tmp_path: Path) -> None:
     )
     voted = judgment("12_0", A, 1).model_copy(update={"call_id": key, "votes": votes})
     judgments = (voted, *CONTENTS.judgments[1:])
-    contents = dataclasses.replace(CONTENTS, judgments=judgments, single_judgments=())
+    contents = dataclasses.replace(CONTENTS, judgments=judgments)
     recorded: Any = Replies()
 
     found = explain(write_small(tmp_path, contents), "12", A, replies=[recorded])
@@ -97,19 +97,15 @@ def test_each_call_is_there_once_as_it_is_recorded(tmp_path: Path) -> None:
     assert found.looked_up
 
 
-def test_labels_of_people_and_judgments_alone_are_with_their_pair(tmp_path: Path) -> None:
-    alone = judgment("12_1", A, 1).model_copy(update={"call_id": "k8"})
-    contents = dataclasses.replace(CONTENTS, single_judgments=(alone,))
+def test_labels_of_people_are_with_their_pair(collection: Collection) -> None:
     labels = [
         HumanLabel(query_id="12", nugget_id=nugget, chunk_id=chunk, label=1, annotator="ada")
         for nugget, chunk in (("12_0", A), ("12_0", B))
     ]
 
-    found = explain(write_small(tmp_path, contents), "12", A, labels=labels)
+    found = explain(collection, "12", A, labels=labels)
 
     assert [each.labels for each in found.nuggets] == [(labels[0],), ()]
-    assert [each.judged_alone for each in found.nuggets] == [None, alone]
-    assert [call.call_id for call in found.calls] == ["k2", "k8"]
 
 
 def test_the_seed_of_a_synthetic_query_is_named(tmp_path: Path) -> None:
