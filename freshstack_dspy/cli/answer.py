@@ -8,11 +8,8 @@ import typer
 
 from freshstack_dspy.cli.options import (
     CollectionArgument,
-    LogOption,
     ModeOption,
     ReplaceOption,
-    RepliesOption,
-    RequestsOption,
     RunsArgument,
     SlicesOption,
     check_out,
@@ -48,23 +45,20 @@ def answer(
     slices: SlicesOption = "supported",
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
-    requests: RequestsOption = None,
-    replies: RepliesOption = None,
-    log: LogOption = None,
 ) -> None:
     """Answer from runs and from gold chunks; say how often both agree."""
     from freshstack_dspy.cli.options import judging
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.slices import slices_of
-    from freshstack_dspy.config import load_judging, with_bundles
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.measures.run import read_run
 
     check_out(out, replace=replace)
-    settings = with_bundles(load_judging(config), replies or ())
+    settings = load_judging(config)
     loaded = Collection.load(collection)
     chosen = slices_of(slices)
     read = [read_run(path) for path in runs]
-    with judging(settings, mode, requests, log) as session:
+    with judging(settings, mode) as session:
         from freshstack_dspy.recipes.answers import (
             answer_metrics,
             answering_account,

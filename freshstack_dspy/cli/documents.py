@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.options import LogOption, ReplaceOption, check_out
+from freshstack_dspy.cli.options import ReplaceOption, check_out
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.documents import Harvest
@@ -27,7 +27,6 @@ def synthesize(
         Path | None, typer.Option(help="Questions whose style to follow: one a line, or .jsonl.")
     ] = None,
     replace: ReplaceOption = False,
-    log: LogOption = None,
 ) -> None:
     """Make questions with answers from documents."""
     from freshstack_dspy.cli.options import judging
@@ -37,7 +36,7 @@ def synthesize(
 
     check_out(out, replace=replace)
     style = read_style(examples) if examples else []
-    with judging(load_judging(config), "live", None, log) as session:
+    with judging(load_judging(config)) as session:
         harvest = from_documents(session, path, limit=limit, style_examples=style)
     _write(harvest, out, "questions")
 
@@ -48,7 +47,6 @@ def decontextualize(
     out: LinesOption,
     limit: EachOption = 3,
     replace: ReplaceOption = False,
-    log: LogOption = None,
 ) -> None:
     """Break documents into passages that stand on their own."""
     from freshstack_dspy.cli.options import judging
@@ -56,7 +54,7 @@ def decontextualize(
     from freshstack_dspy.recipes.documents import decontextualize as from_documents
 
     check_out(out, replace=replace)
-    with judging(load_judging(config), "live", None, log) as session:
+    with judging(load_judging(config)) as session:
         harvest = from_documents(session, path, limit=limit)
     _write(harvest, out, "passages")
 

@@ -82,7 +82,7 @@ def check_out(out: Path | None, *, replace: bool = False) -> None:
 
 @contextmanager
 def asking(
-    mode: ModeName, requests: Path | None, log: Path | None
+    mode: ModeName, requests: Path | None = None, log: Path | None = None
 ) -> Iterator[tuple["SessionOptions", "Bars"]]:
     """Show progress and write the log; gives the options of a session.
 
@@ -107,14 +107,12 @@ def asking(
 
 
 @contextmanager
-def judging(
-    settings: "BuildConfig", mode: ModeName, requests: Path | None, log: Path | None
-) -> Iterator["Session"]:
-    """Open a session for a configuration's model, with progress and log."""
+def judging(settings: "BuildConfig", mode: ModeName = "live") -> Iterator["Session"]:
+    """Open a session for a configuration's model, with progress."""
     from freshstack_dspy.recipes.session import open_session
 
     with (
-        asking(mode, requests, log) as (options, _),
+        asking(mode) as (options, _),
         open_session(settings, searching=False, **options) as session,
     ):
         yield session

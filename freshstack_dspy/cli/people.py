@@ -50,10 +50,6 @@ def optimize(
     collection: Annotated[
         Path | None, typer.Option(help="Where the labels' texts are, if not in the labels.")
     ] = None,
-    test_share: Annotated[
-        float, typer.Option(min=0.05, max=0.95, help="Share of the queries kept for the test.")
-    ] = 0.4,
-    seed: Annotated[int, typer.Option(help="Of the split and the optimizer.")] = 0,
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -69,15 +65,13 @@ def optimize(
     check_out(out, replace=replace)
     given = read_labels(labels)
     texts = Collection.load(collection) if collection else None
-    with judging(load_judging(config), "live", None, None) as session:
+    with judging(load_judging(config)) as session:
         optimized = compile_program(
             program,
             given,
             session.lm,
             optimizer=optimizer,
             collection=texts,
-            test_share=test_share,
-            seed=seed,
         )
     save_program(optimized.program, out)
     if as_json:

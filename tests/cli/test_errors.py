@@ -99,7 +99,6 @@ def test_unknown_names_are_refused_with_those_there_are(freshstack: Command, bui
         "export a --out b --format ranx",
         "evaluate a",
         "optimize support_judge --labels a --out b --optimizer gepa",
-        "optimize support_judge --labels a --out b --test-share 1",
         "synthesize a",
         "synthesize a --out b --limit 21",
         "requests",

@@ -149,11 +149,11 @@ def test_an_optimized_program_is_one_that_a_build_takes(
 def test_optimization_is_reported_as_json_and_replaces_nothing_unasked(
     freshstack: Command, labels: Path
 ) -> None:
-    words = ("--optimizer", "labeled", "--test-share", 0.5, "--seed", 3, "--json")
+    words = ("--optimizer", "labeled", "--json")
     report = json.loads(optimize(freshstack, labels, *words).out)
     again = optimize(freshstack, labels, *words)
 
-    assert (report["optimizer"], report["train_queries"]) == ("labeled", 3)
+    assert (report["optimizer"], report["train_queries"]) == ("labeled", 4)
     assert report["before"].keys() == report["after"].keys() == {"metrics", "failed"}
     assert again.code == 1
     assert "add --replace" in again.err
