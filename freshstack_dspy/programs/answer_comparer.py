@@ -7,7 +7,6 @@ import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Query
-from freshstack_dspy.signatures.checks import has_visible
 from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
 
 
@@ -42,7 +41,7 @@ class AnswerComparer(dspy.Module):
             ReplyError: The model gave no valid answer.
             ValueError: There is nothing to compare.
         """
-        if not references or not all(has_visible(text) for text in (*references, answer)):
+        if not references or not all(text.strip() for text in (*references, answer)):
             raise ValueError(
                 "an answer is compared with at least one reference, and none of them is blank"
             )

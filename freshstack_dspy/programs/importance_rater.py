@@ -6,7 +6,8 @@ import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Nugget, Query
-from freshstack_dspy.signatures.rate_importance import NuggetToRate, RateImportance
+from freshstack_dspy.signatures.judge_support import NumberedNugget
+from freshstack_dspy.signatures.rate_importance import RateImportance
 
 
 class ImportanceRater(dspy.Module):
@@ -33,7 +34,7 @@ class ImportanceRater(dspy.Module):
         if not nuggets:
             return dspy.Prediction(nuggets=())
         numbered = [
-            NuggetToRate(number=number, text=nugget.text)
+            NumberedNugget(number=number, text=nugget.text)
             for number, nugget in enumerate(nuggets, 1)
         ]
         reply = self.predict(question=query.text, nuggets=numbered)

@@ -3,18 +3,16 @@
 from typing import Annotated
 
 import dspy
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
-from freshstack_dspy.signatures.checks import VisibleText
-from freshstack_dspy.signatures.judge_support import NumberedChunk, numbers_of
+from freshstack_dspy.signatures.checks import FilledText, Item, numbers_of, raise_if
+from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 
-class AnswerSentence(BaseModel):
+class AnswerSentence(Item):
     """One sentence of an answer, and what it rests on."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    text: VisibleText
+    text: FilledText
     citations: list[int] = Field(
         description="the numbers of the passages that the sentence rests on, the one that supports "
         "it best first; may be empty"
@@ -24,7 +22,7 @@ class AnswerSentence(BaseModel):
 def _cited_from_the_passages(
     sentences: list[AnswerSentence], info: ValidationInfo
 ) -> list[AnswerSentence]:
-    passages = numbers_of(info.context or {}, "passages")
+    passages = numbers_of(info.context, "passages")
     faults = []
     for place, sentence in enumerate(sentences, 1):
         if passages and (invented := sorted(set(sentence.citations) - passages)):
@@ -38,8 +36,7 @@ def _cited_from_the_passages(
             if answerable
             else "answerable is false, and there are sentences; give none, or set it to true"
         )
-    if faults:
-        raise ValueError("; ".join(faults))
+    raise_if(faults)
     return sentences
 
 

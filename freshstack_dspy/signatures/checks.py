@@ -1,24 +1,16 @@
-"""Checks of answers that no JSON schema says; the model is told what is wrong."""
+"""What the answers of several signatures share: strict items, and checks that no schema has."""
 
-import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo
-
-_FILLERS = frozenset("\u115f\u1160\u2800\u3164\uffa0")
-"""Letters and a Braille pattern by their category, and yet nothing is drawn for them."""
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
 
-def has_visible(text: str) -> bool:
-    """Tell whether a text has a letter, number, mark of punctuation or symbol in it.
+class Item(BaseModel):
+    """A part of a question or an answer; it has no other fields than these."""
 
-    Separators, control and format characters (as the zero-width space), and combining marks
-    without a letter are nothing that could be read; nor are characters of private use.
-    """
-    return any(
-        unicodedata.category(letter)[0] in "LNPS" and letter not in _FILLERS for letter in text
-    )
+    model_config = ConfigDict(extra="forbid")
 
 
 def _not_blank(text: str) -> str:
@@ -27,17 +19,8 @@ def _not_blank(text: str) -> str:
     return text
 
 
-def _visible(text: str) -> str:
-    if not has_visible(text):
-        raise ValueError("the text is blank")
-    return text
-
-
 FilledText = Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
 """One that is not blank, which no JSON schema says; the model is told when it happens."""
-
-VisibleText = Annotated[str, Field(min_length=1), AfterValidator(_visible)]
-"""One that has something to be read in it: two answers of nothing visible would be the same."""
 
 Items = TypeVar("Items", bound=Sequence[Any])
 
@@ -52,3 +35,27 @@ def within_limit(what: str) -> AfterValidator:
         return items
 
     return AfterValidator(count)
+
+
+def numbers_of(inputs: Mapping[str, Any] | None, name: str) -> set[int]:
+    """The numbers of the nuggets or chunks of a question; none where the question is not known."""
+    return {item["number"] for item in (inputs or {}).get(name, [])}
+
+
+def number_faults(
+    what: str, item: str, answered: Iterable[int], given: Collection[int]
+) -> list[str]:
+    """What is wrong with the numbers that items of an answer name: unknown ones and repeated ones."""
+    counts = Counter(answered)
+    faults = []
+    if unknown := sorted(counts.keys() - set(given)):
+        faults.append(f"there is no {what} {unknown}")
+    if repeated := sorted(number for number, count in counts.items() if count > 1):
+        faults.append(f"more than one {item} for {what} {repeated}")
+    return faults
+
+
+def raise_if(faults: Iterable[str]) -> None:
+    """Tell the model all that is wrong at once."""
+    if found := "; ".join(faults):
+        raise ValueError(found)

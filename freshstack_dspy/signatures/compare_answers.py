@@ -3,15 +3,12 @@
 from typing import Literal
 
 import dspy
-from pydantic import BaseModel, ConfigDict
 
-from freshstack_dspy.signatures.checks import FilledText
+from freshstack_dspy.signatures.checks import FilledText, Item
 
 
-class ReferenceAnswer(BaseModel):
+class ReferenceAnswer(Item):
     """An answer that another is compared with."""
-
-    model_config = ConfigDict(extra="forbid")
 
     number: int
     text: str

@@ -5,17 +5,14 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import Field
 
-from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.grades import COMPLETE, GradedChunk, NuggetNumber
+from freshstack_dspy.signatures.judge_support import EACH_CHUNK, JudgingInputs
 
 
 class NuggetRating(NuggetNumber):
     """How well one nugget can be had from a chunk."""
 
-    grade: Annotated[Literal[0, 1, 2, 3, 4, 5], WHOLE] = Field(
-        description="from 0, not at all, to 5, perfectly"
-    )
+    grade: Literal[0, 1, 2, 3, 4, 5] = Field(description="from 0, not at all, to 5, perfectly")
 
 
 class ChunkRatings(GradedChunk):
@@ -24,7 +21,7 @@ class ChunkRatings(GradedChunk):
     grades: list[NuggetRating] = Field(description="one grade for each nugget")
 
 
-class GradeAnswerability(dspy.Signature):
+class GradeAnswerability(JudgingInputs):
     """Grade how well whoever has only one document chunk could come to know each nugget.
 
     A nugget is a fact that a good answer to the question must hold. Take it as a question of its
@@ -41,11 +38,6 @@ class GradeAnswerability(dspy.Signature):
     then the grade of every nugget. Answer for every chunk exactly once.
     """
 
-    question: str = dspy.InputField(desc="the question that the nuggets belong to")
-    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
-    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
-    verdicts: Annotated[
-        list[ChunkRatings],
-        COMPLETE,
-        OneForEach("chunks", number="number", answered="chunk"),
-    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)
+    verdicts: Annotated[list[ChunkRatings], COMPLETE, EACH_CHUNK] = dspy.OutputField(
+        desc="one verdict for each chunk", min_length=1
+    )

@@ -5,17 +5,14 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import Field
 
-from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.grades import COMPLETE, GradedChunk, NuggetNumber
+from freshstack_dspy.signatures.judge_support import EACH_CHUNK, JudgingInputs
 
 
 class NuggetGrade(NuggetNumber):
     """How well a chunk supports one nugget."""
 
-    grade: Annotated[Literal[0, 1, 2, 3], WHOLE] = Field(
-        description="from 0, unrelated, to 3, stated in full"
-    )
+    grade: Literal[0, 1, 2, 3] = Field(description="from 0, unrelated, to 3, stated in full")
 
 
 class ChunkGrades(GradedChunk):
@@ -24,7 +21,7 @@ class ChunkGrades(GradedChunk):
     grades: list[NuggetGrade] = Field(description="one grade for each nugget")
 
 
-class GradeSupport(dspy.Signature):
+class GradeSupport(JudgingInputs):
     """Grade how well each document chunk supports each nugget.
 
     A nugget is a fact that a good answer to the question must hold. Give each nugget a grade:
@@ -38,11 +35,6 @@ class GradeSupport(dspy.Signature):
     then the grade of every nugget. Answer for every chunk exactly once.
     """
 
-    question: str = dspy.InputField(desc="the question that the nuggets belong to")
-    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
-    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
-    verdicts: Annotated[
-        list[ChunkGrades],
-        COMPLETE,
-        OneForEach("chunks", number="number", answered="chunk"),
-    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)
+    verdicts: Annotated[list[ChunkGrades], COMPLETE, EACH_CHUNK] = dspy.OutputField(
+        desc="one verdict for each chunk", min_length=1
+    )

@@ -2,34 +2,19 @@
 
 from typing import Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
-from freshstack_dspy.signatures.checks import FilledText
-from freshstack_dspy.signatures.judge_support import chunk_faults, numbers_of
-
-
-def _whole(grade: Any) -> Any:
-    if type(grade) is not int:
-        raise ValueError(f"a grade is a whole number, not {grade!r}")
-    return grade
+from freshstack_dspy.signatures.checks import FilledText, Item, number_faults, numbers_of, raise_if
 
 
-WHOLE = BeforeValidator(_whole)
-"""For `true` and `1.0` are equal to 1, which is all that a `Literal` asks, strict or not."""
-
-
-class NuggetNumber(BaseModel):
+class NuggetNumber(Item):
     """Which nugget a grade is of; each scale adds its `grade`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     nugget: int = Field(description="the number of the nugget")
 
 
-class GradedChunk(BaseModel):
+class GradedChunk(Item):
     """The grades of one chunk's nuggets, and why; each scale names its own kind of grades."""
-
-    model_config = ConfigDict(extra="forbid")
 
     chunk: int = Field(description="the number of the chunk")
     reason: FilledText = Field(description="one sentence: what in the chunk decides it")
@@ -44,15 +29,11 @@ Verdict = TypeVar("Verdict", bound=GradedChunk)
 
 
 def _complete(verdicts: list[Verdict], info: ValidationInfo) -> list[Verdict]:
-    """Refuse grades of what is not there, two grades of one nugget, and nuggets without a grade.
-
-    A left-out nugget is no 0: nobody said so. A left-out chunk is asked about again by itself.
-    """
-    inputs = info.context or {}
-    chunks, nuggets = numbers_of(inputs, "chunks"), numbers_of(inputs, "nuggets")
+    """A left-out nugget is no 0, but a fault. A left-out chunk is asked about again by itself."""
+    chunks, nuggets = numbers_of(info.context, "chunks"), numbers_of(info.context, "nuggets")
     if not chunks:
         return verdicts
-    faults = chunk_faults([verdict.chunk for verdict in verdicts], chunks)
+    faults = number_faults("chunk", "verdict", (verdict.chunk for verdict in verdicts), chunks)
     for verdict in verdicts:
         graded = [grade.nugget for grade in verdict.grades]
         if invented := sorted(set(graded) - nuggets):
@@ -61,8 +42,7 @@ def _complete(verdicts: list[Verdict], info: ValidationInfo) -> list[Verdict]:
             faults.append(f"chunk {verdict.chunk} has no grade for nugget {missing}")
         if len(set(graded)) != len(graded):
             faults.append(f"chunk {verdict.chunk} grades a nugget twice")
-    if faults:
-        raise ValueError("; ".join(faults))
+    raise_if(faults)
     return verdicts
 
 

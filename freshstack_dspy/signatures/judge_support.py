@@ -1,38 +1,41 @@
 """Which nuggets does each of several chunks support?"""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import dspy
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.signatures.checks import FilledText
+from freshstack_dspy.signatures.checks import FilledText, Item, number_faults, numbers_of, raise_if
+
+EACH_CHUNK = OneForEach("chunks", number="number", answered="chunk")
 
 
-class NumberedNugget(BaseModel):
+class NumberedNugget(Item):
     """A nugget as the judge sees it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     number: int
     text: str
 
 
-class NumberedChunk(BaseModel):
+class NumberedChunk(Item):
     """A chunk as the judge sees it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     number: int
     path: str
     text: str
 
 
-class ChunkVerdict(BaseModel):
-    """What the judge says of one chunk."""
+class JudgingInputs(dspy.Signature):
+    """What the judge of every scale is given."""
 
-    model_config = ConfigDict(extra="forbid")
+    question: str = dspy.InputField(desc="the question that the nuggets belong to")
+    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
+    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
+
+
+class ChunkVerdict(Item):
+    """What the judge says of one chunk."""
 
     chunk: int = Field(description="the number of the chunk")
     reason: FilledText = Field(description="one sentence: what in the chunk decides it")
@@ -45,38 +48,21 @@ class ChunkVerdict(BaseModel):
         return int(number in self.supported)
 
 
-def numbers_of(inputs: Mapping[str, Any], name: str) -> set[int]:
-    """The numbers of the nuggets or chunks of a question."""
-    return {item["number"] for item in inputs.get(name, [])}
-
-
-def chunk_faults(answered: Sequence[int], chunks: Collection[int]) -> list[str]:
-    """What is wrong with the chunks that verdicts name: one that is not there, or one twice."""
-    faults = []
-    if unknown := sorted(set(answered) - set(chunks)):
-        faults.append(f"there is no chunk {unknown}")
-    if repeated := sorted({number for number in answered if answered.count(number) > 1}):
-        faults.append(f"more than one verdict for chunk {repeated}")
-    return faults
-
-
 def _no_chunk_twice(verdicts: list[ChunkVerdict], info: ValidationInfo) -> list[ChunkVerdict]:
-    inputs = info.context or {}
-    chunks, nuggets = numbers_of(inputs, "chunks"), numbers_of(inputs, "nuggets")
+    chunks, nuggets = numbers_of(info.context, "chunks"), numbers_of(info.context, "nuggets")
     if not chunks:
         return verdicts
-    faults = chunk_faults([verdict.chunk for verdict in verdicts], chunks)
+    faults = number_faults("chunk", "verdict", (verdict.chunk for verdict in verdicts), chunks)
     for verdict in verdicts:
         if invented := sorted(set(verdict.supported) - nuggets):
             faults.append(f"chunk {verdict.chunk} supports nugget {invented}, which does not exist")
         if len(set(verdict.supported)) != len(verdict.supported):
             faults.append(f"chunk {verdict.chunk} names a nugget twice")
-    if faults:
-        raise ValueError("; ".join(faults))
+    raise_if(faults)
     return verdicts
 
 
-class JudgeSupport(dspy.Signature):
+class JudgeSupport(JudgingInputs):
     """Judge which nuggets each document chunk supports.
 
     A nugget is a fact that a good answer to the question must hold. A chunk supports a nugget if
@@ -87,11 +73,6 @@ class JudgeSupport(dspy.Signature):
     of the nuggets that it supports. Answer for every chunk exactly once.
     """
 
-    question: str = dspy.InputField(desc="the question that the nuggets belong to")
-    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
-    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
-    verdicts: Annotated[
-        list[ChunkVerdict],
-        AfterValidator(_no_chunk_twice),
-        OneForEach("chunks", number="number", answered="chunk"),
-    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)
+    verdicts: Annotated[list[ChunkVerdict], AfterValidator(_no_chunk_twice), EACH_CHUNK] = (
+        dspy.OutputField(desc="one verdict for each chunk", min_length=1)
+    )

@@ -5,17 +5,14 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import Field
 
-from freshstack_dspy.lm.reask import OneForEach
-from freshstack_dspy.signatures.grades import COMPLETE, WHOLE, GradedChunk, NuggetNumber
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+from freshstack_dspy.signatures.grades import COMPLETE, GradedChunk, NuggetNumber
+from freshstack_dspy.signatures.judge_support import EACH_CHUNK, JudgingInputs
 
 
 class NuggetLevel(NuggetNumber):
     """How far a chunk supports one nugget."""
 
-    grade: Annotated[Literal[0, 1, 2], WHOLE] = Field(
-        description="0: no support, 1: partial, 2: full"
-    )
+    grade: Literal[0, 1, 2] = Field(description="0: no support, 1: partial, 2: full")
 
 
 class ChunkLevels(GradedChunk):
@@ -24,7 +21,7 @@ class ChunkLevels(GradedChunk):
     grades: list[NuggetLevel] = Field(description="one grade for each nugget")
 
 
-class JudgeSupportLevel(dspy.Signature):
+class JudgeSupportLevel(JudgingInputs):
     """Judge how far each document chunk supports each nugget.
 
     A nugget is a fact that a good answer to the question must hold. Imagine someone who reads
@@ -41,11 +38,6 @@ class JudgeSupportLevel(dspy.Signature):
     then the grade of every nugget. Answer for every chunk exactly once.
     """
 
-    question: str = dspy.InputField(desc="the question that the nuggets belong to")
-    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
-    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
-    verdicts: Annotated[
-        list[ChunkLevels],
-        COMPLETE,
-        OneForEach("chunks", number="number", answered="chunk"),
-    ] = dspy.OutputField(desc="one verdict for each chunk", min_length=1)
+    verdicts: Annotated[list[ChunkLevels], COMPLETE, EACH_CHUNK] = dspy.OutputField(
+        desc="one verdict for each chunk", min_length=1
+    )

@@ -1,23 +1,21 @@
 """Which atomic facts does an accepted answer hold?"""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import dspy
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
-from freshstack_dspy.signatures.checks import FilledText, within_limit
+from freshstack_dspy.signatures.checks import FilledText, Item, raise_if, within_limit
 from freshstack_dspy.text import find_quotation, restates
 
 _SHOWN = 120
 
 
-class NuggetText(BaseModel):
+class NuggetText(Item):
     """One atomic fact, and where it stands."""
-
-    model_config = ConfigDict(extra="forbid")
 
     quote: str = Field(
         description="the words of the answer that state it, copied exactly and as few as will do; "
@@ -28,44 +26,32 @@ class NuggetText(BaseModel):
 
 def _faultless(nuggets: list[NuggetText], info: ValidationInfo) -> list[NuggetText]:
     inputs = info.context or {}
-    faults = list(_repetitions(nuggets))
-    faults += _restatements(nuggets, inputs.get("question", ""))
+    faults = []
+    if len({" ".join(nugget.text.lower().split()) for nugget in nuggets}) != len(nuggets):
+        faults.append("two nuggets have the same text; state each fact once")
+    faults += [
+        f"the nugget {_shown(nugget.text)} only restates the question; state what the answer adds, "
+        "or leave it out"
+        for nugget in nuggets
+        if restates(nugget.text, inputs.get("question", ""))
+    ]
     if ACCEPT_LESSER_FAULTS not in inputs:
         faults += misquotations(nuggets, inputs.get("answer", ""))
-    if faults:
-        raise ValueError("; ".join(faults))
+    raise_if(faults)
     return nuggets
 
 
-def _repetitions(nuggets: Sequence[NuggetText]) -> Iterator[str]:
-    texts = [" ".join(nugget.text.lower().split()) for nugget in nuggets]
-    if len(set(texts)) != len(texts):
-        yield "two nuggets have the same text; state each fact once"
-
-
-def _restatements(nuggets: Sequence[NuggetText], question: str) -> Iterator[str]:
-    for nugget in nuggets:
-        if question.strip() and restates(nugget.text, question):
-            yield (
-                f"the nugget {_shown(nugget.text)} only restates the question; state what the "
-                "answer adds, or leave it out"
-            )
-
-
-def misquotations(nuggets: Sequence[NuggetText], answer: str) -> Iterator[str]:
+def misquotations(nuggets: Sequence[NuggetText], answer: str) -> list[str]:
     """What is wrong with the quotes of nuggets: one line for each that is not in the answer.
 
-    Args:
-        nuggets: Each with its quote; a blank one is right.
-        answer: What is quoted; nothing is wrong where it is unknown, and so blank.
+    A blank quote is right, and so is every quote where the answer is unknown, and so blank.
     """
-    for nugget in nuggets:
-        quoted = nugget.quote.strip() and answer.strip()
-        if quoted and find_quotation(nugget.quote, answer) is None:
-            yield (
-                f"the quote {_shown(nugget.quote)} does not stand in the answer; copy its words "
-                "exactly, or leave the quote empty"
-            )
+    return [
+        f"the quote {_shown(nugget.quote)} does not stand in the answer; copy its words exactly, "
+        "or leave the quote empty"
+        for nugget in nuggets
+        if nugget.quote.strip() and answer.strip() and not find_quotation(nugget.quote, answer)
+    ]
 
 
 def _shown(text: str) -> str:

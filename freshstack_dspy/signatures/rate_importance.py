@@ -1,47 +1,29 @@
 """Which nuggets must a good answer hold, and which are good to have?"""
 
-from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated
 
 import dspy
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from freshstack_dspy.records import Importance
+from freshstack_dspy.signatures.checks import Item, number_faults, numbers_of, raise_if
+from freshstack_dspy.signatures.judge_support import NumberedNugget
 
 
-class RatedNugget(BaseModel):
+class RatedNugget(Item):
     """How important one nugget is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     nugget: int = Field(description="the number of the nugget")
     importance: Importance
 
 
-class NuggetToRate(BaseModel):
-    """A nugget as the rater sees it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    number: int
-    text: str
-
-
 def _each_exactly_once(ratings: list[RatedNugget], info: ValidationInfo) -> list[RatedNugget]:
-    given: list[Any] = (info.context or {}).get("nuggets", [])
-    numbers = {nugget["number"] for nugget in given}
-    if not numbers:
-        return ratings
-    rated = Counter(rating.nugget for rating in ratings)
-    faults = []
-    if unknown := sorted(rated.keys() - numbers):
-        faults.append(f"there is no nugget {unknown}")
-    if repeated := sorted(number for number, count in rated.items() if count > 1):
-        faults.append(f"more than one rating for nugget {repeated}")
-    if left_out := sorted(numbers - rated.keys()):
-        faults.append(f"no rating for nugget {left_out}")
-    if faults:
-        raise ValueError("; ".join(faults))
+    if numbers := numbers_of(info.context, "nuggets"):
+        rated = [rating.nugget for rating in ratings]
+        faults = number_faults("nugget", "rating", rated, numbers)
+        if left_out := sorted(numbers - set(rated)):
+            faults.append(f"no rating for nugget {left_out}")
+        raise_if(faults)
     return ratings
 
 
@@ -55,7 +37,7 @@ class RateImportance(dspy.Signature):
     """
 
     question: str = dspy.InputField(desc="the question that the nuggets belong to, as Markdown")
-    nuggets: list[NuggetToRate] = dspy.InputField(desc="the nuggets, numbered")
+    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
     ratings: Annotated[list[RatedNugget], AfterValidator(_each_exactly_once)] = dspy.OutputField(
         desc="one rating for each nugget", min_length=1
     )

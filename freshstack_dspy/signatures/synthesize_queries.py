@@ -3,24 +3,19 @@
 from typing import Annotated
 
 import dspy
-from pydantic import BaseModel, ConfigDict
 
-from freshstack_dspy.signatures.checks import FilledText, within_limit
+from freshstack_dspy.signatures.checks import FilledText, Item, within_limit
 
 
-class SeedPassage(BaseModel):
+class SeedPassage(Item):
     """A passage that questions are made from, and where it stands."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: str
     text: str
 
 
-class SynthesizedQuery(BaseModel):
+class SynthesizedQuery(Item):
     """A question made from passages, with the answer that they give."""
-
-    model_config = ConfigDict(extra="forbid")
 
     question: FilledText
     answer: FilledText

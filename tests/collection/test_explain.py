@@ -35,7 +35,7 @@ REPLY = receive(
 class Replies:
     """Recorded replies, of which there is one."""
 
-    def get(self, key: str) -> Reply | None:
+    def entry(self, key: str) -> Reply | None:
         return REPLY if key == REPLY.key else None
 
 

@@ -17,7 +17,7 @@ from freshstack_dspy.signatures.grade_support import GradeSupport
 from freshstack_dspy.signatures.judge_support import JudgeSupport, NumberedChunk, NumberedNugget
 from freshstack_dspy.signatures.judge_support_level import JudgeSupportLevel
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
-from freshstack_dspy.signatures.rate_importance import NuggetToRate, RateImportance
+from freshstack_dspy.signatures.rate_importance import RateImportance
 from freshstack_dspy.signatures.synthesize_queries import SeedPassage, SynthesizeQueries
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -56,8 +56,8 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
     RateImportance: {
         "question": QUESTION,
         "nuggets": [
-            NuggetToRate(number=1, text="`read_rwl` takes a path."),
-            NuggetToRate(number=2, text="Widths are in 0.01 mm."),
+            NumberedNugget(number=1, text="`read_rwl` takes a path."),
+            NumberedNugget(number=2, text="Widths are in 0.01 mm."),
         ],
     },
     SynthesizeQueries: {
