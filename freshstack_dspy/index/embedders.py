@@ -99,7 +99,7 @@ class HostedEmbedder:
         """Put the prefix before a text, and cut the text to what the model takes."""
         room = self._room[role]
         text = encodable(text)
-        return role.prefix + (text if room is None else cut(text, room).text)
+        return role.prefix + (text if room is None else cut(text, room))
 
     def request_of(self, prepared: str, role: Role) -> EmbeddingRequest:
         """The request for the vector of a prepared text; its key is that of the vector."""

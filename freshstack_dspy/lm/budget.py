@@ -29,13 +29,14 @@ class Spent(Record):
     dollars: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
     def __add__(self, other: "Spent") -> Self:
-        return self.model_copy(
-            update={
-                "calls": self.calls + other.calls,
-                "tokens": self.tokens + other.tokens,
-                "dollars": self.dollars + other.dollars,
-            }
-        )
+        return self._with(other, 1)
+
+    def __sub__(self, other: "Spent") -> Self:
+        return self._with(other, -1)
+
+    def _with(self, other: "Spent", sign: int) -> Self:
+        sums = {name: max(0, amount + sign * getattr(other, name)) for name, amount in self}
+        return self.model_copy(update=sums)
 
 
 ADDED_BY_PROVIDERS = 512
@@ -74,15 +75,10 @@ class Account(NamedTuple):
 
 
 def upper_bound(request: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
-    """The most that one request can cost.
+    """The most that one request can cost, live or through the provider's batch API.
 
     No tokenizer in use makes more tokens than its input has bytes, so its bytes are the bound: the
-    provider's own count is not known before.
-
-    Args:
-        request: What would be sent.
-        price: Of its model; without one the dollars are 0.
-        batch: Whether it goes through the provider's batch API.
+    provider's own count is not known before. Without a price the dollars are 0.
     """
     input_tokens = len(canonical_json(request.body()).encode()) + ADDED_BY_PROVIDERS
     output_tokens = int(request.parameters.get("max_tokens") or _LONGEST_REPLY)
@@ -91,17 +87,7 @@ def upper_bound(request: ChatRequest, price: Price | None, *, batch: bool = Fals
 
 
 def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) -> None:
-    """Check that a cap on dollars can be applied.
-
-    Args:
-        caps: The caps.
-        model: Its name.
-        remedy: What to do where its price is not known.
-        known: Whether its price is known.
-
-    Raises:
-        ConfigError: There is such a cap, and no price.
-    """
+    """Raise a ConfigError for a cap on dollars where the price of the model is not known."""
     if caps.dollars is not None and not known:
         raise ConfigError(
             f"[budget] dollars is {caps.dollars:g}, and the price of {model} is not known: {remedy}, "
@@ -110,7 +96,10 @@ def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) 
 
 
 class Caps:
-    """Caps on what is spent, for calls of any kind; shared by threads."""
+    """Caps on what is spent, for calls of any kind; shared by threads.
+
+    `spent` gives what is spent so far, by whoever spends it; `in_flight` is shared with others.
+    """
 
     def __init__(
         self,
@@ -119,29 +108,16 @@ class Caps:
         spent: Callable[[], Spent],
         in_flight: InFlight | None = None,
     ) -> None:
-        """Prepare.
-
-        Args:
-            caps: The caps.
-            spent: Gives what is spent so far, by whoever spends it.
-            in_flight: What is reserved, where others share it.
-        """
-        self._caps = {name: cap for name, cap in caps if cap is not None}
+        self.caps = {name: cap for name, cap in caps if cap is not None}
         self._spent = spent
         self._in_flight = in_flight or InFlight()
 
     @contextmanager
     def reserved(self, bound: Callable[[], Spent], charge: Charge) -> Iterator["Reservation"]:
-        """Reserve the upper bound of a call, for as long as it lasts.
-
-        It waits where what is in flight may come back cheaper than reserved.
-
-        Args:
-            bound: Gives the upper bound; called only where it matters.
-            charge: Writes down what was spent without a reply.
+        """Reserve one request's upper bound while the context lasts.
 
         Raises:
-            BudgetError: The call could go over a cap even with nothing else in flight.
+            BudgetError: It could go over a cap even with nothing else in flight.
         """
         reservation = Reservation(self, bound, charge)
         reservation.take()
@@ -150,17 +126,8 @@ class Caps:
         finally:
             reservation.give_back()
 
-    @property
-    def capped(self) -> bool:
-        """Whether there is any cap."""
-        return bool(self._caps)
-
     def admit(self, bound: Spent) -> None:
-        """Wait until this much can be spent on top of all that is in flight.
-
-        Raises:
-            BudgetError: It could go over a cap even with nothing else in flight.
-        """
+        """Wait until this much can be spent on top of all that is in flight."""
         in_flight = self._in_flight
         with in_flight.changed:
             while (full := self._full(bound)) is not None:
@@ -171,20 +138,15 @@ class Caps:
 
     def release(self, bound: Spent) -> None:
         """End a reservation."""
-        in_flight = self._in_flight
-        with in_flight.changed:
-            in_flight.reserved = Spent(
-                calls=in_flight.reserved.calls - bound.calls,
-                tokens=in_flight.reserved.tokens - bound.tokens,
-                dollars=max(0.0, in_flight.reserved.dollars - bound.dollars),
-            )
-            in_flight.changed.notify_all()
+        with self._in_flight.changed:
+            self._in_flight.reserved -= bound
+            self._in_flight.changed.notify_all()
 
     def _full(self, bound: Spent) -> str | None:
         """Which cap the request could go over, in words."""
         spent = self._spent()
         taken = spent + self._in_flight.reserved + bound
-        for name, cap in self._caps.items():
+        for name, cap in self.caps.items():
             if getattr(taken, name) > cap:
                 return (
                     f"[budget] {name} = {cap:g} does not allow another call: "
@@ -202,7 +164,7 @@ class Reservation:
         self._caps = caps
         self._bound = bound
         self._charge = charge
-        self._held: Spent | None = None
+        self._taken: Spent | None = None
 
     @functools.cached_property
     def upper_bound(self) -> Spent:
@@ -210,20 +172,16 @@ class Reservation:
         return self._bound()
 
     def take(self) -> None:
-        """Reserve the upper bound.
-
-        Raises:
-            BudgetError: There is not so much left.
-        """
-        if self._caps.capped:
+        """Reserve the upper bound, or raise a BudgetError."""
+        if self._caps.caps:
             self._caps.admit(self.upper_bound)
-            self._held = self.upper_bound
+            self._taken = self.upper_bound
 
     def give_back(self) -> None:
         """End the reservation."""
-        held, self._held = self._held, None
-        if held is not None:
-            self._caps.release(held)
+        taken, self._taken = self._taken, None
+        if taken is not None:
+            self._caps.release(taken)
 
     def lost(self) -> None:
         """Count an attempt without a reply that may have been billed, and reserve the next one.

@@ -8,7 +8,7 @@ import importlib.util
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -36,11 +36,6 @@ class RerankPrice(Record):
     token: float = Field(ge=0)
     unit: float = Field(default=0, ge=0)
     """For a search unit: one text with up to a hundred passages, as Cohere counts."""
-
-    @property
-    def is_by_unit(self) -> bool:
-        """Whether search units are what is billed."""
-        return self.unit > 0
 
     def cost(self, tokens: int, units: int) -> float:
         """US dollars for one call."""
@@ -74,39 +69,21 @@ class Price(Record):
                 return tier.input, tier.output
         return self.input, self.output
 
-    def overridden(self, own: "PricesConfig") -> Self:
-        """This price with the user's own in place of the table's."""
-        if own.input is None and own.output is None:
-            kept: dict[str, Any] = {}
-        else:
-            # A batch price and the tiers of the table belong to the table's price.
-            kept = {"batch_input": None, "batch_output": None, "tiers": ()}
-        given = {name: value / _MILLION for name, value in own if value is not None}
-        return self.model_copy(update=kept | given)
-
 
 def price_of(model: str, own: "PricesConfig | None" = None) -> Price | None:
-    """The price of a model, or None where neither the user nor the table names one.
-
-    Args:
-        model: Its name, with the provider's.
-        own: The user's prices; they go before the table's.
-    """
-    if own is None:
-        from freshstack_dspy.config import PricesConfig
-
-        own = PricesConfig()
+    """The price of a model, or None where neither the user's own prices nor the table name one."""
     known = Price(input=0, output=0) if model.startswith("extractive/") else _from_table(model)
+    given = {name: value / _MILLION for name, value in own or () if value is not None}
     if known is None:
-        if own.input is None or own.output is None:
-            return None
-        known = Price(input=0, output=0)
-    return known.overridden(own)
+        return Price(**given) if {"input", "output"} <= given.keys() else None
+    if {"input", "output"} & given.keys():  # the table's batch price and tiers belong to its price
+        known = Price(input=known.input, output=known.output)
+    return known.model_copy(update=given)
 
 
 def rerank_price_of(model: str) -> RerankPrice | None:
     """The price of a reranker, or None where the table names none."""
-    entry = _entry(model) or {}
+    entry = _entry(model)
     token, unit = entry.get("input_cost_per_token"), entry.get("input_cost_per_query")
     if token is None and unit is None:
         return None
@@ -115,7 +92,7 @@ def rerank_price_of(model: str) -> RerankPrice | None:
 
 def longest_input_of(model: str) -> int | None:
     """How many tokens a model takes, or None where the table does not say."""
-    most = (_entry(model) or {}).get("max_input_tokens")
+    most = _entry(model).get("max_input_tokens")
     return most if isinstance(most, int) and most > 0 else None
 
 
@@ -124,32 +101,28 @@ def _table() -> dict[str, Any]:
     spec = importlib.util.find_spec("litellm")
     if spec is None or spec.origin is None:
         return {}
-    table: dict[str, Any] = json.loads(
-        (Path(spec.origin).parent / _TABLE).read_text(encoding="utf-8")
-    )
+    table: dict[str, Any] = json.loads((Path(spec.origin).parent / _TABLE).read_bytes())
     return table
 
 
 @functools.lru_cache(maxsize=64)
 def _from_table(model: str) -> Price | None:
     entry = _entry(model)
-    if entry is None or entry.get("input_cost_per_token") is None:
+    if entry.get("input_cost_per_token") is None:
         return None
     # What a model thinks is counted as output; where it costs more, all output does.
-    output = max(
-        float(entry.get(f"output_cost_per_{kind}token") or 0.0) for kind in ("", "reasoning_")
-    )
+    output = max(entry.get(f"output_cost_per_{kind}token") or 0.0 for kind in ("", "reasoning_"))
     tiers = [
         Tier(
             above=int(match[1]) * 1000,
-            input=float(value),
-            output=float(entry.get(name.replace("input", "output", 1)) or output),
+            input=value,
+            output=entry.get(name.replace("input", "output", 1)) or output,
         )
         for name, value in entry.items()
         if (match := _TIER.fullmatch(name)) and value is not None
     ]
     return Price(
-        input=float(entry["input_cost_per_token"]),
+        input=entry["input_cost_per_token"],
         output=output,
         batch_input=entry.get("input_cost_per_token_batches"),
         batch_output=entry.get("output_cost_per_token_batches"),
@@ -157,12 +130,11 @@ def _from_table(model: str) -> Price | None:
     )
 
 
-def _entry(model: str) -> dict[str, Any] | None:
-    """The table's entry; under a bare name only if it is this provider's price."""
-    table = _table()
+def _entry(model: str) -> dict[str, Any]:
+    """The table's entry, or none; under a bare name only if it is this provider's price."""
     provider, _, name = model.partition("/")
-    entry: dict[str, Any] | None = table.get(model)
-    if entry is None and name:
-        bare = table.get(name, {})
-        entry = bare if bare.get("litellm_provider", "").startswith(provider) else None
+    entry: dict[str, Any] = _table().get(model) or {}
+    if not entry and name:
+        bare = _table().get(name, {})
+        entry = bare if bare.get("litellm_provider", "").startswith(provider) else {}
     return entry

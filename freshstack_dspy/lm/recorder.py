@@ -36,7 +36,7 @@ from freshstack_dspy.lm.store import (
     recorded_entries,
     recorded_entry,
 )
-from freshstack_dspy.lm.usage import Ledger, StepLedger, current_step
+from freshstack_dspy.lm.usage import Ledger, current_step
 
 _log = logging.getLogger(__name__)
 
@@ -177,11 +177,9 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             self._used.enter(entry)
         if entries:
             self.ledger.enter(
-                StepLedger(
-                    cached=len(entries),
-                    cached_tokens=sum(one.tokens for one in entries),
-                    cached_cost=sum(one.cost or 0.0 for one in entries),
-                )
+                cached=len(entries),
+                cached_tokens=sum(one.tokens for one in entries),
+                cached_cost=sum(one.cost or 0.0 for one in entries),
             )
 
     def used(self) -> Iterator[EntryT]:
@@ -252,7 +250,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             self._rerecorded.add(entry.key)
         tokens = sum(entry.tokens for entry in sent.entries)
         cost = sum(entry.cost or 0.0 for entry in sent.entries)
-        self.ledger.enter(StepLedger(calls=1, tokens=tokens, cost=cost))
+        self.ledger.enter(calls=1, tokens=tokens, cost=cost)
         return sent
 
     def _writable(self) -> ReplyStore:

@@ -5,7 +5,6 @@ what a search of the index returned (`SearchResult`). Each is found by the key o
 """
 
 import base64
-import binascii
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -17,6 +16,7 @@ from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import (
     ChatRequest,
+    KeyedRequest,
     NumbersRequest,
     RerankRequest,
     SearchRequest,
@@ -38,7 +38,27 @@ NO_REPLY = "error"
 """The finish reason of a request that the provider refused or did not answer; the text says why."""
 
 
-class Reply(Record):
+class _Entry(Record):
+    """What every kind has; `received_at` is in UTC."""
+
+    key: str
+    request: KeyedRequest
+    received_at: str
+
+    @model_validator(mode="after")
+    def _key_is_of_this_request(self) -> Self:
+        if self.key != self.request.key:
+            raise ValueError(f"the key {self.key!r:.80} is not the key of the request beside it")
+        return self
+
+    @property
+    def kind(self) -> Kind:
+        """Which kind of entry this is."""
+        kind: Kind = getattr(self.request, "kind", "chat")
+        return kind
+
+
+class Reply(_Entry):
     """One reply of a language model, with the request that it answers.
 
     Only a reply of status `ok` is ever an answer. The others are kept for the record; one that
@@ -47,7 +67,6 @@ class Reply(Record):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    key: str
     request: ChatRequest = Field(alias="ask")
     text: str
     finish_reason: str
@@ -58,18 +77,7 @@ class Reply(Record):
     output_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     cost: float | None = Field(default=None, ge=0, le=MOST_DOLLARS)
     """US dollars; None where the price or the number of tokens is not known."""
-    received_at: str
     origin: Origin
-
-    @model_validator(mode="after")
-    def _key_is_of_this_request(self) -> Self:
-        _check_key(self.key, self.request)
-        return self
-
-    @property
-    def kind(self) -> Kind:
-        """Which kind of entry this is."""
-        return "chat"
 
     @property
     def is_dead_end(self) -> bool:
@@ -95,15 +103,8 @@ def receive(
 ) -> Reply:
     """Make the record of a reply that has just come in.
 
-    Args:
-        request: What it answers.
-        text: What it says.
-        finish_reason: As the provider names it.
-        input_tokens: As the provider counted them, or None; what is no such number counts as None.
-        output_tokens: The same.
-        origin: How it came here.
-        price: Of the model, or None where it is not known.
-        batch: Whether it came from the provider's batch API, which has prices of its own.
+    Tokens are as the provider counted them; what is no count is taken for None. `batch`: it came
+    from the provider's batch API, which has prices of its own.
     """
     input_tokens, output_tokens = _counted(input_tokens), _counted(output_tokens)
     return Reply(
@@ -141,14 +142,12 @@ def status_of(finish_reason: str) -> Status:
     return "ok"
 
 
-MOST_DIMENSIONS = 65_536
 _FORMATS = {"embedding": "<f4", "rerank": "<f8"}
 
 
-class Numbers(Record):
+class Numbers(_Entry):
     """The numbers that a model gave to one request: a vector of a text, or scores of passages."""
 
-    key: str
     request: Annotated[NumbersRequest, Field(discriminator="kind")]
     values: str
     """Base64 of little-endian float32 (a vector) or float64 (scores, by the passages' hashes)."""
@@ -158,23 +157,20 @@ class Numbers(Record):
     """Whether the provider counted the tokens; else they are estimated."""
     cost: float | None = Field(default=None, ge=0, le=MOST_DOLLARS)
     """US dollars; None where the price is not known."""
-    received_at: str
 
     @model_validator(mode="after")
-    def _are_an_answer(self) -> Self:
-        _check_key(self.key, self.request)
-        try:
-            fault = fault_of(self.array(), self.request)
-        except (binascii.Error, ValueError):
-            raise ValueError("values are no base64 of floats") from None
-        if fault is not None:
-            raise ValueError(f"values {fault}")
-        return self
+    def _are_as_many_finite_numbers_as_asked_for(self) -> Self:
+        import numpy as np
 
-    @property
-    def kind(self) -> Kind:
-        """Which kind of entry this is."""
-        return self.request.kind
+        try:
+            values = self.array()
+        except ValueError:
+            raise ValueError("values are no base64 of floats") from None
+        request = self.request
+        count = request.count if isinstance(request, RerankRequest) else request.dimensions
+        if count not in (None, len(values)) or not len(values) or not np.isfinite(values).all():
+            raise ValueError(f"values are not {count or 'some'} finite numbers")
+        return self
 
     def array(self) -> "NDArray[Any]":
         """The numbers, read-only: shape (dimensions,) or (passages,)."""
@@ -184,48 +180,14 @@ class Numbers(Record):
         return np.frombuffer(data, dtype=_FORMATS[self.request.kind])
 
 
-class SearchResult(Record):
+class SearchResult(_Entry):
     """What a search of the index returned."""
 
-    key: str
     request: SearchRequest
     value: JsonValue
-    received_at: str
-
-    @model_validator(mode="after")
-    def _key_is_of_this_request(self) -> Self:
-        _check_key(self.key, self.request)
-        return self
-
-    @property
-    def kind(self) -> Kind:
-        """Which kind of entry this is."""
-        return "search"
 
 
 Entry = Reply | Numbers | SearchResult
-
-
-def _check_key(key: str, request: ChatRequest | NumbersRequest | SearchRequest) -> None:
-    if key != request.key:
-        raise ValueError(f"the key {key!r:.80} is not the key of the request beside it")
-
-
-def fault_of(values: "NDArray[Any]", request: NumbersRequest) -> str | None:
-    """Why these numbers are no answer to a request, in words, or None."""
-    import numpy as np
-
-    if not np.isfinite(values).all():
-        return "hold a number that is not finite"
-    if isinstance(request, RerankRequest):
-        if len(values) != request.count:
-            return f"are {len(values)} scores for {request.count} passages"
-        return None
-    if not 1 <= len(values) <= MOST_DIMENSIONS:
-        return f"are a vector of {len(values)} numbers"
-    if request.dimensions not in (None, len(values)):
-        return f"are a vector of {len(values)} numbers, not of the {request.dimensions} asked for"
-    return None if values.any() else "are all zero"
 
 
 def receive_numbers(
@@ -236,11 +198,7 @@ def receive_numbers(
     counted: bool,
     cost: float | None,
 ) -> Numbers:
-    """Make the record of numbers that have just come in.
-
-    Raises:
-        ValidationError: They are no answer to the request.
-    """
+    """Make the record of numbers that have just come in; a ValueError if they are no answer."""
     data = values.astype(_FORMATS[request.kind]).tobytes()
     return Numbers(
         key=request.key,
@@ -264,7 +222,7 @@ def _now() -> str:
 
 _CHAT_BEGINS = b'{"ask":'
 """As the canonical JSON of every chat reply does."""
-_MODELS: dict[str, type[Numbers] | type[SearchResult]] = {
+_MODELS: dict[str, type[Entry]] = {
     "embedding": Numbers,
     "rerank": Numbers,
     "search": SearchResult,
@@ -283,11 +241,7 @@ def entry_from_json(data: bytes, where: str) -> Entry:
         fields = from_json(data)
         request = fields.get("request") if isinstance(fields, dict) else None
         kind = request.get("kind") if isinstance(request, dict) else None
-        return (
-            _MODELS[kind].model_validate(fields)
-            if kind in _MODELS
-            else Reply.model_validate(fields)
-        )
+        return _MODELS.get(kind or "", Reply).model_validate(fields)
     except ValidationError as error:
         fault = first_fault(error)
     except ValueError as error:

@@ -2,8 +2,9 @@
 
 What is in the key of a chat request, by name (`ChatRequest`): the provider and model, the identity
 of the endpoint, the messages, every sampling parameter, the response schema, the tools, and the
-sample number. What is not (`NOT_IN_THE_KEY`): whatever cannot change the reply. Synchronous and
-asynchronous, live and deferred requests have the same key.
+sample number. What is not: whatever cannot change the reply, which are keys (api_key, headers,
+user and password in api_base), how it is sent (timeout, retries, concurrency, mode, live or
+deferred, synchronous or not), the step of the recipe, budget and prices.
 """
 
 import dataclasses
@@ -25,18 +26,6 @@ if TYPE_CHECKING:
 
 KEY_VERSION = 1
 """Raised when the same request gets another key, so that old stores say why they miss."""
-
-NOT_IN_THE_KEY = (
-    "api_key",
-    "headers",
-    "timeout",
-    "retries",
-    "concurrency",
-    "mode",
-    "budget and prices",
-    "step",
-    "user and password in api_base",
-)
 
 BASELINE = "extractive/baseline"
 BASELINE_VERSION = 3

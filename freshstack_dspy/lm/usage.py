@@ -7,7 +7,6 @@ from contextvars import ContextVar
 
 from pydantic import Field
 
-from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.records import Record
 
 _step: ContextVar[str] = ContextVar("freshstack_step", default="other")
@@ -40,37 +39,26 @@ class Ledger:
         self._steps: dict[str, StepLedger] = {}
         self._lock = threading.Lock()
 
-    def asked(self, reply: Reply) -> None:
-        """Enter a reply that was asked for now."""
-        self._add(calls=1, tokens=reply.tokens, cost=reply.cost or 0.0)
-
-    def served(self, reply: Reply) -> None:
-        """Enter a reply that was recorded before."""
-        self._add(cached=1, cached_tokens=reply.tokens, cached_cost=reply.cost or 0.0)
-
-    def enter(self, amounts: StepLedger) -> None:
-        """Enter amounts of any kind."""
-        self._add(**amounts.model_dump())
-
-    def reasked(self) -> None:
-        """Enter that an invalid reply was sent back."""
-        self._add(reasked=1)
-
-    def failed(self) -> None:
-        """Enter that a question ended without an answer."""
-        self._add(failed=1)
-
-    def steps(self) -> dict[str, StepLedger]:
-        """The accounts so far, by step."""
-        with self._lock:
-            return dict(sorted(self._steps.items()))
-
-    def _add(self, **amounts: float) -> None:
+    def enter(self, **amounts: float) -> None:
+        """Add amounts of any kind to the account of the step that asks."""
         step = _step.get()
         with self._lock:
             account = self._steps.get(step, StepLedger())
             sums = {name: getattr(account, name) + amount for name, amount in amounts.items()}
             self._steps[step] = account.model_copy(update=sums)
+
+    def reasked(self) -> None:
+        """Enter that an invalid reply was sent back."""
+        self.enter(reasked=1)
+
+    def failed(self) -> None:
+        """Enter that a question ended without an answer."""
+        self.enter(failed=1)
+
+    def steps(self) -> dict[str, StepLedger]:
+        """The accounts so far, by step."""
+        with self._lock:
+            return dict(sorted(self._steps.items()))
 
 
 def current_step() -> str:

@@ -7,46 +7,25 @@ from freshstack_dspy.lm.workers import map_in_order
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
-from tests.lm.recording import reply
-
-PAID = reply(input_tokens=3, output_tokens=4, cost=0.5)
 
 
-def test_what_is_asked_and_what_is_served_are_entered_apart() -> None:
+def test_what_is_entered_is_added_up_by_step() -> None:
     ledger = Ledger()
     with step("nuggets"):
-        ledger.asked(PAID)
-        ledger.asked(reply())
-        ledger.served(PAID)
+        ledger.enter(calls=1, tokens=7, cost=0.5)
         ledger.reasked()
         ledger.failed()
     with step("support"), step("inner"):
-        ledger.served(PAID)
-    ledger.asked(PAID)
+        ledger.enter(cached=1, cached_tokens=7, cached_cost=0.5)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: ledger.enter(calls=1, tokens=7, cost=0.5), range(400)))
 
     assert ledger.steps() == {
         "inner": StepLedger(cached=1, cached_tokens=7, cached_cost=0.5),
-        "nuggets": StepLedger(
-            calls=2,
-            cached=1,
-            reasked=1,
-            failed=1,
-            tokens=7,
-            cost=0.5,
-            cached_tokens=7,
-            cached_cost=0.5,
-        ),
-        "other": StepLedger(calls=1, tokens=7, cost=0.5),
+        "nuggets": StepLedger(calls=1, reasked=1, failed=1, tokens=7, cost=0.5),
+        "other": StepLedger(calls=400, tokens=2800, cost=200.0),
     }
     assert list(ledger.steps()) == ["inner", "nuggets", "other"]
-
-
-def test_threads_lose_no_entry() -> None:
-    ledger = Ledger()
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: ledger.asked(PAID), range(400)))
-
-    assert ledger.steps()["other"] == StepLedger(calls=400, tokens=2800, cost=200.0)
 
 
 def test_calls_re_asks_and_replays_are_counted_by_step(
