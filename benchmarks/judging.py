@@ -24,9 +24,14 @@ from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs, whole
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.judge import JudgeCall, ToJudge, judge_calls
+from freshstack_dspy.recipes.judge import (
+    JudgeCall,
+    ToJudge,
+    judge_calls,
+    passage_tokens,
+    prompt_tokens,
+)
 from freshstack_dspy.recipes.plan import spread
-from freshstack_dspy.recipes.window import passage_tokens, prompt_tokens
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES: tuple[dict[str, Any], ...] = (

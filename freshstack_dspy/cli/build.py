@@ -31,6 +31,8 @@ JudgingOption = Annotated[
     Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
 ]
 
+_COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")
+
 
 def init(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
@@ -105,26 +107,30 @@ def extend(
         Path | None, typer.Option(help="Folder to write; by default the collection's own.")
     ] = None,
     mode: ModeOption = "live",
-    requests: RequestsOption = None,
     replies: RepliesOption = None,
     log: LogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Judge the unjudged chunks that runs rank high."""
     from freshstack_dspy.cli.options import asking
-    from freshstack_dspy.cli.printing import labels_by, say
+    from freshstack_dspy.cli.printing import labels_by, say, show_json
     from freshstack_dspy.recipes.extend import extend as extend_collection
 
     settings = _judging(config, replies)
-    with asking(mode, requests, log) as (options, _):
+    with asking(mode, None, log) as (options, _):
         found = extend_collection(
             collection, runs, settings, k=k, unknown_ids=unknown_ids, out=out, **options
         )
+    before, after = found.before.manifest.counts, found.collection.manifest.counts
+    if as_json:
+        values = {"changed": found.changed, "judged": found.judged, "failed": found.failed}
+        show_json({**values, "manifest": found.collection.manifest})
+        return
     if not found.changed:
         say(f"{collection}: nothing to add, so nothing was written")
         return
     for run, judged in found.judged.items():
         say(f"{run}: {judged:,} pairs judged in its top {k}")
-    before, after = found.tops.collection.manifest.counts, found.collection.manifest.counts
     say(f"judged chunks of queries: {before.pool:,}, now {after.pool:,}")
     say(f"supported pairs: {before.supported:,}, now {after.supported:,}")
     say("slices: " + ", ".join(f"{n} {name}" for name, n in after.slices.items()))
@@ -136,43 +142,35 @@ def extend(
 
 def refresh(
     config: ConfigArgument,
-    retire: Annotated[
-        list[str] | None,
-        typer.Option(help="Id of a question to leave out from now on; may be repeated."),
-    ] = None,
     keep_labels: Annotated[
         bool, typer.Option("--keep-labels", help="Reuse labels that another judge made too.")
     ] = False,
     mode: ModeOption = "live",
-    requests: RequestsOption = None,
     replies: RepliesOption = None,
     log: LogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Take in new questions and files; reuse every judgment of unchanged content."""
     from freshstack_dspy.cli.options import asking
-    from freshstack_dspy.cli.printing import say
+    from freshstack_dspy.cli.printing import say, show_json
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
     settings = _settings(config, replies)
     changes = settings.out.with_name(f"{settings.out.name}.changes.jsonl")
-    _check_outputs(settings, requests, log)
-    with asking(mode, requests, log) as (options, _):
+    _check_outputs(settings, log)
+    with asking(mode, None, log) as (options, _):
         found = refresh_collection(
-            settings,
-            retire=retire or (),
-            keep_labels=keep_labels,
-            difference_file=changes,
-            **options,
+            settings, keep_labels=keep_labels, difference_file=changes, **options
         )
+    if as_json:
+        values = {"changed": found.changed, "calls": found.calls}
+        difference = {name: getattr(found.difference, name) for name in _COMPARED}
+        show_json({**values, "difference": difference, "manifest": found.collection.manifest})
+        return
     _show_collection(found.collection, settings.out, unchanged=not found.changed)
     _show_difference(found.difference, changes, changed=found.changed)
     if found.changed:
         say(f"{found.calls:,} calls for this refresh; above are those before it too")
-    if left := sorted(set(retire or ()) - set(settings.queries.retired)):
-        say(
-            f"retired for this refresh alone: {', '.join(left)}; the next one takes them in again "
-            f"unless {config} says so in [queries] retired"
-        )
 
 
 def rejudge(
@@ -188,23 +186,29 @@ def rejudge(
         typer.Option(min=1, help="Judge so many chunks one by one, and write nothing."),
     ] = None,
     mode: ModeOption = "live",
-    requests: RequestsOption = None,
     replies: RepliesOption = None,
     log: LogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Judge all judged pairs again, or a sample; say how far the labels agree."""
     from freshstack_dspy.cli.options import asking
+    from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
 
     settings = _judging(config, replies)
-    with asking(mode, requests, log) as (options, _):
+    with asking(mode, None, log) as (options, _):
         found = judge_again(collection, settings, out, shape=shape, sample=sample, **options)
     changes = None
     if out is not None and found.difference is not None:
         changes = out.with_name(f"{out.name}.changes.jsonl")
         write_changes(found.difference, changes)
-    _show_agreement(found, settings.model.name, out, changes)
+    if as_json:
+        values = {"agreement": found.agreement, "textless": found.textless}
+        made = found.collection.manifest if found.collection is not None else None
+        show_json({**values, "manifest": made})
+    else:
+        _show_agreement(found, settings.model.name, out, changes)
 
 
 def _settings(config: Path, replies: list[Path] | None) -> "BuildConfig":
@@ -368,7 +372,7 @@ def _show_difference(found: "Difference", path: Path, *, changed: bool) -> None:
         say("nothing differs, so nothing was written")
         return
     rows = []
-    for name in ("queries", "nuggets", "chunks", "pool", "judgments"):
+    for name in _COMPARED:
         tally = getattr(found, name)
         rows.append((name, tally.kept, tally.added, tally.dropped, tally.changed))
     show(Table(("", "unchanged", "added", "dropped", "changed"), rows, "difference"))

@@ -48,7 +48,7 @@ def export_replies(
     from freshstack_dspy.lm.bundle import Bundles, write_bundle
     from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
     from freshstack_dspy.recipes.corpus import asks_models
-    from freshstack_dspy.recipes.used_replies import used_replies
+    from freshstack_dspy.recipes.provenance import used_replies
 
     settings = load_config(config)
     out = out or Path(f"{settings.name}.jsonl.zst")

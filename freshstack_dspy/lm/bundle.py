@@ -101,7 +101,32 @@ class Bundle(Recorded):
         return os.pread(self._file, place.length, place.offset)
 
 
-class Bundles(Recorded):
+class Several(Recorded):
+    """Several places as one; of several entries of a key the first is served."""
+
+    def __init__(self, sources: Iterable[Recorded]) -> None:
+        self._sources = tuple(sources)
+
+    def entry(self, key: str) -> Entry | None:
+        """The entry recorded for a key in the first place that has one, or None."""
+        return recorded_entry(key, self._sources)
+
+    def lines(self, holding: bytes = b"") -> Iterator[Line]:
+        """The entries whose JSON holds some bytes; see `Recorded`."""
+        for source in self._sources:
+            yield from source.lines(holding)
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries of all places, each key once."""
+        return recorded_entries({line.key for line in self.lines()}, self._sources)
+
+    def close(self) -> None:
+        """Close every place."""
+        for source in self._sources:
+            source.close()
+
+
+class Bundles(Several):
     """The entries of several bundles as of one."""
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
@@ -110,32 +135,15 @@ class Bundles(Recorded):
         Raises:
             StoreError: One cannot be opened, or two have different replies to one request.
         """
-        self._bundles: list[Bundle] = []
+        bundles: list[Bundle] = []
         with contextlib.ExitStack() as stack:
             for path in paths:
                 bundle = stack.enter_context(closing(Bundle(path)))
-                for other in self._bundles:
+                for other in bundles:
                     _check_conflict(bundle, other)
-                self._bundles.append(bundle)
+                bundles.append(bundle)
             stack.pop_all()
-
-    def entry(self, key: str) -> Entry | None:
-        """The entry recorded for a key in any of the bundles, or None."""
-        return recorded_entry(key, self._bundles)
-
-    def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The entries whose JSON holds some bytes; see `Recorded`."""
-        for bundle in self._bundles:
-            yield from bundle.lines(holding)
-
-    def entries(self) -> Iterator[Entry]:
-        """All entries of all bundles, each key once."""
-        return recorded_entries({line.key for line in self.lines()}, self._bundles)
-
-    def close(self) -> None:
-        """Close the files."""
-        for bundle in self._bundles:
-            bundle.close()
+        super().__init__(bundles)
 
 
 def _check_conflict(bundle: Bundle, other: Bundle) -> None:

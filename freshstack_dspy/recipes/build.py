@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Manifest, Provenance, read_manifest
-from freshstack_dspy.collection.writing import call_ids_of, check_foreign, write_collection
+from freshstack_dspy.collection.writing import check_foreign, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.bundle import write_bundle
-from freshstack_dspy.lm.engine import check_model
 from freshstack_dspy.lm.store import recorded_entries
 from freshstack_dspy.recipes.corpus import asks_models, with_repositories
-from freshstack_dspy.recipes.fingerprints import (
+from freshstack_dspy.recipes.provenance import (
     WITHOUT_EFFECT,
     fingerprint_inputs,
     fingerprints,
+    provenance,
+    shareable,
     unchanged,
 )
-from freshstack_dspy.recipes.provenance import provenance, shareable
 from freshstack_dspy.recipes.session import (
     Session,
     SessionOptions,
@@ -81,8 +81,6 @@ def build(
                 write_bundle(recorded_entries(found.call_ids, replies), replies_file)
             report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
             return found.collection
-        if options.get("provider") is None and mode in ("live", "rerecord"):
-            check_model(config.model)
         with open_session(config, replies=replies, **options) as session:
             made = make(session, inputs)
             collection = write_collection(
@@ -103,13 +101,7 @@ class Made(NamedTuple):
 
 
 def make(session: Session, inputs: Mapping[str, str], known: "Known | None" = None) -> Made:
-    """Make a collection: read or make the questions, cut the corpus, and run the recipe.
-
-    Args:
-        session: What it asks.
-        inputs: As `fingerprint_inputs` gave them.
-        known: What need not be asked for.
-    """
+    """Make a collection: read or make the questions, cut the corpus, and run the recipe."""
     # DSPy and the index are imported here, where there is something to ask.
     from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
     from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
@@ -132,24 +124,13 @@ def make(session: Session, inputs: Mapping[str, str], known: "Known | None" = No
         reading = make_questions(session, recipe, searches)
     queries = of_this_corpus(reading.queries, corpus.chunks, progress)
     contents = judged_collection(session, recipe, queries, searches, known or NOTHING)
-    used = session.used()
-    described = provenance(
-        config,
-        recipe,
-        session.lm.ledger,
-        fingerprints=fingerprints(config, inputs, used),
-        reasked=used.keys() - call_ids_of(contents),
-    )
+    marks = fingerprints(config, inputs, session.used())
+    described = provenance(session, recipe, contents, marks)
     return Made(contents, corpus.chunks, described, reading.rejected)
 
 
 def check_place(config: BuildConfig) -> None:
-    """Check that a collection can be written at `out`, before anything is cut or paid for.
-
-    Raises:
-        CollectionError: `out` holds something that is no collection.
-        ConfigError: It cannot be written.
-    """
+    """Check that a collection can be written at `out`, before anything is cut or paid for."""
     check_foreign(config.out)
     check_writable(config.out)
 
@@ -187,7 +168,7 @@ def _other_settings(manifest: Manifest, config: BuildConfig) -> Iterator[str]:
     if not manifest.config:
         yield f"it was made by {manifest.recipe}"
         return
-    now, before = _flat(shareable(config)), _flat(manifest.config)
+    now, before = _flat(shareable(config.model_dump())), _flat(manifest.config)
     for values in (now, before):  # a revision is only known once a repository is fetched
         values["corpus"] = [corpus["name"] for corpus in values.get("corpus", [])]
     for key in sorted(now.keys() & before.keys()):

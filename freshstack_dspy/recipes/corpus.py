@@ -4,9 +4,9 @@ import functools
 import hashlib
 import platform
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import requires
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,20 +23,11 @@ from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account, InFlight
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.vectors import Access
+from freshstack_dspy.recipes.provenance import installed
 from freshstack_dspy.recipes.session import Progress, Silence, open_replies
 from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile
 
 _REASONS_SHOWN = 3
-_CUTTER = re.compile(r"tiktoken|tree-sitter.*")
-"""Packages that cut files."""
-
-
-class CorpusFiles(NamedTuple):
-    """Files as they were read: those to index, and the others."""
-
-    files: list[SourceFile]
-    skipped: list[SkippedFile]
-    licences: list[LicenceFile]
 
 
 class CutCorpora(NamedTuple):
@@ -73,63 +64,42 @@ def with_repositories(config: BuildConfig, mode: Mode, progress: Progress) -> Bu
     return config.model_copy(update={"corpus": tuple(found)})
 
 
-def read_corpora(config: BuildConfig, progress: Progress) -> CorpusFiles:
-    """Read every corpus of a configuration into memory.
-
-    Raises:
-        SourceError: A corpus cannot be read, or none of its files can be indexed.
-    """
-    found = CorpusFiles([], [], [])
-    progress.start("files", len(config.corpus))
-    for corpus in config.corpus:
-        files, skipped_files, licences = _read(corpus, config.chunking.max_file_bytes)
-        found.files.extend(files)
-        found.skipped.extend(skipped_files)
-        found.licences.extend(licences)
-        progress.advance("files")
-    skipped = listed(count_kinds(found.skipped))
-    note = f"{len(found.files):,} to index" + (f"; skipped: {skipped}" if skipped else "")
-    progress.finish("files", note)
-    return found
-
-
-def cut_files(files: Sequence[SourceFile], config: BuildConfig, progress: Progress) -> list[Chunk]:
-    """Cut files into chunks."""
-    chunks: list[Chunk] = []
-    progress.start("chunks", len(files))
-    for of_file in chunk_files(files, config.chunking.max_tokens):
-        chunks += of_file
-        progress.advance("chunks")
-    progress.finish("chunks", f"{len(chunks):,} of {len(files):,} files")
-    return chunks
-
-
 def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
     """Read all corpora and give their chunks; those of unchanged files come from the index.
 
     Raises:
         SourceError: A corpus cannot be read, or none of its files can be indexed.
     """
-    read = read_corpora(config, progress)
-    files = [
-        IndexedFile(file.source, file.path, hashlib.sha256(file.data).hexdigest(), file.encoding)
-        for file in read.files
-    ]
+    sources: list[SourceFile] = []
+    cut = CutCorpora([], [], [], [])
+    progress.start("files", len(config.corpus))
+    for corpus in config.corpus:
+        sources += _read(corpus, config.chunking.max_file_bytes, cut)
+        progress.advance("files")
+    skipped = listed(count_kinds(cut.skipped))
+    note = f"{len(sources):,} to index" + (f"; skipped: {skipped}" if skipped else "")
+    progress.finish("files", note)
+    for file in sources:
+        digest = hashlib.sha256(file.data).hexdigest()
+        cut.files.append(IndexedFile(file.source, file.path, digest, file.encoding))
+
     index = _reusable(config)
     known = set(index.manifest.files) if index else set()
-    changed = [
-        file for file, indexed in zip(read.files, files, strict=True) if indexed not in known
-    ]
-    chunks = cut_files(changed, config, progress)
+    changed = [file for file, row in zip(sources, cut.files, strict=True) if row not in known]
+    progress.start("chunks", len(changed))
+    for chunks in chunk_files(changed, config.chunking.max_tokens):
+        cut.chunks.extend(chunks)
+        progress.advance("chunks")
+    progress.finish("chunks", f"{len(cut.chunks):,} of {len(changed):,} files")
     if index:
-        unchanged = {(file.source, file.path) for file in known.intersection(files)}
-        revisions = {file.source: file.revision for file in read.files}
-        chunks += [
+        unchanged = {(file.source, file.path) for file in known.intersection(cut.files)}
+        revisions = {file.source: file.revision for file in sources}
+        cut.chunks.extend(
             chunk.model_copy(update={"revision": revisions[chunk.source]})
             for chunk in index.chunks()
             if (chunk.source, chunk.path) in unchanged
-        ]
-    return CutCorpora(chunks, files, read.skipped, read.licences)
+        )
+    return cut
 
 
 def index_corpora(
@@ -140,12 +110,6 @@ def index_corpora(
     progress: Progress | None = None,
 ) -> HybridIndex:
     """Open the index of these chunks at `index.path`, or build it.
-
-    Args:
-        config: As `load_config` reads it.
-        cut: Of `cut_corpora`.
-        models: Those of its `[[embedder]]` and `[reranker]`, as `search_models` opens them.
-        progress: Told how it goes.
 
     Raises:
         IndexingError: The chunks cannot be indexed.
@@ -201,10 +165,9 @@ def asks_models(config: BuildConfig) -> bool:
 
 
 def cut_by(config: BuildConfig) -> str:
-    """SHA-256 of what the chunks of a file depend on beside its content.
+    """SHA-256 of what the chunks of a file depend on beside its content and its encoding.
 
-    That is the settings, the code that cuts files, and the versions of the packages it uses. How
-    files are read is left out: of each file the index knows the content and the encoding.
+    That is the settings, the code that cuts files, and the versions of the packages it uses.
     """
     return sha256_of({"max_tokens": config.chunking.max_tokens, "code": _cutting_code()})
 
@@ -213,7 +176,6 @@ class Stages:
     """An index's report of its stages, as steps of a hundred parts each."""
 
     def __init__(self, progress: Progress) -> None:
-        """Report to this."""
         self._progress = progress
         self._parts: dict[str, int] = {}
 
@@ -230,25 +192,28 @@ class Stages:
             self._progress.finish(stage)
 
 
-def _read(corpus: CorpusConfig, max_file_bytes: int) -> CorpusFiles:
-    found = CorpusFiles([], [], [])
+def _read(corpus: CorpusConfig, max_file_bytes: int, found: CutCorpora) -> list[SourceFile]:
+    """The files of a corpus that can be indexed; the others are entered where they belong."""
+    files = []
+    reasons = []
     for entry in read_files(corpus, max_file_bytes):
         if isinstance(entry, SourceFile):
-            found.files.append(entry)
+            files.append(entry)
         elif isinstance(entry, SkippedFile):
             found.skipped.append(entry)
+            reasons.append(entry.reason)
         else:
             found.licences.append(entry)
-    if not found.files:
+    if not files:
         place = corpus.path or corpus.url or corpus.package
-        reasons = sorted({entry.reason for entry in found.skipped})
-        shown = "; ".join(reasons[:_REASONS_SHOWN]) + "; …" * (len(reasons) > _REASONS_SHOWN)
-        why = f" ({len(found.skipped)} skipped: {shown})" if reasons else ": it holds none"
+        kinds = sorted(set(reasons))
+        shown = "; ".join(kinds[:_REASONS_SHOWN]) + "; …" * (len(kinds) > _REASONS_SHOWN)
+        why = f" ({len(reasons)} skipped: {shown})" if reasons else ": it holds none"
         raise SourceError(
             f"corpus {corpus.name!r}: no file of {place} can be indexed{why}; name one with text "
             "or code in it"
         )
-    return found
+    return files
 
 
 def _reusable(config: BuildConfig) -> HybridIndex | None:
@@ -264,18 +229,12 @@ def _reusable(config: BuildConfig) -> HybridIndex | None:
 def _cutting_code() -> dict[str, object]:
     root = Path(__file__).parents[1]
     required = {re.split(r"[^\w.-]", line)[0] for line in requires("freshstack_dspy") or ()}
+    cutters = [name for name in required if re.fullmatch(r"tiktoken|tree-sitter.*", name)]
     return {
         "files": {
             path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in sorted((root / "corpus").rglob("*.py"))
         },
         "python": list(platform.python_version_tuple()[:2]),
-        "versions": {name: _version(name) for name in required if _CUTTER.fullmatch(name)},
+        "versions": {name: installed(name) for name in cutters},
     }
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None  # of an extra that is not installed

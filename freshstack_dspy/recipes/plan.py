@@ -5,7 +5,6 @@ that follow have something to work on. Of many questions a sample is run and sca
 """
 
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -13,37 +12,30 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig, as_config
+from freshstack_dspy.config import BuildConfig, ModelConfig, as_config
+from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index.embedders import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.lm.budget import Account, Spent
-from freshstack_dspy.lm.bundle import Bundles
+from freshstack_dspy.lm.bundle import Bundles, Several
 from freshstack_dspy.lm.client import connect, in_bulk
-from freshstack_dspy.lm.engine import BaselineProvider, provider_for
+from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import Price, price_of
-from freshstack_dspy.lm.reply import Entry
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.store import (
-    Line,
-    Recorded,
-    ReplyStore,
-    holds_store,
-    recorded_entry,
-)
+from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
-from freshstack_dspy.recipes.corpus import CutCorpora, cut_corpora, index_corpora, with_repositories
+from freshstack_dspy.recipes.build import check_place
+from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora, with_repositories
 from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
+from freshstack_dspy.recipes.judge import counted
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
-from freshstack_dspy.recipes.session import Progress, Replies, Session, Silence
-from freshstack_dspy.recipes.window import counted
+from freshstack_dspy.recipes.session import Progress, Replies, Session, Silence, report
 from freshstack_dspy.records import Record, Step
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
-
-    from freshstack_dspy.index.hybrid import HybridIndex
 
 Item = TypeVar("Item")
 
@@ -105,17 +97,11 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
 
     The corpus is cut and indexed as for the build, which then finds the index made.
 
-    Args:
-        config: A configuration, or the path of its TOML file.
-        progress: Notified of every step.
-
     Raises:
         FreshstackError: Whatever would stop a build before its first request; see `errors.py`.
     """
     config = as_config(config)
     progress = progress or Silence()
-    from freshstack_dspy.recipes.build import check_place
-
     check_place(config)
     config = with_repositories(config, "live", progress)
     with _dry_session(config, progress) as (session, provider):
@@ -123,7 +109,9 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         synthetic = config.queries.is_synthetic
         reading = None if synthetic else read_questions(config, progress)
         corpus = cut_corpora(config, progress)
-        searches = Searches(session, corpus, lambda: _index(session, corpus))
+        searches = Searches(
+            session, corpus, lambda: index_corpora(session.config, corpus, progress=progress)
+        )
         if reading is None:
             number = config.queries.count or 0
             queries = make_questions(session, recipe, searches, exactly=False).queries
@@ -146,7 +134,7 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
     price = price_of(config.model.name, config.prices)
     scale = number / max(1, len(queries))
     steps = tuple(
-        provider.planned(name, account[name].cached, scale, price, config.model.max_tokens)
+        provider.planned(name, account[name].cached, scale, price)
         for name in get_args(Step)
         if name in account
     )
@@ -166,20 +154,13 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
 class DryRun:
     """Answers by the embedded baseline, and counts what would be sent, by step."""
 
-    def __init__(self, config: BuildConfig) -> None:
-        """Prepare; the model's name is checked once something would be sent."""
-        self._model = config.model
+    def __init__(self, model: ModelConfig) -> None:
+        self._model = model
         self._baseline = BaselineProvider()
-        self._guard = threading.Lock()
-        self._checked = False
         self._tokens: dict[str, list[tuple[int, int]]] = {}
 
     def complete(self, request: "Request") -> "Response":
         """Answer, and count the tokens of the request and of its reply."""
-        with self._guard:
-            if not self._checked:
-                provider_for(self._model)
-                self._checked = True
         response = self._baseline.complete(request)
         schema = (request.config.response_format or {}).get("schema")
         sent = sum(counted(message.text or "") for message in request.messages)
@@ -189,23 +170,17 @@ class DryRun:
         replied = count_tokens(response.text or "")
         if step == "closed_book_answer":
             replied = CLOSED_BOOK_TOKENS
-        with self._guard:
-            tokens = (sent, min(replied, self._model.max_tokens))
-            self._tokens.setdefault(step, []).append(tokens)
+        tokens = (sent, min(replied, self._model.max_tokens))
+        self._tokens.setdefault(step, []).append(tokens)
         return response
 
-    def planned(
-        self, step: str, recorded: int, scale: float, price: Price | None, longest: int
-    ) -> PlannedStep:
+    def planned(self, step: str, recorded: int, scale: float, price: Price | None) -> PlannedStep:
         """The plan of a step, scaled up from the questions that were run."""
         tokens = self._tokens.get(step, [])
 
-        def dollars(of: Callable[[Price, int, int], float | None]) -> float | None:
-            if not tokens:
-                return 0.0
-            costs = [of(price, *each) if price else None for each in tokens]
-            known = [cost for cost in costs if cost is not None]
-            return sum(known) * scale if len(known) == len(costs) else None
+        def dollars(cost: Callable[[Price, int, int], float | None]) -> float | None:
+            total = _sum(cost(price, *each) if price else None for each in tokens)
+            return None if total is None else total * scale
 
         return PlannedStep(
             step=step,
@@ -215,32 +190,8 @@ class DryRun:
             output_tokens=round(sum(replied for _, replied in tokens) * scale),
             cost=dollars(lambda price, sent, replied: price.cost(sent, replied)),
             batch_cost=dollars(_batch_cost),
-            upper_bound=dollars(lambda price, sent, _: price.cost(sent, longest)),
+            upper_bound=dollars(lambda price, sent, _: price.cost(sent, self._model.max_tokens)),
         )
-
-
-class _All(Recorded):
-    """The replies of the store and of the bundles."""
-
-    def __init__(self, *sources: Recorded | None) -> None:
-        self._sources = [source for source in sources if source is not None]
-
-    def entry(self, key: str) -> Entry | None:
-        """The entry of a key."""
-        return recorded_entry(key, self._sources)
-
-    def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The replies whose JSON holds some bytes."""
-        for source in self._sources:
-            yield from source.lines(holding)
-
-    def entries(self) -> Iterator[Entry]:
-        """Every entry."""
-        for source in self._sources:
-            yield from source.entries()
-
-    def close(self) -> None:
-        """Close nothing: who opened the sources closes them."""
 
 
 @contextmanager
@@ -250,10 +201,10 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         count = min(config.queries.count or 0, SAMPLE)
         queries = config.queries.model_copy(update={"count": count})
         config = config.model_copy(update={"queries": queries})
-    # What hosted models would find is not known; the retrievers without one stand in for them.
-    own = [name for name in config.pool.retrievers if name in ("bm25", "lsa")] or ["bm25"]
-    pool = config.pool.model_copy(update={"retrievers": tuple(own)})
     if config.embedder or config.reranker:
+        # What hosted models would find is not known; the retrievers without one stand in for them.
+        own = [name for name in config.pool.retrievers if name in ("bm25", "lsa")] or ["bm25"]
+        pool = config.pool.model_copy(update={"retrievers": tuple(own)})
         index = config.index.model_copy(update={"path": config.index.path / "plans"})
         update = {"pool": pool, "embedder": (), "reranker": None, "index": index}
         config = config.model_copy(update=update)
@@ -263,30 +214,46 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
             store = ReplyStore(config.cache.path, read_only=True)
             stack.callback(store.close)
         bundles = stack.enter_context(closing(Bundles(config.cache.bundles)))
+        recorded = Several([bundles] if store is None else [store, bundles])
+        missing_key = _check_model(config.model, recorded)
+        if missing_key is not None:
+            report(progress, "model", missing_key)
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
-        provider = DryRun(config)
+        provider = DryRun(config.model)
+        account = Account(config.name)
         lm = connect(
             config.model,
             mode="live",
             store=passing,
-            recorded=_All(store, bundles),
+            recorded=recorded,
             provider=provider,
-            account=Account(config.name),
+            account=account,
         )
         stack.callback(lm.client.close)
         stack.enter_context(in_bulk(lm))
         yield Session(config, "replay", lm, Replies(store, bundles), progress=progress), provider
 
 
+def _check_model(model: ModelConfig, recorded: Recorded) -> str | None:
+    """Check the model's name, unless replies by it are recorded; says if its key is missing."""
+    try:
+        check_model(model)
+    except FatalModelError as error:
+        try:
+            provider_for(model)
+        except FatalModelError:
+            if next(recorded.lines(model.name.encode()), None) is None:
+                raise
+            return None
+        return str(error)
+    return None
+
+
 def spread(items: Sequence[Item], most: int) -> Sequence[Item]:
     """Take every n-th item, so that there are at most so many."""
     every = -(-len(items) // most) or 1
     return items[(every - 1) // 2 :: every]
-
-
-def _index(session: Session, corpus: CutCorpora) -> "HybridIndex":
-    return index_corpora(session.config, corpus, progress=session.progress)
 
 
 def _batch_cost(price: Price, sent: int, replied: int) -> float | None:
@@ -296,16 +263,12 @@ def _batch_cost(price: Price, sent: int, replied: int) -> float | None:
 
 
 def _total(steps: Sequence[PlannedStep]) -> PlannedStep:
-    return PlannedStep(
-        step="total",
-        requests=sum(step.requests for step in steps),
-        recorded=sum(step.recorded for step in steps),
-        input_tokens=sum(step.input_tokens for step in steps),
-        output_tokens=sum(step.output_tokens for step in steps),
-        cost=_sum(step.cost for step in steps),
-        batch_cost=_sum(step.batch_cost for step in steps),
-        upper_bound=_sum(step.upper_bound for step in steps),
-    )
+    sums = {
+        name: _sum(getattr(step, name) for step in steps)
+        for name in PlannedStep.model_fields
+        if name != "step"
+    }
+    return PlannedStep.model_validate({"step": "total", **sums})
 
 
 def _caps(

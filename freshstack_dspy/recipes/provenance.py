@@ -1,40 +1,73 @@
-"""How a collection was made, for its manifest."""
+"""How a collection was made: its manifest's account, its replies, and whether it would come again.
 
-from collections.abc import Iterable, Mapping
-from importlib.metadata import version
+Two builds whose fingerprints are equal make the same requests; given the same replies, they make
+the same collection. Content is hashed, not its date, and whatever is not in `WITHOUT_EFFECT` is
+taken to matter. The fingerprints of a collection are in its manifest.
+"""
+
+import functools
+import hashlib
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from freshstack_dspy.collection.manifest import Provenance
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.lm.request import sha256_of
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.manifest import Provenance, read_manifest
+from freshstack_dspy.collection.writing import Intact, call_ids_of, intact_collection
+from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
+from freshstack_dspy.corpus.files import read_files
+from freshstack_dspy.corpus.git import Repository
+from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
+from freshstack_dspy.lm.reply import Entry
+from freshstack_dspy.lm.request import endpoint_identity, sha256_of
+from freshstack_dspy.lm.store import Recorded, fingerprint, recorded_entry
 from freshstack_dspy.lm.typed import instructions
-from freshstack_dspy.lm.usage import Ledger, StepLedger
+from freshstack_dspy.lm.usage import StepLedger
+from freshstack_dspy.lm.vectors import Access
+from freshstack_dspy.questions.reading import query_files
+from freshstack_dspy.records import LicenceFile, SourceFile
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.session import Replies, Session
 
+WITHOUT_EFFECT: dict[str, Any] = {
+    "out": True,
+    "index": {"path"},
+    "cache": True,
+    "budget": True,
+    "prices": True,
+    "model": {"api_key", "concurrency", "timeout", "retries"},
+}
+"""Settings that change no record of a collection, in the form of Pydantic's `exclude`."""
+_WITH_FILES = ("queries", "corpus", "chunking", "programs", "embedder", "reranker")
+"""Settings that are fingerprinted together with the files they name."""
+_REPLIES = "replies"
 _PACKAGES = ("freshstack_dspy", "bm25s", "dspy", "instructor", "lancedb", "litellm", "pydantic")
 _PRIVATE = frozenset(["api_key", "api_base"])
 
 
 def provenance(
-    config: BuildConfig,
+    session: "Session",
     recipe: "FreshStack",
-    ledger: Ledger,
-    *,
+    contents: Contents | None = None,
     fingerprints: Mapping[str, str] | None = None,
-    reasked: Iterable[str] = (),
 ) -> Provenance:
-    """Describe how a build was made, without secrets and names of machines.
+    """Describe how a collection is made, without secrets and names of machines.
 
     Args:
-        config: Of the build.
+        session: What was asked, for which configuration.
         recipe: With the prompts that were used.
-        ledger: What was asked, by step.
-        fingerprints: As `fingerprints.fingerprints` gives them.
-        reasked: Keys of the replies that were used and that no record names.
+        contents: Its records; replies that were used and that none of these names are listed.
+        fingerprints: As the function of that name gives them.
     """
+    config = session.config
+    reasked = session.used().keys() - call_ids_of(contents) if contents is not None else ()
     return Provenance(
         name=config.name,
         recipe=config.recipe,
@@ -42,8 +75,8 @@ def provenance(
         scale=config.judge.graded,
         prompts=dict(prompt_hash(predictor) for _, predictor in recipe.named_predictors()),
         versions={name: version(name) for name in _PACKAGES},
-        ledger=ledger.steps(),
-        config=shareable(config),
+        ledger=session.lm.ledger.steps(),
+        config=shareable(config.model_dump()),
         fingerprints=dict(fingerprints or {}),
         reasked=tuple(sorted(reasked)),
     )
@@ -55,10 +88,13 @@ def prompt_hash(predictor: Any) -> tuple[str, str]:
     return predictor.signature.__name__, sha256_of(prompt)
 
 
-def shareable(config: BuildConfig) -> dict[str, Any]:
+def shareable(value: Any) -> Any:
     """A configuration without secrets and machines, and of each path only the last part."""
-    values: dict[str, Any] = _without_private(config.model_dump())
-    return values
+    if isinstance(value, dict):
+        return {name: shareable(item) for name, item in value.items() if name not in _PRIVATE}
+    if isinstance(value, (list, tuple)):
+        return [shareable(item) for item in value]
+    return value.name if isinstance(value, Path) else value
 
 
 def added(before: Mapping[str, StepLedger], now: Mapping[str, StepLedger]) -> dict[str, StepLedger]:
@@ -72,11 +108,177 @@ def added(before: Mapping[str, StepLedger], now: Mapping[str, StepLedger]) -> di
     return sums
 
 
-def _without_private(value: Any) -> Any:
-    if isinstance(value, dict):
+def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterator[Entry]:
+    """The replies and searches that a replay of a collection needs, by key.
+
+    These are those that its records name, and those that its manifest does: replies that were sent
+    back with their error, those of synthetic questions that were refused, and searches.
+
+    Args:
+        collection: Of which.
+        recorded: Where its replies are; of several to a request the first is taken.
+
+    Raises:
+        CollectionError: One is not recorded.
+        StoreError: One cannot be read or trusted.
+    """
+    for key in sorted({*call_ids_of(collection), *collection.manifest.reasked}):
+        entry = recorded_entry(key, recorded)
+        if entry is None:
+            raise CollectionError(
+                f"{collection.name}: the reply {key} that the collection was made from is not "
+                "recorded here; name the store or the bundle that it was built with in [cache], "
+                "or build it again"
+            )
+        yield entry
+
+
+def unchanged(
+    config: BuildConfig, mode: Mode, inputs: Mapping[str, str], replies: "Replies"
+) -> Intact | None:
+    """The collection at `out`, where a build would make the same again, or None.
+
+    Its settings and inputs must be those of now, every byte of its folder as it was written, and
+    every reply that it was made from recorded, with the same content. Never in mode `rerecord`,
+    nor where something failed and the mode may ask again.
+    """
+    try:
+        manifest = read_manifest(config.out)
+    except CollectionError:
+        return None
+    if mode == "rerecord" or (mode != "replay" and manifest.counts.failures):
+        return None
+    if not inputs or any(manifest.fingerprints.get(part) != inputs[part] for part in inputs):
+        return None
+    found = intact_collection(config.out, manifest)
+    if found is None:
+        return None
+    try:
+        now = fingerprint(found.call_ids, replies)
+    except StoreError:
+        return None
+    return found if now == manifest.fingerprints.get(_REPLIES) else None
+
+
+def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
+    """Fingerprint what a build would be made from now.
+
+    Returns:
+        SHA-256 by part (`code`, `settings`, `queries`, `corpus`); nothing at all where an input
+        cannot be read, for the build itself then says what is wrong with it.
+    """
+    try:
         return {
-            name: _without_private(item) for name, item in value.items() if name not in _PRIVATE
+            "code": _code(),
+            "settings": sha256_of(_settings(config)),
+            "queries": sha256_of(
+                {
+                    "config": config.queries.model_dump(mode="json", exclude={"path", "style"}),
+                    "files": [_sha256(path) for path in query_files(config.queries)],
+                }
+            ),
+            "corpus": sha256_of(_corpus(config)),
         }
-    if isinstance(value, (list, tuple)):
-        return [_without_private(item) for item in value]
-    return value.name if isinstance(value, Path) else value
+    except (OSError, FreshstackError):
+        return {}
+
+
+def fingerprints(
+    config: BuildConfig, inputs: Mapping[str, str], used: Mapping[str, str]
+) -> dict[str, str]:
+    """The fingerprints of a build that is about to be written.
+
+    Args:
+        config: Of the build.
+        inputs: As `fingerprint_inputs` gave them before anything was read.
+        used: A hash of each reply when it was used, by key.
+
+    Returns:
+        By part; none where an input changed meanwhile, for nobody knows which state was read.
+    """
+    if not inputs or fingerprint_inputs(config) != dict(inputs):
+        return {}
+    return {**inputs, _REPLIES: sha256_of(dict(used))}
+
+
+@functools.cache
+def _code() -> str:
+    """Every file of this package, and the versions of Python and of what the package requires."""
+    root = Path(__file__).parents[1]
+    files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    required = [line for line in requires("freshstack_dspy") or () if "extra ==" not in line]
+    required.append("pypdf")  # an extra: whether it is installed decides whether pages are read
+    return sha256_of(
+        {
+            "files": {path.relative_to(root).as_posix(): _sha256(path) for path in files},
+            "python": platform.python_version_tuple()[:2],
+            "versions": {line: installed(re.split(r"[^\w.-]", line)[0]) for line in required},
+        }
+    )
+
+
+def installed(package: str) -> str | None:
+    """The version of a package, or None where this system lacks it."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _settings(config: BuildConfig) -> dict[str, Any]:
+    without = {**WITHOUT_EFFECT, **dict.fromkeys(_WITH_FILES, True)}
+    without["model"] = without["model"] | {"api_base"}  # its credentials do not matter
+    return {
+        "config": config.model_dump(mode="json", exclude=without),
+        "endpoint": endpoint_identity(config.model.name, config.model.api_base),
+        "programs": {name: path and _sha256(path) for name, path in config.programs},
+        "models": _models(config),
+    }
+
+
+def _models(config: BuildConfig) -> list[Any]:
+    """What the vectors and the scores of a configuration's models depend on."""
+    if not config.embedder and config.reranker is None:
+        return []
+    from freshstack_dspy.index.models import connected
+
+    with connected(config, Access("replay")) as models:
+        embedders = [[embedder.name, embedder.identity] for embedder in models.embedders]
+        reranker = models.reranker and [models.reranker.identity, models.rerank_depth]
+        return [embedders, reranker]
+
+
+def _corpus(config: BuildConfig) -> dict[str, Any]:
+    most = config.chunking.max_file_bytes
+    return {
+        "chunking": config.chunking.model_dump(mode="json"),
+        "corpora": [
+            [corpus.name, _commit(corpus) if corpus.revision else list(_files(corpus, most))]
+            for corpus in config.corpus
+        ],
+    }
+
+
+def _commit(corpus: CorpusConfig) -> dict[str, Any]:
+    """A commit names its content, so none of it need be read."""
+    assert corpus.path is not None
+    with closing(Repository(corpus.path, str(corpus.revision))) as repository:
+        chosen = corpus.model_dump(mode="json", include={"include", "exclude", "keep", "pages"})
+        return {"commit": repository.revision, **chosen}
+
+
+def _files(corpus: CorpusConfig, most: int) -> Iterator[tuple[str, ...]]:
+    """The files that would be read and those that would not, as the build itself finds them."""
+    for file in read_files(corpus, most):
+        if isinstance(file, SourceFile):
+            content = hashlib.sha256(file.data).hexdigest()
+            yield "read", file.path, file.encoding, file.revision or "", content
+        elif isinstance(file, LicenceFile):
+            yield "licence", file.path, hashlib.sha256(file.text.encode()).hexdigest()
+        else:
+            yield "skipped", file.path, file.reason
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """Refresh a collection: a build that reuses what the collection holds of unchanged content."""
 
-from collections.abc import Collection as Ids
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Unpack
@@ -17,7 +16,6 @@ from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.lm.engine import check_model
 from freshstack_dspy.recipes.build import check_place, make
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import added, provenance
@@ -42,7 +40,6 @@ class Refreshed(NamedTuple):
 def refresh(
     config: BuildConfig | Path | str,
     *,
-    retire: Ids[str] = (),
     keep_labels: bool = False,
     difference_file: Path | None = None,
     **options: Unpack[SessionOptions],
@@ -55,7 +52,6 @@ def refresh(
 
     Args:
         config: A configuration, or the path of its TOML file; a collection is at its `out`.
-        retire: Ids of queries to leave out, besides those of `[queries] retired`.
         keep_labels: Whether labels that another model or prompt made are reused too.
         difference_file: Where to write each change as a line of JSON, before the collection.
         options: Mode, progress, provider and the like; see `SessionOptions`.
@@ -81,10 +77,7 @@ def refresh(
         )
     check_place(config)
     before = Collection.load(config.out)
-    config = _without(config, before, retire)
     config = with_repositories(config, mode, options.get("progress") or Silence())
-    if options.get("provider") is None and mode == "live":
-        check_model(config.model)
     with open_session(config, **options) as session:
         return _refreshed(session, before, difference_file, keep_labels=keep_labels)
 
@@ -96,7 +89,7 @@ def _refreshed(
     from freshstack_dspy.recipes.known import Known
 
     old = before.manifest
-    now = provenance(session.config, FreshStack(session.config), session.lm.ledger)
+    now = provenance(session, FreshStack(session.config))
     _check_labels(old, now, session.config, keep_labels=keep_labels)
     made = make(session, {}, Known(before))
     found = difference(State(before, before.chunks()), State(made.contents, made.chunks))
@@ -125,19 +118,6 @@ def _refreshed(
         session.config.out, made.contents, chunks, described, rejected=made.rejected
     )
     return Refreshed(written, found, changed=True, calls=calls)
-
-
-def _without(config: BuildConfig, before: Collection, retire: Ids[str]) -> BuildConfig:
-    """The configuration without these queries."""
-    known = {query.query_id for query in before.queries}
-    if unknown := sorted(set(retire) - known):
-        raise ConfigError(
-            f"{config.out}: no query {unknown[0]!r} to retire; there are {len(known)}, as "
-            f"{min(known, default=None)!r}"
-        )
-    retired = tuple(sorted({*config.queries.retired, *retire}))
-    queries = config.queries.model_copy(update={"retired": retired})
-    return config.model_copy(update={"queries": queries})
 
 
 def _check_labels(

@@ -10,10 +10,9 @@ from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import Difference, State, difference
 from freshstack_dspy.collection.manifest import Provenance
 from freshstack_dspy.collection.slices import slice_queries
-from freshstack_dspy.collection.writing import call_ids_of, write_collection
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.lm.engine import check_model
 from freshstack_dspy.measures.agreement import (
     ClassAgreement,
     Confusion,
@@ -26,6 +25,7 @@ from freshstack_dspy.measures.agreement import (
     weighted_kappa,
 )
 from freshstack_dspy.measures.statistics import Estimate
+from freshstack_dspy.recipes.provenance import provenance
 from freshstack_dspy.recipes.session import (
     Session,
     SessionOptions,
@@ -36,7 +36,7 @@ from freshstack_dspy.records import SCALES, Chunk, Judgment, Scale
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.judge import Judged, ToJudge
+    from freshstack_dspy.recipes.judge import ToJudge
 
 NO_TEXT = "the chunk has no text, so nothing was asked"
 Shape = Literal["batch", "windowed", "pairwise"]
@@ -123,8 +123,6 @@ def rejudge(
         )
     if sample is not None:
         pairs = _sampled(pairs, sample, seed)
-    if options.get("provider") is None and options.get("mode", "live") in ("live", "rerecord"):
-        check_model(config.model)
     with open_session(config, searching=False, **options) as session:
         from freshstack_dspy.recipes.freshstack import FreshStack
         from freshstack_dspy.recipes.judge import judge
@@ -137,7 +135,18 @@ def rejudge(
             agreement = label_agreement(before.judgments, judged.judgments, *scales)
             return Rejudged(None, agreement, None, 0)
         textless = tuple(_textless(before, chunks))
-        contents = _contents(before, (*judged.judgments, *textless), judged, scales[1])
+        judgments = (*judged.judgments, *textless)
+        threshold = scales[1].threshold
+        others = (failure for failure in before.failures if failure.step != "support")
+        records = {
+            **before.records(),
+            "judgments": judgments,
+            "single_judgments": (),
+            "contamination": (),
+            "failures": (*others, *judged.failures),
+            "slices": tuple(slice_queries(before.queries, before.nuggets, judgments, threshold)),
+        }
+        contents = Contents(**records, threshold=threshold)
         described = _provenance(before, session, recipe, contents)
     rejected = before.manifest.counts.rejected
     written = write_collection(out, contents, chunks.values(), described, rejected=rejected)
@@ -218,51 +227,22 @@ def _sampled(pairs: Sequence["ToJudge"], count: int, seed: int) -> list["ToJudge
 def _textless(before: Collection, chunks: dict[str, Chunk]) -> Iterator[Judgment]:
     for judgment in before.judgments:
         if not chunks[judgment.chunk_id].passage:
-            yield Judgment(
-                query_id=judgment.query_id,
-                nugget_id=judgment.nugget_id,
-                chunk_id=judgment.chunk_id,
-                label=None,
-                status="failed",
-                reason=NO_TEXT,
-                call_id=None,
-            )
-
-
-def _contents(
-    before: Collection, judgments: Sequence[Judgment], judged: "Judged", scale: Scale
-) -> Contents:
-    others = (failure for failure in before.failures if failure.step != "support")
-    slices = slice_queries(before.queries, before.nuggets, judgments, scale.threshold)
-    return Contents(
-        queries=before.queries,
-        nuggets=before.nuggets,
-        expansions=before.expansions,
-        pool=before.pool,
-        judgments=tuple(judgments),
-        failures=(*others, *judged.failures),
-        slices=tuple(slices),
-        skipped=before.skipped,
-        licences=before.licences,
-        threshold=scale.threshold,
-    )
+            ids = judgment.model_dump(include={"query_id", "nugget_id", "chunk_id"})
+            yield Judgment(**ids, label=None, status="failed", reason=NO_TEXT, call_id=None)
 
 
 def _provenance(
     before: Collection, session: Session, recipe: "FreshStack", contents: Contents
 ) -> Provenance:
-    from freshstack_dspy.recipes.provenance import provenance
-
     old = before.manifest
-    reasked = session.used().keys() - call_ids_of(contents)
-    described = provenance(session.config, recipe, session.lm.ledger, reasked=reasked)
-    sections = {name: described.config[name] for name in ("model", "judge")}
+    described = provenance(session, recipe, contents)
     rejudged = {
         "content_hash": old.content_hash,
         "recipe": old.recipe,
         "model": old.model,
         "scale": old.scale.model_dump(),
     }
+    sections = {name: described.config[name] for name in ("model", "judge")}
     return described.model_copy(
         update={
             "name": old.name,

@@ -22,9 +22,8 @@ from freshstack_dspy.programs.answer_comparer import AnswerComparer, comparer_in
 from freshstack_dspy.programs.answer_generator import AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.support_judge import failure_of, whole
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged
+from freshstack_dspy.recipes.judge import ToJudge, Window, judge_calls, merged
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.recipes.window import Window
 from freshstack_dspy.records import (
     Agreement,
     Answer,

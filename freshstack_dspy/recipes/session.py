@@ -21,7 +21,7 @@ from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account, InFlight
 from freshstack_dspy.lm.bundle import Bundles, write_bundle
 from freshstack_dspy.lm.client import open_store
-from freshstack_dspy.lm.engine import Provider
+from freshstack_dspy.lm.engine import Provider, check_model
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.reply import Entry, SearchResult, content_hash, receive_search
 from freshstack_dspy.lm.request import SearchRequest
@@ -43,28 +43,16 @@ class Progress(Protocol):
 
     def start(self, step: str, total: int) -> None:
         """A step begins, of so many parts."""
-        ...
 
     def advance(self, step: str) -> None:
         """One part is done."""
-        ...
 
     def finish(self, step: str, note: str = "") -> None:
         """The step is done."""
-        ...
 
 
-class Silence:
+class Silence(Progress):
     """Progress for nobody."""
-
-    def start(self, step: str, total: int) -> None:
-        """Print nothing."""
-
-    def advance(self, step: str) -> None:
-        """Print nothing."""
-
-    def finish(self, step: str, note: str = "") -> None:
-        """Print nothing."""
 
 
 def report(progress: Progress, step: str, note: str) -> None:
@@ -98,16 +86,7 @@ class Replies(NamedTuple):
 
 
 class Session:
-    """Models that can be asked, step by step, with progress and account.
-
-    Attributes:
-        config: Of the build.
-        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
-        lm: The recorded LM; also DSPy's while the session is open.
-        replies: Where recorded replies are.
-        models: The embedders and the reranker; none where nothing is searched.
-        progress: Notified of every step.
-    """
+    """Models that can be asked, step by step, with progress and account; see `open_session`."""
 
     def __init__(
         self,
@@ -120,7 +99,6 @@ class Session:
         progress: Progress | None = None,
         requests_file: Path | None = None,
     ) -> None:
-        """See `open_session`."""
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
         self.models = models or Models()
         self.progress = progress or Silence()
@@ -254,23 +232,19 @@ def open_session(
     replies: Replies | None = None,
     searching: bool = True,
 ) -> Iterator[Session]:
-    """Open a session, and close it at the end.
+    """Open a session, and close it at the end; its recorded LM is DSPy's meanwhile.
 
-    Args:
-        config: As `load_config` reads it.
-        mode: `live`, `replay`, `defer` or `rerecord`; see `lm/client.py`.
-        progress: Notified of every step.
-        requests_file: Where `defer` writes the missing requests; by default next to the store.
-        provider: What answers, in place of the one that the model's name chooses.
-        callback: Notified of every request to a model, by many threads.
-        replies: Of `open_replies`, where they are open already.
-        searching: Whether embedders and reranker are opened too.
+    Beside the `SessionOptions` it takes `replies`, where they are open already, and `searching`:
+    whether embedders and reranker are opened too.
 
     Raises:
         ConfigError: No such mode, or batches under way would be paid for twice.
+        FatalModelError: The model's provider is not known, or there is no key for it.
         FreshstackError: A model or the store cannot be opened; see `errors.py`.
     """
     check_mode(config, mode)
+    if provider is None and mode in ("live", "rerecord"):
+        check_model(config.model)
     from freshstack_dspy.lm.client import connect, in_bulk
 
     with ExitStack() as stack:
@@ -293,23 +267,13 @@ def open_session(
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
         yield Session(
-            config,
-            mode,
-            lm,
-            replies,
-            models=models,
-            progress=progress,
-            requests_file=requests_file,
+            config, mode, lm, replies, models=models, progress=progress, requests_file=requests_file
         )
 
 
 @contextmanager
 def open_replies(config: BuildConfig, mode: Mode) -> Iterator[Replies]:
-    """Open the store and the bundles of a configuration.
-
-    Raises:
-        StoreError: They cannot be opened.
-    """
+    """Open the store and the bundles of a configuration."""
     with ExitStack() as stack:
         store = open_store(config.cache.path, mode)
         if store is not None:
@@ -318,11 +282,7 @@ def open_replies(config: BuildConfig, mode: Mode) -> Iterator[Replies]:
 
 
 def check_mode(config: BuildConfig, mode: Mode) -> None:
-    """Check that there is such a mode, and that a provider is not at work on the requests already.
-
-    Raises:
-        ConfigError: Says which, and what to type.
-    """
+    """Check that there is such a mode, and that no provider is at work on the requests already."""
     if mode not in MODES:
         raise ConfigError(f"unknown mode {mode!r}; allowed: {', '.join(MODES)}")
     if mode not in ("live", "rerecord"):

@@ -15,11 +15,13 @@ def test_a_run_is_extended_and_again_there_is_nothing_to_add(
 
     first = freshstack("extend", "collection", "bm25.run", "--config", config)
     again = freshstack("extend", "collection", "bm25.run", "--config", config)
+    as_json = freshstack("extend", "collection", "bm25.run", "--config", config, "--json")
 
     assert first.code == 0, first.err
     assert "bm25: " in first.out
     assert "pairs judged in its top 20" in first.out
     assert again.out == "collection: nothing to add, so nothing was written\n"
+    assert json.loads(as_json.out)["changed"] is False
     evaluated = freshstack("evaluate", "collection", "bm25.run", "--json")
     refused = freshstack("build", config)
     assert evaluated.code == 0
@@ -43,9 +45,10 @@ def test_to_extend_neither_questions_nor_documents_need_be_there(
 def test_a_refresh_says_what_became_of_the_collection(freshstack: Command, config: Path) -> None:
     assert freshstack("build", config).code == 0
     nothing = freshstack("refresh", config)
+    config.write_text(config.read_text().replace("[queries]", '[queries]\nretired = ["x"]'))
     Path("corpus/docs/dial.md").write_text("# The dial\n\nThe dial shows the phase of Mars.\n")
 
-    done = freshstack("refresh", config, "--retire", "x")
+    done = freshstack("refresh", config)
 
     assert nothing.code == 0, nothing.err
     assert nothing.out.splitlines()[-1] == "nothing differs, so nothing was written"
@@ -53,7 +56,6 @@ def test_a_refresh_says_what_became_of_the_collection(freshstack: Command, confi
     rows = {line.split()[1]: line.split() for line in done.out.splitlines() if "│" in line}
     assert [row for row in rows["queries"] if row.isdigit()] == ["2", "0", "1", "0"]
     assert [row for row in rows["chunks"] if row.isdigit()] == ["4", "1", "1", "0"]
-    assert "retired for this refresh alone: x" in done.out
     changes = [
         json.loads(line) for line in Path("collection.changes.jsonl").read_text().splitlines()
     ]
@@ -62,6 +64,8 @@ def test_a_refresh_says_what_became_of_the_collection(freshstack: Command, confi
         ("judgment", "added"),
         ("judgment", "dropped"),
     }
+    again = json.loads(freshstack("refresh", config, "--json").out)
+    assert (again["changed"], again["difference"]["queries"]["kept"]) == (False, 2)
     assert f"all changes: {Path.cwd() / 'collection.changes.jsonl'}" in done.out
 
 
@@ -113,6 +117,8 @@ def test_a_sample_is_judged_one_by_one(freshstack: Command, config: Path) -> Non
 
     assert done.code == 0, done.err
     assert "same label: " in done.out
+    as_json = freshstack("rejudge", "collection", "--config", config, "--sample", 4, "--json")
+    assert json.loads(as_json.out)["agreement"]["exact"]["value"] == 1
     assert (both.code, "either --out" in both.err) == (1, True)
 
 

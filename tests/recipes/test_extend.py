@@ -16,15 +16,14 @@ from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.measures.evaluation import find_unjudged
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.extend import Extended, extend
-from freshstack_dspy.recipes.runs import UnknownIds, read_tops
+from freshstack_dspy.recipes.extend import Extended, UnknownIds, extend
 from freshstack_dspy.records import RunRank, ScoredChunk
 from tests.recipes.domain import FILES, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider
 from tests.recipes.test_deferred import by_hand
 
 SMALL = {"techniques": ["question"], "retrievers": ["bm25"], "depth": 1, "top_k": 1}
-"""A pool of one chunk for each question, so that runs have holes."""
+"""A pool of one chunk for each question, so that runs have unjudged chunks."""
 
 
 def extended(
@@ -228,17 +227,11 @@ def test_chunks_that_the_corpus_lacks_are_an_error_or_dropped(
 ) -> None:
     path = written(tmp_path / "old.run", {"2": ["dial/gone.md_0_3", *chunk_ids(config)]})
 
-    with pytest.raises(CollectionError) as caught:
-        read_tops(config.out, [path])
+    with pytest.raises(CollectionError, match=r"1 chunks in its top 20 are not in the corpus"):
+        extended(config, [path])
     done = extended(config, [path], unknown_ids="drop", k=3)
 
-    assert str(caught.value).startswith(
-        f"{path}: 1 chunks in its top 20 are not in the corpus of small, as 'dial/gone.md_0_3' for "
-        "query '2'; "
-    )
-    assert [
-        tuple(one) for one in read_tops(config.out, [path], unknown_ids="drop").runs[0].unknown
-    ] == [("2", "dial/gone.md_0_3")]
+    assert "1 chunks dropped, not in the corpus: dial/gone.md_0_3 for 2" in done.runs[0].notes
     ranks = {c.runs[0].rank for c in done.collection.pool if c.runs}
     assert ranks == {2, 3}, "as the run has them"
 
@@ -247,25 +240,25 @@ def test_questions_of_the_run_alone_are_named(config: BuildConfig, tmp_path: Pat
     everything = chunk_ids(config)
     path = written(tmp_path / "a.run", {"2": everything, "999": everything})
 
-    (looked,) = read_tops(config.out, [path]).runs
+    done = extended(config, [path])
 
-    assert (looked.foreign, looked.absent) == (("999",), ("10", "x"))
+    assert done.runs[0].notes == (
+        "1 queries that are not in the collection or have no nuggets: 999",
+        "2 queries for which it has nothing: 10, x",
+    )
     path = written(tmp_path / "b.run", {"999": everything})
     with pytest.raises(CollectionError, match=r"none of its 1 queries \(as '999'\)"):
-        read_tops(config.out, [path])
+        extended(config, [path])
 
 
-def test_two_runs_of_one_name_are_refused(config: BuildConfig, run: Path, tmp_path: Path) -> None:
+def test_runs_have_names_of_their_own(config: BuildConfig, run: Path, tmp_path: Path) -> None:
     extended(config, [run])
     other = written(tmp_path / "other.run", {"2": chunk_ids(config)[:2]})
 
     with pytest.raises(CollectionError, match="'mine' is the name of two different files"):
-        read_tops(config.out, [other])
-
-
-def test_a_run_is_needed(config: BuildConfig) -> None:
+        extended(config, [other])
     with pytest.raises(ConfigError, match="no run is named"):
-        read_tops(config.out, [])
+        extended(config, [])
 
 
 def test_labels_of_two_scales_are_not_mixed(config: BuildConfig, run: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from freshstack_dspy.config import BuildConfig, CorpusConfig
-from freshstack_dspy.recipes.fingerprints import WITHOUT_EFFECT, fingerprint_inputs
+from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, fingerprint_inputs
 
 from .domain import domain
 

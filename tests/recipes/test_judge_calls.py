@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs, whole
-from freshstack_dspy.recipes.judge import JudgeCall, ToJudge, judge_calls
-from freshstack_dspy.recipes.window import MARGIN, Window, context_of, prompt_tokens
+from freshstack_dspy.recipes.judge import (
+    MARGIN,
+    JudgeCall,
+    ToJudge,
+    Window,
+    context_of,
+    judge_calls,
+    prompt_tokens,
+)
 from freshstack_dspy.records import Chunk, Nugget, Query
 
 

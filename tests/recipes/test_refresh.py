@@ -53,6 +53,7 @@ def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: Bui
 
 def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) -> None:
     before = Collection.load(config.out)
+    of_file = {chunk.chunk_id for chunk in before.chunks() if chunk.path == "docs/dial.md"}
     put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
     provider = ScriptedProvider()
 
@@ -60,7 +61,6 @@ def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) 
 
     assert provider.calls.keys() == {"JudgeSupport"}
     assert shown(provider) == {"dial/docs/dial.md"}
-    of_file = {id_ for id_ in before.corpus.rows if "docs/dial.md" in id_}
     gone = [one for one in before.judgments if one.chunk_id in of_file]
     tally = found.difference.judgments
     assert (tally.kept, tally.dropped) == (len(before.judgments) - len(gone), len(gone))
@@ -137,15 +137,6 @@ def test_a_question_that_is_gone_goes_with_all_that_was_said_of_it(config: Build
     assert found.difference.queries.dropped == 1
     assert {one.query_id for one in changes(found)} == {"x"}
     assert {one.change for one in changes(found)} == {"dropped"}
-
-
-def test_a_question_can_be_retired_by_its_id(config: BuildConfig) -> None:
-    found = refreshed(config, retire=["x"])
-
-    assert [query.query_id for query in found.collection.queries] == ["10", "2"]
-    assert found.collection.manifest.counts.rejected == {"retired": 1}
-    with pytest.raises(ConfigError, match="no query 'y' to retire"):
-        refreshed(config, retire=["2", "y"])
 
 
 def test_of_an_edited_question_all_is_asked(config: BuildConfig) -> None:

@@ -16,7 +16,7 @@ from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.fingerprints import fingerprint_inputs, unchanged
+from freshstack_dspy.recipes.provenance import fingerprint_inputs, unchanged
 from freshstack_dspy.recipes.session import Replies
 
 from .domain import QUESTIONS, domain, files_of, write_domain

@@ -12,7 +12,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.bundle import Bundle, write_bundle
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.used_replies import used_replies
+from freshstack_dspy.recipes.provenance import used_replies
 from tests.lm.recording import reply, rows
 
 from .domain import domain

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.recipes.window import split_text
+from freshstack_dspy.recipes.judge import split_text
 
 
 @settings(deadline=None)

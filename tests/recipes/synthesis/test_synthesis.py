@@ -26,9 +26,9 @@ from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.provenance import used_replies
 from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.recipes.synthesis import Synthesis
-from freshstack_dspy.recipes.used_replies import used_replies
 from freshstack_dspy.records import Attribution
 from tests.recipes.domain import afresh
 from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider, inputs_of, nuggetize
