@@ -32,7 +32,7 @@ from freshstack_dspy.recipes.session import (
     check_writable,
     open_session,
 )
-from freshstack_dspy.records import SCALES, Chunk, Judgment, Scale
+from freshstack_dspy.records import SCALES, Chunk, Failure, Judgment, Scale
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack
@@ -135,18 +135,7 @@ def rejudge(
             agreement = label_agreement(before.judgments, judged.judgments, *scales)
             return Rejudged(None, agreement, None, 0)
         textless = tuple(_textless(before, chunks))
-        judgments = (*judged.judgments, *textless)
-        threshold = scales[1].threshold
-        others = (failure for failure in before.failures if failure.step != "support")
-        records = {
-            **before.records(),
-            "judgments": judgments,
-            "single_judgments": (),
-            "contamination": (),
-            "failures": (*others, *judged.failures),
-            "slices": tuple(slice_queries(before.queries, before.nuggets, judgments, threshold)),
-        }
-        contents = Contents(**records, threshold=threshold)
+        contents = _contents(before, (*judged.judgments, *textless), judged.failures, scales[1])
         described = _provenance(before, session, recipe, contents)
     rejected = before.manifest.counts.rejected
     written = write_collection(out, contents, chunks.values(), described, rejected=rejected)
@@ -229,6 +218,25 @@ def _textless(before: Collection, chunks: dict[str, Chunk]) -> Iterator[Judgment
         if not chunks[judgment.chunk_id].passage:
             ids = judgment.model_dump(include={"query_id", "nugget_id", "chunk_id"})
             yield Judgment(**ids, label=None, status="failed", reason=NO_TEXT, call_id=None)
+
+
+def _contents(
+    before: Collection,
+    judgments: tuple[Judgment, ...],
+    failures: Sequence[Failure],
+    scale: Scale,
+) -> Contents:
+    others = (failure for failure in before.failures if failure.step != "support")
+    slices = slice_queries(before.queries, before.nuggets, judgments, scale.threshold)
+    records = {
+        **before.records(),
+        "judgments": judgments,
+        "single_judgments": (),
+        "contamination": (),
+        "failures": (*others, *failures),
+        "slices": tuple(slices),
+    }
+    return Contents(**records, threshold=scale.threshold)
 
 
 def _provenance(
