@@ -1,5 +1,6 @@
 """`freshstack show`, `explain`, `diagnose`: what is in a collection, and how it came about."""
 
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -30,7 +31,6 @@ from freshstack_dspy.cli.printing import show as show_table
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.diagnose import (
-        Depth,
         Diagnosis,
         Finders,
         Losses,
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.explain import Call, Explanation, JudgedNugget
     from freshstack_dspy.lm.store import Recorded
     from freshstack_dspy.measures.statistics import Estimate
-    from freshstack_dspy.records import Candidate, Chunk, Judgment, Query
+    from freshstack_dspy.records import Candidate, Query
 
 _FIRST_LINES = 6
 """How many lines of a chunk are shown."""
 _LISTED = 50
-"""How many queries, or chunks of a query, are listed unless told otherwise."""
+"""How many queries, or chunks of a query, are listed without --limit."""
 
 
 def show(
@@ -95,15 +95,12 @@ def _print_queries(collection: "Collection", found: list[dict[str, Any]], limit:
         (one["query_id"], cut(one["title"], title), one["nuggets"], one["supported"], one["slice"])
         for one in found[:limit]
     ]
+    number = counted(len(found), "query", "queries")
+    shown = f"the first {limit} of {number}" if len(found) > limit else number
     header = ("query", "title", "nuggets", "supported", "slice")
-    show_table(Table(header, rows, title=f"{collection.name}: {_these(found, limit)}", keys=2))
+    show_table(Table(header, rows, title=f"{collection.name}: {shown}", keys=2))
     say(labels_by(collection))
     say("one of them: freshstack show COLLECTION QUERY")
-
-
-def _these(found: Sequence[Any], limit: int) -> str:
-    number = counted(len(found), "query", "queries")
-    return f"the first {limit} of {number}" if len(found) > limit else number
 
 
 def _one_query(collection: "Collection", query: "Query") -> dict[str, Any]:
@@ -113,39 +110,32 @@ def _one_query(collection: "Collection", query: "Query") -> dict[str, Any]:
     for one in collection.judgments:
         if one.query_id == query.query_id and collection.supports(one):
             supports.setdefault(one.chunk_id, []).append(one.nugget_id)
-    pool = [one for one in collection.pool if one.query_id == query.query_id]
-    part = next(part for part in collection.slices if part.query_id == query.query_id)
-    ranks = {one.chunk_id: min((by.rank for by in one.pooled_by), default=None) for one in pool}
-    last = max((rank for rank in ranks.values() if rank), default=0) + 1
-    ids = sorted(
-        {*supports, *ranks},
-        key=lambda id_: (-len(supports.get(id_, ())), ranks.get(id_) or last, id_),
-    )
+    ranks = {
+        one.chunk_id: min((by.rank for by in one.pooled_by), default=None)
+        for one in collection.pool
+        if one.query_id == query.query_id
+    }
     chunks = [
         {"chunk_id": id_, "best_rank": ranks.get(id_), "supports": supports.get(id_, [])}
-        for id_ in ids
+        for id_ in sorted({*supports, *ranks})
     ]
-    return {
-        "query": query,
-        "slice": part.slice,
-        "nuggets": [
-            {
-                "nugget_id": nugget.nugget_id,
-                "text": nugget.text,
-                "importance": nugget.importance,
-                "supported_by": sum(nugget.nugget_id in ids for ids in supports.values()),
-            }
-            for nugget in nuggets_by_query(collection.nuggets).get(query.query_id, [])
-        ],
-        "chunks": chunks,
-    }
+    chunks.sort(key=lambda one: (-len(one["supports"]), one["best_rank"] or sys.maxsize))
+    nuggets = [
+        {
+            "nugget_id": nugget.nugget_id,
+            "text": nugget.text,
+            "importance": nugget.importance,
+            "supported_by": sum(nugget.nugget_id in ids for ids in supports.values()),
+        }
+        for nugget in nuggets_by_query(collection.nuggets).get(query.query_id, [])
+    ]
+    part = next(part for part in collection.slices if part.query_id == query.query_id)
+    return {"query": query, "slice": part.slice, "nuggets": nuggets, "chunks": chunks}
 
 
 def _print_query(collection: "Collection", found: dict[str, Any], limit: int) -> None:
     query, chunks = found["query"], found["chunks"]
-    say_wrapped(f"query {query.query_id}: {cut(query.title or query.body, 400)}")
-    say_wrapped(f"slice {found['slice']}, origin {query.origin}, tags {', '.join(query.tags)}", 2)
-    print()
+    _print_title(query, found["slice"])
     say(f"nuggets ({len(found['nuggets'])})")
     for nugget in found["nuggets"]:
         rated = f", {nugget['importance']}" if nugget["importance"] else ""
@@ -159,6 +149,13 @@ def _print_query(collection: "Collection", found: dict[str, Any], limit: int) ->
     show_table(Table(("chunk", "best rank", "supports"), rows, title=title))
     say(labels_by(collection))
     say(f"one of them: freshstack explain COLLECTION {query.query_id} CHUNK")
+
+
+def _print_title(query: "Query", slice_: str) -> None:
+    say_wrapped(f"query {query.query_id}: {cut(query.title or query.body, 400)}")
+    tags = f", tags {', '.join(query.tags)}" if query.tags else ""
+    say_wrapped(f"slice {slice_}, origin {query.origin}{tags}", 2)
+    print()
 
 
 # explain
@@ -209,31 +206,8 @@ def _recorded(config: Path, opened: ExitStack) -> "tuple[Recorded, ...]":
 
 
 def _print_explanation(found: "Explanation") -> None:
-    query = found.query
-    say_wrapped(f"query {query.query_id}: {cut(query.title or query.body, 400)}")
-    say_wrapped(f"slice {found.slice.slice}, origin {query.origin}", 2)
-    print()
-    _print_chunk(found.chunk)
-    print()
-    _print_candidate(found)
-    print()
-    scale = found.scale
-    say_wrapped(
-        f"judgments of {len(found.nuggets)} nuggets (scale {scale.name}, support from "
-        f"{scale.threshold} on)"
-    )
-    before: Judgment | None = None
-    for nugget in found.nuggets:
-        _print_nugget(nugget, before)
-        before = nugget.judgment
-    for failure in found.failures:
-        why = f"failed in step {failure.step}, {failure.status}: {failure.message}"
-        say_wrapped(f"{why}{_by(failure.call_id)}", 2)
-    print()
-    _print_calls(found)
-
-
-def _print_chunk(chunk: "Chunk") -> None:
+    _print_title(found.query, found.slice.slice)
+    chunk, scale = found.chunk, found.scale
     say_wrapped(f"chunk {chunk.chunk_id}")
     revision = f", revision {chunk.revision}" if chunk.revision else ""
     say_wrapped(
@@ -246,6 +220,20 @@ def _print_chunk(chunk: "Chunk") -> None:
         say(f"  | {cut(line.rstrip(), width() - 4)}")
     if len(lines) > _FIRST_LINES:
         say(f"  | … and {len(lines) - _FIRST_LINES:,} more lines")
+    print()
+    _print_candidate(found)
+    print()
+    say_wrapped(
+        f"judgments of {len(found.nuggets)} nuggets (scale {scale.name}, support from "
+        f"{scale.threshold} on)"
+    )
+    for nugget in found.nuggets:
+        _print_nugget(nugget)
+    for failure in found.failures:
+        why = f"failed in step {failure.step}, {failure.status}: {failure.message}"
+        say_wrapped(f"{why}{_by(failure.call_id)}", 2)
+    print()
+    _print_calls(found)
 
 
 _ORIGINS = {
@@ -290,8 +278,7 @@ def _ranks(candidate: "Candidate") -> Iterable[str]:
             yield f"{technique}: rank {fused.get(technique, '–')}; {ranks}"
 
 
-def _print_nugget(judged: "JudgedNugget", before: "Judgment | None") -> None:
-    """Print one nugget; the reason of the nugget before is repeated only where there is support."""
+def _print_nugget(judged: "JudgedNugget") -> None:
     nugget, judgment = judged.nugget, judged.judgment
     verdict = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
     if judgment is None:
@@ -303,27 +290,15 @@ def _print_nugget(judged: "JudgedNugget", before: "Judgment | None") -> None:
     say_wrapped(f"{nugget.nugget_id}{rated}: {verdict}{number}", 2)
     say_wrapped(nugget.text, 4)
     if judgment is not None:
-        same = (
-            before is not None
-            and before.model_copy(update={"nugget_id": judgment.nugget_id, "label": judgment.label})
-            == judgment
-        )
-        if same and not judged.supports:
-            say("    reason: as above")
-        else:
-            _print_judgment(judgment)
-    for label in judged.labels:
-        time = f" at {label.time}" if label.time else ""
-        say_wrapped(f"human label {label.label} by {label.annotator}{time}", 4)
-
-
-def _print_judgment(judgment: "Judgment") -> None:
-    parts = f", in {judgment.parts} parts" if judgment.parts > 1 else ""
-    say_wrapped(f"reason: {judgment.reason or '(none)'}{parts}{_by(judgment.call_id)}", 4)
-    for vote in judgment.votes:
-        part = f", part {vote.part}" if judgment.parts > 1 else ""
-        label = _label(vote.label, vote.status)
-        say_wrapped(f"vote {vote.vote}{part}: {label}; {vote.reason}{_by(vote.call_id)}", 6)
+        parts = f", in {judgment.parts} parts" if judgment.parts > 1 else ""
+        say_wrapped(f"reason: {judgment.reason or '(none)'}{parts}{_by(judgment.call_id)}", 4)
+        for vote in judgment.votes:
+            part = f", part {vote.part}" if judgment.parts > 1 else ""
+            label = f"label {vote.label}" if vote.label is not None else f"no label ({vote.status})"
+            say_wrapped(f"vote {vote.vote}{part}: {label}; {vote.reason}{_by(vote.call_id)}", 6)
+    for human in judged.labels:
+        time = f" at {human.time}" if human.time else ""
+        say_wrapped(f"human label {human.label} by {human.annotator}{time}", 4)
 
 
 def _print_calls(found: "Explanation") -> None:
@@ -348,10 +323,6 @@ def _facts(call: "Call", *, looked_up: bool) -> Iterable[str]:
     elif looked_up:
         yield "not recorded in this store or these bundles"
     yield f"{call.judgments:,} judgments of the collection name it"
-
-
-def _label(label: int | None, status: str) -> str:
-    return f"label {label}" if label is not None else f"no label ({status})"
 
 
 def _by(call_id: str | None) -> str:
@@ -396,22 +367,34 @@ def _print_diagnosis(collection: "Collection", found: "Diagnosis") -> None:
     for table, note in _tables(found):
         print()
         show_table(table)
-        if note:
-            say_wrapped(note)
-    if found.votes:
-        _print_agreement(found)
+        say_wrapped(note)
+    if votes := found.votes:
+        print()
+        say_wrapped(
+            f"{votes.pairs:,} pairs with several votes: two votes agree on "
+            f"{_percent(votes.agreement)}, all votes on {_percent(votes.unanimous)}; "
+            f"{votes.failed_votes:,} failed votes"
+        )
 
 
 def _tables(found: "Diagnosis") -> Iterable[tuple[Table, str]]:
-    if found.finders:
+    """Each table of a diagnosis, with what is to be said below it."""
+    if found.finders and found.losses and found.missing:
         yield _finders(found.finders)
-    if found.losses:
         yield _losses(found.losses)
-    if found.depths:
-        yield _depths(found.depths), ""
-    if found.results:
+        rows = [
+            (
+                f"{one.depth}",
+                _share(one.chunks, one.chunk_share),
+                _share(one.relevant, one.relevant_share),
+                _share(one.nuggets, one.nugget_share),
+            )
+            for one in found.depths
+            if one.depth in (1, 2, 3, 5, 10, 20, 50, 100) or one is found.depths[-1]
+        ]
+        header = ("depth", "chunks", "relevant", "nuggets")
+        yield Table(header, rows, title="What a pool of each depth would hold"), ""
         yield _results(found.results)
-    if found.missing:
         yield _missing(found.missing)
 
 
@@ -430,19 +413,20 @@ def _finders(found: "Finders") -> tuple[Table, str]:
     return Table(header, rows, title=title, keys=2), note
 
 
-def _depths(depths: "Sequence[Depth]") -> Table:
-    rows = [
+def _losses(found: "Losses") -> tuple[Table, str]:
+    names = ("chunks", "relevant", "nuggets", "queries")
+    rows: list[Sequence[Cell]] = [
         (
-            f"{one.depth}",
-            _share(one.chunks, one.chunk_share),
-            _share(one.relevant, one.relevant_share),
-            _share(one.nuggets, one.nugget_share),
+            one.without,
+            one.kind,
+            *(_part(getattr(one, name), getattr(found, name)) for name in names),
         )
-        for one in depths
-        if one.depth in (1, 2, 3, 5, 10, 20, 50, 100) or one is depths[-1]
+        for one in found.without
     ]
-    header = ("depth", "chunks", "relevant", "nuggets")
-    return Table(header, rows, title="What a pool of each depth would hold")
+    rows.append(("(there are)", "", *(f"{getattr(found, name):,}" for name in names)))
+    title = "What would be lost without one technique, or without one retriever"
+    note = "nuggets: they lose all their support. queries: answerable ones that lose a nugget."
+    return Table(("without", "a", *names), rows, title=title, keys=2), note
 
 
 def _results(results: "Sequence[PoolingResult]") -> tuple[Table, str]:
@@ -452,7 +436,7 @@ def _results(results: "Sequence[PoolingResult]") -> tuple[Table, str]:
             one.technique,
             "question" if one.setting == "inference" else "answer",
             one.retriever or "fusion",
-            *(one.means[measure] for measure in measures),
+            *one.means.values(),
         )
         for one in results
     ]
@@ -464,39 +448,15 @@ def _results(results: "Sequence[PoolingResult]") -> tuple[Table, str]:
     return Table(header, rows, title=title, digits=3, keys=3), note
 
 
-def _losses(losses: "Losses") -> tuple[Table, str]:
-    def row(name: str, kind: str, *parts: tuple[int, int]) -> Sequence[Cell]:
-        return (name, kind, *(_part(number, of) for number, of in parts))
-
-    rows = [
-        row(
-            one.without,
-            one.kind,
-            (one.chunks, losses.chunks),
-            (one.relevant, losses.relevant),
-            (one.nuggets, losses.nuggets),
-            (one.queries, losses.queries),
-        )
-        for one in losses.without
-    ]
-    all_ = (losses.chunks, losses.relevant, losses.nuggets, losses.queries)
-    rows.append(("(there are)", "", *(f"{number:,}" for number in all_)))
-    title = "What would be lost without one technique, or without one retriever"
-    header = ("without", "a", "chunks", "relevant", "nuggets", "queries")
-    note = "nuggets: they lose all their support. queries: answerable ones that lose a nugget."
-    return Table(header, rows, title=title, keys=2), note
-
-
 def _missing(missing: "MissingSupport") -> tuple[Table, str]:
-    bottom = range(missing.bottom_from, missing.top_k + 1)
     rows: list[Sequence[Cell]] = [
         (f"{one.rank}", one.chunks, one.relevant, f"{one.rate:.1%}")
         for one in missing.rates
-        if one.rank == 1 or one.rank in bottom
+        if one.rank == 1 or one.rank >= missing.bottom_from
     ]
     by = ", ".join(f"{number:,} by {n}" for n, number in missing.by_techniques.items())
     note = (
-        f"only at ranks {bottom.start} to {missing.top_k}: "
+        f"only at ranks {missing.bottom_from} to {missing.top_k}: "
         f"{_part(missing.bottom_relevant, missing.relevant)} relevant chunks, and all support of "
         f"{missing.bottom_nuggets:,} nuggets. Relevant chunks by how many techniques pooled them: "
         f"{by}. Chao1, a lower bound of what the techniques could reach: "
@@ -505,17 +465,6 @@ def _missing(missing: "MissingSupport") -> tuple[Table, str]:
     )
     header = ("best rank", "chunks", "relevant", "rate")
     return Table(header, rows, title="Signs of support below the pool"), note
-
-
-def _print_agreement(found: "Diagnosis") -> None:
-    print()
-    say("How far the judge agrees with itself")
-    if votes := found.votes:
-        say_wrapped(
-            f"{votes.pairs:,} pairs with several votes: two votes agree on "
-            f"{_percent(votes.agreement)}, all votes on {_percent(votes.unanimous)}; "
-            f"{votes.failed_votes:,} failed votes"
-        )
 
 
 def _part(number: int, of: int) -> str:

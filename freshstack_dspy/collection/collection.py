@@ -84,11 +84,7 @@ class Collection(Contents):
 
     @classmethod
     def of(cls, given: "Collection | Path | str") -> "Collection":
-        """Give a collection, or load the one in a folder.
-
-        Raises:
-            CollectionError: As `load`.
-        """
+        """Give a collection, or load the one in a folder."""
         return given if isinstance(given, Collection) else cls.load(given)
 
     def __repr__(self) -> str:
@@ -111,11 +107,7 @@ class Collection(Contents):
         return self.manifest.recipe
 
     def chunks(self) -> Iterator[Chunk]:
-        """Give all chunks of the corpus, by chunk_id.
-
-        Raises:
-            CollectionError: The corpus cannot be read.
-        """
+        """Give all chunks of the corpus, by chunk_id."""
         return iter(self.corpus)
 
     def chunk(self, chunk_id: str) -> Chunk:
@@ -139,11 +131,7 @@ class Collection(Contents):
         return self.queries_in(slices_of(slices))
 
     def left_out(self, slices: Slices = None) -> str:
-        """Say in one line what measures on these slices leave out; empty where nothing.
-
-        Raises:
-            CollectionError: A name is not that of a slice.
-        """
+        """Say in one line what measures on these slices leave out; empty where nothing."""
         return left_out(self, slices)
 
     def qrels(self, slices: Slices = None) -> "NuggetQrels":
@@ -299,48 +287,33 @@ def write_rows(path: Path, schema: "pa.Schema", rows: Iterable[dict[str, Any]]) 
 
 
 class Corpus:
-    """The chunks of a collection on disk: ids are read first and alone, texts when asked for."""
+    """The chunks of a collection on disk: ids are read first and alone, texts when asked for.
+
+    Its methods raise a `CollectionError` where the file is missing or is no such Parquet.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """The row of every chunk id, in the order of the file.
-
-        Raises:
-            CollectionError: The file is missing, or no such Parquet.
-        """
+        """The row of every chunk id, in the order of the file."""
         ids = self._read(["chunk_id"])["chunk_id"].to_pylist()
         return {chunk_id: row for row, chunk_id in enumerate(ids)}
 
     @cached_property
     def lengths(self) -> dict[str, int]:
-        """The length in tokens of every chunk that has a text, by id, in the order of the file.
-
-        The length of one whose text an imported corpus lacks is not 0 but unknown.
-
-        Raises:
-            CollectionError: The file is missing, or no such Parquet.
-        """
+        """The length in tokens of every chunk that has a text; of others it is not known."""
         columns = self._read(["chunk_id", "text", "tokens"])
         return {row["chunk_id"]: row["tokens"] for row in columns.to_pylist() if row["text"]}
 
     def __iter__(self) -> Iterator[Chunk]:
-        """Give all chunks, by chunk_id.
-
-        Raises:
-            CollectionError: The file is missing, or no such Parquet.
-        """
+        """Give all chunks, by chunk_id."""
         for batch in self._table.to_batches(_ROWS):
             yield from map(Chunk.model_validate, batch.to_pylist())
 
     def chunk(self, chunk_id: str) -> Chunk:
-        """Give one chunk.
-
-        Raises:
-            CollectionError: There is no such chunk, or the file is missing, or no such Parquet.
-        """
+        """Give one chunk."""
         row = self.rows.get(chunk_id)
         if row is None:
             raise CollectionError(f"{self._path}: there is no chunk {chunk_id!r}")

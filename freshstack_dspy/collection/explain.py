@@ -1,9 +1,10 @@
 """What was judged of a query and a chunk: what found the chunk, who judged it, and what came of it."""
 
 from collections import Counter
+from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from freshstack_dspy.collection.collection import Collection, named_nearest
 from freshstack_dspy.collection.contents import nuggets_by_query
@@ -24,6 +25,11 @@ from freshstack_dspy.records import (
 
 if TYPE_CHECKING:
     from freshstack_dspy.lm.store import Recorded
+
+
+_OF_REPLY = (
+    "status", "finish_reason", "input_tokens", "output_tokens", "cost", "received_at",
+)  # fmt: skip
 
 
 class Call(Record):
@@ -151,7 +157,7 @@ def find_query(collection: Collection, query_id: str) -> Query:
 def check_labels_above(collection: Collection, labels: Iterable[HumanLabel]) -> None:
     """Check that no label is above the highest of the collection's scale.
 
-    Beside yes and no, any label from 1 on is support: a person's scale may be finer than the judge's.
+    Where that is yes or no, a person's scale may be finer: any label from 1 on is support.
 
     Raises:
         CollectionError: There is one; the message names the first.
@@ -170,17 +176,16 @@ def check_labels_above(collection: Collection, labels: Iterable[HumanLabel]) -> 
 def _check_chunk(collection: Collection, query_id: str, chunk_id: str, of_query: set[str]) -> None:
     if chunk_id in of_query:
         return
-    corpus = collection.corpus.rows
-    if chunk_id in corpus:
-        raise CollectionError(
-            f"{collection.name}: chunk {chunk_id!r} was neither pooled nor judged for query "
-            f"{query_id!r}; {len(of_query):,} others were: "
-            f"{named_nearest(chunk_id, of_query, f'freshstack show COLLECTION {query_id}')}"
+    ids: Ids[str] = collection.corpus.rows
+    what = f"there is no chunk {chunk_id!r} among its {len(ids):,}"
+    if chunk_id in ids:
+        ids = of_query
+        what = (
+            f"chunk {chunk_id!r} was neither pooled nor judged for query {query_id!r}; "
+            f"{len(of_query):,} others were"
         )
-    raise CollectionError(
-        f"{collection.name}: there is no chunk {chunk_id!r} among its {len(corpus):,}; "
-        f"{named_nearest(chunk_id, corpus, f'freshstack show COLLECTION {query_id}')}"
-    )
+    nearest = named_nearest(chunk_id, ids, f"freshstack show COLLECTION {query_id}")
+    raise CollectionError(f"{collection.name}: {what}; {nearest}")
 
 
 def _nuggets(
@@ -191,8 +196,7 @@ def _nuggets(
         for each in collection.judgments
         if (each.query_id, each.chunk_id) == (query_id, chunk_id)
     }
-    ordered = nuggets_by_query(collection.nuggets).get(query_id, [])
-    numbers = _numbers(ordered, judgments)
+    numbers = _numbers(nuggets_by_query(collection.nuggets).get(query_id, []), judgments)
     for nugget in collection.nuggets:
         if nugget.query_id == query_id:
             judgment = judgments.get(nugget.nugget_id)
@@ -232,22 +236,11 @@ def _calls(
     named = Counter(key for judgment in collection.judgments for key in set(_keys_of(judgment)))
     for key in dict.fromkeys(keys):
         reply = recorded_entry(key, replies)
-        if not isinstance(reply, Reply):
-            yield Call(call_id=key, judgments=named[key], recorded=False)
-        else:
-            yield Call(
-                call_id=key,
-                judgments=named[key],
-                recorded=True,
-                model=reply.request.model,
-                task=reply.request.task,
-                status=reply.status,
-                finish_reason=reply.finish_reason,
-                input_tokens=reply.input_tokens,
-                output_tokens=reply.output_tokens,
-                cost=reply.cost,
-                received_at=reply.received_at,
-            )
+        facts: dict[str, Any] = {}
+        if isinstance(reply, Reply):
+            facts = {name: getattr(reply, name) for name in _OF_REPLY}
+            facts |= {"model": reply.request.model, "task": reply.request.task}
+        yield Call(call_id=key, judgments=named[key], recorded=bool(facts), **facts)
 
 
 def _keys_of(judgment: Judgment) -> list[str]:

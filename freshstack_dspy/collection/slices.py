@@ -95,8 +95,6 @@ GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
 DIFFICULTY_DEPTH = 20
 """To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
 
-_BANDS = ("easy", "medium", "hard")
-
 
 def query_groups(
     contents: Contents,
@@ -105,7 +103,7 @@ def query_groups(
     at: str | None = None,
     contaminated_from: float = CONTAMINATED,
 ) -> "QueryGroups":
-    """Group the queries of a collection, of all slices.
+    """Group the queries of a collection, of all slices; without groups that have no query.
 
     Args:
         contents: The records of a collection.
@@ -117,74 +115,84 @@ def query_groups(
         at: With `date` only: an ISO 8601 date.
         contaminated_from: With `contamination`: the share from which on a query is known.
 
-    Returns:
-        The groups that have a query; queries for which nothing is known are in none.
-
     Raises:
         CollectionError: The kind is unknown, `at` is not a date or is given with another kind, or
             the collection says of no query what it is to be grouped by.
     """
+    from freshstack_dspy.measures.groups import QueryGroups
+
     if by not in GROUP_KINDS:
         raise CollectionError(f"queries are grouped by {', '.join(GROUP_KINDS)}, not by {by!r}")
     if at is not None and by != "date":
         raise CollectionError(f"a date divides queries by date, not by {by}")
     if by == "date" and at is not None:
-        return _by_day(contents, at)
-    if by == "contamination":
-        return _by_known_share(contents, contaminated_from)
-    return _GROUPED[by](contents)
-
-
-def _by_tag(contents: Contents) -> "QueryGroups":
-    pairs = [(tag, query.query_id) for query in contents.queries for tag in query.tags]
+        at = _day(at)
+        rule, names, pairs = _by_day(contents, at)
+    elif by == "contamination":
+        rule, names, pairs = _by_known_share(contents, contaminated_from)
+    else:
+        rule, names, pairs = _GROUPED[by](contents)
     if not pairs:
-        raise CollectionError("no query of the collection has a tag")
-    names = sorted({tag for tag, _ in pairs})
-    rule = "the tags of the question; one with several tags counts in each"
-    return _groups("tag", rule, names, pairs)
-
-
-def _by_slice(contents: Contents) -> "QueryGroups":
-    pairs = [(part.slice, part.query_id) for part in contents.slices]
-    rule = "whether chunks support all, some or none of the nuggets"
-    return _groups("slice", rule, SLICES, pairs)
-
-
-def _by_year(contents: Contents) -> "QueryGroups":
-    days = ((day_of(query.asked_at), query.query_id) for query in contents.queries)
-    pairs = [(f"{day.year:04}", query_id) for day, query_id in days if day is not None]
-    if not pairs:
-        raise CollectionError("no query of the collection has a date")
-    return _groups(
-        "date", "the year of the question, in UTC", sorted({year for year, _ in pairs}), pairs
+        raise CollectionError(_NOTHING_KNOWN[by])
+    members = {name: sorted({id_ for group, id_ in pairs if group == name}) for name in names}
+    return QueryGroups(
+        by=f"date={at}" if at else by,
+        rule=rule,
+        members={name: tuple(ids) for name, ids in members.items() if ids},
     )
 
 
-def _by_day(contents: Contents, at: str) -> "QueryGroups":
+_NOTHING_KNOWN = {
+    "tag": "no query of the collection has a tag",
+    "date": "no query of the collection has a date",
+    "cutoff": "the collection does not say which queries were asked before the model's cut-off; "
+    "build it with [contamination] cutoff, or name a day: date=2024-06-30",
+    "difficulty": "no query of the collection has a supported nugget",
+    "slice": "the collection has no query",
+    "origin": "the collection has no query",
+}
+_Grouping = tuple[str, Iterable[str], list[tuple[str, str]]]
+"""What the queries are grouped by, the groups in their order, and (group, query id) pairs."""
+
+
+def _day(text: str) -> str:
     try:
-        last = date.fromisoformat(at).isoformat()
+        return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise CollectionError(f"{at!r} is not a date; type one as 2024-06-30") from None
+        raise CollectionError(f"{text!r} is not a date; type one as 2024-06-30") from None
+
+
+def _by_tag(contents: Contents) -> _Grouping:
+    pairs = [(tag, query.query_id) for query in contents.queries for tag in query.tags]
+    rule = "the tags of the question; one with several tags counts in each"
+    return rule, sorted({tag for tag, _ in pairs}), pairs
+
+
+def _by_slice(contents: Contents) -> _Grouping:
+    pairs: list[tuple[str, str]] = [(part.slice, part.query_id) for part in contents.slices]
+    return "whether chunks support all, some or none of the nuggets", SLICES, pairs
+
+
+def _by_year(contents: Contents) -> _Grouping:
+    days = ((day_of(query.asked_at), query.query_id) for query in contents.queries)
+    pairs = [(f"{day.year:04}", query_id) for day, query_id in days if day is not None]
+    return "the year of the question, in UTC", sorted({year for year, _ in pairs}), pairs
+
+
+def _by_day(contents: Contents, last: str) -> _Grouping:
     names = {"before_cutoff": f"up to {last}", "after_cutoff": f"after {last}"}
     found = ((asked(query.asked_at, last), query.query_id) for query in contents.queries)
     pairs = [(names[when], query_id) for when, query_id in found if when is not None]
-    if not pairs:
-        raise CollectionError("no query of the collection has a date")
-    return _groups(f"date={last}", "the day of the question, in UTC", names.values(), pairs)
+    return "the day of the question, in UTC", names.values(), pairs
 
 
-def _by_cutoff(contents: Contents) -> "QueryGroups":
+def _by_cutoff(contents: Contents) -> _Grouping:
     names = {"before_cutoff": "up to the cut-off", "after_cutoff": "after the cut-off"}
     pairs = [(names[one.asked], one.query_id) for one in contents.contamination if one.asked]
-    if not pairs:
-        raise CollectionError(
-            "the collection does not say which queries were asked before the model's cut-off; "
-            "build it with [contamination] cutoff, or name a day: date=2024-06-30"
-        )
-    return _groups("cutoff", "the day up to which the model has read", names.values(), pairs)
+    return "the day up to which the model has read", names.values(), pairs
 
 
-def _by_known_share(contents: Contents, coverage: float) -> "QueryGroups":
+def _by_known_share(contents: Contents, coverage: float) -> _Grouping:
     known = set(contents.contaminated(coverage))
     names = (f"known below {coverage:.0%}", f"known {coverage:.0%} or more")
     pairs = [
@@ -192,25 +200,28 @@ def _by_known_share(contents: Contents, coverage: float) -> "QueryGroups":
         for one in contents.contamination
         if one.closed_book_coverage is not None
     ]
-    rule = "the share of the nuggets that the model's closed-book answer holds"
-    return _groups("contamination", rule, names, pairs)
+    return "the share of the nuggets that the model's closed-book answer holds", names, pairs
 
 
-def _by_difficulty(contents: Contents) -> "QueryGroups":
+def _by_difficulty(contents: Contents) -> _Grouping:
     rule = (
         f"the share of the supported nuggets that the pool found with the question alone, to rank "
         f"{DIFFICULTY_DEPTH}: easy 2/3 or more, hard below 1/3"
     )
-    pairs = [(_band(share), query_id) for query_id, share in found_shares(contents).items()]
-    return _groups("difficulty", rule, _BANDS, pairs)
+
+    def band(share: float) -> str:
+        return "easy" if share >= 2 / 3 else "medium" if share >= 1 / 3 else "hard"
+
+    pairs = [(band(share), query_id) for query_id, share in found_shares(contents).items()]
+    return rule, ("easy", "medium", "hard"), pairs
 
 
-def _by_origin(contents: Contents) -> "QueryGroups":
-    pairs = [(query.origin, query.query_id) for query in contents.queries]
-    return _groups("origin", "who asked: people or a model", get_args(QueryOrigin), pairs)
+def _by_origin(contents: Contents) -> _Grouping:
+    pairs: list[tuple[str, str]] = [(query.origin, query.query_id) for query in contents.queries]
+    return "who asked: people or a model", get_args(QueryOrigin), pairs
 
 
-_GROUPED: "Mapping[str, Callable[[Contents], QueryGroups]]" = MappingProxyType(
+_GROUPED: Mapping[str, Callable[[Contents], _Grouping]] = MappingProxyType(
     {
         "tag": _by_tag,
         "slice": _by_slice,
@@ -225,16 +236,8 @@ _GROUPED: "Mapping[str, Callable[[Contents], QueryGroups]]" = MappingProxyType(
 def found_shares(contents: Contents, depth: int = DIFFICULTY_DEPTH) -> dict[str, float]:
     """Give the share of each query's supported nuggets that the pool found with the question alone.
 
-    What the technique `question` holds to this rank, all retrievers of the pool fused. It was
-    settled when the collection was built, so it is the same for every run; a retriever of the pool
-    has had a part in it. Nuggets that no chunk supports are not counted: nothing could find them.
-
-    Args:
-        contents: The records of a collection.
-        depth: The last rank that is looked at.
-
-    Returns:
-        By query id, for the queries that have a supported nugget.
+    What the technique `question` holds to this rank, all retrievers of the pool fused: it is the
+    same for every run. Queries without a supported nugget are left out.
 
     Raises:
         CollectionError: No chunk of the pool was found with the question, as in an import.
@@ -252,9 +255,7 @@ def found_shares(contents: Contents, depth: int = DIFFICULTY_DEPTH) -> dict[str,
         )
     supported: dict[str, set[str]] = {}
     found: dict[str, set[str]] = {}
-    for one in contents.judgments:
-        if one.label is None or one.label < contents.threshold:
-            continue
+    for one in filter(contents.supports, contents.judgments):
         supported.setdefault(one.query_id, set()).add(one.nugget_id)
         if ranks.get((one.query_id, one.chunk_id), depth + 1) <= depth:
             found.setdefault(one.query_id, set()).add(one.nugget_id)
@@ -262,25 +263,6 @@ def found_shares(contents: Contents, depth: int = DIFFICULTY_DEPTH) -> dict[str,
         query_id: len(found.get(query_id, ())) / len(supported[query_id])
         for query_id in sorted(supported)
     }
-
-
-def _band(share: float) -> str:
-    if share >= 2 / 3:
-        return "easy"
-    return "medium" if share >= 1 / 3 else "hard"
-
-
-def _groups(
-    by: str, rule: str, names: Iterable[str], pairs: Iterable[tuple[str, str]]
-) -> "QueryGroups":
-    """Make groups of (group, query id), in the order of their names; none without a query."""
-    members: dict[str, set[str]] = {name: set() for name in names}
-    for name, query_id in pairs:
-        members[name].add(query_id)
-    there = {name: tuple(sorted(ids)) for name, ids in members.items() if ids}
-    from freshstack_dspy.measures.groups import QueryGroups
-
-    return QueryGroups(by=by, rule=rule, members=there)
 
 
 def slice_queries(
@@ -291,14 +273,9 @@ def slice_queries(
 ) -> list[QuerySlice]:
     """Say for each query whether the corpus supports its nuggets.
 
-    A nugget is supported by one positive judgment. One without any is unsupported only if all
-    its judgments were made: a failed one could have been the positive, so it is undetermined.
-
-    Args:
-        queries: All of them.
-        nuggets: Of all queries.
-        judgments: Of all nuggets.
-        threshold: The lowest label that counts as support.
+    A nugget is supported by one judgment whose label is `threshold` or more. One without any is
+    unsupported only if all its judgments were made: a failed one could have been the positive, so
+    it is undetermined.
     """
     supported = {
         judgment.nugget_id

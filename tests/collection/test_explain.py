@@ -131,7 +131,7 @@ def test_the_seed_of_a_synthetic_query_is_named(tmp_path: Path) -> None:
             "docs/a.md_0_50",
             f"there is no chunk 'docs/a.md_0_50' among its 3; the nearest are {A!r}",
         ),
-        ("12", D, f"chunk {D!r} was neither pooled nor judged for query '12'; 2 others were: none"),
+        ("12", D, f"chunk {D!r} was neither pooled nor judged for query '12'; 2 others were; none"),
         ("zzzz", A, "none is like it; freshstack show lists them"),
     ],
 )
