@@ -2,23 +2,66 @@
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 import Stemmer
 
+_COMPOUND = re.compile(r"\w+(?:\.\w+)*")
+_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+"""Japanese syllables and the Han characters of all languages: written without spaces."""
+_PART = re.compile(rf"[{_CJK}]+|[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[^\W\d_{_CJK}]+|\d+")
+_UNSPACED = re.compile(f"[{_CJK}]+")
+STOP_WORDS = frozenset(
+    "a an and are as at be but by for if in into is it no not of on or such that the their then "
+    "there these they this to was will with".split()
+)
+"""Lucene's English stop words."""
+
+
+def terms(text: str) -> list[str]:
+    """Cut prose or code into index terms, in order, with repetitions.
+
+    Returns:
+        For a plain word its lower-case Snowball stem, stop words left out; for a compound
+        (dotted, underscored or mixed-case) the stems of its parts and, last, the whole in lower case.
+        Characters written without spaces, as in Chinese and Japanese, give each two neighbours
+        as a term, as Lucene's CJK analyzer does; one alone is itself.
+    """
+    found: list[str] = []
+    for compound in _COMPOUND.findall(text):
+        # The memory is bounded in entries, so an entry is bounded too.
+        found += (_remembered if len(compound) <= 64 else _cut)(compound)
+    return found
+
+
+def _cut(compound: str) -> tuple[str, ...]:
+    stem = _stemmer().stemWord
+    parts = _PART.findall(compound)
+    found: list[str] = []
+    for part in map(str.lower, parts):
+        if _UNSPACED.fullmatch(part):
+            found += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
+        elif part not in STOP_WORDS:
+            found.append(stem(part))
+    if len(parts) > 1:
+        found.append(compound.lower())
+    return tuple(found)
+
+
+_remembered = functools.lru_cache(maxsize=65_536)(_cut)
+
+
+@functools.lru_cache(maxsize=1)
+def _stemmer() -> Stemmer.Stemmer:
+    return Stemmer.Stemmer("english")
+
 
 def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:
     """The share of the terms of either set that both hold: |a ∩ b| / |a ∪ b|, in [0, 1].
 
-    Args:
-        a: The different terms of a text: `set(freshstack_dspy.text.terms(text))`.
-        b: Those of the other.
-
-    Returns:
-        1 for the same terms, 0 where none is shared; also 0 where one or both have none, for then
-        nothing says that they are alike.
+    It is 0 where one or both have no terms: then nothing says that they are alike.
 
     Source:
         P. Jaccard, Étude comparative de la distribution florale, 1901.
@@ -64,14 +107,10 @@ class _Bare(NamedTuple):
 
 
 def find_quotation(quotation: str, text: str) -> Span | None:
-    """Find where a quotation stands in a text.
+    """Find where a quotation stands in a text, which is Markdown.
 
-    It stands there word for word, or but for white space, marks of Markdown (emphasis, code,
-    links, headings, list items, tags, escapes) and the form of quotation marks and dashes.
-
-    Args:
-        quotation: What is quoted; white space around it does not count.
-        text: Markdown.
+    White space, marks of Markdown (emphasis, code, links, headings, list items, tags, escapes) and
+    the form of quotation marks and dashes may differ.
 
     Returns:
         The first place that cuts no word, or else the first place; None if there is none, or
@@ -87,7 +126,7 @@ def find_quotation(quotation: str, text: str) -> Span | None:
     return found
 
 
-def _first(needle: str, hay: str, text: str, places: "range | tuple[int, ...]") -> Span | None:
+def _first(needle: str, hay: str, text: str, places: Sequence[int]) -> Span | None:
     first: Span | None = None
     position = hay.find(needle)
     for _ in range(_MOST_LOOKED_AT):
@@ -116,8 +155,7 @@ def _with_marks(span: Span, text: str) -> Span:
     return Span(start, end)
 
 
-# Kept for the many quotations from one text.
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)  # for the many quotations from one text
 def _without_space(text: str) -> _Bare:
     places = tuple(place for place, one in enumerate(text) if not one.isspace())
     return _Bare("".join(text.split()), places)
@@ -130,11 +168,9 @@ def _without_marks(text: str) -> _Bare:
         for match in pattern.finditer(text):
             left_out[match.start() : match.end()] = b"\1" * (match.end() - match.start())
     for match in _LINK.finditer(text):
-        for start, end in (
-            (match.start(), match.start("shown")),
-            (match.end("shown"), match.end()),
-        ):
-            left_out[start:end] = b"\1" * (end - start)
+        (start, end), (first, last) = match.span(), match.span("shown")
+        left_out[start:first] = b"\1" * (first - start)
+        left_out[last:end] = b"\1" * (end - last)
     places = tuple(
         place
         for place, one in enumerate(text)
@@ -142,59 +178,6 @@ def _without_marks(text: str) -> _Bare:
     )
     simple = text.translate(_SIMPLE)
     return _Bare("".join([simple[place] for place in places]), places)
-
-
-_COMPOUND = re.compile(r"\w+(?:\.\w+)*")
-_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Japanese syllables and the Han characters of all languages: written without spaces."""
-_PART = re.compile(rf"[{_CJK}]+|[A-Z]+(?![a-z])|[A-Z]?[^\W\dA-Z_{_CJK}]+|[^\W\d_{_CJK}]+|\d+")
-_UNSPACED = re.compile(f"[{_CJK}]+")
-STOP_WORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with".split()
-)
-"""Lucene's English stop words."""
-
-
-@functools.lru_cache(maxsize=1)
-def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("english")
-
-
-def terms(text: str) -> list[str]:
-    """Cut a text into index terms, in order, with repetitions.
-
-    Args:
-        text: Prose, code or both.
-
-    Returns:
-        For a plain word its lower-case Snowball stem, stop words left out; for a compound
-        (dotted, underscored or mixed-case) the stems of its parts and, last, the whole in lower case.
-        Characters written without spaces, as in Chinese and Japanese, give each two neighbours
-        as a term, as Lucene's CJK analyzer does; one alone is itself.
-    """
-    found: list[str] = []
-    for compound in _COMPOUND.findall(text):
-        found += (_remembered if len(compound) <= _LONGEST_REMEMBERED else _cut)(compound)
-    return found
-
-
-def _cut(compound: str) -> tuple[str, ...]:
-    stem = _stemmer().stemWord
-    parts = _PART.findall(compound)
-    found: list[str] = []
-    for part in map(str.lower, parts):
-        if _UNSPACED.fullmatch(part):
-            found += [part[place : place + 2] for place in range(max(1, len(part) - 1))]
-        elif part not in STOP_WORDS:
-            found.append(stem(part))
-    if len(parts) > 1:
-        found.append(compound.lower())
-    return tuple(found)
-
-
-_LONGEST_REMEMBERED = 64
-_remembered = functools.lru_cache(maxsize=65_536)(_cut)
 
 
 RESTATED = 0.8
@@ -224,7 +207,6 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,4}\s+")
 _CODE = re.compile(r"`([^`\n]+)`")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?!\w)")
 """One that stands alone: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
-_AFTER_THE_END = "\"')]*_` "
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 
 
@@ -241,21 +223,16 @@ def restates(statement: str, question: str) -> bool:
 
     - it has at least three content terms: its terms (see `terms`), without words of asking
       (interrogatives, auxiliaries, pronouns);
-    - all of them occur in the question, so that a statement with one word of its own never counts;
-    - they are those of one sentence of the question, by a Jaccard index of 0.8 or more;
-    - its code, in backticks, is in the question as it is: terms know neither `<=` from `>=` nor
-      `-f` from `-F`, and the answer may be that;
-    - so is every number that stands alone in it: the 3 of `knob3` does not answer how far;
+    - all of them are in the question, and they are those of one of its sentences, by a Jaccard
+      index of 0.8 or more;
+    - its code, in backticks, and every number that stands alone in it are in the question as they
+      are: terms know neither `<=` from `>=` nor `-f` from `-F`, and the answer may be that;
     - the statement and that sentence both deny something, or neither does;
     - that sentence is no yes-or-no question, whose answer has its words.
 
     A question is its title and its body joined by a space (`Query.text`), and few titles end as
     sentences do. So every beginning of the first sentence, and every end of it, up to 40 words into
     it, counts as a sentence as well.
-
-    Args:
-        statement: The text of a nugget.
-        question: Title and body, as Markdown.
     """
     stated = _sentence(statement)
     # Most statements have a term of their own, and end here: sentences are cut for few questions.
@@ -294,11 +271,16 @@ def _question_sentences(question: str) -> tuple[_Sentence, ...]:
 
 
 def _sentence(text: str) -> _Sentence:
-    return _Sentence(frozenset(terms(text)) - _WORDS_OF_ASKING, bool(_DENIES.search(text)))
+    return _Sentence(frozenset(terms(text)) - _WORDS_OF_ASKING, denies(text))
+
+
+def denies(text: str) -> bool:
+    """Whether an English text denies something."""
+    return bool(_DENIES.search(text))
 
 
 def _is_yes_or_no(sentence: str) -> bool:
-    return sentence.rstrip(_AFTER_THE_END).endswith("?") and not _ASKS_OPENLY.search(sentence)
+    return sentence.rstrip("\"')]*_` ").endswith("?") and not _ASKS_OPENLY.search(sentence)
 
 
 def _beginnings_and_ends(words: list[str]) -> Iterator[_Sentence]:

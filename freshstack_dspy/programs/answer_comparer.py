@@ -16,10 +16,9 @@ class AnswerComparer(dspy.Module):
     LLM-retEval's third step (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §2.2): all references in
     one call, and agreeing with any of them is enough.
 
-    The question is not that of the paper's Appendix A (Figure 3), which asks whether all
-    information of a reference is in the prediction; it was written for answers of five tokens.
-    Answers here are several sentences, so ours asks whether what answers the question is the same:
-    what a reference says beside it may be missing. It also asks for a reason.
+    The paper's question (Appendix A, Figure 3) asks whether all information of a reference is in
+    the prediction; it was written for answers of five tokens. For answers of several sentences ours
+    asks whether what answers the question is the same, and for a reason.
     """
 
     def __init__(self) -> None:
@@ -29,10 +28,7 @@ class AnswerComparer(dspy.Module):
     def forward(self, query: Query, references: Sequence[str], answer: str) -> dspy.Prediction:
         """Compare.
 
-        Args:
-            query: What was asked; its own answer is not shown.
-            references: At least one text that is not blank.
-            answer: A text that is not blank.
+        The query's own answer is not shown.
 
         Returns:
             A prediction with `agrees`, True or False, `reason` and `call_id`.

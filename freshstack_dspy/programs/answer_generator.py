@@ -6,10 +6,9 @@ from typing import Any
 import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.programs.support_judge import whole
+from freshstack_dspy.programs.support_judge import numbered, whole
 from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query
 from freshstack_dspy.signatures.answer_question import AnswerQuestion, AnswerSentence
-from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 
 class AnswerGenerator(dspy.Module):
@@ -49,51 +48,35 @@ class AnswerGenerator(dspy.Module):
         Raises:
             ReplyError: The model gave no valid answer.
         """
-        if not chunks:
-            return dspy.Prediction(answer=_answer(query, chunks, run_id, sample, (), None))
-        # The first sample is the plain request: asking once asks for nothing else.
-        config: dict[str, Any] = {"rollout_id": sample} if sample > 1 else {}
-        if temperature is not None:
-            config["temperature"] = temperature
-        reply = self.predict(**generator_inputs(query, chunks), config=config)
-        return dspy.Prediction(
-            answer=_answer(query, chunks, run_id, sample, reply.sentences, reply.call_id)
+        sentences: Sequence[AnswerSentence] = ()
+        call_id = None
+        if chunks:
+            # The first sample is the plain request: asking once asks for nothing else.
+            config: dict[str, Any] = {"rollout_id": sample} if sample > 1 else {}
+            if temperature is not None:
+                config["temperature"] = temperature
+            reply = self.predict(**generator_inputs(query, chunks), config=config)
+            sentences, call_id = reply.sentences, reply.call_id
+        answer = Answer(
+            run_id=run_id,
+            topic_id=query.query_id,
+            topic=query.text,
+            references=tuple(chunk.chunk_id for chunk in chunks),
+            response_length=sum(len(sentence.text.split()) for sentence in sentences),
+            answer=tuple(
+                CitedSentence(
+                    text=sentence.text.strip(),
+                    citations=tuple(number - 1 for number in sentence.citations),
+                )
+                for sentence in sentences
+            ),
+            sample=sample,
+            status="ok" if chunks else "not_retrieved",
+            call_id=call_id,
         )
+        return dspy.Prediction(answer=answer)
 
 
 def generator_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:
     """The question that a generator is asked: numbers are those of the places, from 1."""
-    return {
-        "question": query.text,
-        "passages": [
-            NumberedChunk(number=number, path=passage.path, text=passage.text)
-            for number, passage in enumerate(map(whole, chunks), 1)
-        ],
-    }
-
-
-def _answer(
-    query: Query,
-    chunks: Sequence[Chunk],
-    run_id: str,
-    sample: int,
-    sentences: Sequence[AnswerSentence],
-    call_id: str | None,
-) -> Answer:
-    return Answer(
-        run_id=run_id,
-        topic_id=query.query_id,
-        topic=query.text,
-        references=tuple(chunk.chunk_id for chunk in chunks),
-        response_length=sum(len(sentence.text.split()) for sentence in sentences),
-        answer=tuple(
-            CitedSentence(
-                text=sentence.text.strip(),
-                citations=tuple(number - 1 for number in sentence.citations),
-            )
-            for sentence in sentences
-        ),
-        sample=sample,
-        status="ok" if chunks else "not_retrieved",
-        call_id=call_id,
-    )
+    return {"question": query.text, "passages": numbered([whole(chunk) for chunk in chunks])}

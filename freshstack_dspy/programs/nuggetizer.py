@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Failure, Nugget, Query
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer, misquotations
-from freshstack_dspy.text import find_quotation, jaccard, terms
+from freshstack_dspy.text import denies, find_quotation, jaccard, terms
 
 
 class Nuggetizer(dspy.Module):
@@ -43,37 +43,27 @@ class Nuggetizer(dspy.Module):
             )
             for number, nugget in enumerate(reply.nuggets)
         )
-        return dspy.Prediction(
-            nuggets=with_near_duplicates(nuggets), failure=_misquoted(query, reply)
-        )
-
-
-def _misquoted(query: Query, reply: Any) -> Failure | None:
-    wrong = list(misquotations(reply.nuggets, query.answer))
-    if not wrong:
-        return None
-    return Failure(
-        query_id=query.query_id,
-        step="nuggets",
-        status="unparsed",
-        message=f"{len(wrong)} of {len(reply.nuggets)} nuggets have no place in the answer: "
-        + "; ".join(wrong),
-        call_id=reply.call_id,
-    )
+        failure = None
+        if wrong := misquotations(reply.nuggets, query.answer):
+            failure = Failure(
+                query_id=query.query_id,
+                step="nuggets",
+                status="unparsed",
+                message=f"{len(wrong)} of {len(nuggets)} nuggets have no place in the answer: "
+                + "; ".join(wrong),
+                call_id=reply.call_id,
+            )
+        return dspy.Prediction(nuggets=with_near_duplicates(nuggets), failure=failure)
 
 
 NEARLY_THE_SAME = 0.8
 """From which Jaccard index of their terms on two nuggets state nearly the same."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
-_DENIES = re.compile(
-    r"\b(?:no|not|never|none|neither|nor|without|cannot)\b|n['\u2019]t\b", re.IGNORECASE
-)
 
 
 class _Statement(NamedTuple):
-    query_id: str
-    nugget_id: str
+    nugget: Nugget
     terms: frozenset[str]
     numbers: frozenset[str]
     denies: bool
@@ -92,29 +82,26 @@ def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
     Returns:
         The same nuggets, each with `duplicate_of` as the earliest such nugget, or None.
     """
-    earlier: list[_Statement] = []
+    statements = [
+        _Statement(
+            nugget,
+            frozenset(terms(nugget.text)),
+            frozenset(_NUMBER.findall(nugget.text)),
+            denies(nugget.text),
+        )
+        for nugget in nuggets
+    ]
     flagged = []
-    for nugget in nuggets:
-        statement = _statement(nugget)
-        first = next((one.nugget_id for one in earlier if _nearly_the_same(one, statement)), None)
-        earlier.append(statement)
-        flagged.append(nugget.model_copy(update={"duplicate_of": first}))
+    for place, statement in enumerate(statements):
+        same = (one for one in statements[:place] if _nearly_the_same(one, statement))
+        first = next((one.nugget.nugget_id for one in same), None)
+        flagged.append(statement.nugget.model_copy(update={"duplicate_of": first}))
     return tuple(flagged)
-
-
-def _statement(nugget: Nugget) -> _Statement:
-    return _Statement(
-        nugget.query_id,
-        nugget.nugget_id,
-        frozenset(terms(nugget.text)),
-        frozenset(_NUMBER.findall(nugget.text)),
-        bool(_DENIES.search(nugget.text)),
-    )
 
 
 def _nearly_the_same(one: _Statement, other: _Statement) -> bool:
     return (
-        one.query_id == other.query_id
+        one.nugget.query_id == other.nugget.query_id
         and one.numbers == other.numbers
         and one.denies == other.denies
         and jaccard(one.terms, other.terms) >= NEARLY_THE_SAME

@@ -6,48 +6,24 @@ and anything else in it is refused.
 """
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.reask import itemized_output
 from freshstack_dspy.lm.typed import answer_model, plain, validating_against
 
-SCHEMA = 1
 
-
-class SavedField(BaseModel):
-    """How a field is introduced in the prompt."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    prefix: str
-    description: str
-
-
-class SavedSignature(BaseModel):
-    """The optimizable part of a signature."""
+class SavedPredictor(BaseModel):
+    """The optimizable part of a predictor."""
 
     model_config = ConfigDict(extra="forbid")
 
     instructions: str
-    fields: list[SavedField]
-
-
-class SavedPredictor(BaseModel):
-    """The optimizable part of a predictor, as DSPy dumps it."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    traces: list[Any] = Field(max_length=0)
-    train: list[Any] = Field(max_length=0)
     demos: list[dict[str, Any]]
-    signature: SavedSignature
-    lm: None
 
 
 class SavedProgram(BaseModel):
@@ -55,43 +31,35 @@ class SavedProgram(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    schema_version: int
+    schema_version: Literal[2] = 2
     program: str
     predictors: dict[str, SavedPredictor]
 
 
 def save_program(program: Any, path: Path) -> None:
-    """Write a program's instructions and demonstrations as JSON."""
+    """Write a program's instructions and complete demonstrations as JSON.
+
+    Raises:
+        CollectionError: The file cannot be written.
+    """
     predictors = {
-        name: {
-            "traces": [],
-            "train": [],
-            "demos": _complete(predictor.demos, predictor.signature.fields),
-            "signature": predictor.signature.dump_state(),
-            "lm": None,
-        }
+        name: SavedPredictor(
+            instructions=predictor.signature.instructions,
+            demos=[
+                plain({field: demo[field] for field in predictor.signature.fields})
+                for demo in predictor.demos
+                if all(field in demo for field in predictor.signature.fields)
+            ],
+        )
         for name, predictor in program.named_predictors()
     }
-    saved = {
-        "schema_version": SCHEMA,
-        "program": type(program).__name__,
-        "predictors": predictors,
-    }
+    saved = SavedProgram(program=type(program).__name__, predictors=predictors).model_dump()
     text = json.dumps(saved, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise CollectionError(f"{path}: the program cannot be written: {error}") from error
-
-
-def _complete(demos: Iterable[Any], fields: Any) -> list[dict[str, Any]]:
-    """The demonstrations that are ever sent, without what optimizers write beside the fields."""
-    return [
-        plain({field: demo[field] for field in fields})
-        for demo in demos
-        if all(field in demo for field in fields)
-    ]
 
 
 def load_program(program: Any, path: Path) -> Any:
@@ -106,26 +74,24 @@ def load_program(program: Any, path: Path) -> Any:
         raise CollectionError(f"{path}: the program cannot be read: {error}") from error
     except ValidationError as error:
         raise CollectionError(
-            f"{path}: not a program that `freshstack optimize` saved: {first_fault(error)}"
+            f"{path}: not a program that this version of `freshstack optimize` saves: "
+            f"{first_fault(error)}"
         ) from None
     expected = dict(program.named_predictors())
-    if saved.schema_version != SCHEMA:
-        raise CollectionError(
-            f"{path}: a program file of schema {saved.schema_version}; this one reads {SCHEMA}"
-        )
     if saved.program != type(program).__name__ or saved.predictors.keys() != expected.keys():
         raise CollectionError(
             f"{path}: a saved {saved.program}, and a {type(program).__name__} is needed here"
         )
     for name, predictor in expected.items():
-        state = saved.predictors[name]
-        if len(state.signature.fields) != len(predictor.signature.fields):
-            raise CollectionError(f"{path}: {name} was saved with other fields than it has now")
-        for number, demo in enumerate(state.demos, 1):
+        for number, demo in enumerate(saved.predictors[name].demos, 1):
             _check_demonstration(demo, predictor.signature, f"{path}: demonstration {number}")
-        name_of_question = predictor.signature.__name__
-        predictor.load_state(state.model_dump())
-        predictor.signature.__name__ = name_of_question  # DSPy's copy has none of its own
+    for name, predictor in expected.items():
+        question = predictor.signature.__name__
+        predictor.signature = predictor.signature.with_instructions(
+            saved.predictors[name].instructions
+        )
+        predictor.signature.__name__ = question  # DSPy's copy has none of its own
+        predictor.demos = saved.predictors[name].demos
     return program
 
 

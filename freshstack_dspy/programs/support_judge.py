@@ -77,31 +77,27 @@ class SupportJudge(dspy.Module):
         if not nuggets or not chunks:
             return dspy.Prediction(judgments=(), failure=None)
         passages = [whole(chunk) if isinstance(chunk, Chunk) else chunk for chunk in chunks]
+        # The first vote is the plain request: judging once asks for nothing else.
+        config = {"rollout_id": vote} if vote > 1 else {}
+        error: IncompleteReplyError | None = None
         try:
-            outputs, error = self._ask(query, nuggets, passages, vote), None
+            outputs: Any = self.predict(**judge_inputs(query, nuggets, passages), config=config)
         except IncompleteReplyError as incomplete:
             outputs, error = incomplete.outputs, incomplete
-        said = {
+        verdicts = {
             verdict.chunk: (verdict, call_id)
             for verdict, call_id in zip(outputs["verdicts"], outputs["call_ids"], strict=True)
         }
         judgments: list[Judgment] = []
         left_out: list[Chunk] = []
         for number, passage in enumerate(passages, 1):
-            if number in said:
-                judgments += _judged(query, nuggets, passage.chunk, *said[number])
+            if number in verdicts:
+                judgments += _judged(query, nuggets, passage.chunk, *verdicts[number])
             elif error is not None:
                 judgments += unjudged(query, nuggets, passage.chunk, error)
                 left_out.append(passage.chunk)
-        failure = failure_of(query, step, error, left_out) if error is not None else None
+        failure = None if error is None else failure_of(query, step, error, left_out)
         return dspy.Prediction(judgments=tuple(judgments), failure=failure)
-
-    def _ask(
-        self, query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage], vote: int
-    ) -> Any:
-        # The first vote is the plain request: judging once asks for nothing else.
-        config = {"rollout_id": vote} if vote > 1 else {}
-        return self.predict(**judge_inputs(query, nuggets, passages), config=config)
 
 
 def judge_inputs(
@@ -114,28 +110,15 @@ def judge_inputs(
             NumberedNugget(number=number, text=nugget.text)
             for number, nugget in enumerate(nuggets, 1)
         ],
-        "chunks": [
-            NumberedChunk(number=number, path=passage.path, text=passage.text)
-            for number, passage in enumerate(passages, 1)
-        ],
+        "chunks": numbered(passages),
     }
 
 
-def unjudged(
-    query: Query, nuggets: Sequence[Nugget], chunk: Chunk, error: ReplyError
-) -> list[Judgment]:
-    """The judgments of a chunk that nothing valid was said of: they have no labels."""
+def numbered(passages: Sequence[Passage]) -> list[NumberedChunk]:
+    """Passages as a model sees them, numbered from 1."""
     return [
-        Judgment(
-            query_id=query.query_id,
-            nugget_id=nugget.nugget_id,
-            chunk_id=chunk.chunk_id,
-            label=None,
-            status=error.status,
-            reason=str(error),
-            call_id=error.call_id,
-        )
-        for nugget in nuggets
+        NumberedChunk(number=number, path=passage.path, text=passage.text)
+        for number, passage in enumerate(passages, 1)
     ]
 
 
@@ -156,17 +139,28 @@ def _judged(
     ]
 
 
+def unjudged(
+    query: Query, nuggets: Sequence[Nugget], chunk: Chunk, error: ReplyError
+) -> list[Judgment]:
+    """The judgments of a chunk without a valid verdict: they have no labels."""
+    return [
+        Judgment(
+            query_id=query.query_id,
+            nugget_id=nugget.nugget_id,
+            chunk_id=chunk.chunk_id,
+            label=None,
+            status=error.status,
+            reason=str(error),
+            call_id=error.call_id,
+        )
+        for nugget in nuggets
+    ]
+
+
 def failure_of(
     query: Query, step: Step, error: ReplyError, chunks: Sequence[Chunk] = ()
 ) -> Failure:
-    """What is listed and counted of a question that failed.
-
-    Args:
-        query: Whose question it was.
-        step: What was asked.
-        error: How it failed.
-        chunks: Those that were to be judged.
-    """
+    """What is listed and counted of a question that failed; `chunks` were to be judged."""
     return Failure(
         query_id=query.query_id,
         step=step,
