@@ -1,15 +1,16 @@
 """`freshstack optimize` with the embedded baseline on the TREC RAG 2024 nugget assignments.
 
 A row of the data is a full answer with people's assignment of each nugget to it; the answer is
-the chunk, and any support counts. Read from ../shared/data; without it the figures are left out.
-Prints one JSON line for each figure: name, value, goal, holds.
+the chunk, and any support counts. Read from ../shared/data; without it, or with `--tiny`, a few labels of its own.
+Prints one JSON line for each measurement: name, value, goal, holds.
 """
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 
-from freshstack_dspy.calibration.optimization import OPTIMIZERS, SplitFigures, optimize
+from freshstack_dspy.calibration.optimization import OPTIMIZERS, SplitMetrics, optimize
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.store import ReplyStore
@@ -22,7 +23,7 @@ DATA = (
 GRADES = {"support": 2, "partial_support": 1, "not_support": 0}
 
 
-def figure(name: str, value: object) -> None:
+def measured(name: str, value: object) -> None:
     print(json.dumps({"name": name, "value": value, "goal": None, "holds": None}), flush=True)
 
 
@@ -47,7 +48,26 @@ def assignments(path: Path) -> list[HumanLabel]:
     return labels
 
 
-def shown(split: SplitFigures) -> dict[str, object]:
+def few_labels() -> list[HumanLabel]:
+    """Labels of four made-up questions, each with a chunk that supports its nugget and one not."""
+    facts = ("A dial shows the moon.", "Rings are dated by growth.", "pip installs.", "It resets.")
+    return [
+        HumanLabel(
+            query_id=str(number),
+            nugget_id=f"{number}_0",
+            chunk_id=f"{number}/{chunk}",
+            label=int(chunk == fact),
+            annotator="made up",
+            question=f"What of {fact.split()[0]}?",
+            nugget=fact,
+            chunk=chunk,
+        )
+        for number, fact in enumerate(facts)
+        for chunk in (fact, "Nothing of the kind.")
+    ]
+
+
+def shown(split: SplitMetrics) -> dict[str, object]:
     kappa = split.metrics.kappa
     return {
         "kappa": kappa.value,
@@ -59,11 +79,8 @@ def shown(split: SplitFigures) -> dict[str, object]:
 
 
 def main() -> None:
-    if not DATA.exists():
-        figure("optimize", f"left out: there is no {DATA.name} in ../shared/data")
-        return
-    labels = assignments(DATA)
-    figure("labels", len(labels))
+    labels = assignments(DATA) if DATA.exists() and "--tiny" not in sys.argv else few_labels()
+    measured("labels", len(labels))
     for optimizer in OPTIMIZERS:
         if optimizer == "mipro":
             continue  # writes instructions, which the baseline cannot
@@ -72,11 +89,11 @@ def main() -> None:
             lm = connect(ModelConfig(), store=store)
             report = optimize("support_judge", labels, lm, optimizer=optimizer).report
             store.close()
-        figure(
+        measured(
             f"{optimizer}: queries to train and test", [report.train_queries, report.test_queries]
         )
-        figure(f"{optimizer}: test before", shown(report.before))
-        figure(f"{optimizer}: test after", shown(report.after))
+        measured(f"{optimizer}: test before", shown(report.before))
+        measured(f"{optimizer}: test after", shown(report.after))
 
 
 if __name__ == "__main__":
