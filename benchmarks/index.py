@@ -17,7 +17,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import bm25s
@@ -27,7 +26,6 @@ from freshstack_dspy.config import PoolConfig
 from freshstack_dspy.corpus.chunks import chunk_files
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.lexical import indexed_text
-from freshstack_dspy.index.storage import IndexSettings
 from freshstack_dspy.recipes.pooling import pool
 from freshstack_dspy.records import TECHNIQUES, Chunk, SourceFile, Technique
 from freshstack_dspy.text import terms
@@ -154,27 +152,6 @@ def speed(index: HybridIndex, chunks: Sequence[Chunk]) -> None:
     goal(f"index.pool_{QUERIES}.seconds", seconds, 20)
 
 
-def approximate(root: Path, exact: HybridIndex, chunks: Sequence[Chunk]) -> None:
-    """Compare approximate with exact search of the same vectors."""
-    settings = IndexSettings(search="approximate")
-    index, seconds = timed(
-        lambda: HybridIndex.build(root, "approximate", chunks, settings=settings)
-    )
-    report("index.approximate.build_seconds", round(seconds, 1))
-    texts = queries(chunks, QUERIES // 2, 20)
-    for kind, where in (("all", None), ("few", "path LIKE '%.md'"), ("most", "tokens > 100")):
-        expected = exact.search("lsa", texts, 10, where=where)
-        found, seconds = timed(lambda where=where: index.search("lsa", texts, 10, where=where))
-        recall = fmean(
-            len({entry.chunk_id for entry in one} & {entry.chunk_id for entry in other})
-            / max(1, len(one))
-            for one, other in zip(expected, found, strict=True)
-        )
-        holds = TINY or recall >= 0.9
-        report(f"index.approximate.of_{kind}.recall@10", round(recall, 3), ">= 0.9", holds=holds)
-        report(f"index.approximate.of_{kind}.queries_per_second", round(len(texts) / seconds))
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -184,7 +161,6 @@ def main() -> None:
         index = build(root, chunks)
         opening(root)
         speed(index, chunks)
-        approximate(root, index, chunks)
 
 
 if __name__ == "__main__":

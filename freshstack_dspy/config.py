@@ -249,8 +249,6 @@ class IndexConfig(Section):
     path: Path = Path(".freshstack/index")
     dimensions: int = Field(default=256, ge=2, le=2048)
     """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
-    search: Literal["auto", "exact", "approximate"] = "auto"
-    """How vectors are searched; `auto` is exact up to a size, and says which."""
 
 
 _OF_PROVIDERS = ("api_base", "api_key", "price", "concurrency", "timeout", "retries")

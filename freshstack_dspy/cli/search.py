@@ -194,7 +194,7 @@ def _print_index(made: "HybridIndex", cut: "CutCorpora") -> None:
     for column in held.vectors:
         known = held.reused.get(column.name)
         note = f", {known:,} vectors of the index before" if known else ""
-        say(f"{column.name}: {column.dimensions} dimensions, {column.search} search{note}")
+        say(f"{column.name}: {column.dimensions} dimensions{note}")
     sizes = made.bytes()
     shown = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
     say(f"{sum(sizes.values()) / 1e6:,.1f} MB on disk: {shown}")

@@ -11,7 +11,7 @@ from freshstack_dspy.index.building import BM25
 from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
-from freshstack_dspy.index.storage import IndexSettings
+from freshstack_dspy.index.storage import DIMENSIONS
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Chunk, SliceName
 
@@ -97,16 +97,16 @@ def _index(
 ) -> HybridIndex:
     built = collection.manifest.config.get("index")
     recorded = built if isinstance(built, dict) else {}
-    known = {name: recorded[name] for name in IndexSettings._fields if name in recorded}
-    config = IndexConfig.model_validate(known)
-    settings = IndexSettings(config.dimensions, config.search)
+    dimensions = IndexConfig.model_validate(
+        {"dimensions": recorded.get("dimensions", DIMENSIONS)}
+    ).dimensions
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
     name = collection.name
     # The index of the collection's build may be of another state: it is never changed here.
-    if not HybridIndex.holds(root, name, chunks, models=models, settings=settings):
+    if not HybridIndex.holds(root, name, chunks, models=models, dimensions=dimensions):
         name = own
-        if retriever == BM25 and not HybridIndex.holds(root, own, chunks, settings=settings):
-            settings, name = settings._replace(dimensions=0), f"{own}-{BM25}"
+        if retriever == BM25 and not HybridIndex.holds(root, own, chunks, dimensions=dimensions):
+            dimensions, name = 0, f"{own}-{BM25}"
     return HybridIndex.build(
-        root, name, chunks, models=models, settings=settings, progress=progress
+        root, name, chunks, models=models, dimensions=dimensions, progress=progress
     )

@@ -3,12 +3,11 @@
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Embedder, Models, Reranker
-from freshstack_dspy.index.storage import IndexedFile, IndexSettings
+from freshstack_dspy.index.storage import IndexedFile
 
 __all__ = [
     "Embedder",
     "HybridIndex",
-    "IndexSettings",
     "IndexedFile",
     "Models",
     "Reranker",

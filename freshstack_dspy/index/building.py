@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from freshstack_dspy.index.storage import (
     SCHEMA_VERSION,
     Hold,
     IndexedFile,
-    IndexSettings,
     Manifest,
     VectorColumn,
     is_outdated,
@@ -35,11 +34,9 @@ from freshstack_dspy.index.table import ChunkTable
 from freshstack_dspy.records import Chunk
 
 Report = Callable[[str, float], None]
-"""Told the name of a stage and the fraction of it that is done."""
+"""Is called with the name of a stage and the fraction of it that is done."""
 BM25, LSA, TABLE = "bm25", "lsa", "table"
 """Names of stages, and of what is in the folder of a version."""
-_EXACT_UP_TO = 400_000_000
-"""Numbers in a column that `auto` searches exactly: 1.6 GB in memory."""
 _log = logging.getLogger(__name__)
 
 
@@ -55,7 +52,7 @@ class Draft:
     """SHA-256 of these texts."""
     fingerprint: str
     revisions: dict[str, str | None]
-    settings: IndexSettings
+    dimensions: int
     embedders: Sequence[Embedder]
     files: Sequence[IndexedFile]
     cut_by: str
@@ -66,17 +63,13 @@ class Draft:
     def of(
         cls,
         chunks: Sequence[Chunk],
-        settings: IndexSettings,
+        dimensions: int,
         embedders: Sequence[Embedder],
         files: Sequence[IndexedFile],
         cut_by: str,
         report: Report,
     ) -> Self:
-        """Check and hash what an index is to be made from.
-
-        Raises:
-            IndexingError: There is no chunk, two have one id, or a source has two revisions.
-        """
+        """Check and hash what an index is to be made from."""
         if not chunks:
             raise IndexingError(
                 "there are no chunks to index; is the corpus empty, or all skipped?"
@@ -88,9 +81,9 @@ class Draft:
             chunks=rows,
             texts=texts,
             hashes=[hashlib.sha256(text.encode()).hexdigest() for text in texts],
-            fingerprint=_fingerprint(rows, settings.dimensions),
+            fingerprint=_fingerprint(rows, dimensions),
             revisions=_revisions(rows),
-            settings=settings,
+            dimensions=dimensions,
             embedders=embedders,
             files=sorted(file for file in files if (file.source, file.path) in with_chunks),
             cut_by=cut_by,
@@ -112,7 +105,7 @@ class Draft:
         table = ChunkTable(folder / manifest.version / TABLE)
         return (
             manifest.fingerprint == self.fingerprint
-            and manifest.settings == self.settings
+            and manifest.dimensions == self.dimensions
             and all((each.name, each.identity) in vectors for each in self.embedders)
             and all(
                 np.array_equal(table.matrix(each.name), self.recorded(each))
@@ -130,12 +123,7 @@ class Draft:
 
 
 def build(folder: Path, draft: Draft) -> Hold:
-    """Hold the index of a draft: the one that is there, or a new one.
-
-    Raises:
-        IndexingError: The folder cannot be written, no chunk holds a word, or an embedder gives
-            something else than one vector for each text.
-    """
+    """Hold the index of a draft: the one that is there, or a new one."""
     held = _held(folder)
     if held:
         same = draft.is_in(folder, held.manifest)
@@ -175,9 +163,9 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
     vectors: dict[str, NDArray[np.float32]] = {}
     identities = {LSA: draft.fingerprint}
     reused: dict[str, int] = {}
-    if draft.settings.dimensions:
+    if draft.dimensions:
         report(LSA, 0)
-        fitted = fit_lsa(corpus, draft.settings.dimensions, lambda done: report(LSA, done))
+        fitted = fit_lsa(corpus, draft.dimensions, lambda done: report(LSA, done))
         fitted.model.save(version / LSA)
         vectors[LSA] = fitted.vectors
     for embedder in draft.embedders:
@@ -190,20 +178,18 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
             name=name,
             identity=identities[name],
             dimensions=matrix.shape[1],
-            search=_search(draft.settings.search, matrix.size),
         )
         for name, matrix in vectors.items()
     )
     report(TABLE, 0)
-    approximate = [column.name for column in columns if column.search == "approximate"]
-    ChunkTable.create(version / TABLE, draft.chunks, draft.hashes, vectors, approximate)
+    ChunkTable.create(version / TABLE, draft.chunks, draft.hashes, vectors)
     report(TABLE, 1)
     write_manifest(
         folder,
         Manifest(
             version=version.name,
             fingerprint=draft.fingerprint,
-            settings=draft.settings,
+            dimensions=draft.dimensions,
             cut_by=draft.cut_by,
             files=tuple(draft.files),
             revisions=draft.revisions,
@@ -250,11 +236,6 @@ def _embedded(embedder: Embedder, texts: Sequence[str], report: Report) -> NDArr
     made = embedder.embed_passages(texts, lambda done: report(embedder.name, done))
     report(embedder.name, 1)
     return unit_rows(made, embedder.name, len(texts)).astype(np.float32)
-
-
-def _search(wanted: str, numbers: int) -> Literal["exact", "approximate"]:
-    exact = wanted == "exact" or (wanted == "auto" and numbers <= _EXACT_UP_TO)
-    return "exact" if exact else "approximate"
 
 
 def _revisions(chunks: Sequence[Chunk]) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from freshstack_dspy.config import EmbedderConfig
+from freshstack_dspy.config import EmbedderConfig, SearchModelConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import Price, longest_input_of, price_of
 from freshstack_dspy.lm.reply import Numbers, encodable
@@ -38,19 +38,21 @@ _log = logging.getLogger(__name__)
 
 
 class Role(NamedTuple):
-    """What a hosted model is told of a text."""
+    """What is sent to a hosted model with a text."""
 
     prefix: str
     input_type: str | None
 
 
-class HostedEmbedder:
-    """A LiteLLM embedding model; see `models.Embedder`.
+def hosted_model(config: SearchModelConfig, section: str) -> HostedModel:
+    """The model of a section of the configuration."""
+    shared = ("api_base", "api_key", "concurrency", "timeout", "retries")
+    settings = {name: getattr(config, name) for name in shared}
+    return HostedModel(name=str(config.model), section=section, **settings)
 
-    Raises:
-        ConfigError: There is a cap on dollars and no price, or a prefix leaves no room.
-        FatalModelError: The endpoint cannot be used, or there is no store to record in.
-    """
+
+class HostedEmbedder:
+    """A LiteLLM embedding model; see `models.Embedder`."""
 
     def __init__(self, config: EmbedderConfig, access: Access) -> None:
         assert config.model is not None
@@ -61,15 +63,7 @@ class HostedEmbedder:
         self.queries = Role(config.query_prefix, types and types.query)
         self._longest = config.max_tokens or longest_input_of(config.model)
         self._room = {role: self._room_after(role.prefix) for role in (self.passages, self.queries)}
-        model = HostedModel(
-            name=config.model,
-            section="[[embedder]]",
-            api_base=config.api_base,
-            api_key=config.api_key,
-            concurrency=config.concurrency,
-            timeout=config.timeout,
-            retries=config.retries,
-        )
+        model = hosted_model(config, "[[embedder]]")
         self._client = EmbeddingClient(
             model, access, dimensions=config.dimensions, batch=config.batch, price=self.price
         )
@@ -142,9 +136,6 @@ class FolderEmbedder:
 
     Where no prefix is configured, the model's own prompts for queries and documents are used, if
     it has any. Its vectors are not recorded: whoever rebuilds needs the same folder.
-
-    Raises:
-        ConfigError: sentence-transformers is missing, or the folder holds no model.
     """
 
     def __init__(self, config: EmbedderConfig) -> None:
@@ -222,11 +213,7 @@ class FolderEmbedder:
 
 
 def hash_model(path: Path) -> str:
-    """SHA-256 of the names and contents of a model folder's files, but for hidden ones.
-
-    Raises:
-        ConfigError: sentence-transformers is not installed, or the folder holds no model.
-    """
+    """SHA-256 of the names and contents of a model folder's files, but for hidden ones."""
     if importlib.util.find_spec("sentence_transformers") is None:
         raise ConfigError(
             "a model in a folder needs sentence-transformers; install it with: "
@@ -246,16 +233,7 @@ def hash_model(path: Path) -> str:
 
 
 def load_model(path: Path, kind: str, **settings: Any) -> Any:
-    """Load a model of sentence-transformers from a folder, offline.
-
-    Args:
-        path: The folder.
-        kind: The library's class: `SentenceTransformer` or `CrossEncoder`.
-        settings: Further arguments of that class.
-
-    Raises:
-        ConfigError: The library cannot load the model.
-    """
+    """Load a `SentenceTransformer` or `CrossEncoder` from a folder, offline."""
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         os.environ.setdefault(name, "1")
     with warnings.catch_warnings():
@@ -293,15 +271,7 @@ def estimate_embedding(
 ) -> EmbeddingEstimate:
     """Find which texts a hosted embedder would be asked for, and what that costs.
 
-    Args:
-        config: Of the embedder; a model in a folder costs nothing.
-        passages: What would be searched.
-        queries: What would be searched for, as far as it is known.
-        recorded: Where vectors may be: the store and the bundles.
-
-    Raises:
-        ConfigError: A prefix leaves no room.
-        FatalModelError: The endpoint cannot be used.
+    `recorded` are the store and the bundles that may hold vectors. A model in a folder costs nothing.
     """
     if config.model is None:
         return EmbeddingEstimate(
@@ -338,9 +308,6 @@ def _price(config: EmbedderConfig) -> Price | None:
 def _warn_of_cuts(name: str, shortened: int, count: int, longest: int | None) -> None:
     if shortened:
         _log.warning(
-            "%s: %d of %d texts were cut to %s tokens, which is what the model takes",
-            name,
-            shortened,
-            count,
-            longest,
+            f"{name}: {shortened} of {count} texts were cut to {longest} tokens, "
+            "which is what the model takes"
         )

@@ -38,10 +38,6 @@ def fuse(
 
     Returns:
         Chunks by score descending, then by id.
-
-    Raises:
-        IndexingError: A chunk occurs twice in a ranking, its score is not finite, or every ranking
-            weighs 0.
     """
     best = {name: _best(name, ranking, depth) for name, ranking in rankings.items()}
     if fusion.method == "rrf":

@@ -20,17 +20,13 @@ from freshstack_dspy.index.lsa import LsaModel
 from freshstack_dspy.index.models import NO_MODELS, Embedder, Models, Reranker
 from freshstack_dspy.index.ranking import (
     SCORE_DECIMALS,
-    RowScore,
-    cosines,
     nearest,
-    ordered,
     unit_rows,
 )
 from freshstack_dspy.index.storage import (
-    DEFAULTS,
+    DIMENSIONS,
     Hold,
     IndexedFile,
-    IndexSettings,
     bytes_in,
     index_folder,
     only_index,
@@ -70,7 +66,7 @@ class HybridIndex:
         *,
         files: Sequence[IndexedFile] = (),
         models: Models = NO_MODELS,
-        settings: IndexSettings = DEFAULTS,
+        dimensions: int = DIMENSIONS,
         cut_by: str = "",
         progress: Report | None = None,
     ) -> Self:
@@ -86,7 +82,7 @@ class HybridIndex:
             chunks: In any order, with distinct ids, one revision for each source.
             files: That the chunks were cut from; kept for the caller to compare.
             models: What gives the chunks vectors, beside `lsa`, and what reranks.
-            settings: What the rankings depend on, beside the chunks.
+            dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
             cut_by: How the chunks were cut; kept for the caller to compare.
             progress: Told how far the stages are: `terms`, `bm25`, `lsa`, the names of the
                 embedders, and `table`; nothing where the index is there already.
@@ -98,7 +94,7 @@ class HybridIndex:
         _check_names(models.embedders)
         report = progress or _no_report
         folder = index_folder(root, name)
-        draft = Draft.of(chunks, settings, models.embedders, files, cut_by, report)
+        draft = Draft.of(chunks, dimensions, models.embedders, files, cut_by, report)
         held = build(folder, draft)
         return cls(folder, held, models, [embedder.name for embedder in models.embedders])
 
@@ -136,7 +132,7 @@ class HybridIndex:
         chunks: Sequence[Chunk],
         *,
         models: Models = NO_MODELS,
-        settings: IndexSettings = DEFAULTS,
+        dimensions: int = DIMENSIONS,
     ) -> bool:
         """Whether `build` would open an index without changing it; arguments as there."""
         folder = index_folder(root, name)
@@ -144,7 +140,7 @@ class HybridIndex:
             held = Hold.of(folder)
         except IndexingError:
             return False
-        draft = Draft.of(chunks, settings, models.embedders, (), "", _no_report)
+        draft = Draft.of(chunks, dimensions, models.embedders, (), "", _no_report)
         with closing(held.lock):
             return draft.is_in(folder, held.manifest)
 
@@ -192,12 +188,11 @@ class HybridIndex:
             mask = np.zeros(len(self), bool)
             mask[self._table.rows_where(where)] = True
         if retriever not in (HYBRID, RERANKED):
-            return self._by_one(retriever, texts, depth, mask, where)
+            return self._by_one(retriever, texts, depth, mask)
         fused_depth = depth if retriever == HYBRID else self._models.rerank_depth
         own = [name for name in (BM25, LSA) if name == BM25 or name in self._columns]
         found = {
-            name: self._by_one(name, texts, fused_depth, mask, where)
-            for name in (*own, *self._fused)
+            name: self._by_one(name, texts, fused_depth, mask) for name in (*own, *self._fused)
         }
         fused = [
             fuse({name: rankings[place] for name, rankings in found.items()}, fused_depth, fusion)
@@ -274,18 +269,13 @@ class HybridIndex:
         texts: Sequence[str],
         depth: int,
         mask: NDArray[np.bool_] | None,
-        where: str | None,
     ) -> list[list[ScoredChunk]]:
         """Rank by a retriever that fuses no others."""
         if retriever == BM25:
             rankings = self._lexical.search(texts, depth, mask)
         else:
             queries = self._queries(retriever, texts)
-            if self._columns[retriever].search == "exact":
-                rankings = nearest(queries, self._matrix(retriever), depth, mask)
-            else:
-                share = 1.0 if mask is None else float(mask.mean())
-                rankings = [self._near(each, retriever, depth, where, share) for each in queries]
+            rankings = nearest(queries, self._matrix(retriever), depth, mask)
         ids = self._ids
         return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
 
@@ -307,15 +297,6 @@ class HybridIndex:
         if name not in self._matrices:
             self._matrices[name] = self._table.matrix(name)
         return self._matrices[name]
-
-    def _near(
-        self, query: NDArray[np.float64], name: str, depth: int, where: str | None, share: float
-    ) -> list[RowScore]:
-        """Find candidates by the approximate index, and score these exactly."""
-        if not query.any():
-            return []
-        rows, vectors = self._table.near(query.astype(np.float32), name, depth, where, share)
-        return ordered(rows, cosines(query, vectors), depth)
 
     def _reranked(
         self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]

@@ -48,11 +48,7 @@ class CorpusTerms(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str], report: Callable[[float], None]) -> Self:
-        """Cut texts into terms.
-
-        Raises:
-            IndexingError: There is no term in any of them.
-        """
+        """Cut texts into terms."""
         vocabulary: dict[str, int] = {}
         rows = []
         for place, text in enumerate(texts):
@@ -94,13 +90,7 @@ class LexicalIndex:
     def search(
         self, texts: Sequence[str], depth: int, mask: NDArray[np.bool_] | None = None
     ) -> list[list[RowScore]]:
-        """Rank rows for each text; a text without a known term finds nothing.
-
-        Args:
-            texts: What to search for.
-            depth: How many rows to give at most.
-            mask: The rows that may be found, shape (rows,); None: all.
-        """
+        """Rank rows for each text, of those in a mask; a text without a known term finds nothing."""
         numbers = self._model.vocab_dict
         rankings: list[list[RowScore]] = []
         for text in texts:

@@ -84,11 +84,7 @@ def fit_lsa(corpus: CorpusTerms, dimensions: int, report: Callable[[float], None
 
     The singular vectors are the converged ones of ARPACK from a fixed start, on one thread: the
     same bytes on the same machine, and the same up to the last digits on all.
-
-    Args:
-        corpus: At least one row and one term.
-        dimensions: Of the vectors, at most; a small corpus has fewer.
-        report: Told the fraction that is done.
+    A small corpus has fewer dimensions.
     """
     import scipy.sparse.linalg  # noqa: F401 - a BLAS of its own: only what is loaded is limited
     from threadpoolctl import threadpool_limits

@@ -29,19 +29,11 @@ class Embedder(Protocol):
     def embed_passages(
         self, texts: Sequence[str], progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
-        """Embed what is searched: shape (texts, dimensions), rows of any length, none NaN.
-
-        Raises:
-            FreshstackError: Some text has no vector.
-        """
+        """Embed what is searched: shape (texts, dimensions), rows of any length, none NaN."""
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed what is searched for: shape (texts, dimensions).
-
-        Raises:
-            FreshstackError: Some text has no vector.
-        """
+        """Embed what is searched for: shape (texts, dimensions)."""
         ...
 
 
@@ -59,11 +51,7 @@ class Reranker(Protocol):
         ...
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage, in the given order; higher is better.
-
-        Raises:
-            FreshstackError: Some passage has no score.
-        """
+        """Score each passage, in the given order; higher is better."""
         ...
 
 
@@ -86,12 +74,7 @@ def is_recorded(embedder: Embedder) -> bool:
 
 @contextmanager
 def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
-    """Open the models of `[[embedder]]` and `[reranker]`, and close them at the end.
-
-    Raises:
-        ConfigError: A folder cannot be used, or there is a cap on dollars and no price.
-        FatalModelError: An endpoint cannot be used, or there is no store to record in.
-    """
+    """Open the models of `[[embedder]]` and `[reranker]`, and close them at the end."""
     with ExitStack() as opened:
         embedders = []
         for embedder in config.embedder:

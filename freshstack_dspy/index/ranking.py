@@ -23,12 +23,7 @@ class RowScore(NamedTuple):
 
 
 def best_rows(scores: NDArray[np.float64], depth: int) -> list[RowScore]:
-    """Rank the rows of positive score: by score descending, then by row ascending.
-
-    Args:
-        scores: One for each row, shape (rows,); rounded here.
-        depth: How many rows to give at most.
-    """
+    """Rank the rows of positive score, rounded: by score descending, then by row ascending."""
     rows = _candidates(scores, depth, _ROUNDING)
     return ordered(rows, scores[rows], depth)
 
@@ -56,7 +51,7 @@ def nearest(
         queries: Shape (queries, dimensions), rows of length 1 or 0.
         vectors: Shape (rows, dimensions), rows of length 1 or 0.
         depth: How many rows to give at most.
-        mask: The rows that may be found, shape (rows,); None: all.
+        mask: The rows that may be found; None: all.
     """
     # Higham, Accuracy and Stability of Numerical Algorithms, §3.1: a dot product of n terms is off
     # by at most n units of roundoff for unit vectors, and rounding the query adds one.
@@ -81,11 +76,7 @@ def cosines(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> NDArray
 
 
 def unit_rows(vectors: NDArray[np.number], embedder: str, rows: int) -> NDArray[np.float64]:
-    """Give vectors the length 1, or 0 where they have none.
-
-    Raises:
-        IndexingError: They are not one vector for each row, or a number is not finite.
-    """
+    """Give vectors the length 1, or 0 where they have none."""
     found = np.asarray(vectors, np.float64)
     if found.ndim != 2 or len(found) != rows or not found.shape[1]:
         raise IndexingError(

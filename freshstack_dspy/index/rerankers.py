@@ -7,35 +7,22 @@ import numpy as np
 
 from freshstack_dspy.config import RerankerConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.index.embedders import hash_model, load_model
+from freshstack_dspy.index.embedders import hash_model, hosted_model, load_model
 from freshstack_dspy.lm.prices import RerankPrice, rerank_price_of
 from freshstack_dspy.lm.reply import Numbers, encodable
 from freshstack_dspy.lm.request import KEY_VERSION, sha256_of
-from freshstack_dspy.lm.vectors import Access, HostedModel, RerankClient
+from freshstack_dspy.lm.vectors import Access, RerankClient
 
 _MILLION = 1_000_000
 _BATCH = 32
 
 
 class HostedReranker:
-    """A LiteLLM rerank model; see `models.Reranker`.
-
-    Raises:
-        ConfigError: There is a cap on dollars and no price.
-        FatalModelError: The endpoint cannot be used, or there is no store to record in.
-    """
+    """A LiteLLM rerank model; see `models.Reranker`."""
 
     def __init__(self, config: RerankerConfig, access: Access) -> None:
         assert config.model is not None
-        model = HostedModel(
-            name=config.model,
-            section="[reranker]",
-            api_base=config.api_base,
-            api_key=config.api_key,
-            concurrency=config.concurrency,
-            timeout=config.timeout,
-            retries=config.retries,
-        )
+        model = hosted_model(config, "[reranker]")
         self.at_once = config.concurrency
         self._client = RerankClient(model, access, price=_price(config))
         self.identity = sha256_of(
@@ -64,9 +51,6 @@ class FolderReranker:
     """A sentence-transformers cross-encoder in a folder; see `models.Reranker`.
 
     Its scores are not recorded: whoever rebuilds needs the same folder.
-
-    Raises:
-        ConfigError: sentence-transformers is missing, or the folder holds no model.
     """
 
     at_once = 1

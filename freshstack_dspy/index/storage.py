@@ -9,8 +9,6 @@ Replacing the manifest is what swaps versions. A version that somebody still rea
 later build. SQLite's locks are used because they work on every system and end with their process.
 """
 
-import json
-import os
 import re
 import shutil
 import sqlite3
@@ -22,27 +20,19 @@ from typing import Literal, NamedTuple, Self
 from pydantic import Field, ValidationError
 
 from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.files import write_file
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[4] = 4
+SCHEMA_VERSION: Literal[5] = 5
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
-_MANIFEST, _OLD_MANIFEST = "manifest.json", "meta.json"
+_MANIFEST = "manifest.json"
 _VERSION = re.compile(r"\d{6}")
-_OLD_PART = re.compile(r"(?:table|rows|bm25|lsa)-\d+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _READERS = "readers.lock"
 
 
-class IndexSettings(NamedTuple):
-    """What a user chooses of an index."""
-
-    dimensions: int = 256
-    """Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa` at all."""
-    search: Literal["auto", "exact", "approximate"] = "auto"
-    """How vectors are searched; `auto` is exact up to a size."""
-
-
-DEFAULTS = IndexSettings()
+DIMENSIONS = 256
+"""Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa` at all."""
 
 
 class IndexedFile(NamedTuple):
@@ -63,18 +53,18 @@ class VectorColumn(Record):
     identity: str
     """Everything that they depend on; see `Embedder.identity`."""
     dimensions: int = Field(ge=1)
-    search: Literal["exact", "approximate"]
 
 
 class Manifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[4] = SCHEMA_VERSION
+    schema_version: Literal[5] = SCHEMA_VERSION
     version: str
     """The folder of the current version."""
     fingerprint: str
     """SHA-256 of all that the rankings by `bm25` and `lsa` depend on."""
-    settings: IndexSettings
+    dimensions: int
+    """Of the `lsa` vectors, at most."""
     cut_by: str
     """How the chunks were cut, as whoever built the index put it."""
     files: tuple[IndexedFile, ...]
@@ -92,11 +82,7 @@ class Manifest(Record):
 
 
 def index_folder(root: Path, name: str) -> Path:
-    """Give the folder of an index.
-
-    Raises:
-        IndexingError: The name is none for a folder.
-    """
+    """Give the folder of an index."""
     if not _NAME.fullmatch(name):
         raise IndexingError(
             f"an index cannot be called {name!r}; its name is that of a folder: letters, digits, "
@@ -106,11 +92,7 @@ def index_folder(root: Path, name: str) -> Path:
 
 
 def only_index(path: Path) -> Path:
-    """Give the folder of an index: this one, or the only one in it.
-
-    Raises:
-        IndexingError: There is none, or there are several.
-    """
+    """Give the folder of an index: this one, or the only one in it."""
     if (path / _MANIFEST).is_file():
         return path
     found = sorted(child.parent for child in path.glob(f"*/{_MANIFEST}"))
@@ -124,49 +106,35 @@ def only_index(path: Path) -> Path:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read what an index says of itself.
-
-    Raises:
-        IndexingError: There is none, or it is damaged or of another version of this program.
-    """
+    """Read the manifest of an index."""
     try:
         return Manifest.model_validate_json((folder / _MANIFEST).read_bytes(), strict=False)
     except FileNotFoundError:
-        if is_outdated(folder):
-            raise _outdated(folder) from None
         raise IndexingError(f"{folder}: no index here; build it: freshstack index CONFIG") from None
     except ValidationError:
-        raise _outdated(folder) from None
+        raise IndexingError(
+            f"{folder}: an index of another version of this program; build it again: "
+            "freshstack index CONFIG"
+        ) from None
 
 
 def is_outdated(folder: Path) -> bool:
     """Whether a folder holds an index of another version of this program."""
-    if (folder / _OLD_MANIFEST).is_file():
-        return True
     try:
-        found = json.loads((folder / _MANIFEST).read_bytes())["schema_version"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return bool(found != SCHEMA_VERSION)
+        read_manifest(folder)
+    except IndexingError:
+        return (folder / _MANIFEST).exists()
+    return False
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Put the manifest into the folder of an index at once: this commits."""
-    unfinished = folder / f"{_MANIFEST}.new"
-    with unfinished.open("w", encoding="utf-8") as file:
-        file.write(manifest.model_dump_json(indent=1) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(folder / _MANIFEST)
+    """Replace the manifest of an index: this commits."""
+    write_file(folder / _MANIFEST, manifest.model_dump_json(indent=1) + "\n")
 
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Wait until nobody else writes an index, then keep others waiting.
-
-    Raises:
-        IndexingError: The folder cannot be written.
-    """
+    """Wait until nobody else writes an index, then keep others waiting."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with closing(_connected(folder / ".lock", timeout=1)) as lock:
@@ -178,7 +146,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def new_version(folder: Path) -> Path:
-    """Make the folder of a version to be; only for the one writer."""
+    """Make the folder of a new version; for the one writer."""
     versions = [int(each.name) for each in folder.iterdir() if _VERSION.fullmatch(each.name)]
     version = folder / f"{max(versions, default=0) + 1:06}"
     version.mkdir()
@@ -188,12 +156,9 @@ def new_version(folder: Path) -> Path:
 
 
 def remove_old_versions(folder: Path, current: str) -> None:
-    """Remove what nobody reads any more; only for the one writer."""
-    (folder / _OLD_MANIFEST).unlink(missing_ok=True)
+    """Remove what nobody reads any more; for the one writer."""
     for entry in sorted(folder.iterdir()):
-        if _OLD_PART.fullmatch(entry.name):
-            shutil.rmtree(entry, ignore_errors=True)
-        elif _VERSION.fullmatch(entry.name) and entry.name != current:
+        if _VERSION.fullmatch(entry.name) and entry.name != current:
             with closing(_connected(entry / _READERS)) as lock:
                 if _locked(lock):
                     shutil.rmtree(entry, ignore_errors=True)
@@ -207,11 +172,7 @@ class Hold(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> Self:
-        """Hold the current version of an index.
-
-        Raises:
-            IndexingError: As for `read_manifest`.
-        """
+        """Hold the current version of an index."""
         for _ in range(10):  # a build may replace it just now
             manifest = read_manifest(folder)
             file = folder / manifest.version / _READERS
@@ -232,13 +193,6 @@ class Hold(NamedTuple):
 def bytes_in(path: Path) -> int:
     """Add up the sizes of the files below a folder."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-
-
-def _outdated(folder: Path) -> IndexingError:
-    return IndexingError(
-        f"{folder}: an index of another version of this program; build it again: "
-        "freshstack index CONFIG"
-    )
 
 
 def _connected(file: Path, timeout: float = 0) -> sqlite3.Connection:

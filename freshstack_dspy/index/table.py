@@ -1,6 +1,5 @@
 """The LanceDB table of an index: chunks, content hashes and one vector column for each embedder."""
 
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,23 +18,10 @@ if TYPE_CHECKING:
 
 _NAME = "chunks"
 _ROWS_AT_ONCE = 4096
-_PROBES = 32
-"""Partitions of an approximate index that are searched for a vector."""
 _QUOTED = re.compile(r"'(?:[^']|'')*'")
-_OF_CHUNK = (
-    "chunk_id",
-    "source",
-    "path",
-    "start_byte",
-    "end_byte",
-    "text",
-    "tokens",
-    "encoding",
-    "title",
-    "url",
-)
+_OF_CHUNK = tuple("chunk_id source path start_byte end_byte text tokens encoding title url".split())
 COLUMNS = (*_OF_CHUNK, "content_sha256")
-"""What a row holds beside its number and vectors, and what a filter may speak of."""
+"""What a row holds next to its number and vectors, and what a filter may name."""
 
 
 class ChunkTable:
@@ -55,17 +41,8 @@ class ChunkTable:
         chunks: Sequence[Chunk],
         hashes: Sequence[str],
         vectors: Mapping[str, NDArray[np.float32]],
-        approximate: Sequence[str] = (),
     ) -> "ChunkTable":
-        """Write a table.
-
-        Args:
-            folder: Where none is yet.
-            chunks: In the order of their ids.
-            hashes: Of what each chunk is found by.
-            vectors: By embedder, shape (chunks, dimensions).
-            approximate: Embedders whose vectors get an approximate index.
-        """
+        """Write a table of chunks in the order of their ids; vectors are of shape (chunks, dimensions)."""
         import pyarrow as pa
 
         schema = _schema({name: matrix.shape[1] for name, matrix in vectors.items()})
@@ -74,17 +51,11 @@ class ChunkTable:
             for start in range(0, len(chunks), _ROWS_AT_ONCE)
         )
         data = pa.RecordBatchReader.from_batches(schema, batches)
-        table = _connected(folder).create_table(_NAME, data=data, schema=schema)
-        for embedder in approximate:
-            from lancedb.index import IvfFlat
-
-            partitions = max(1, min(4096, round(len(chunks) ** 0.5)))
-            config = IvfFlat(distance_type="cosine", num_partitions=partitions)
-            table.create_index(column_of(embedder), config=config)
+        _connected(folder).create_table(_NAME, data=data, schema=schema)
         return cls(folder)
 
     def values(self, column: str) -> list[str]:
-        """Read a whole column of texts, in the order of the rows."""
+        """Read a column of texts, in the order of the rows."""
         found = self._table.search().select(["row", column]).to_arrow().sort_by("row")
         values: list[str] = found[column].to_pylist()
         return values
@@ -96,11 +67,7 @@ class ChunkTable:
         return _matrix(found[column])[np.argsort(found["row"].to_numpy())]
 
     def rows_where(self, where: str) -> NDArray[np.intp]:
-        """Give the rows that an SQL filter lets through, in any order.
-
-        Raises:
-            IndexingError: The filter cannot be understood.
-        """
+        """Give the rows that an SQL filter lets through, in any order."""
         if ";" in _QUOTED.sub("", where):  # the parser would drop what follows it
             raise _invalid_filter(where, "it holds a semicolon")
         try:
@@ -118,26 +85,6 @@ class ChunkTable:
             by_row = {values.pop("row"): values for values in query.to_arrow().to_pylist()}
             for row in block:
                 yield Chunk(**by_row[row], revision=revisions.get(by_row[row]["source"]))
-
-    def near(
-        self, query: NDArray[np.float32], embedder: str, depth: int, where: str | None, share: float
-    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        """Give about the nearest rows to a vector by the approximate index: numbers and vectors.
-
-        Args:
-            query: Shape (dimensions,).
-            embedder: Whose column is searched.
-            depth: How many rows to give at most.
-            where: An SQL filter.
-            share: Of the rows that it lets through; the fewer, the further must be searched.
-        """
-        column = column_of(embedder)
-        search = self._table.search(query, vector_column_name=column).distance_type("cosine")
-        search = search.nprobes(math.ceil(_PROBES / max(share, 1e-3))).limit(depth)
-        if where is not None:
-            search = search.where(where, prefilter=True)
-        found = search.select(["row", column, "_distance"]).to_arrow().sort_by("row")
-        return np.asarray(found["row"].to_numpy(), np.intp), _matrix(found[column])
 
 
 def column_of(embedder: str) -> str:

@@ -18,7 +18,7 @@ from freshstack_dspy.corpus.git import fetch
 from freshstack_dspy.errors import IndexingError, SourceError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models, connected
-from freshstack_dspy.index.storage import IndexedFile, IndexSettings
+from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account, InFlight
 from freshstack_dspy.lm.request import sha256_of
@@ -121,7 +121,7 @@ def index_corpora(
         cut.chunks,
         files=cut.files,
         models=models,
-        settings=IndexSettings(config.index.dimensions, config.index.search),
+        dimensions=config.index.dimensions,
         cut_by=cut_by(config),
         progress=Stages(progress or Silence()),
     )

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.storage import IndexSettings
 from tests.index.pieces import many, piece
 
 NAME = "index"
 BEFORE = many(60)
 AFTER = [*BEFORE[:50], piece("new file.py", "zebra crossing wordb2")]
-SETTINGS = IndexSettings(dimensions=8)
+DIMENSIONS = 8
 _EVENTS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "sqlite3.connect")
 
 
@@ -42,5 +41,5 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     if len(sys.argv) > 2:
         die_at(int(sys.argv[2]), folder)
-    index = HybridIndex.build(folder, NAME, AFTER, settings=SETTINGS)
+    index = HybridIndex.build(folder, NAME, AFTER, dimensions=DIMENSIONS)
     sys.stdout.write(index.manifest.fingerprint)

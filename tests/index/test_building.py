@@ -1,6 +1,5 @@
 """What is built again, what is used again, and what others see meanwhile."""
 
-import json
 import shutil
 import subprocess
 import sys
@@ -14,16 +13,15 @@ import pytest
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
-from freshstack_dspy.index.storage import IndexSettings
 from freshstack_dspy.records import Chunk
-from tests.index.builds import AFTER, BEFORE, NAME, SETTINGS
+from tests.index.builds import AFTER, BEFORE, DIMENSIONS, NAME
 from tests.index.pieces import Letters, files_of, many, piece, rankings
 
 QUERIES = [chunk.text for chunk in many(5, seed=5)] + ["zebra"]
 
 
 def build(root: Path, chunks: Sequence[Chunk], **arguments: Any) -> HybridIndex:
-    arguments.setdefault("settings", SETTINGS)
+    arguments.setdefault("dimensions", DIMENSIONS)
     return HybridIndex.build(root, NAME, chunks, **arguments)
 
 
@@ -35,9 +33,9 @@ def test_an_index_that_holds_the_same_is_opened(tmp_path: Path) -> None:
 
     assert stages == []
     assert again.manifest == first.manifest
-    assert HybridIndex.holds(tmp_path, NAME, BEFORE, settings=SETTINGS)
-    assert not HybridIndex.holds(tmp_path, NAME, AFTER, settings=SETTINGS)
-    assert not HybridIndex.holds(tmp_path, "other", BEFORE, settings=SETTINGS)
+    assert HybridIndex.holds(tmp_path, NAME, BEFORE, dimensions=DIMENSIONS)
+    assert not HybridIndex.holds(tmp_path, NAME, AFTER, dimensions=DIMENSIONS)
+    assert not HybridIndex.holds(tmp_path, "other", BEFORE, dimensions=DIMENSIONS)
 
 
 def test_a_changed_corpus_ends_as_a_build_from_nothing(tmp_path: Path) -> None:
@@ -162,16 +160,12 @@ def test_a_build_killed_at_any_moment_leaves_the_old_index_or_the_new(tmp_path: 
     raise AssertionError("it was killed every time")
 
 
-@pytest.mark.parametrize("content", [{"schema_version": 3}, None])
 def test_an_index_of_another_version_is_built_again_with_one_line(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: object
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / NAME
-    (folder / "table-1").mkdir(parents=True)
-    if content:
-        (folder / "manifest.json").write_text(json.dumps(content))
-    else:
-        (folder / "meta.json").write_text("{}")
+    folder.mkdir()
+    (folder / "manifest.json").write_text('{"schema_version": 3}')
     with pytest.raises(IndexingError, match="another version of this program; build it again"):
         HybridIndex.open(tmp_path, name=NAME)
 
@@ -181,12 +175,10 @@ def test_an_index_of_another_version_is_built_again_with_one_line(
     assert [record.getMessage() for record in caplog.records] == [
         f"{folder}: of another version of this program; it is built again"
     ]
-    assert not (folder / "table-1").exists()
-    assert not (folder / "meta.json").exists()
 
 
 def test_an_index_without_lsa_searches_by_words(tmp_path: Path) -> None:
-    index = build(tmp_path, BEFORE, settings=IndexSettings(0))
+    index = build(tmp_path, BEFORE, dimensions=0)
 
     assert index.retrievers == ("bm25", "hybrid")
     assert index.search("bm25", QUERIES, 9) == build(tmp_path / "all", BEFORE).search(
@@ -204,7 +196,7 @@ def test_an_index_is_opened_by_its_folder_its_name_or_as_the_only_one(tmp_path: 
         HybridIndex.open(tmp_path),
     ):
         assert opened.manifest == built.manifest
-    HybridIndex.build(tmp_path, "other", AFTER, settings=SETTINGS)
+    HybridIndex.build(tmp_path, "other", AFTER, dimensions=DIMENSIONS)
     with pytest.raises(IndexingError, match="several indexes here; open one of index, other"):
         HybridIndex.open(tmp_path)
     with pytest.raises(IndexingError, match="no index here"):

@@ -7,7 +7,6 @@ import pytest
 
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.storage import IndexSettings
 from freshstack_dspy.records import Chunk
 from tests.index.pieces import CAMEL, GREEK, GUIDE, SMALL, SNAKE, TWIN_A, TWIN_B, many, piece
 
@@ -22,9 +21,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
-    return HybridIndex.build(
-        tmp_path_factory.mktemp("large"), NAME, many(400), settings=IndexSettings(32)
-    )
+    return HybridIndex.build(tmp_path_factory.mktemp("large"), NAME, many(400), dimensions=32)
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -107,8 +104,8 @@ def test_an_index_does_not_depend_on_the_order_of_the_chunks(tmp_path: Path) -> 
     shuffled = random.Random(3).sample(chunks, len(chunks))
     queries = [chunk.text for chunk in chunks[:10]]
 
-    one = HybridIndex.build(tmp_path / "one", NAME, chunks, settings=IndexSettings(8))
-    other = HybridIndex.build(tmp_path / "other", NAME, shuffled, settings=IndexSettings(8))
+    one = HybridIndex.build(tmp_path / "one", NAME, chunks, dimensions=8)
+    other = HybridIndex.build(tmp_path / "other", NAME, shuffled, dimensions=8)
 
     assert one.manifest.fingerprint == other.manifest.fingerprint
     for retriever in RETRIEVERS:

@@ -120,6 +120,7 @@ def test_of_too_many_terms_those_in_the_most_chunks_count() -> None:
     assert set(numbers[-100:]) <= features.keys()
 
 
+@pytest.mark.slow
 def test_the_same_corpus_gives_the_same_bytes_in_any_process() -> None:
     program = (
         "import hashlib; from tests.index.test_lsa import TEXTS, fitted; "

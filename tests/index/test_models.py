@@ -1,4 +1,4 @@
-"""An index that is searched with embedders and a reranker, by filters, and approximately."""
+"""An index that is searched with embedders and a reranker, and by filters."""
 
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,7 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
-from freshstack_dspy.index.storage import IndexSettings
-from tests.index.pieces import Letters, Shortest, many, piece, rankings
+from tests.index.pieces import Letters, Shortest, many, piece
 
 NAME = "index"
 CHUNKS = [
@@ -31,7 +30,7 @@ LETTERS, DIGITS = Letters(), Letters("digits.v1", "0123456789")
 def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
     models = Models([LETTERS, DIGITS], Shortest(), 20)
     root = tmp_path_factory.mktemp("indexes")
-    return HybridIndex.build(root, NAME, CHUNKS, models=models, settings=IndexSettings(16))
+    return HybridIndex.build(root, NAME, CHUNKS, models=models, dimensions=16)
 
 
 def test_all_retrievers_are_named(index: HybridIndex) -> None:
@@ -145,19 +144,3 @@ def test_a_filter_is_applied_exactly(index: HybridIndex, where: str) -> None:
 def test_a_filter_that_is_none_is_answered_with_the_columns(index: HybridIndex, where: str) -> None:
     with pytest.raises(IndexingError, match="SQL on the columns chunk_id, source"):
         index.search("bm25", QUERIES[:1], 5, where=where)
-
-
-def test_approximate_search_finds_nearly_the_same_with_exact_scores(
-    tmp_path: Path, index: HybridIndex
-) -> None:
-    settings = IndexSettings(16, "approximate")
-    other = HybridIndex.build(tmp_path, NAME, CHUNKS, models=Models([LETTERS]), settings=settings)
-
-    assert {column.search for column in other.manifest.vectors} == {"approximate"}
-    for where in (None, "source = 'other'"):
-        found = rankings(other, QUERIES, 10, where)
-        exact = rankings(index, QUERIES, 10, where)
-        for retriever in ("lsa", "letters"):
-            for one, same in zip(found[retriever], exact[retriever], strict=True):
-                assert len(one) == len(same)
-                assert len(set(one) & set(same)) >= 0.7 * len(same)

@@ -10,7 +10,6 @@ from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import IndexingError, SourceError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
-from freshstack_dspy.index.storage import IndexSettings
 from freshstack_dspy.recipes import corpus
 from freshstack_dspy.recipes.corpus import cut_by, cut_corpora, index_corpora, open_index
 from freshstack_dspy.recipes.session import Silence
@@ -164,8 +163,6 @@ def test_retrieving_leaves_what_the_index_of_a_build_knows_of_its_files(tmp_path
     config = domain(tmp_path)
     made = indexed(config)
 
-    HybridIndex.build(
-        config.index.path, config.name, list(made.chunks()), settings=IndexSettings(4)
-    )
+    HybridIndex.build(config.index.path, config.name, list(made.chunks()), dimensions=4)
 
     assert open_index(config).manifest == made.manifest

@@ -10,7 +10,6 @@ from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.storage import IndexSettings
 from freshstack_dspy.recipes.pooling import pool, technique_texts
 from freshstack_dspy.records import Chunk, Expansion, Nugget, Query, ScoredChunk, Technique, ranked
 
@@ -193,7 +192,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
         for name, text in texts.items()
     ]
     root = tmp_path_factory.mktemp("index")
-    return HybridIndex.build(root, "small", chunks, settings=IndexSettings(dimensions=3))
+    return HybridIndex.build(root, "small", chunks, dimensions=3)
 
 
 def test_the_pool_of_a_real_index_is_the_fusion_of_its_rankings(index: HybridIndex) -> None:
@@ -246,8 +245,8 @@ def test_the_pool_is_the_same_however_many_queries_go_with_one(index: HybridInde
 
 
 def test_an_index_is_found_again_and_pools_the_same(index: HybridIndex, tmp_path: Path) -> None:
-    settings = IndexSettings(dimensions=3)
-    again = HybridIndex.build(tmp_path, "again", list(index.chunks()), settings=settings)
+    dimensions = 3
+    again = HybridIndex.build(tmp_path, "again", list(index.chunks()), dimensions=dimensions)
     texts = {"7": each_alone({"question": "dial of the moon"})}
 
     assert pool(again, texts, PoolConfig()) == pool(index, texts, PoolConfig())
