@@ -255,13 +255,7 @@ def _forget(batches: "Batches", submission: str) -> None:
 def _print_plan(planned: "Plan", config: "BuildConfig", file: Path) -> None:
     from freshstack_dspy.lm.budget import amount
 
-    reasons = (
-        (planned.underway, "underway already"),
-        (planned.answered, "answered already"),
-        (planned.unknown, "not waiting here"),
-        (planned.other_model, f"not to {config.model.name} where [model] asks it"),
-    )
-    left_out = "".join(f"; {count} {why}" for count, why in reasons if count)
+    left_out = "".join(f"; {count} {why}" for why, count in sorted(planned.left_out.items()))
     batches = counted(len(planned.parts), "batch", "batches")
     say(f"{file}: {counted(planned.requests, 'request')} to send, in {batches}{left_out}")
     if planned.requests:

@@ -9,11 +9,11 @@ the build goes on. Each line of the replies is either what a batch API gives bac
 import functools
 import json
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
 from freshstack_dspy.config import ModelConfig, PricesConfig
 from freshstack_dspy.errors import StoreError
@@ -28,19 +28,10 @@ from freshstack_dspy.lm.typed import unfenced
 from freshstack_dspy.records import Record
 
 
-def request_line(request: ChatRequest, url: str = "/v1/chat/completions") -> bytes:
-    """A request as one line of an OpenAI batch file, without the line break."""
-    value = {"custom_id": request.key, "method": "POST", "url": url, "body": request.body()}
-    return canonical_json(value).encode()
-
-
 def write_requests(store: ReplyStore, path: Path, keys: Container[str] | None = None) -> int:
     """Write deferred requests, each as one line of an OpenAI batch file; return how many.
 
-    Args:
-        store: Where they wait.
-        path: The file.
-        keys: Which; None: all that wait, those of earlier configurations too.
+    Without `keys` these are all that wait in the store, those of earlier configurations too.
 
     Raises:
         StoreError: The file cannot be written.
@@ -55,139 +46,11 @@ def write_requests(store: ReplyStore, path: Path, keys: Container[str] | None = 
     return len(lines)
 
 
-# The lines of a replies file
+def request_line(request: ChatRequest, url: str = "/v1/chat/completions") -> bytes:
+    """A request as one line of an OpenAI batch file, without the line break."""
+    value = {"custom_id": request.key, "method": "POST", "url": url, "body": request.body()}
+    return canonical_json(value).encode()
 
-
-class _Message(BaseModel):
-    content: str | None = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message
-    finish_reason: str | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-    completion_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-    total_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-
-    @property
-    def output_tokens(self) -> int | None:
-        """What is billed as output; some count what a model thinks in the total alone."""
-        prompt, completion, total = self.prompt_tokens, self.completion_tokens, self.total_tokens
-        if prompt is None or completion is None or total is None:
-            return completion
-        return max(completion, total - prompt)
-
-
-class Completion(BaseModel):
-    """The body of a chat completion, as far as it is read."""
-
-    choices: list[_Choice] = Field(min_length=1)
-    usage: _Usage | None = None
-
-    @property
-    def text(self) -> str:
-        """The reply."""
-        message = self.choices[0].message
-        return message.content or message.refusal or ""
-
-    @property
-    def finish_reason(self) -> str:
-        """Why it ended."""
-        choice = self.choices[0]
-        return "refusal" if choice.message.refusal else choice.finish_reason or "stop"
-
-
-class _Response(BaseModel):
-    status_code: int = 200
-    body: Any = None
-
-
-class ReplyLine(BaseModel):
-    """One line of a replies file, in either format."""
-
-    custom_id: str
-    content: str | None = None
-    error: Any = None
-    response: _Response | None = None
-
-    @model_validator(mode="after")
-    def _body_is_a_completion(self) -> Self:
-        self.completion()
-        return self
-
-    @property
-    def by_hand(self) -> bool:
-        """Whether a person typed it."""
-        return self.content is not None
-
-    def completion(self) -> Completion | None:
-        """The completion, or None where the line holds an error."""
-        if self.content is not None:
-            return Completion(choices=[_Choice(message=_Message(content=self.content))])
-        if self.error or self.response is None or self.response.status_code != 200:
-            return None
-        return Completion.model_validate(self.response.body)
-
-    def reason(self) -> str:
-        """Why there is no reply, in the provider's words."""
-        found = self.error or (self.response.body if self.response is not None else None)
-        while isinstance(found, dict):
-            inner = found.get("message") or found.get("error") or found.get("code")
-            if inner is None:
-                break
-            found = inner
-        if isinstance(found, str):
-            return found
-        return (
-            "the line is empty" if self.response is None else f"status {self.response.status_code}"
-        )
-
-
-class BadLine(NamedTuple):
-    """A line in neither of the two formats."""
-
-    custom_id: str
-    """As it is written there, or `line N`."""
-    number: int
-    fault: str
-
-
-def read_line(line: str, number: int = 1) -> ReplyLine | BadLine:
-    """Read one line of a replies file."""
-    try:
-        return ReplyLine.model_validate_json(line)
-    except ValidationError as error:
-        return BadLine(custom_id_of(line) or f"line {number}", number, first_fault(error))
-
-
-def custom_id_of(line: str) -> str | None:
-    """The custom id in a line of JSON, if there is one."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    found = value.get("custom_id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
-
-
-def numbered_lines(path: Path, what: str, advice: str = "") -> Iterator[tuple[int, str]]:
-    """The lines of a file that are not empty, with their numbers.
-
-    Raises:
-        StoreError: The file cannot be read.
-    """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path}: the {what} cannot be read: {error}{advice}") from error
-    return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
-
-
-# Import
 
 _GROUPS = ("replaced", "failed", "invalid", "unknown", "repeated")
 
@@ -220,8 +83,7 @@ class ImportReport(Record):
         """What became of the lines, without what waits."""
         parts = [f"{self.imported} imported"]
         for name in _GROUPS:
-            ids = getattr(self, name)
-            if ids:
+            if ids := getattr(self, name):
                 shown = ", ".join(ascii(custom_id[:16])[1:-1] for custom_id in ids[:5])
                 parts.append(f"{len(ids)} {name} ({shown}{', …' if len(ids) > 5 else ''})")
         return "; ".join(parts)
@@ -238,61 +100,171 @@ def import_replies(
     account: str | None = None,
     model: ModelConfig | None = None,
     replace: bool = False,
-    lenient: bool = False,
-    only: Container[str] | None = None,
 ) -> ImportReport:
-    """Record the replies of a file.
+    """Record the replies of a file to the requests that wait in a store.
 
-    A person's answer that does not fit its request is refused. A batch's reply is paid for and
-    recorded as it is; the next build asks again with its error.
-
-    Args:
-        store: Where the requests wait.
-        path: The file.
-        prices: What the model costs, over LiteLLM's table.
-        account: In whose name a batch's replies are charged; None: nobody's.
-        model: Whose secrets must not be shown with a provider's words.
-        replace: Record also what there is a reply to already; that one stays under a number.
-        lenient: Count a line in neither format as invalid, in place of refusing the file.
-        only: The keys that were asked; a reply to another request counts as unknown. None: all.
+    A person's answer that does not fit its request is refused. A batch's reply is paid for, in the
+    name of the account, and recorded as it is; the next build asks again with its error. With
+    `replace` it is recorded also where there is a reply already, which stays under a number.
+    Secrets of the model are not shown.
 
     Raises:
         StoreError: The file cannot be read, or a line is not in one of the two formats; then
             nothing is recorded.
     """
-    lines = [read_line(line, number) for number, line in numbered_lines(path, "replies")]
-    for line in lines:
-        if isinstance(line, BadLine) and not lenient:
-            raise StoreError(
-                f"{path}:{line.number}: neither a batch reply (custom_id, response.body.choices) "
-                f"nor a hand-written one (custom_id, content): {line.fault}"
-            )
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path}: the replies cannot be read: {error}") from error
+    answers = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            answers.append(read_answer(line))
+            if answers[-1].fault:
+                raise StoreError(
+                    f"{path}:{number}: neither a batch reply (custom_id, response.body.choices) nor "
+                    f"a hand-written one (custom_id, content): {answers[-1].fault}"
+                )
+    return record_answers(store, answers, prices, account, model or ModelConfig(), replace=replace)
+
+
+# Lines of replies
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    completion_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+    total_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
+
+    @property
+    def output_tokens(self) -> int | None:
+        """What is billed as output; some count what a model thinks in the total alone."""
+        prompt, completion, total = self.prompt_tokens, self.completion_tokens, self.total_tokens
+        if prompt is None or completion is None or total is None:
+            return completion
+        return max(completion, total - prompt)
+
+
+class _Completion(BaseModel):
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage | None = None
+
+
+class _Response(BaseModel):
+    status_code: int = 200
+    body: Any = None
+
+
+class _Line(BaseModel):
+    custom_id: str
+    content: str | None = None
+    error: Any = None
+    response: _Response | None = None
+
+
+class Answer(NamedTuple):
+    """One line of a replies file, in either format."""
+
+    custom_id: str
+    text: str = ""
+    finish_reason: str = "stop"
+    usage: _Usage = _Usage()
+    by_hand: bool = False
+    error: str = ""
+    """Why there is no reply, in the provider's words."""
+    fault: str = ""
+    """How the line is in neither format."""
+
+
+def read_answer(text: str) -> Answer:
+    """Read one line of a replies file."""
+    try:
+        line = _Line.model_validate_json(text)
+        if line.content is not None:
+            return Answer(line.custom_id, line.content, by_hand=True)
+        if line.error or line.response is None or line.response.status_code != 200:
+            return Answer(line.custom_id, error=_reason(line))
+        completion = _Completion.model_validate(line.response.body)
+    except ValidationError as error:
+        return Answer(_custom_id_of(text), fault=first_fault(error))
+    message, finish_reason = completion.choices[0].message, completion.choices[0].finish_reason
+    return Answer(
+        line.custom_id,
+        message.content or message.refusal or "",
+        "refusal" if message.refusal else finish_reason or "stop",
+        completion.usage or _Usage(),
+    )
+
+
+def _reason(line: _Line) -> str:
+    if line.response is None and not line.error:
+        return "the line is empty"
+    found = line.error or (line.response and line.response.body)
+    while isinstance(found, dict):
+        found = found.get("message") or found.get("error") or found.get("code")
+    if isinstance(found, str):
+        return found
+    return f"status {line.response.status_code}" if line.response else "no reason given"
+
+
+def _custom_id_of(text: str) -> str:
+    try:
+        return str(json.loads(text)["custom_id"])
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return "no custom_id"
+
+
+# Recording
+
+
+def record_answers(
+    store: ReplyStore,
+    answers: Iterable[Answer],
+    prices: PricesConfig | None,
+    account: str | None,
+    model: ModelConfig,
+    *,
+    replace: bool = False,
+    only: Container[str] | None = None,
+) -> ImportReport:
+    """Record answers to the keys in `only` (None: all), and count the others.
+
+    See `import_replies`.
+    """
     waiting = {request.key: request for request in store.deferred()}
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
-    taken: set[str] = set()
-    for line in lines:
-        key = line.custom_id
+    for answer in answers:
+        key, why = answer.custom_id, ""
         known = None if key in waiting else store.get(key)
         request = known.request if known is not None else waiting.get(key)
-        if isinstance(line, BadLine):
-            group, why = "invalid", line.fault
+        if answer.fault:
+            group, why = "invalid", answer.fault
         elif request is None or (only is not None and key not in only):
-            group, why = "unknown", ""
-        elif known is not None and (not replace or key in taken):
-            group, why = "repeated", ""
-        elif (completion := line.completion()) is None:
-            group, why = "failed", line.reason()
-        elif line.by_hand and (fault := fault_in(request, completion.text)) is not None:
+            group = "unknown"
+        elif known and (not replace or key in groups["imported"] or key in groups["replaced"]):
+            group = "repeated"
+        elif answer.error:
+            group, why = "failed", answer.error
+        elif answer.by_hand and (fault := fault_in(request, answer.text)):
             group, why = "invalid", fault
         else:
-            _record(store, request, line, completion, prices, account)
+            _record(store, request, answer, prices, account)
             waiting.pop(key, None)
-            taken.add(key)
-            group, why = "imported" if known is None else "replaced", ""
+            group = "replaced" if known else "imported"
         groups[group].append(key)
         if why:
-            reasons[presentable(" ".join(why.split()), model or ModelConfig())] += 1
+            reasons[presentable(" ".join(why.split()), model)] += 1
     ordered = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     return ImportReport(
         imported=len(groups["imported"]),
@@ -305,41 +277,34 @@ def import_replies(
 def _record(
     store: ReplyStore,
     request: ChatRequest,
-    line: ReplyLine,
-    completion: Completion,
+    answer: Answer,
     prices: PricesConfig | None,
     account: str | None,
 ) -> None:
     price = price_of(request.model, prices)
-    usage = completion.usage or _Usage()
     reply = receive(
         request,
-        text=completion.text,
-        finish_reason=completion.finish_reason,
-        input_tokens=usage.prompt_tokens,
-        output_tokens=usage.output_tokens,
+        text=answer.text,
+        finish_reason=answer.finish_reason,
+        input_tokens=answer.usage.prompt_tokens,
+        output_tokens=answer.usage.output_tokens,
         origin="import",
         price=price,
-        batch=not line.by_hand,
+        batch=not answer.by_hand,
     )
-    if line.by_hand or account is None:
-        store.put(reply)
+    if answer.by_hand:
+        spent = None
     elif reply.input_tokens is None or reply.output_tokens is None:  # nobody counted
-        store.put(reply, account=account, spent=upper_bound(request, price, batch=True))
+        spent = upper_bound(request, price, batch=True)
     else:
         spent = Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
-        store.put(reply, account=account, spent=spent)
-
-
-# Whether a hand-written reply fits its request
+    store.put(reply, account=account, spent=spent)
 
 
 def fault_in(request: ChatRequest, text: str) -> str | None:
-    """Say in one line how a text does not fit its request, or return None if it does.
+    """Say in one line how a hand-written reply does not fit its request; None if it does.
 
-    Args:
-        request: One that asks for no JSON takes any text.
-        text: The reply; one Markdown fence around it is not counted against it.
+    One Markdown fence around it is allowed; a request that asks for no JSON takes any text.
     """
     wanted = request.parameters.get("response_format")
     if not isinstance(wanted, dict) or wanted.get("type") not in ("json_schema", "json_object"):

@@ -6,32 +6,24 @@ needs to find the batch in place of paying for a second one.
 """
 
 import contextlib
-import itertools
 import json
 import logging
-import os
 import secrets
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, FatalModelError, StoreError, TransientModelError
-from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.batch.deferred import (
-    BadLine,
-    ImportReport,
-    custom_id_of,
-    import_replies,
-    numbered_lines,
-    read_line,
-)
+from freshstack_dspy.files import write_file
+from freshstack_dspy.lm.batch.deferred import ImportReport, record_answers
 from freshstack_dspy.lm.batch.providers import Batch, BatchAPI, batch_api
 from freshstack_dspy.lm.budget import SET_PRICES, Spent, amount, check_unpriced, upper_bound
 from freshstack_dspy.lm.engine import presentable
@@ -48,8 +40,6 @@ never made, or the user gave it up."""
 SETTLING_SECONDS = 30.0
 """How long a provider may take to list a batch that it has made."""
 _CLOCKS_DIFFER = timedelta(minutes=10)
-_MOST_LISTED = 100_000
-"""Batches that are looked through; a list may have no end."""
 _log = logging.getLogger(__name__)
 
 
@@ -88,103 +78,13 @@ class Job(Record):
         return self.step in ("intended", "creating", "underway")
 
 
-class JobFolder:
-    """The records of one collection's batches: `batches/NAME/` next to the replies store."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @classmethod
-    def of(cls, config: BuildConfig) -> "JobFolder":
-        """The folder of a configuration."""
-        return cls(config.cache.path.parent / "batches" / config.name)
-
-    def jobs(self) -> list[Job]:
-        """All jobs, the oldest first.
-
-        Raises:
-            StoreError: A record cannot be read.
-        """
-        found = [_read_job(path) for path in sorted(self.path.glob("*.json"))]
-        return sorted(found, key=lambda job: (job.begun_at, job.submission))
-
-    def pending(self) -> list[Job]:
-        """The jobs that may still bring replies."""
-        return [job for job in self.jobs() if job.pending]
-
-    def everyones(self) -> list[Job]:
-        """The jobs of all collections that share the store."""
-        folders = [path for path in sorted(self.path.parent.glob("*")) if path.is_dir()]
-        return [job for folder in folders for job in JobFolder(folder).jobs()]
-
-    def reserved(self) -> Spent:
-        """The most that the pending jobs can cost."""
-        return sum((job.upper_bound for job in self.pending()), Spent())
-
-    def save(self, job: Job, **changes: Any) -> Job:
-        """Write a record with some changes, so that it is there, whole, whatever happens next."""
-        job = job.model_copy(update=changes)
-        self.write(f"{job.submission}.json", job.model_dump_json().encode())
-        return job
-
-    def write(self, name: str, content: bytes) -> Path:
-        """Write a file of this folder as a whole, down to the disk."""
-        path = self.path / name
-        partial = path.with_name(f".{name}.partial")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with partial.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be written: {error.strerror or error}") from error
-        return path
-
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Keep other processes from the jobs; a process that dies lets go.
-
-        Raises:
-            StoreError: Another process is at them.
-        """
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = sqlite3.connect(self.path / "lock.db", timeout=0, isolation_level=None)
-        with contextlib.closing(lock):
-            try:
-                lock.execute("BEGIN EXCLUSIVE")
-            except sqlite3.Error as error:
-                raise StoreError(
-                    f"{self.path}: another freshstack requests is at work on these jobs ({error}); "
-                    "run this again when it has ended"
-                ) from None
-            yield
-
-
-def _read_job(path: Path) -> Job:
-    try:
-        return Job.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise StoreError(
-            f"{path}: not a batch job: {first_fault(error)}; if the batch it was is over, move the "
-            "file away"
-        ) from None
-
-
 class Plan(NamedTuple):
     """A submission before it is sent."""
 
     parts: tuple[tuple[ChatRequest, ...], ...]
     """The requests of each batch."""
-    underway: int
-    """Requests of the file that a pending job has already."""
-    answered: int
-    """Requests of the file that have a reply."""
-    unknown: int
-    """Requests of the file that nobody waits for."""
-    other_model: int
-    """Requests of the file to another model, or to another endpoint."""
+    left_out: Counter[str]
+    """How many requests of the file are not sent, by reason."""
     batch: Spent
     """At most, through the batch API."""
     live: Spent
@@ -229,34 +129,32 @@ class Batches:
     def plan(self, file: Path) -> Plan:
         """Find out which requests of a file can be sent, and what they could cost.
 
-        Args:
-            file: As a deferred build wrote it.
-
         Raises:
             FatalModelError: The model's provider has no batch API.
-            StoreError: The file cannot be read, or was changed since it was written.
+            StoreError: The file cannot be read, or was changed since a deferred build wrote it.
         """
         waiting = {request.key: request for request in self._store.deferred()}
         underway = {key for job in self.folder.everyones() if job.pending for key in job.keys}
         chosen: dict[str, ChatRequest] = {}
-        counts = dict.fromkeys(("underway", "answered", "unknown", "other_model"), 0)
+        left_out: Counter[str] = Counter()
         for key in dict.fromkeys(_keys_in(file, waiting)):
             request = waiting.get(key)
             if request is None:
-                counts["unknown" if self._store.get(key) is None else "answered"] += 1
+                known = self._store.get(key) is not None
+                left_out["answered already" if known else "not waiting here"] += 1
             elif key in underway:
-                counts["underway"] += 1
-            elif self._is_of_other_model(request):
-                counts["other_model"] += 1
+                left_out["underway already"] += 1
+            elif self.is_of_other_model(request):
+                left_out[f"not to {self._config.model.name} where [model] asks it"] += 1
             else:
                 chosen[key] = request
         requests = list(chosen.values())
         return Plan(
             parts=tuple(_cut(requests, self._api)),
+            left_out=left_out,
             batch=self._bound(requests, batch=True),
             live=self._bound(requests, batch=False),
             priced=self._price is not None,
-            **counts,
         )
 
     def check_over_budget(self, planned: Plan) -> None:
@@ -280,45 +178,28 @@ class Batches:
                 )
 
     def send(self, planned: Plan) -> Iterator[Job]:
-        """Make the batches, one after the other.
-
-        Raises:
-            BudgetError: The upper bound does not fit into what is left.
-            ModelError: The provider refused, or did not answer.
-        """
+        """Make the batches, one after the other, if they fit into the budget."""
         self.check_over_budget(planned)
         for requests in planned.parts:
             yield self._send(requests)
 
     def look(self) -> Iterator[Job]:
-        """Ask for the status of every pending job, import what has ended, and give all jobs.
-
-        Raises:
-            ModelError: The provider could not be asked.
-        """
+        """Ask for the status of every pending job, import what has ended, and give all jobs."""
         for job in self.folder.jobs():
-            waits = job.step == "underway" and not self.is_of_other_model(job)
-            yield self._look_after(job) if waits else job
-
-    def is_of_other_model(self, job: Job) -> bool:
-        """Whether a job is of another model or endpoint than the configuration names."""
-        return self._is_of_other_model(job)
+            asked = job.step == "underway" and not self.is_of_other_model(job)
+            yield self._look_after(job) if asked else job
 
     def forget(self, submission: str) -> Job:
-        """Give a job up, so that its requests can be submitted anew.
-
-        Raises:
-            StoreError: There is no such pending job.
-        """
+        """Give a pending job up, so that its requests can be submitted anew."""
         with self.folder.exclusive():
-            pending = self.folder.pending()
-            for job in pending:
-                if job.submission == submission:
-                    return self.folder.save(job, step="dropped")
-        known = ", ".join(job.submission for job in pending) or "none"
-        raise StoreError(f"no pending submission is {submission!r}; there are: {known}")
+            pending = {job.submission: job for job in self.folder.pending()}
+            if submission not in pending:
+                known = ", ".join(pending) or "none"
+                raise StoreError(f"no pending submission is {submission!r}; there are: {known}")
+            return self.folder.save(pending[submission], step="dropped")
 
-    def _is_of_other_model(self, one: Job | ChatRequest) -> bool:
+    def is_of_other_model(self, one: Job | ChatRequest) -> bool:
+        """Whether it is of another model or endpoint than the configuration names."""
         return (one.model, one.endpoint) != (self._config.model.name, self._endpoint)
 
     def _bound(self, requests: Sequence[ChatRequest], *, batch: bool) -> Spent:
@@ -333,35 +214,34 @@ class Batches:
                 endpoint=self._endpoint,
                 keys=tuple(request.key for request in requests),
                 upper_bound=self._bound(requests, batch=True),
-                begun_at=_now(),
+                begun_at=datetime.now(UTC),
             )
         )
         try:
             file_id = self._api.upload(lines, job.submission)
-            job = self.folder.save(job, step="creating", file_id=file_id, asked_at=_now())
+            job = self.folder.save(
+                job, step="creating", file_id=file_id, asked_at=datetime.now(UTC)
+            )
             batch = self._api.create(lines, file_id, job.submission)
-        except TransientModelError as error:
-            if job.step == "creating" and error.maybe_billed:
+        except (TransientModelError, FatalModelError) as error:
+            if job.step == "creating" and getattr(error, "maybe_billed", False):
                 raise TransientModelError(
                     f"{error}; whether the batch was made is not known: run this again, and it "
                     "is looked for before another is made"
                 ) from None
             self.folder.save(job, step="dropped")
             raise
-        except FatalModelError:
-            self.folder.save(job, step="dropped")
-            raise
-        return self._save_status(job, batch, step="underway")
+        return self._save_status(job, batch)
 
-    def _save_status(self, job: Job, batch: Batch, **changes: Any) -> Job:
+    def _save_status(self, job: Job, batch: Batch) -> Job:
         return self.folder.save(
             job,
+            step="underway",
             batch_id=batch.batch_id,
             status=batch.status,
             completed=batch.completed,
             failed=batch.failed,
             faults=tuple(presentable(fault, self._config.model) for fault in batch.faults),
-            **changes,
         )
 
     def _settle(self, job: Job) -> None:
@@ -371,20 +251,15 @@ class Batches:
         if job.step != "creating" or self.is_of_other_model(job):
             return
         batch = self._find_lost(job)
-        young = SETTLING_SECONDS - (_now() - (job.asked_at or job.begun_at)).total_seconds()
-        if batch is None and young > 0:
-            _log.warning(
-                "submission %s was cut off, and no batch of it is listed yet; looking again in "
-                "%.0f s",
-                job.submission,
-                young,
-            )
-            time.sleep(young)
+        age = (datetime.now(UTC) - (job.asked_at or job.begun_at)).total_seconds()
+        if batch is None and age < SETTLING_SECONDS:
+            _log.warning("no batch of submission %s is listed yet; waiting", job.submission)
+            time.sleep(SETTLING_SECONDS - age)
             batch = self._find_lost(job)
         if batch is None:
             self.folder.save(job, step="dropped")
         else:
-            self._save_status(job, batch, step="underway")
+            self._save_status(job, batch)
 
     def _find_lost(self, job: Job) -> Batch | None:
         """Find the batch of a job in the provider's list, or None where it was never made.
@@ -393,9 +268,8 @@ class Batches:
         taken: its custom ids are our keys and tell, as soon as it has ended, whether it is the one.
         """
         claimed = {other.batch_id for other in self.folder.everyones()}
-        since = (job.asked_at or job.begun_at) - _CLOCKS_DIFFER
         similar = []
-        for batch in itertools.islice(self._api.created_since(since), _MOST_LISTED):
+        for batch in self._api.created_since((job.asked_at or job.begun_at) - _CLOCKS_DIFFER):
             if batch.submission == job.submission:
                 return batch
             if job.file_id is not None:
@@ -404,8 +278,10 @@ class Batches:
             elif batch.batch_id not in claimed and batch.total == len(job.keys):
                 similar.append(batch)
         for batch in similar:
-            if batch.ended and set(map(custom_id_of, self._api.results(batch))) == set(job.keys):
-                return batch
+            if batch.ended:
+                found = {answer.custom_id for answer in self._api.results(batch)}
+                if found == set(job.keys):
+                    return batch
         open_ones = [batch for batch in similar if not batch.ended]
         if len(open_ones) > 1:
             listed = ", ".join(batch.batch_id for batch in open_ones)
@@ -430,38 +306,73 @@ class Batches:
 
     def _collect(self, job: Job, batch: Batch) -> Job:
         """Fetch what came of an ended batch, and import it."""
-        lines = [self._storable(line) for line in self._api.results(batch)]
-        content = "".join(line + "\n" for line in lines).encode()
-        path = self.folder.write(f"{job.submission}.output.jsonl", content)
-        found = set(map(custom_id_of, lines))
+        answers = list(self._api.results(batch))
+        found = {answer.custom_id for answer in answers}
         if found and found.isdisjoint(job.keys):
             faults = ("the batch that was taken for it turned out to be another's",)
             return self.folder.save(job, step="dropped", faults=faults)
-        report = import_replies(
+        report = record_answers(
             self._store,
-            path,
+            answers,
             self._config.prices,
-            account=self._config.name,
-            model=self._config.model,
-            lenient=True,
+            self._config.name,
+            self._config.model,
             only=frozenset(job.keys),
         )
         unanswered = len(set(job.keys) - found)
         return self.folder.save(job, step="ended", report=report, unanswered=unanswered)
 
-    def _storable(self, text: str) -> str:
-        """A reply as it came; of anything else only what may be shown."""
-        line = read_line(text)
-        if isinstance(line, BadLine):
-            return presentable(text, self._config.model)
-        if line.completion() is not None:
-            return text.strip()
-        why = {"message": presentable(line.reason(), self._config.model)}
-        return json.dumps({"custom_id": line.custom_id, "error": why})
 
+class JobFolder:
+    """The records of one collection's batches: `batches/NAME/` next to the replies store."""
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def of(cls, config: BuildConfig) -> "JobFolder":
+        """The folder of a configuration."""
+        return cls(config.cache.path.parent / "batches" / config.name)
+
+    def jobs(self) -> list[Job]:
+        """All jobs, the oldest first."""
+        found = [Job.model_validate_json(path.read_bytes()) for path in self.path.glob("*.json")]
+        return sorted(found, key=lambda job: (job.begun_at, job.submission))
+
+    def pending(self) -> list[Job]:
+        """The jobs that may still bring replies."""
+        return [job for job in self.jobs() if job.pending]
+
+    def everyones(self) -> list[Job]:
+        """The jobs of all collections that share the store."""
+        folders = [path for path in sorted(self.path.parent.glob("*")) if path.is_dir()]
+        return [job for folder in folders for job in JobFolder(folder).jobs()]
+
+    def reserved(self) -> Spent:
+        """The most that the pending jobs can cost."""
+        return sum((job.upper_bound for job in self.pending()), Spent())
+
+    def save(self, job: Job, **changes: Any) -> Job:
+        """Write a record with some changes, so that it is there, whole, whatever happens next."""
+        job = job.model_copy(update=changes)
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_file(self.path / f"{job.submission}.json", job.model_dump_json())
+        return job
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep other processes from the jobs; a process that dies lets go."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = sqlite3.connect(self.path / "lock.db", timeout=0, isolation_level=None)
+        with contextlib.closing(lock):
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.Error as error:
+                raise StoreError(
+                    f"{self.path}: another freshstack requests is at work on these jobs ({error}); "
+                    "run this again when it has ended"
+                ) from None
+            yield
 
 
 def _cut(requests: Sequence[ChatRequest], api: BatchAPI) -> Iterator[tuple[ChatRequest, ...]]:
@@ -479,25 +390,26 @@ def _cut(requests: Sequence[ChatRequest], api: BatchAPI) -> Iterator[tuple[ChatR
         yield tuple(part)
 
 
-class _RequestLine(BaseModel):
-    custom_id: str
-    body: dict[str, Any]
-
-
 def _keys_in(file: Path, waiting: dict[str, ChatRequest]) -> Iterator[str]:
     """The keys in a requests file; each line must be the request that waits under its key."""
     again = "write the file again with: freshstack build CONFIG --mode defer"
-    for number, text in numbered_lines(file, "requests", f"; {again}"):
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StoreError(f"{file}: the requests cannot be read: {error}; {again}") from error
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
         try:
-            line = _RequestLine.model_validate_json(text)
-        except ValidationError as error:
+            line = json.loads(text)
+            key, body = str(line["custom_id"]), line["body"]
+        except (ValueError, LookupError, TypeError):
             raise StoreError(
-                f"{file}:{number}: not a deferred request (custom_id, body): {first_fault(error)}"
+                f"{file}:{number}: not a deferred request (custom_id, body); {again}"
             ) from None
-        request = waiting.get(line.custom_id)
-        if request is not None and line.body != request.body():
+        if key in waiting and body != waiting[key].body():
             raise StoreError(
-                f"{file}:{number}: not the request that waits as {line.custom_id}: it was changed, "
-                f"and its reply would be recorded as that to another; {again}"
+                f"{file}:{number}: not the request that waits as {key}: it was changed, and its "
+                f"reply would be recorded as that to another; {again}"
             )
-        yield line.custom_id
+        yield key

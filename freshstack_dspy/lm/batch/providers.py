@@ -1,4 +1,8 @@
-"""The batch APIs of OpenAI and Azure (through LiteLLM) and of Anthropic."""
+"""The batch APIs of OpenAI and Azure (through LiteLLM) and of Anthropic.
+
+Every method raises `FatalModelError` where nothing was done and trying again does not help, and
+`TransientModelError` otherwise, with `maybe_billed` where the call may have worked.
+"""
 
 import contextlib
 import functools
@@ -6,14 +10,14 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Protocol
-from urllib.parse import quote, urlsplit
+from typing import Any
+from urllib.parse import quote
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, TransientModelError
-from freshstack_dspy.lm.batch.deferred import request_line
+from freshstack_dspy.lm.batch.deferred import Answer, read_answer, request_line
 from freshstack_dspy.lm.engine import imported_litellm, presentable
 from freshstack_dspy.lm.request import ChatRequest, base_from_environment, canonical_json
 from freshstack_dspy.records import Record
@@ -39,48 +43,11 @@ class Batch(Record):
     """Of the requests."""
     outputs: tuple[str, ...] = ()
     """Ids of the files of replies and errors."""
-    faults: tuple[str, ...] = Field(default=(), max_length=1000)
+    faults: tuple[str, ...] = ()
     """Why the batch was refused as a whole."""
 
 
-class BatchAPI(Protocol):
-    """One provider's batch API.
-
-    Every method raises `FatalModelError` where nothing was done and trying again does not help,
-    and `TransientModelError` otherwise, with `maybe_billed` where the call may have worked.
-    """
-
-    most_requests: int
-    """In one batch."""
-    most_bytes: int
-    """In one batch, its requests together."""
-
-    def line(self, request: ChatRequest) -> bytes:
-        """One request as it is sent."""
-        ...
-
-    def upload(self, lines: Sequence[bytes], submission: str) -> str | None:
-        """Send the requests ahead; give the file's id, or None where they go with `create`."""
-        ...
-
-    def create(self, lines: Sequence[bytes], file_id: str | None, submission: str) -> Batch:
-        """Make the batch, which is what costs money. Exactly one attempt."""
-        ...
-
-    def retrieve(self, batch_id: str) -> Batch:
-        """Ask for the status of a batch."""
-        ...
-
-    def created_since(self, moment: datetime) -> Iterator[Batch]:
-        """List the batches that were created at or after a moment, the newest first."""
-        ...
-
-    def results(self, batch: Batch) -> Iterator[str]:
-        """The lines that came of a batch, in the OpenAI batch format; errors too."""
-        ...
-
-
-def batch_api(model: ModelConfig) -> BatchAPI:
+def batch_api(model: ModelConfig) -> "BatchAPI":
     """Find the batch API of a model's provider.
 
     Raises:
@@ -98,33 +65,6 @@ def batch_api(model: ModelConfig) -> BatchAPI:
     )
 
 
-def _refusal(words: str, status: int | None, model: ModelConfig) -> ModelError:
-    """The error for what a provider answered; its HTTP status is None where no answer came."""
-    words = presentable(words, model)
-    if status in (401, 403):
-        return FatalModelError(f"the batch API of {model.name} refused the key ({words})")
-    if status is not None and 400 <= status < 500 and status not in (408, 409, 429):
-        return FatalModelError(f"the batch API of {model.name} refused: {words}")
-    error = TransientModelError(f"the batch API of {model.name} did not answer: {words}")
-    error.rate_limited = status == 429
-    error.maybe_billed = status != 429
-    return error
-
-
-def _unreadable(error: Exception, model: ModelConfig) -> ModelError:
-    return _refusal(f"its answer cannot be read: {type(error).__name__}: {error}", None, model)
-
-
-_UNREADABLE = (AttributeError, LookupError, TypeError, ValueError)
-"""Raised while reading an answer that is none of a batch API."""
-
-
-# OpenAI and Azure
-
-_OVER = ("completed", "failed", "expired", "cancelled")
-_SUBMISSION = "freshstack_submission"
-
-
 class OpenAIBatches:
     """Files and batches; the submission goes along as metadata of the batch."""
 
@@ -134,96 +74,67 @@ class OpenAIBatches:
     def __init__(self, model: ModelConfig) -> None:
         self._model = model
         self._litellm = imported_litellm(model)
-        self._provider = model.name.partition("/")[0]
+        provider = model.name.partition("/")[0]
+        base, key = _base_and_key(model)
         # Azure knows the path without the version that OpenAI's begins with.
-        self._path = "/chat/completions" if self._provider == "azure" else "/v1/chat/completions"
+        self._path = "/chat/completions" if provider == "azure" else "/v1/chat/completions"
+        self._access = {
+            "custom_llm_provider": provider,
+            "max_retries": 0,  # a second attempt could make a second batch
+            "timeout": max(model.timeout, LONGEST_WAIT),
+            **({"api_base": base} if base else {}),
+            **({"api_key": key} if key else {}),
+        }
 
     def line(self, request: ChatRequest) -> bytes:
-        """One line of the file, as `deferred.py` writes it."""
+        """One request as it is sent: a line of the file, as `deferred.py` writes it."""
         return request_line(request, self._path)
 
     def upload(self, lines: Sequence[bytes], submission: str) -> str:
         """Upload the file, and give its id."""
         file = (f"{submission}.jsonl", b"\n".join(lines) + b"\n", "application/jsonl")
-        with self._explained():
-            return str(self._litellm.create_file(file=file, purpose="batch", **self._access()).id)
+        with _explained(self._model):
+            return str(self._litellm.create_file(file=file, purpose="batch", **self._access).id)
 
     def create(self, lines: Sequence[bytes], file_id: str | None, submission: str) -> Batch:
-        """Make the batch of an uploaded file."""
-        with self._explained():
+        """Make the batch of an uploaded file, which is what costs money. Exactly one attempt."""
+        with _explained(self._model):
             return _openai_batch(
                 self._litellm.create_batch(
                     completion_window="24h",
                     endpoint=self._path,
                     input_file_id=file_id,
                     metadata={_SUBMISSION: submission},
-                    **self._access(),
+                    **self._access,
                 )
             )
 
     def retrieve(self, batch_id: str) -> Batch:
         """Ask for the status of a batch."""
-        with self._explained():
-            return _openai_batch(self._litellm.retrieve_batch(batch_id=batch_id, **self._access()))
+        with _explained(self._model):
+            return _openai_batch(self._litellm.retrieve_batch(batch_id=batch_id, **self._access))
 
     def created_since(self, moment: datetime) -> Iterator[Batch]:
-        """List batches; the pages behind the first are fetched as they are needed."""
-        with self._explained():
-            listed = self._litellm.list_batches(limit=100, **self._access())
-            if not isinstance(listed.data, list):  # it would count as empty, and be paid for twice
-                raise TypeError("there is no list of batches in it")
+        """List the batches created since, the newest first; pages are fetched as they are needed."""
+        with _explained(self._model):
+            listed = self._litellm.list_batches(limit=100, **self._access)
+            _check_list(listed.data)
             for item in listed:
                 batch = _openai_batch(item)
                 if batch.created_at < moment:
                     return
                 yield batch
 
-    def results(self, batch: Batch) -> Iterator[str]:
+    def results(self, batch: Batch) -> Iterator[Answer]:
         """The lines of the output and of the error file."""
         for file_id in batch.outputs:
-            with self._explained():
-                content = self._litellm.file_content(file_id=file_id, **self._access()).content
+            with _explained(self._model):
+                content = self._litellm.file_content(file_id=file_id, **self._access).content
                 text = content.decode()
-            yield from (line for line in text.split("\n") if line.strip())
-
-    def _access(self) -> dict[str, Any]:
-        """Where to, as whom; one attempt, since a second could make a second batch."""
-        access: dict[str, Any] = {
-            "custom_llm_provider": self._provider,
-            "max_retries": 0,
-            "timeout": max(self._model.timeout, LONGEST_WAIT),
-        }
-        base, key = _base_and_key(self._model)
-        return {
-            **access,
-            **({"api_base": base} if base else {}),
-            **({"api_key": key} if key else {}),
-        }
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        from openai import OpenAIError
-
-        try:
-            yield
-        except OpenAIError as error:
-            body = getattr(error, "body", None)
-            cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
-            words = body.get("message") if isinstance(body, dict) else None
-            status = getattr(error, "status_code", None)
-            raise _refusal(str(words or f"{error}{cause}"), status, self._model) from None
-        except _UNREADABLE as error:
-            raise _unreadable(error, self._model) from error
+            yield from (read_answer(line) for line in text.split("\n") if line.strip())
 
 
-def _base_and_key(model: ModelConfig) -> tuple[str | None, str | None]:
-    """The address and the key, where they are not the provider's own and the environment's."""
-    base = model.api_base or base_from_environment(model.name)
-    if model.api_key:
-        return base, model.api_key.get_secret_value()
-    in_environment = os.environ.get(f"{model.name.partition('/')[0].upper()}_API_KEY")
-    needs_any = base and (not in_environment or "@" in urlsplit(base).netloc)
-    return base, "none" if needs_any else None  # a server of one's own takes any
+_SUBMISSION = "freshstack_submission"
 
 
 def _openai_batch(found: Any) -> Batch:
@@ -232,7 +143,7 @@ def _openai_batch(found: Any) -> Batch:
     return Batch(
         batch_id=found.id,
         status=found.status,
-        ended=found.status in _OVER,
+        ended=found.status in ("completed", "failed", "expired", "cancelled"),
         total=counts.total if counts else 0,
         completed=counts.completed if counts else 0,
         failed=counts.failed if counts else 0,
@@ -248,18 +159,8 @@ def _openai_batch(found: Any) -> Batch:
     )
 
 
-# Anthropic
-
-_PAGE = 1000
-_FINISH = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
-
-
 class AnthropicBatches:
-    """Message batches; they carry no metadata, so a lost one is known by time and size.
+    """Message batches; they hold no metadata, so a lost one is known by time and size.
 
     LiteLLM reads such batches and cannot make them; lm15's `batch_submit` numbers the requests,
     so that a lost batch could not be told by our keys. The body and the headers of each request
@@ -275,142 +176,192 @@ class AnthropicBatches:
         Raises:
             FatalModelError: There is no key.
         """
+        from dspy.lm15 import AnthropicLM
+
         self._model = model
-        self._base, key = _base_and_key(model)
-        self._key = key or os.environ.get("ANTHROPIC_API_KEY")
-        if not self._key:
+        base, key = _base_and_key(model)
+        key = key or os.environ.get("ANTHROPIC_API_KEY")
+        if not key:
             raise FatalModelError(f"no key for {model.name}: set ANTHROPIC_API_KEY")
+        self._client = AnthropicLM(api_key=key, **({"base_url": base} if base else {}))
 
     def line(self, request: ChatRequest) -> bytes:
-        """One of the batch's requests."""
-        params = json.loads(self._live(request.body()).body)
+        """One request as it is sent: with the body of a live call."""
+        with _explained(self._model):
+            params = json.loads(self._live(request.body()).body)
         return canonical_json({"custom_id": request.key, "params": params}).encode()
 
     def upload(self, lines: Sequence[bytes], submission: str) -> None:
         """Nothing: the requests go with `create`."""
 
     def create(self, lines: Sequence[bytes], file_id: str | None, submission: str) -> Batch:
-        """Make the batch."""
-        body = b'{"requests":[' + b",".join(lines) + b"]}"
-        return self._batch(self._json(self._call("POST", "", body)))
+        """Make the batch, which is what costs money. Exactly one attempt."""
+        with _explained(self._model):
+            body = b'{"requests":[' + b",".join(lines) + b"]}"
+            return _anthropic_batch(json.loads(self._call("POST", "", body)))
 
     def retrieve(self, batch_id: str) -> Batch:
         """Ask for the status of a batch."""
-        return self._batch(self._json(self._call("GET", f"/{quote(batch_id, safe='')}")))
+        with _explained(self._model):
+            return _anthropic_batch(json.loads(self._call("GET", f"/{quote(batch_id, safe='')}")))
 
     def created_since(self, moment: datetime) -> Iterator[Batch]:
-        """List batches, a page at a time."""
+        """List the batches created since, the newest first; pages are fetched as they are needed."""
         after = ""
-        while True:
-            page = self._json(self._call("GET", f"?limit={_PAGE}{after}"))
-            if not isinstance(page.get("data"), list):
-                raise _unreadable(TypeError("there is no list of batches in it"), self._model)
-            for item in page["data"]:
-                batch = self._batch(item)
-                if batch.created_at < moment:
+        with _explained(self._model):
+            while True:
+                page = json.loads(self._call("GET", f"?limit=1000{after}"))
+                _check_list(page["data"])
+                for item in page["data"]:
+                    batch = _anthropic_batch(item)
+                    if batch.created_at < moment:
+                        return
+                    yield batch
+                if not (page["data"] and page.get("has_more")):
                     return
-                yield batch
-            if not (page["data"] and page.get("has_more") and page.get("last_id")):
-                return
-            after = f"&after_id={quote(str(page['last_id']), safe='')}"
+                after = f"&after_id={quote(page['last_id'], safe='')}"
 
-    def results(self, batch: Batch) -> Iterator[str]:
-        """The results, each brought into the OpenAI batch format."""
+    def results(self, batch: Batch) -> Iterator[Answer]:
+        """The results of an ended batch."""
         for output in batch.outputs:
-            content = self._call("GET", f"/{quote(output, safe='')}/results")
+            with _explained(self._model):
+                content = self._call("GET", f"/{quote(output, safe='')}/results")
             for line in content.decode("utf-8", "replace").split("\n"):
                 if line.strip():
-                    yield _in_openai_format(line)
-
-    @functools.cached_property
-    def _client(self) -> Any:
-        from dspy.lm15 import AnthropicLM
-
-        return AnthropicLM(api_key=self._key, **({"base_url": self._base} if self._base else {}))
+                    yield read_answer(_in_openai_format(line))
 
     def _live(self, body: dict[str, Any]) -> Any:
         """The HTTP request that a live call sends."""
-        from dspy.lm15 import LM15Error, request_from_openai_chat
+        from dspy.lm15 import request_from_openai_chat
 
-        try:
-            return self._client.build_request(request_from_openai_chat(body), stream=False)
-        except LM15Error as error:
-            raise _refusal(str(error), 400, self._model) from None
+        return self._client.build_request(request_from_openai_chat(body), stream=False)
+
+    @functools.cached_property
+    def _endpoint(self) -> Any:
+        hello = {"model": "any", "messages": [{"role": "user", "content": "hello"}]}
+        return self._live(hello)
 
     def _call(self, method: str, path: str, body: bytes = b"") -> bytes:
         """Call the batch API, once, with the address and headers of live calls."""
         import httpx
 
-        hello = {"model": "any", "messages": [{"role": "user", "content": "hello"}]}
-        live = self._live(hello)
-        try:
-            answer = httpx.request(
-                method,
-                f"{live.url}/batches{path}",
-                headers=dict(live.headers),
-                content=body,
-                timeout=max(self._model.timeout, LONGEST_WAIT),
-            )
-        except httpx.HTTPError as error:
-            raise _refusal(f"{type(error).__name__}: {error}", None, self._model) from None
-        if answer.status_code >= 400:
-            try:
-                words = str(answer.json()["error"]["message"])
-            except _UNREADABLE:
-                words = answer.text
-            raise _refusal(words, answer.status_code, self._model)
-        return answer.content
+        answer = httpx.request(
+            method,
+            f"{self._endpoint.url}/batches{path}",
+            headers=dict(self._endpoint.headers),
+            content=body,
+            timeout=max(self._model.timeout, LONGEST_WAIT),
+        )
+        return answer.raise_for_status().content
 
-    def _json(self, content: bytes) -> Any:
-        try:
-            return dict(json.loads(content))
-        except _UNREADABLE as error:
-            raise _unreadable(error, self._model) from None
 
-    def _batch(self, item: Any) -> Batch:
-        try:
-            counts, processing = item["request_counts"], item["processing_status"]
-            ended = processing == "ended"
-            kinds = {name for name, count in counts.items() if count}
-            all_alike = (name for name in ("canceled", "expired") if ended and kinds == {name})
-            return Batch(
-                batch_id=item["id"],
-                status=next(all_alike, processing),
-                ended=ended,
-                total=sum(counts.values()),
-                completed=counts.get("succeeded", 0),
-                failed=counts.get("errored", 0),
-                created_at=item["created_at"],
-                outputs=(item["id"],) if ended else (),
-            )
-        except _UNREADABLE as error:
-            raise _unreadable(error, self._model) from None
+BatchAPI = OpenAIBatches | AnthropicBatches
+
+
+def _anthropic_batch(item: Any) -> Batch:
+    counts, status = item["request_counts"], item["processing_status"]
+    ended = status == "ended"
+    kinds = {name for name, count in counts.items() if count}
+    all_alike = (name for name in ("canceled", "expired") if ended and kinds == {name})
+    return Batch(
+        batch_id=item["id"],
+        status=next(all_alike, status),
+        ended=ended,
+        total=sum(counts.values()),
+        completed=counts.get("succeeded", 0),
+        failed=counts.get("errored", 0),
+        created_at=item["created_at"],
+        outputs=(item["id"],) if ended else (),
+    )
+
+
+_FINISH = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
 
 
 def _in_openai_format(line: str) -> str:
-    """From one line of results; one that cannot be read is given on as it is, to be counted."""
+    """From one line of results, without thinking; one that cannot be read is left as it is."""
     try:
         item = json.loads(line)
         result = item["result"]
-        if result["type"] == "succeeded":
-            body = _completion(result["message"])
-            answer: dict[str, Any] = {"response": {"status_code": 200, "body": body}}
-        else:
-            answer = {"error": result.get("error") or {"message": result["type"]}}
-        return canonical_json({"custom_id": item["custom_id"], **answer})
+        if result["type"] != "succeeded":
+            error = result.get("error") or {"message": result["type"]}
+            return canonical_json({"custom_id": item["custom_id"], "error": error})
+        message, usage = result["message"], result["message"].get("usage") or {}
+        text = "".join(block["text"] for block in message["content"] if block["type"] == "text")
+        finish = _FINISH.get(str(message.get("stop_reason")), "stop")
+        body = {
+            "choices": [{"message": {"content": text}, "finish_reason": finish}],
+            "usage": {
+                "prompt_tokens": usage.get("input_tokens"),
+                "completion_tokens": usage.get("output_tokens"),
+            },
+        }
+        return canonical_json({"custom_id": item["custom_id"], "response": {"body": body}})
     except _UNREADABLE:
         return line
 
 
-def _completion(message: dict[str, Any]) -> dict[str, Any]:
-    """A message as a chat completion; thinking is no part of the answer."""
-    text = "".join(block["text"] for block in message["content"] if block["type"] == "text")
-    finish = _FINISH.get(str(message.get("stop_reason")), "stop")
-    usage = message.get("usage") or {}
-    return {
-        "choices": [{"message": {"content": text}, "finish_reason": finish}],
-        "usage": {
-            "prompt_tokens": usage.get("input_tokens"),
-            "completion_tokens": usage.get("output_tokens"),
-        },
-    }
+def _base_and_key(model: ModelConfig) -> tuple[str | None, str | None]:
+    """The address and the key, where they are not the provider's own and the environment's."""
+    base = model.api_base or base_from_environment(model.name)
+    if model.api_key:
+        return base, model.api_key.get_secret_value()
+    in_environment = os.environ.get(f"{model.name.partition('/')[0].upper()}_API_KEY")
+    return base, "none" if base and not in_environment else None  # a server of one's own takes any
+
+
+def _check_list(data: Any) -> None:
+    """What is no list would count as an empty one, and its batches be paid for twice."""
+    if not isinstance(data, list):
+        raise TypeError("there is no list of batches in it")
+
+
+_UNREADABLE = (AttributeError, LookupError, TypeError, ValueError)
+"""Raised while reading an answer that is none of a batch API."""
+
+
+@contextlib.contextmanager
+def _explained(model: ModelConfig) -> Iterator[None]:
+    """Raise what happens while a provider is asked as one of our errors."""
+    import httpx
+    from dspy.lm15 import LM15Error
+    from openai import OpenAIError
+
+    try:
+        yield
+    except OpenAIError as error:
+        body = getattr(error, "body", None)
+        words = body.get("message") if isinstance(body, dict) else None
+        cause = f" ({error.__cause__})" if error.__cause__ is not None else ""
+        status = getattr(error, "status_code", None)
+        raise _refusal(str(words or f"{error}{cause}"), status, model) from None
+    except httpx.HTTPStatusError as error:
+        try:
+            words = error.response.json()["error"]["message"]
+        except _UNREADABLE:
+            words = error.response.text
+        raise _refusal(str(words), error.response.status_code, model) from None
+    except httpx.HTTPError as error:
+        raise _refusal(f"{type(error).__name__}: {error}", None, model) from None
+    except LM15Error as error:
+        raise _refusal(str(error), 400, model) from None
+    except _UNREADABLE as error:
+        why = f"its answer cannot be read: {type(error).__name__}: {error}"
+        raise _refusal(why, None, model) from error
+
+
+def _refusal(words: str, status: int | None, model: ModelConfig) -> ModelError:
+    """The error for what a provider answered; its HTTP status is None where no answer came."""
+    words = presentable(words, model)
+    if status in (401, 403):
+        return FatalModelError(f"the batch API of {model.name} refused the key ({words})")
+    if status is not None and 400 <= status < 500 and status not in (408, 409, 429):
+        return FatalModelError(f"the batch API of {model.name} refused: {words}")
+    error = TransientModelError(f"the batch API of {model.name} did not answer: {words}")
+    error.rate_limited = status == 429
+    error.maybe_billed = status != 429
+    return error

@@ -21,7 +21,8 @@ def test_requests_to_another_model_and_unknown_ones_are_left_out(waiting: OpenWa
     here.file.write_text(here.file.read_text() + line + "\n")
     planned = here.batches.plan(here.file)
 
-    assert (planned.requests, planned.other_model, planned.unknown) == (1, 1, 1)
+    assert planned.requests == 1
+    assert sorted(planned.left_out.values()) == [1, 1]
 
 
 def test_a_changed_requests_file_is_refused(server: BatchServer, waiting: OpenWaiting) -> None:
@@ -34,11 +35,10 @@ def test_a_changed_requests_file_is_refused(server: BatchServer, waiting: OpenWa
     assert server.calls.total() == 0
 
 
-@pytest.mark.parametrize("content", ["nonsense", '{"custom_id": 7, "body": {}}', "[]"])
-def test_a_file_of_something_else_is_refused(waiting: OpenWaiting, content: str) -> None:
+def test_a_file_of_something_else_is_refused(waiting: OpenWaiting) -> None:
     here = waiting()
     here.defer("one")
-    here.file.write_text(content)
+    here.file.write_text("[]")
 
     with pytest.raises(StoreError, match=r"small\.jsonl:1: not a deferred request"):
         here.submit()
@@ -68,22 +68,22 @@ def test_many_requests_are_cut_into_several_batches(
     assert list(here.store.deferred()) == []
 
 
-def test_the_worst_case_is_told_at_both_prices(waiting: OpenWaiting) -> None:
+def test_the_upper_bound_is_given_at_both_prices(waiting: OpenWaiting) -> None:
     here = waiting(prices={"input": 2.0, "output": 4.0, "batch_input": 1.0, "batch_output": 2.0})
     asks = here.defer(*TEXTS)
     price = price_of(here.config.model.name, here.config.prices)
     planned = here.batches.plan(here.file)
 
-    worst = [upper_bound(each, price, batch=True) for each in asks]
-    assert planned.batch.tokens == sum(each.tokens for each in worst)
-    assert planned.batch.dollars == pytest.approx(sum(each.dollars for each in worst))
+    bounds = [upper_bound(each, price, batch=True) for each in asks]
+    assert planned.batch.tokens == sum(each.tokens for each in bounds)
+    assert planned.batch.dollars == pytest.approx(sum(each.dollars for each in bounds))
     assert planned.live.dollars == pytest.approx(2 * planned.batch.dollars)
 
 
 def test_no_batch_that_could_pass_the_budget_is_sent(
     server: BatchServer, waiting: OpenWaiting
 ) -> None:
-    """What is underway counts at its worst, and what was imported at what it cost."""
+    """What is underway counts at its upper bound, and what was imported at what it cost."""
     server.course.looks = 1
     here = waiting(budget={"calls": 4})
     here.defer(*TEXTS)

@@ -34,8 +34,8 @@ def killed(folder: Path, command: str, arm: Callable[[Callable[[], None]], None]
         stderr=subprocess.PIPE,
     )
     arm(lambda: os.kill(process.pid, signal.SIGKILL))
-    said = process.communicate(timeout=120)
-    assert process.returncode == -signal.SIGKILL, said
+    output = process.communicate(timeout=120)
+    assert process.returncode == -signal.SIGKILL, output
 
 
 def bring_to_the_end(here: Waiting) -> None:
@@ -195,7 +195,7 @@ def test_a_server_that_keeps_no_metadata_is_recognised_by_its_file(
 
 
 class TestMessageBatches:
-    """They carry nothing of ours but the custom ids, which are told only in the end."""
+    """They hold nothing of ours but the custom ids, which are known only in the end."""
 
     @pytest.fixture
     def here(self, server: BatchServer, waiting: OpenWaiting) -> Waiting:
@@ -208,7 +208,7 @@ class TestMessageBatches:
         server.before.clear()
         return here
 
-    def test_an_ended_batch_of_others_is_told_by_its_custom_ids(
+    def test_an_ended_batch_of_others_is_recognised_by_its_custom_ids(
         self, server: BatchServer, here: Waiting
     ) -> None:
         server.add(["x", "y", "z"], looks=1)
