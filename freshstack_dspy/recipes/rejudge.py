@@ -231,7 +231,6 @@ def _contents(
     records = {
         **before.records(),
         "judgments": judgments,
-        "single_judgments": (),
         "contamination": (),
         "failures": (*others, *failures),
         "slices": tuple(slices),
