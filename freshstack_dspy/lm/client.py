@@ -14,32 +14,25 @@ from dspy.lm15 import Message, Request, Response, Usage
 from dspy.utils.exceptions import LMError
 
 from freshstack_dspy.config import Mode, ModelConfig
-from freshstack_dspy.errors import (
-    DeferredError,
-    FatalModelError,
-    FreshstackError,
-    ReplyError,
+from freshstack_dspy.errors import DeferredError, FatalModelError, FreshstackError, ReplyError
+from freshstack_dspy.lm.budget import (
+    SET_PRICES,
+    Account,
+    Reservation,
+    Spent,
+    check_unpriced,
+    upper_bound,
 )
-from freshstack_dspy.lm.budget import Account, Reservation, Spent, check_unpriced, upper_bound
 from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
 from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive, status_of
-from freshstack_dspy.lm.request import (
-    ChatRequest,
-    chat_request,
-)
+from freshstack_dspy.lm.request import ChatRequest, chat_request
 from freshstack_dspy.lm.retry import Retries
-from freshstack_dspy.lm.store import (
-    Recorded,
-    ReplyStore,
-    holds_store,
-)
+from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
 from freshstack_dspy.lm.usage import Ledger
 from freshstack_dspy.records import Status
-
-_SET_PRICES = "set [prices] input and output, in dollars per million tokens"
 
 
 def open_store(path: Path, mode: Mode) -> ReplyStore | None:
@@ -81,7 +74,7 @@ class Client(Recorder[Prompt, Reply]):
         super().__init__(model, access, retries, asks=asks)
         caps = access.account.caps
         if asks and caps.dollars is not None:
-            check_unpriced(caps, model.name, _SET_PRICES, known=self.price is not None)
+            check_unpriced(caps, model.name, SET_PRICES, known=self.price is not None)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Be the same client in a copied program: DSPy's optimizers copy programs with their models."""
@@ -93,11 +86,7 @@ class Client(Recorder[Prompt, Reply]):
         return price_of(self.model.name, self._own_prices)
 
     def complete(self, request: Request) -> Response:
-        """Answer one request; the response's id is the key of the reply.
-
-        Raises:
-            ModelError: See the tree in `errors.py`.
-        """
+        """Answer one request, or raise a ModelError; the response's id is the key of the reply."""
         (reply,) = self.answer([Prompt(self._recorded_as(request, sample_number.get()), request)])
         return _response(reply)
 
@@ -238,11 +227,7 @@ class RecordedLM(dspy.LM):
         return self.client.key_of(request, self._sample({"rollout_id": rollout_id}))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask.
-
-        Raises:
-            ModelError: As the client raised it, out of the error that DSPy wraps around it.
-        """
+        """Ask, or raise the client's ModelError out of the error that DSPy wraps around it."""
         with self._calling(kwargs):
             return super().__call__(*args, **kwargs)
 

@@ -87,11 +87,7 @@ def provider_for(model: ModelConfig) -> Provider:
 
 
 def check_model(model: ModelConfig) -> None:
-    """Check before anything is paid for that a model's provider is known and has a key.
-
-    Raises:
-        FatalModelError: It is not, or there is none.
-    """
+    """Raise a FatalModelError if a model's provider is not known or has no key; nothing is sent."""
     provider = provider_for(model)
     if isinstance(provider, NetworkProvider):
         provider.check_key()
@@ -159,11 +155,7 @@ class NetworkProvider:
         return _with_raw_text(response)
 
     def check_key(self) -> None:
-        """Find the key, which the engine reads at the first request; clouds have other credentials.
-
-        Raises:
-            FatalModelError: There is none.
-        """
+        """Raise a FatalModelError if there is no key; clouds have other credentials."""
         if self._model.name.startswith(_CLOUDS):
             return
         with errors_explained(self._model):
@@ -225,11 +217,7 @@ class _LiteLLM(LiteLLMEngine):
 
 
 def imported_litellm(model: Model) -> Any:
-    """LiteLLM, which fetches its table of prices when it is imported unless a variable is set.
-
-    Raises:
-        FatalModelError: It cannot be imported.
-    """
+    """LiteLLM, which fetches its table of prices when it is imported unless a variable is set."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         with warnings.catch_warnings():

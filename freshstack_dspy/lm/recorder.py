@@ -113,7 +113,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             spent=lambda: self._writable().spent(account.name) + account.reserved,
             in_flight=account.in_flight,
         )
-        self._flights: dict[str, Future[EntryT]] = {}
+        self._under_way: dict[str, Future[EntryT]] = {}
         self._rerecorded: set[str] = set()
         self._used = UsedEntries()
         self._guard = threading.Lock()
@@ -131,26 +131,24 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         """
         begun = time.monotonic()
         requests = [item.request for item in items]
-        notify = functools.partial(call_event, requests, step=current_step())
-        attempts = 0
+
+        def notify(**outcome: Any) -> None:
+            if self._callback is not None:
+                seconds = time.monotonic() - begun
+                event = call_event(requests, step=current_step(), seconds=seconds, **outcome)
+                self._callback(event)
+
         try:
             found, attempts = self._shared(items)
         except ModelError as error:
-            if self._callback is not None:
-                self._callback(notify(seconds=time.monotonic() - begun, error=error))
+            notify(error=error)
             raise
         entries = [found[request.key] for request in requests]
-        if self._callback is not None:
-            seconds = time.monotonic() - begun
-            self._callback(notify(seconds=seconds, attempts=attempts, entries=entries))
+        notify(attempts=attempts, entries=entries)
         return entries
 
     def reusable(self, key: str) -> EntryT | None:
-        """The recorded reply of a key, unless this mode asks again in its place.
-
-        Raises:
-            DamagedReplyError: In a replay, the entry cannot be trusted.
-        """
+        """The recorded reply of a key, unless this mode asks again in its place."""
         if self.mode == "rerecord" and key not in self._rerecorded:
             return None
         try:
@@ -163,11 +161,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         return None if entry is not None and self._asks_again(entry) else entry
 
     def recorded(self, key: str) -> EntryT | None:
-        """The recorded reply of a key, whatever it is worth.
-
-        Raises:
-            StoreError: It cannot be read or trusted.
-        """
+        """The recorded reply of a key, whatever it is worth."""
         found: Any = recorded_entry(key, self._sources)
         return found
 
@@ -200,34 +194,31 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         theirs: dict[str, Future[EntryT]] = {}
         with self._guard:
             for key in (item.request.key for item in items):
-                flight = self._flights.get(key)
-                if flight is None:
-                    mine[key] = self._flights[key] = Future()
+                future = self._under_way.get(key)
+                if future is None:
+                    mine[key] = self._under_way[key] = Future()
                 else:
-                    theirs[key] = flight
+                    theirs[key] = future
         try:
             found, attempts = self._own([item for item in items if item.request.key in mine])
         except BaseException as error:
-            for flight in mine.values():
-                flight.set_exception(error)
+            for future in mine.values():
+                future.set_exception(error)
             raise
         finally:
             with self._guard:
                 for key in mine:
-                    del self._flights[key]
-        for key, flight in mine.items():
-            flight.set_result(found[key])
+                    del self._under_way[key]
+        for key, future in mine.items():
+            future.set_result(found[key])
         # Not before: two that wait for each other would never end.
-        shared = {key: flight.result() for key, flight in theirs.items()}
+        shared = {key: future.result() for key, future in theirs.items()}
         self.reuse(list(shared.values()))
         return found | shared, attempts
 
     def _own(self, items: Sequence[ItemT]) -> tuple[dict[str, EntryT], int]:
-        found: dict[str, EntryT] = {}
-        for item in items:
-            entry = self.reusable(item.request.key)
-            if entry is not None:
-                found[item.request.key] = entry
+        known = {item.request.key: self.reusable(item.request.key) for item in items}
+        found = {key: entry for key, entry in known.items() if entry is not None}
         self.reuse(list(found.values()))
         missing = [item for item in items if item.request.key not in found]
         if not missing:

@@ -54,17 +54,16 @@ _log = logging.getLogger(__name__)
 class InputTypes(NamedTuple):
     """How a provider is told whether a text is searched or searched for."""
 
-    parameter: str
     query: str
     passage: str
 
 
-_COHERE = InputTypes("input_type", "search_query", "search_document")
+_COHERE = InputTypes("search_query", "search_document")
 _INPUT_TYPES = {
     "cohere": _COHERE,
     "cohere_chat": _COHERE,
-    "voyage": InputTypes("input_type", "query", "document"),
-    "nvidia_nim": InputTypes("input_type", "query", "passage"),
+    "voyage": InputTypes("query", "document"),
+    "nvidia_nim": InputTypes("query", "passage"),
 }
 
 
@@ -404,9 +403,8 @@ class LiteLLMEmbedding(_LiteLLM):
                 self._options["client"] = self._one_attempt()
 
     def _asked(self, items: Sequence[Wanted]) -> Answer:
-        types = input_types_of(self._model.name)
         given = getattr(items[0].request, "input_type", None)
-        extra = {types.parameter: given} if types and given else {}
+        extra = {"input_type": given} if given and input_types_of(self._model.name) else {}
         texts = [one.text for one in items]
         answer = self._litellm.embedding(input=texts, **self._options, **extra)
         rows = _numbers(_field(answer, "data"), "embedding", len(items), "<f4")

@@ -1,4 +1,4 @@
-"""The one place of concurrency: a bounded pool of threads that keeps context and order."""
+"""A bounded pool of threads that keeps context and order."""
 
 import contextvars
 import threading

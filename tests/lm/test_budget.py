@@ -14,7 +14,6 @@ from freshstack_dspy.config import BudgetConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, TransientModelError
 from freshstack_dspy.lm.budget import Account, Spent, upper_bound
 from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.workers import map_in_order
@@ -137,7 +136,7 @@ def test_a_cap_on_dollars_needs_a_price_before_the_first_call(
     assert server.requests == []
 
 
-def test_a_reply_without_a_count_is_counted_at_its_worst(
+def test_a_reply_without_a_count_is_counted_at_its_upper_bound(
     server: ChatServer, store: ReplyStore, paying: Callable[..., RecordedLM]
 ) -> None:
     server.says(Scripted("there", usage=None))
@@ -209,10 +208,3 @@ def test_it_counts_in_dollars_too_where_they_have_no_cap_yet(
 @given(text=st.text(max_size=400))
 def test_no_text_has_more_tokens_than_are_reserved_for_it(text: str) -> None:
     assert count_tokens(text) + 9 <= upper_bound(ask(text), None).tokens
-
-
-def test_the_worst_case_at_the_price_of_a_batch() -> None:
-    price = Price(input=2, output=4, batch_input=1, batch_output=2)
-    live, batch = (upper_bound(ask(), price, batch=batch) for batch in (False, True))
-    assert live.dollars == 2 * batch.dollars
-    assert live == Spent(calls=1, tokens=live.tokens, dollars=(live.tokens - 9) * 2 + 9 * 4)

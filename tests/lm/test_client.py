@@ -87,21 +87,6 @@ def test_a_replay_miss_opens_no_socket_and_names_key_nearest_request_and_differe
     assert "\n" not in message
 
 
-def test_a_replay_miss_shows_where_two_texts_part(server: ChatServer, client_for: Connect) -> None:
-    client_for()(request("The tower of Pisa"))
-    with pytest.raises(ReplayMissError) as caught:
-        client_for("replay")(request("The tower of Paris"))
-
-    assert "message 2 (user) from character 14 on ('isa' recorded, 'aris' asked)" in str(
-        caught.value
-    )
-
-
-def test_a_replay_of_nothing_says_that_nothing_is_recorded(client_for: Connect) -> None:
-    with pytest.raises(ReplayMissError, match="nothing is recorded at all"):
-        client_for("replay")(request())
-
-
 def test_a_replay_needs_no_store(server: ChatServer, client_for: Connect, tmp_path: Path) -> None:
     first = client_for()
     first(request())
@@ -154,7 +139,7 @@ def test_a_deferred_request_that_live_answers_waits_no_longer(
     assert list(store.deferred()) == []
 
 
-def test_refresh_asks_again_once_in_a_run(
+def test_rerecord_asks_again_once_in_a_run(
     server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     server.says("old", "new", "newest")
@@ -174,7 +159,7 @@ def test_every_mode_but_replay_needs_a_store(mode: Any) -> None:
         lm(request())
 
 
-def test_a_damaged_reply_is_asked_again_and_said_so(
+def test_a_damaged_reply_is_asked_again_with_a_warning(
     server: ChatServer, store: ReplyStore, client_for: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.says("first", "second")

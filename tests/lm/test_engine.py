@@ -3,7 +3,6 @@
 import base64
 import json
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -251,15 +250,6 @@ def test_the_wait_that_a_server_asks_for_is_read_in_both_its_forms(
     assert least <= error.retry_after <= most
 
 
-@pytest.mark.slow
-def test_litellm_does_not_hide_the_wait(server: ChatServer) -> None:
-    server.says(Scripted("too many", status=429, headers={"Retry-After": "7"}))
-    error = failure("together_ai", server.api_base)
-
-    assert isinstance(error, TransientModelError)
-    assert error.retry_after == 7
-
-
 def test_where_nobody_is_nothing_was_billed() -> None:
     error = failure("openai", "http://127.0.0.1:9/v1")
 
@@ -341,7 +331,7 @@ class TestLiteLLM:
         (reply,) = store.replies()
         assert (reply.text, reply.input_tokens, reply.output_tokens) == ("there", None, None)
 
-    def test_more_than_64_requests_at_once_are_not_made_and_said(
+    def test_more_than_64_requests_at_once_are_not_made_with_a_warning(
         self, server: ChatServer, client_for: Connect, caplog: pytest.LogCaptureFixture
     ) -> None:
         lm = client_for(name="together_ai/scripted", api_key=SECRET, concurrency=100)
@@ -415,7 +405,3 @@ def test_a_message_is_one_short_line_and_a_placeholder_does_not_garble_it() -> N
 
     assert presentable("none\n\tb\x1b[0m\u202ec", model) == "none b[0mc"
     assert len(presentable("x" * 9999, model)) == 400
-
-
-def test_no_key_of_the_machine_is_seen_by_a_test() -> None:
-    assert [name for name in os.environ if name.endswith("_API_KEY")] == []

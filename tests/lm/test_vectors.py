@@ -214,7 +214,7 @@ def test_dimensions_are_asked_for_of_a_model_that_litellm_has_never_heard_of(
     ("name", "types"),
     [("voyage/scripted", ["query", "document"]), ("hosted_vllm/scripted", [])],
 )
-def test_a_model_is_told_what_a_text_is_where_it_must_be(
+def test_the_type_of_a_text_is_sent_to_models_that_take_it(
     server: ChatServer, open_client: OpenClient, name: str, types: list[str]
 ) -> None:
     client = open_client(name=name)

@@ -96,7 +96,7 @@ def test_what_stops_a_request_stops_those_that_wait_too(watched: Watched) -> Non
     assert provider.asked == 1
 
 
-def test_those_that_wait_when_the_door_is_closed_do_not_ask(watched: Watched) -> None:
+def test_those_that_wait_when_the_client_is_closed_do_not_ask(watched: Watched) -> None:
     """An interrupted build leaves its threads behind, and they must not go on spending."""
 
     def close() -> None:

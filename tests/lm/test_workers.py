@@ -1,7 +1,6 @@
 """The pool of threads."""
 
 import threading
-from collections.abc import Iterator
 from contextvars import ContextVar
 
 import dspy
@@ -17,19 +16,6 @@ place: ContextVar[str] = ContextVar("place", default="nowhere")
 @given(st.lists(st.integers(), max_size=20), st.integers(1, 8))
 def test_results_come_in_the_order_of_the_items(items: list[int], workers: int) -> None:
     assert map_in_order(lambda item: item * 2, items, workers=workers) == [2 * n for n in items]
-
-
-def test_the_first_to_finish_does_not_come_first() -> None:
-    second_is_done = threading.Event()
-
-    def work(item: str) -> str:
-        if item == "first":
-            assert second_is_done.wait(10)
-        else:
-            second_is_done.set()
-        return item
-
-    assert map_in_order(work, ["first", "second"], workers=2) == ["first", "second"]
 
 
 def test_no_more_than_the_given_number_run_at_once() -> None:
@@ -79,14 +65,6 @@ def test_the_first_error_ends_it_and_what_has_not_begun_does_not_begin() -> None
     assert begun == [0]
 
 
-def test_everything_that_is_done_is_counted() -> None:
-    counted = []
-
-    map_in_order(lambda n: n, range(5), workers=2, done=lambda: counted.append(1))
-
-    assert len(counted) == 5
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_an_interruption_is_not_swallowed(error: type[BaseException]) -> None:
     def work(_: int) -> None:
@@ -113,12 +91,3 @@ def test_an_interruption_while_waiting_cancels_what_has_not_begun(
     with pytest.raises(KeyboardInterrupt):
         map_in_order(work, range(100), workers=1)
     assert len(begun) < 100
-
-
-def test_an_error_among_the_items_is_raised_after_no_work() -> None:
-    def items() -> Iterator[int]:
-        raise ValueError("no items")
-        yield 1
-
-    with pytest.raises(ValueError, match="no items"):
-        map_in_order(lambda n: n, items(), workers=2)
