@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.records import Record
 
 R = TypeVar("R", bound=Record)
@@ -21,7 +22,6 @@ ReadProgress = Callable[[int, int], None]
 LONGEST_LINE = 16 << 20
 """Bytes of a line of someone else's JSON Lines."""
 _LARGEST_DOCUMENT = 256 << 20
-_LONGEST_QUOTE = 80
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -44,41 +44,22 @@ def encode_records(records: Iterable[Record]) -> bytes:
 
 
 def decode_records(data: bytes, record: type[R], path: Path) -> tuple[R, ...]:
-    """Read JSON Lines.
-
-    Args:
-        data: The bytes of the file.
-        record: The type of every line.
-        path: The file's name, for the message.
+    """Read JSON Lines of records; `path` is named in messages.
 
     Raises:
         CollectionError: With file and line, where a line is no JSON or not this record.
     """
     if data and not data.endswith(b"\n"):
         raise CollectionError(f"{path}: the last line has no end; the file was cut short")
-    validate = record.model_validate_json
     records: list[R] = []
     try:
         # Only \n ends a line: U+2028 and its like may stand unescaped inside JSON.
         for line in data.split(b"\n")[:-1]:
-            records.append(validate(line))  # noqa: PERF401  the length is the line of a fault
+            records.append(record.model_validate_json(line))  # noqa: PERF401  their number is used
     except ValidationError as error:
         place = f"{path}:{len(records) + 1}"
         raise CollectionError(f"{place}: not a {record.__name__}: {first_fault(error)}") from None
     return tuple(records)
-
-
-def first_fault(error: ValidationError) -> str:
-    """Say the first fault of a validation in one short line, with the place and what was found."""
-    fault = error.errors(include_url=False)[0]
-    place = ".".join(str(part) for part in fault["loc"])
-    if not place.isprintable() or len(place) > _LONGEST_QUOTE:
-        place = repr(place[:_LONGEST_QUOTE])
-    found = repr(fault["input"])
-    if len(found) > _LONGEST_QUOTE:
-        found = f"{found[:_LONGEST_QUOTE]}…"
-    message = fault["msg"].removeprefix("Value error, ")
-    return f"{place} is {found}: {message}" if place else f"{message}, found {found}"
 
 
 # JSON of others
@@ -107,11 +88,7 @@ def read_lines(path: Path, progress: ReadProgress | None = None) -> Iterator[tup
 
 
 def decoded(data: bytes, place: str) -> str:
-    """Decode a line of UTF-8.
-
-    Raises:
-        SourceError: It is not UTF-8, with the byte.
-    """
+    """Decode a line of UTF-8; a `SourceError` names the byte that is none."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -121,29 +98,9 @@ def decoded(data: bytes, place: str) -> str:
         ) from None
 
 
-def json_value(text: str | bytes, place: str) -> Any:
-    """Read one JSON value.
-
-    Raises:
-        SourceError: It is none, or is nested too deeply.
-    """
-    try:
-        return json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
-        raise SourceError(f"{place}: not JSON: {error}") from None
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def json_object(text: str | bytes, place: str) -> dict[str, Any]:
-    """Read one JSON object.
-
-    Raises:
-        SourceError: It is none, or is nested too deeply.
-    """
-    value = json_value(text, place)
+    """Read one JSON object; a `SourceError` says where there is none."""
+    value = _json_value(text, place)
     if not isinstance(value, dict):
         raise SourceError(f"{place}: not a JSON object")
     return value
@@ -156,15 +113,25 @@ def json_file(path: Path) -> Any:
         SourceError: It cannot be read, has more than 256 MiB, or is no JSON.
     """
     try:
-        size = path.stat().st_size
-        if size > _LARGEST_DOCUMENT:
+        if path.stat().st_size > _LARGEST_DOCUMENT:
             raise SourceError(
-                f"{path}: {size >> 20} MiB in one JSON value, more than {_LARGEST_DOCUMENT >> 20}; "
-                "write JSON Lines, one object a line"
+                f"{path}: one JSON value of more than {_LARGEST_DOCUMENT >> 20} MiB; write JSON "
+                "Lines, one object a line"
             )
-        return json_value(path.read_bytes(), str(path))
+        return _json_value(path.read_bytes(), str(path))
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _json_value(text: str | bytes, place: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{place}: not JSON: {error}") from None
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 # Writing
@@ -194,9 +161,6 @@ def replace_folder(path: Path) -> Iterator[Path]:
 
     Killed in between, it leaves the old folder or the new one, which `existing_folder` finds.
 
-    Args:
-        path: Absolute; what is there is replaced, so look first.
-
     Raises:
         CollectionError: The folder cannot be written; what was at `path` still is.
     """
@@ -220,15 +184,11 @@ def existing_folder(path: Path) -> Path:
 
 def _swap(partial: Path, path: Path) -> None:
     previous = _previous(path)
-    if previous.exists():
-        if path.exists():
-            _discard(previous, partial)
-        else:
-            previous.replace(path)
-    if not path.exists():
-        partial.replace(path)
-        return
-    path.replace(previous)
+    if previous.exists() and not path.exists():
+        previous.replace(path)
+    if path.exists():
+        _discard(previous, partial)
+        path.replace(previous)
     try:
         partial.replace(path)
     finally:
@@ -239,9 +199,10 @@ def _swap(partial: Path, path: Path) -> None:
 
 def _discard(previous: Path, partial: Path) -> None:
     """Delete under another name, so that what is called `previous` is always whole."""
-    doomed = partial.with_name(f"{partial.name}.old")
-    previous.replace(doomed)
-    shutil.rmtree(doomed)
+    if previous.exists():
+        doomed = partial.with_name(f"{partial.name}.old")
+        previous.replace(doomed)
+        shutil.rmtree(doomed)
 
 
 def _partial(path: Path) -> Path:

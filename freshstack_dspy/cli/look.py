@@ -227,8 +227,10 @@ def _print_explanation(found: "Explanation") -> None:
         f"judgments of {len(found.nuggets)} nuggets (scale {scale.name}, support from "
         f"{scale.threshold} on)"
     )
+    before = ""
     for nugget in found.nuggets:
-        _print_nugget(nugget)
+        _print_nugget(nugget, before)
+        before = nugget.judgment.reason if nugget.judgment else ""
     for failure in found.failures:
         why = f"failed in step {failure.step}, {failure.status}: {failure.message}"
         say_wrapped(f"{why}{_by(failure.call_id)}", 2)
@@ -278,7 +280,8 @@ def _ranks(candidate: "Candidate") -> Iterable[str]:
             yield f"{technique}: rank {fused.get(technique, '–')}; {ranks}"
 
 
-def _print_nugget(judged: "JudgedNugget") -> None:
+def _print_nugget(judged: "JudgedNugget", before: str) -> None:
+    """Print one nugget; a reason that is the one before is repeated only where there is support."""
     nugget, judgment = judged.nugget, judged.judgment
     verdict = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
     if judgment is None:
@@ -291,7 +294,9 @@ def _print_nugget(judged: "JudgedNugget") -> None:
     say_wrapped(nugget.text, 4)
     if judgment is not None:
         parts = f", in {judgment.parts} parts" if judgment.parts > 1 else ""
-        say_wrapped(f"reason: {judgment.reason or '(none)'}{parts}{_by(judgment.call_id)}", 4)
+        reason = f"{judgment.reason or '(none)'}{parts}{_by(judgment.call_id)}"
+        same = judgment.reason == before and not judged.supports
+        say_wrapped(f"reason: {'as above' if before and same else reason}", 4)
         for vote in judgment.votes:
             part = f", part {vote.part}" if judgment.parts > 1 else ""
             label = f"label {vote.label}" if vote.label is not None else f"no label ({vote.status})"

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, ValidationError
 from freshstack_dspy.collection.counts import Counts
 from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import first_fault
+from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Record, Scale
 
