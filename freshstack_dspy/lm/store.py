@@ -7,6 +7,7 @@ away. The store is its user's own; people exchange bundles (`bundle.py`).
 """
 
 import contextlib
+import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
@@ -379,14 +380,17 @@ class ReplyStore(Recorded):
 
 
 def _connect(database: Path) -> sqlite3.Connection:
+    # Where the folder can be written SQLite may have to undo what a killed process left half done.
+    mode = "rw" if os.access(database.parent, os.W_OK) and os.access(database, os.W_OK) else "ro"
     connection = sqlite3.connect(
-        f"{database.absolute().as_uri()}?mode=ro",
+        f"{database.absolute().as_uri()}?mode={mode}",
         uri=True,
         isolation_level=None,
         check_same_thread=False,
         timeout=_PATIENCE,
     )
     connection.text_factory = bytes
+    connection.execute("PRAGMA query_only = ON")
     return connection
 
 
