@@ -84,14 +84,9 @@ def test_live_mode_reads_a_bundle_next_to_the_store(
     ("entry", "old", "new", "fault"),
     [
         (reply(), '"hi"', "7", "text: "),
-        (reply(), '"ok"', '"fine"', "status: "),
         (reply(), '"hello"', '"jello"', "is not the key of the request beside it"),
-        (reply(), '"stop"', '"stop","extra":1', "extra: Extra inputs"),
-        (reply(), '"temperature"', '"x":' + "[" * 9999 + ',"temperature"', "not a recorded"),
         (reply(), "}", "", "not a recorded reply"),
-        (reply(input_tokens=7), '"input_tokens":7', '"input_tokens":2e40', "input_tokens: "),
         (every_entry()[1], '"model":"m"', '"model":"n"', "is not the key of the request"),
-        (every_entry()[2], '"count":2', '"count":3', "is not the key of the request"),
         (every_entry()[3], '"corpus":"', '"corpus":"x', "is not the key of the request"),
         (every_entry()[1], '"values":"', '"values":"AAAA', "values are no base64 of floats"),
     ],
@@ -222,12 +217,7 @@ def test_several_bundles_are_one(tmp_path: Path) -> None:
     bundles.close()
 
 
-OTHER = [
-    {"text": "other"},
-    {"status": "unparsed"},
-    {"reasked_as": "x"},
-    {"finish_reason": "length"},
-]
+OTHER = [{"text": "other"}, {"status": "unparsed"}]
 
 
 @pytest.mark.parametrize("change", OTHER)

@@ -1,4 +1,4 @@
-"""Chunks that the judge left out: asked about by themselves, and never guessed."""
+"""The judge: labels by its verdicts, chunks that it left out asked about again and never guessed."""
 
 import json
 from collections.abc import Iterator

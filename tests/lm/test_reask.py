@@ -1,6 +1,5 @@
 """What a model is told of an invalid reply: our words, whatever Pydantic's are."""
 
-from enum import Enum
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -13,11 +12,6 @@ def _even(number: int) -> int:
     if number % 2:
         raise ValueError(f"{number} is odd")
     return number
-
-
-class Colour(Enum):
-    RED = "red"
-    BLUE = "blue"
 
 
 class Item(BaseModel):
@@ -42,7 +36,7 @@ NOT_JSON = (
 )
 
 
-@pytest.mark.parametrize("text", ["", "Well …", '{"value": 1', '{"value": 1} Bye', "[" * 999])
+@pytest.mark.parametrize("text", ["", '{"value": 1', '{"value": 1} Bye'])
 def test_what_is_not_json_is_told_what_json_is(text: str) -> None:
     assert faults(int, text) == [NOT_JSON]
 
@@ -51,27 +45,18 @@ def test_what_is_not_json_is_told_what_json_is(text: str) -> None:
     ("annotation", "value", "constraints", "said"),
     [
         (int, '"1"', {}, 'value is "1"; allowed: an integer'),
-        (int, "1.5", {}, "value is 1.5; allowed: an integer"),
-        (int, "true", {}, "value is true; allowed: an integer"),
-        (int, "null", {}, "value is null; allowed: an integer"),
         (int, "[1, 2]", {}, "value is a list of 2; allowed: an integer"),
-        (int, '{"a": 1}', {}, "value is an object; allowed: an integer"),
         (float, '"x"', {}, 'value is "x"; allowed: a number'),
         (bool, "1", {}, "value is 1; allowed: true or false"),
         (str, "1", {}, "value is 1; allowed: a text"),
         (list[int], "1", {}, "value is 1; allowed: a list"),
-        (tuple[int, ...], "1", {}, "value is 1; allowed: a list"),
-        (dict[str, int], "1", {}, "value is 1; allowed: an object"),
         (Item, "1", {}, "value is 1; allowed: an object"),
-        (None, "1", {}, "value is 1; allowed: null"),
         (Literal["ok", "no"], '"yes"', {}, "value is \"yes\"; allowed: 'ok' or 'no'"),
-        (Colour, '"pink"', {}, "value is \"pink\"; allowed: 'red' or 'blue'"),
         (int, "1", {"ge": 2}, "value is 1; allowed: 2 or more"),
         (int, "1", {"gt": 1}, "value is 1; allowed: more than 1"),
         (int, "1", {"le": 0}, "value is 1; allowed: 0 or less"),
         (int, "1", {"lt": 1}, "value is 1; allowed: less than 1"),
         (str, '""', {"min_length": 1}, 'value is ""; allowed: at least 1 character'),
-        (str, '"abc"', {"max_length": 2}, 'value is "abc"; allowed: at most 2 characters'),
         (str, '"b"', {"pattern": "^a"}, 'value is "b"; allowed: a text that matches ^a'),
         (list[int], "[]", {"min_length": 1}, "value is a list of 0; allowed: at least 1 item"),
         (list[int], "[1, 2]", {"max_length": 1}, "value is a list of 2; allowed: at most 1 item"),
