@@ -22,7 +22,6 @@ from freshstack_dspy.measures.agreement import (
     fleiss_kappa,
     krippendorff_alpha,
     mean_pairwise_kappa,
-    shared_labels,
     weighted_kappa,
 )
 from freshstack_dspy.measures.statistics import Estimate, Interval, bootstrap_interval
@@ -137,10 +136,7 @@ def agree(
         graded=graded,
         annotators=tuple(sorted({label.annotator for label in labels})),
         ceiling=mean_pairwise_kappa(
-            shared_labels(
-                (_pair_id(label), label.annotator, binary(label.label, threshold))
-                for label in labels
-            )
+            (_pair_id(label), label.annotator, binary(label.label, threshold)) for label in labels
         ),
         among=_among(labels, threshold, graded=highest > 1),
         failed=len(failed),

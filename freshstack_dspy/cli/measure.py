@@ -683,14 +683,13 @@ def _show_comparison(
     for measure in comparison.measures:
         print()
         rows = [_row(each, letters) for each in comparison.differences if each.measure == measure]
-        header = ("pair", "difference", "p\nadjusted", "+/=/−\nd", "detectable\nqueries", "found")
+        header = ("pair", "difference", "p\nadjusted", "+/=/−\nd", "detectable", "found")
         show(Table(header, rows, measure))
     print()
     say_wrapped(f"{_how(comparison)}. Not found does not mean equal.")
     say_wrapped(
-        "d: mean difference over its standard deviation. detectable: the true difference that so "
-        "many queries show four times in five; below it, the queries that a true difference as "
-        "large as the observed one needs."
+        "d: mean difference over its standard deviation. detectable: the smallest true difference "
+        "that so many queries show four times in five."
     )
     for line in _exceptions(comparison, letters):
         say_wrapped(line)
@@ -723,7 +722,7 @@ def _row(each: "RunDifference", letters: Mapping[str, str]) -> "tuple[Cell, ...]
         (_or_dash(mean.value, "+.4f"), ends),
         (_p(each.significance.p_value), _p(each.adjusted_p)),
         (f"{each.wins}/{each.ties}/{each.losses}", _or_dash(each.effect_size, "+.2f")),
-        (_or_dash(each.detectable, ".4f"), _or_dash(each.queries_needed, ",")),
+        (_or_dash(each.detectable, ".4f"),),
     )
     return (f"{run} − {letters[each.against]}", *map("\n".join, lines), found)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.statistics import Estimate
 
 Kind = Literal["assignments", "citations", "agreement", "nuggets"]
-By = Literal["run", "query", "answer"]
+By = Literal["run", "answer"]
 _REASONS = 5
 """How many reasons for missing values are listed."""
 _COUNTED = {
@@ -46,9 +46,7 @@ def score(
             "ragdoll: answers without citations count 0."
         ),
     ] = "ours",
-    by: Annotated[
-        By, typer.Option(help="A row for each run, for each query over all runs, or each answer.")
-    ] = "run",
+    by: Annotated[By, typer.Option(help="A row for each run, or each answer.")] = "run",
     collection: Annotated[
         Path | None,
         typer.Option(help="With agreement: compare it with rankings on this collection."),
@@ -94,7 +92,7 @@ def score(
         read = read_nugget_verdicts(files)
         scores = scoring.score_nuggets(read)
         pooled = {
-            one.run: scoring.pooled_nugget_quality([of for of in read if of.annotator == one.run])
+            one.run: scoring.nugget_quality([of for of in read if of.annotator == one.run])
             for one in scores.runs
         }
     if as_json:
@@ -135,17 +133,7 @@ def show_scores(
     run: str = "run",
     last: str | None = None,
 ) -> None:
-    """Print scores, and what was missing in them.
-
-    Args:
-        scores: All of them.
-        measures: Those in the table.
-        counts: Which of what was counted is in the table.
-        by: What a row is.
-        form: A format to paste; None: for the screen.
-        run: The name of what a run is.
-        last: The run below all others.
-    """
+    """Print scores and what was missing in them; `run` says what a run is, `last` is below all."""
     from freshstack_dspy.cli.printing import say_wrapped, show
 
     show(_score_table(scores, measures, counts, by, run, last, spread=form == "csv"), form)
@@ -168,12 +156,7 @@ def _score_table(
     from freshstack_dspy.cli.printing import Table, counted
 
     rows: list[list[Cell]] = []
-    if by == "query":
-        header = ["query_id", "answers", *measures]
-        rows += [
-            [one.query_id, one.answers, *map(one.means.get, measures)] for one in scores.queries
-        ]
-    elif by == "answer":
+    if by == "answer":
         header = [run, "query_id", *measures, *counts]
         for answer in scores.answers:
             numbers = [answer.counts.get(name, 0) for name in counts]
@@ -195,8 +178,9 @@ def _score_table(
             numbers = [one.counts.get(name, 0) for name in counts]
             rows.append([one.run, one.answers, *cells, *numbers, len(one.absent)])
     runs = counted(len(scores.runs), run)
-    queries = counted(len(scores.queries), "query", "queries")
-    title = f"{runs}, {queries}; each query the same weight"
+    queries = {one.query_id for one in scores.answers}.union(*(one.absent for one in scores.runs))
+    number = counted(len(queries), "query", "queries")
+    title = f"{runs}, {number}; each query the same weight"
     if by == "run" and not spread:
         title += "; with 95% bootstrap intervals"
     return Table(header, rows, title, keys=2 if by == "answer" else 1)
@@ -276,23 +260,14 @@ def show_relations(relations: "Mapping[str, Sequence[FoundAndAgrees]]") -> None:
     """Print ranking measures next to whether the answers agree."""
     from freshstack_dspy.cli.printing import Table, counted, cut, say_wrapped, show
 
-    rows: list[list[Cell]] = [
-        [
-            run,
-            each.measure,
-            each.queries,
-            each.found_agree,
-            each.found_disagree,
-            each.missed_agree,
-            each.missed_disagree,
-            each.phi.value,
-            each.point_biserial.value,
-            each.tau_b.value,
-            each.spearman.value,
-        ]
-        for run, of_run in relations.items()
-        for each in of_run
-    ]
+    rows: list[list[Cell]] = []
+    for run, of_run in relations.items():
+        for each in of_run:
+            found = (each.found_agree, each.found_disagree)
+            missed = (each.missed_agree, each.missed_disagree)
+            estimates = (each.phi, each.point_biserial, each.tau_b, each.spearman)
+            correlations = [estimate.value for estimate in estimates]
+            rows.append([run, each.measure, each.queries, *found, *missed, *correlations])
     header = (
         *("run", "measure", "queries", "above,\nagrees", "above,\nnot", "below,\nagrees"),
         *("below,\nnot", "phi", "point\nbiserial", "tau b", "Spearman"),

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.statistics import Estimate
@@ -30,30 +30,20 @@ _NO_PAIRS = Estimate(reason="there are no pairs of labels")
 
 
 class Confusion(Record):
-    """How often each pair of labels occurs.
-
-    Attributes:
-        labels: The labels that occur, ascending: the names of the rows and columns.
-        counts: Labels x labels; a row is a label of the judge, a column one of the person.
-    """
+    """How often each pair of labels occurs."""
 
     labels: tuple[int, ...]
+    """Those that occur, ascending: the names of the rows and columns."""
     counts: tuple[tuple[int, ...], ...]
+    """A row is a label of the judge, a column one of the person."""
 
 
 class ClassAgreement(Record):
-    """How the judge does on one label.
-
-    Attributes:
-        label: The label.
-        by_judge: How many items the judge gave it.
-        by_person: How many items the person gave it.
-        precision: The share of the judge's that are the person's too.
-        recall: The share of the person's that are the judge's too.
-    """
+    """How the judge does on one label."""
 
     label: int
     by_judge: int
+    """How many items the judge gave it."""
     by_person: int
     precision: Estimate
     recall: Estimate
@@ -110,17 +100,14 @@ def _kappa(pairs: Sequence[LabelPair], distance: Callable[[int, int], int]) -> E
     return Estimate(value=(chance - found) / chance)
 
 
-def binarised(pairs: Sequence[LabelPair], threshold: int) -> list[LabelPair]:
-    """Make labels two: 1 from the threshold on, 0 below it."""
-    return [(int(judge >= threshold), int(person >= threshold)) for judge, person in pairs]
-
-
 def binarised_kappa(pairs: Sequence[LabelPair], threshold: int) -> Estimate:
     """Compute Cohen's kappa of labels made two: 1 from the threshold on, 0 below it.
 
     Source: Upadhyay et al., UMBRELA, 2024, section 4, with `threshold=2`.
     """
-    return cohen_kappa(binarised(pairs, threshold))
+    return cohen_kappa(
+        [(int(judge >= threshold), int(person >= threshold)) for judge, person in pairs]
+    )
 
 
 def class_precision(pairs: Sequence[LabelPair], label: int) -> Estimate:
@@ -163,36 +150,11 @@ def confusion(pairs: Sequence[LabelPair]) -> Confusion:
     return Confusion(labels=labels, counts=rows)
 
 
-# Two people: the ceiling, as a judge cannot be expected to agree better than people do
-
-
-class SharedLabel(NamedTuple):
-    """The labels of two annotators, in alphabetical order, for one item."""
-
-    item: Hashable
-    first: str
-    second: str
-    first_label: int
-    second_label: int
-
-
-class PairKappa(Record):
-    """How well two annotators agree on the items they share."""
-
-    first: str
-    second: str
-    items: int
-    kappa: Estimate
-
-
-def shared_labels(labels: Iterable[tuple[Hashable, str, int]]) -> list[SharedLabel]:
-    """Pair up the labels that annotators gave to the same item.
+def mean_pairwise_kappa(labels: Iterable[tuple[Hashable, str, int]]) -> Estimate:
+    """Compute the mean of Cohen's kappa of each two people: no judge can be expected to do better.
 
     Args:
         labels: (item, annotator, label); an item is any hashable, as (nugget_id, chunk_id).
-
-    Returns:
-        One entry for each item and each two annotators of it, items in the order given.
 
     Raises:
         CollectionError: An annotator labelled an item twice.
@@ -204,32 +166,17 @@ def shared_labels(labels: Iterable[tuple[Hashable, str, int]]) -> list[SharedLab
                 f"annotator {annotator!r} labelled item {item!r} twice; remove one of the labels"
             )
         by_item[item][annotator] = label
-    return [
-        SharedLabel(item, first, second, given[first], given[second])
-        for item, given in by_item.items()
-        for first, second in combinations(sorted(given), 2)
-    ]
-
-
-def pairwise_kappa(shared: Sequence[SharedLabel]) -> tuple[PairKappa, ...]:
-    """Compute Cohen's kappa of each two annotators who share items, by their names."""
     by_pair: defaultdict[tuple[str, str], list[LabelPair]] = defaultdict(list)
-    for entry in shared:
-        by_pair[entry.first, entry.second].append((entry.first_label, entry.second_label))
-    return tuple(
-        PairKappa(first=first, second=second, items=len(pairs), kappa=cohen_kappa(pairs))
-        for (first, second), pairs in sorted(by_pair.items())
-    )
-
-
-def mean_pairwise_kappa(shared: Sequence[SharedLabel]) -> Estimate:
-    """Compute the ceiling: the plain mean of the pairwise kappas that are defined."""
-    if not shared:
+    for given in by_item.values():
+        for first, second in combinations(sorted(given), 2):
+            by_pair[first, second].append((given[first], given[second]))
+    if not by_pair:
         return Estimate(reason="no item was labelled by two annotators")
-    kappas = [pair.kappa.value for pair in pairwise_kappa(shared) if pair.kappa.value is not None]
-    if not kappas:
+    kappas = [cohen_kappa(pairs).value for _, pairs in sorted(by_pair.items())]
+    defined = [kappa for kappa in kappas if kappa is not None]
+    if not defined:
         return Estimate(reason="no two annotators have a defined kappa: each two gave one label")
-    return Estimate(value=fmean(kappas))
+    return Estimate(value=fmean(defined))
 
 
 # Many raters

@@ -1,14 +1,13 @@
 """Scores of answers and nuggets from the labels of judges or people.
 
 Nugget recall and citation support (TREC RAG), agreement with answers from gold chunks (LLM-retEval),
-and the quality of nuggets (FreshStack). An answer for which a measure is undefined is left out of
-that mean, and counted.
+and the quality of nuggets (FreshStack). Each is a function that gives the measures of one answer,
+and a `score_…` that gives those of all answers and their means by run. An answer for which a
+measure is undefined is left out of that mean, and counted.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from statistics import fmean
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
@@ -31,14 +30,8 @@ answer without a value counts 0. `ragdoll`, castorini's 0.1.0: an answer without
 """
 NOT_RETRIEVED = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
-
-
-class Sampling(NamedTuple):
-    """How the bootstrap intervals of the means are drawn."""
-
-    level: float = 0.95
-    resamples: int = 2_000
-    seed: int = 0
+RESAMPLES = 2_000
+"""For the interval of a mean."""
 
 
 class AnswerScore(Record):
@@ -80,20 +73,6 @@ class RunScore(Record):
     absent: tuple[str, ...]
 
 
-class QueryScore(Record):
-    """The means of one query over the runs that have a value.
-
-    Attributes:
-        query_id: The query.
-        answers: How many runs answer it.
-        means: By measure; none of those without any value.
-    """
-
-    query_id: str
-    answers: int
-    means: dict[str, float]
-
-
 class Scores(Record):
     """The scores of a set of answers.
 
@@ -101,14 +80,12 @@ class Scores(Record):
         measures: Their names, in order.
         conventions: By which labels that are missing are counted.
         runs: By name; runs are never mixed in one mean.
-        queries: By id.
         answers: By run and query.
     """
 
     measures: tuple[str, ...]
     conventions: AnswerConventions
     runs: tuple[RunScore, ...]
-    queries: tuple[QueryScore, ...]
     answers: tuple[AnswerScore, ...]
 
     def __repr__(self) -> str:
@@ -138,26 +115,12 @@ def _answer_score(
 
 
 def _summarise(
-    measures: Iterable[str],
+    measures: Sequence[str],
     answers: Iterable[AnswerScore],
-    *,
     conventions: AnswerConventions = "ours",
     not_retrieved: Iterable[tuple[str, str]] = (),
-    sampling: Sampling,
 ) -> Scores:
-    """Take the means of each run, with bootstrap intervals over queries, and of each query.
-
-    Args:
-        measures: Their names, in order.
-        answers: One for each run and query.
-        conventions: By which they were scored.
-        not_retrieved: Runs and queries for which there was nothing to answer from.
-        sampling: Of the intervals.
-
-    Raises:
-        CollectionError: There is no answer, or a run answers a query twice.
-    """
-    names = tuple(measures)
+    """Take the means of each run; `not_retrieved` are (run, query) without anything retrieved."""
     by_run: dict[str, dict[str, AnswerScore]] = {}
     for answer in answers:
         own = by_run.setdefault(answer.run, {})
@@ -172,62 +135,35 @@ def _summarise(
     for run, query in not_retrieved:
         by_run.setdefault(run, {})
         queries.add(query)
+    ordered = {run: dict(sorted(by_run[run].items())) for run in sorted(by_run)}
     return Scores(
-        measures=names,
+        measures=tuple(measures),
         conventions=conventions,
-        runs=tuple(
-            _run_score(names, run, by_run[run], sorted(queries), sampling) for run in sorted(by_run)
-        ),
-        queries=tuple(
-            _query_score(names, query, [own[query] for own in by_run.values() if query in own])
-            for query in sorted(queries)
-        ),
-        answers=tuple(
-            by_run[run][query] for run in sorted(by_run) for query in sorted(by_run[run])
-        ),
+        runs=tuple(_run_score(measures, run, own, queries) for run, own in ordered.items()),
+        answers=tuple(answer for own in ordered.values() for answer in own.values()),
     )
 
 
 def _run_score(
-    measures: tuple[str, ...],
-    run: str,
-    answers: Mapping[str, AnswerScore],
-    queries: Sequence[str],
-    sampling: Sampling,
+    measures: Sequence[str], run: str, answers: Mapping[str, AnswerScore], queries: set[str]
 ) -> RunScore:
-    means, without = {}, {}
-    for measure in measures:
-        values = {
-            query: answer.values[measure]
-            for query, answer in answers.items()
-            if measure in answer.values
-        }
-        if left_out := tuple(query for query in sorted(answers) if query not in values):
-            without[measure] = left_out
-        means[measure] = mean_interval(values, *sampling)
     counts: Counter[str] = Counter()
     for answer in answers.values():
         counts.update(answer.counts)
+    values = {
+        name: {query: of.values[name] for query, of in answers.items() if name in of.values}
+        for name in measures
+    }
+    without = {
+        name: tuple(query for query in answers if query not in of) for name, of in values.items()
+    }
     return RunScore(
         run=run,
         answers=len(answers),
-        means=means,
+        means={name: mean_interval(of, resamples=RESAMPLES) for name, of in values.items()},
         counts=dict(counts),
-        without=without,
-        absent=tuple(query for query in queries if query not in answers),
-    )
-
-
-def _query_score(
-    measures: tuple[str, ...], query: str, answers: Sequence[AnswerScore]
-) -> QueryScore:
-    values = {
-        name: [each.values[name] for each in answers if name in each.values] for name in measures
-    }
-    return QueryScore(
-        query_id=query,
-        answers=len(answers),
-        means={name: fmean(given) for name, given in values.items() if given},
+        without={name: left_out for name, left_out in without.items() if left_out},
+        absent=tuple(sorted(queries - answers.keys())),
     )
 
 
@@ -258,28 +194,7 @@ class AnswerAssignments(NamedTuple):
     """`not_retrieved` where there was nothing to answer from: the query is then absent."""
 
 
-class NuggetRecall(NamedTuple):
-    """One of the six measures.
-
-    Attributes:
-        over: Over which nuggets: the vital ones, all alike, or vital ones 1 and okay ones a half.
-        strict: Whether partial support counts 0 and not a half.
-    """
-
-    over: Literal["vital", "all", "weighted"]
-    strict: bool
-
-
-NUGGET_RECALLS: Mapping[str, NuggetRecall] = MappingProxyType(
-    {
-        "V_strict": NuggetRecall("vital", strict=True),
-        "V": NuggetRecall("vital", strict=False),
-        "A_strict": NuggetRecall("all", strict=True),
-        "A": NuggetRecall("all", strict=False),
-        "W_strict": NuggetRecall("weighted", strict=True),
-        "W": NuggetRecall("weighted", strict=False),
-    }
-)
+NUGGET_RECALLS = ("V_strict", "V", "A_strict", "A", "W_strict", "W")
 """As the TREC 2024 RAG track calls them; A_strict is All-Strict of FreshStack's second version."""
 _CREDIT: Mapping[Assignment | None, float] = {
     "support": 1.0,
@@ -287,24 +202,18 @@ _CREDIT: Mapping[Assignment | None, float] = {
     "not_support": 0.0,
 }
 _WEIGHTS: Mapping[str, Mapping[Importance | None, float]] = {
-    "vital": {"vital": 1.0},
-    "weighted": {"vital": 1.0, "okay": 0.5},
-    "all": {"vital": 1.0, "okay": 1.0, None: 1.0},
+    "V": {"vital": 1.0},
+    "W": {"vital": 1.0, "okay": 0.5},
+    "A": {"vital": 1.0, "okay": 1.0, None: 1.0},
 }
-_NOTHING = {
-    "vital": "no nugget is vital",
-    "weighted": "no nugget has an importance",
-    "all": "the query has no nuggets",
-}
+_NO_NUGGETS = "the query has no nuggets"
+_NOTHING = {"V": "no nugget is vital", "W": "no nugget has an importance", "A": _NO_NUGGETS}
 
 
 def nugget_recall(
-    nuggets: Sequence[NuggetAssignment],
-    measure: NuggetRecall,
-    *,
-    conventions: AnswerConventions = "ours",
+    nuggets: Sequence[NuggetAssignment], measure: str, *, conventions: AnswerConventions = "ours"
 ) -> Estimate:
-    """Compute the share of the nuggets that an answer supports.
+    """Compute the share of the nuggets that an answer supports, or why there is no value.
 
         sum over n of weight(n) * credit(n) / sum over n of weight(n)
 
@@ -319,33 +228,31 @@ def nugget_recall(
         nuggets: All of the query.
         measure: One of `NUGGET_RECALLS`.
         conventions: What nuggets without an assignment count.
-
-    Returns:
-        From 0 to 1, or why there is no value.
     """
-    weights = _WEIGHTS[measure.over]
-    weighed = [(weights.get(each.importance, 0.0), each.assignment) for each in nuggets]
-    counted = [(weight, assignment) for weight, assignment in weighed if weight]
-    given = [(weight, assignment) for weight, assignment in counted if assignment in _CREDIT]
-    of = counted if conventions == "nuggetizer" else given
-    if not of:
-        if conventions == "nuggetizer":
-            return Estimate(value=0.0)
-        if counted:
-            return Estimate(reason=f"none of {len(counted)} nuggets has an assignment")
-        return Estimate(reason=_NOTHING[measure.over] if nuggets else _NOTHING["all"])
-    earned = [
-        weight * (_CREDIT[assignment] // 1 if measure.strict else _CREDIT[assignment])
-        for weight, assignment in given
+    over, _, strict = measure.partition("_")
+    weights = _WEIGHTS[over]
+    counted = [
+        (weights[each.importance], each.assignment)
+        for each in nuggets
+        if each.importance in weights
     ]
-    return Estimate(value=sum(earned) / sum(weight for weight, _ in of))
+    given = [(weight, assignment) for weight, assignment in counted if assignment in _CREDIT]
+    denominator = counted if conventions == "nuggetizer" else given
+    if denominator:
+        earned = [
+            weight * (_CREDIT[assignment] // 1 if strict else _CREDIT[assignment])
+            for weight, assignment in given
+        ]
+        return Estimate(value=sum(earned) / sum(weight for weight, _ in denominator))
+    if conventions == "nuggetizer":
+        return Estimate(value=0.0)
+    if counted:
+        return Estimate(reason=f"none of {len(counted)} nuggets has an assignment")
+    return Estimate(reason=_NOTHING[over] if nuggets else _NO_NUGGETS)
 
 
 def score_assignments(
-    answers: Iterable[AnswerAssignments],
-    *,
-    conventions: AnswerConventions = "ours",
-    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
+    answers: Iterable[AnswerAssignments], *, conventions: AnswerConventions = "ours"
 ) -> Scores:
     """Score answers by all six measures of nugget recall.
 
@@ -358,7 +265,6 @@ def score_assignments(
         conventions: What nuggets without an assignment count: `ours` or `nuggetizer`. By ours a
             nugget that other answers to the query were assigned, and this one was not, is missing
             in this one: a list that came back too short does not score higher for it.
-        sampling: Of the intervals.
 
     Raises:
         CollectionError: There is no answer, a run answers a query twice, or a nugget of a query has
@@ -370,9 +276,8 @@ def score_assignments(
     return _summarise(
         NUGGET_RECALLS,
         (_score_assignments(each, known.get(each.query_id, {}), conventions) for each in given),
-        conventions=conventions,
-        not_retrieved=((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
-        sampling=sampling,
+        conventions,
+        ((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
     )
 
 
@@ -382,27 +287,17 @@ def _score_assignments(
     conventions: AnswerConventions,
 ) -> AnswerScore:
     own = {each.nugget for each in answer.nuggets}
-    others = (
-        NuggetAssignment(nugget, importance, None)
-        for nugget, importance in known.items()
-        if nugget not in own
-    )
+    others = (NuggetAssignment(*each, None) for each in known.items() if each[0] not in own)
     nuggets = (*answer.nuggets, *others)
     assignments = [each.assignment for each in nuggets]
-    return _answer_score(
-        answer.run,
-        answer.query_id,
-        {
-            name: nugget_recall(nuggets, measure, conventions=conventions)
-            for name, measure in NUGGET_RECALLS.items()
-        },
-        {
-            "nuggets": len(nuggets),
-            **{name: assignments.count(name) for name in get_args(Assignment)},
-            "missing": assignments.count(None),
-            "unrated": sum(each.importance is None for each in nuggets),
-        },
-    )
+    counts = {
+        "nuggets": len(nuggets),
+        **{name: assignments.count(name) for name in get_args(Assignment)},
+        "missing": assignments.count(None),
+        "unrated": sum(each.importance is None for each in nuggets),
+    }
+    found = {name: nugget_recall(nuggets, name, conventions=conventions) for name in NUGGET_RECALLS}
+    return _answer_score(answer.run, answer.query_id, found, counts)
 
 
 def _nuggets_by_query(
@@ -451,38 +346,22 @@ class CitedAnswer(NamedTuple):
     sentences: tuple[tuple[Citation, ...], ...]
 
 
-class CitationMeasure(NamedTuple):
-    """One of the eight measures.
-
-    Attributes:
-        of: Precision, over sentences that cite, or recall, over all sentences.
-        hard: Whether partial support counts 0 and not a half.
-        citations: Of each sentence the first citation, or the mean of all that have a label.
-    """
-
-    of: Literal["precision", "recall"]
-    hard: bool
-    citations: Literal["first", "all"]
-
-
-CITATION_MEASURES: Mapping[str, CitationMeasure] = MappingProxyType(
-    {
-        f"{'hard' if hard else 'weighted'}_{of}_{citations}": CitationMeasure(of, hard, citations)
-        for citations in ("first", "all")
-        for hard in (False, True)
-        for of in ("precision", "recall")
-    }
+CITATION_MEASURES = tuple(
+    f"{weighting}_{of}_{citations}"
+    for citations in ("first", "all")
+    for weighting in ("weighted", "hard")
+    for of in ("precision", "recall")
 )
 """weighted_precision_first, …, hard_recall_all."""
 
 
 def citation_support(
     sentences: Sequence[Sequence[Citation]],
-    measure: CitationMeasure,
+    measure: str,
     *,
     conventions: AnswerConventions = "ours",
 ) -> Estimate:
-    """Compute how far the citations of an answer support its sentences.
+    """Compute how far citations support the sentences of an answer, or why there is no value.
 
         precision = sum of the weights / number of sentences that cite
         recall    = sum of the weights / number of sentences
@@ -498,16 +377,17 @@ def citation_support(
         sentences: Of each sentence its citations, in order.
         measure: One of `CITATION_MEASURES`.
         conventions: `ours`, or `ragdoll`: an answer whose denominator is 0 counts 0.
-
-    Returns:
-        From 0 to 1, or why there is no value.
     """
+    weighting, of, citations = measure.split("_")
     cited = uncited = unlabelled = 0
     total = 0.0
     for sentence in sentences:
-        counting = sentence[:1] if measure.citations == "first" else sentence
+        counting = sentence[:1] if citations == "first" else sentence
+        labels = [0 if each.outside else each.support for each in counting]
         weights = [
-            weight for each in counting if (weight := _weight(each, measure.hard)) is not None
+            float(label == 2) if weighting == "hard" else label / 2
+            for label in labels
+            if label is not None
         ]
         if weights:
             cited += 1
@@ -516,7 +396,7 @@ def citation_support(
             unlabelled += 1
         else:
             uncited += 1
-    denominator = cited if measure.of == "precision" else cited + uncited
+    denominator = cited if of == "precision" else cited + uncited
     if denominator:
         return Estimate(value=total / denominator)
     if conventions == "ragdoll":
@@ -528,61 +408,39 @@ def citation_support(
     return Estimate(reason="no sentence has a citation")
 
 
-def _weight(citation: Citation, hard: bool) -> float | None:
-    if citation.outside:
-        return 0.0
-    if citation.support is None:
-        return None
-    return float(citation.support == 2) if hard else citation.support / 2
-
-
 def score_citations(
-    answers: Iterable[CitedAnswer],
-    *,
-    conventions: AnswerConventions = "ours",
-    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
+    answers: Iterable[CitedAnswer], *, conventions: AnswerConventions = "ours"
 ) -> Scores:
     """Score answers by all eight measures of citation support.
-
-    Args:
-        answers: One for each run and query.
-        conventions: As for `citation_support`.
-        sampling: Of the intervals.
 
     Raises:
         CollectionError: There is no answer, or a run answers a query twice.
     """
     scored = (_score_citations(answer, conventions) for answer in answers)
-    return _summarise(CITATION_MEASURES, scored, conventions=conventions, sampling=sampling)
+    return _summarise(CITATION_MEASURES, scored, conventions)
 
 
 def _score_citations(answer: CitedAnswer, conventions: AnswerConventions) -> AnswerScore:
     citations = [each for sentence in answer.sentences for each in sentence]
     labels = [each.support for each in citations]
-    return _answer_score(
-        answer.run,
-        answer.query_id,
-        {
-            name: citation_support(answer.sentences, measure, conventions=conventions)
-            for name, measure in CITATION_MEASURES.items()
-        },
-        {
-            "sentences": len(answer.sentences),
-            "uncited": sum(not sentence for sentence in answer.sentences),
-            "citations": len(citations),
-            "full": labels.count(2),
-            "partial": labels.count(1),
-            "none": labels.count(0),
-            "unlabelled": labels.count(None),
-            "outside": sum(each.outside for each in citations),
-        },
-    )
+    counts = {
+        "sentences": len(answer.sentences),
+        "uncited": sum(not sentence for sentence in answer.sentences),
+        "citations": len(citations),
+        "full": labels.count(2),
+        "partial": labels.count(1),
+        "none": labels.count(0),
+        "unlabelled": labels.count(None),
+        "outside": sum(each.outside for each in citations),
+    }
+    found = {
+        name: citation_support(answer.sentences, name, conventions=conventions)
+        for name in CITATION_MEASURES
+    }
+    return _answer_score(answer.run, answer.query_id, found, counts)
 
 
 # Agreement with answers from gold chunks
-
-
-AGREEMENT = "agreement"
 
 
 class ComparedAnswer(NamedTuple):
@@ -606,7 +464,7 @@ class ComparedAnswer(NamedTuple):
 
 
 def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
-    """Tell whether an answer agrees with any of the gold answers.
+    """Decide whether an answer agrees with any of the gold answers.
 
     It is not known where no verdict is yes and one is missing, or where there is none at all.
     """
@@ -615,11 +473,7 @@ def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
     return None if None in verdicts or not verdicts else False
 
 
-def score_agreement(
-    answers: Iterable[ComparedAnswer],
-    *,
-    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
-) -> Scores:
+def score_agreement(answers: Iterable[ComparedAnswer]) -> Scores:
     """Compute the agreement rate of each run, which is what its retriever scores.
 
     The rate is the share of queries whose answer from the retrieved chunks agrees with any of the
@@ -628,19 +482,14 @@ def score_agreement(
     Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
     Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
 
-    Args:
-        answers: One for each run and query.
-        sampling: Of the intervals.
-
     Raises:
         CollectionError: There is no answer, or a run answers a query twice.
     """
     every = tuple(answers)
     return _summarise(
-        (AGREEMENT,),
+        ("agreement",),
         (_score_agreement(answer) for answer in every if answer.status != NOT_RETRIEVED),
         not_retrieved=((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
-        sampling=sampling,
     )
 
 
@@ -656,7 +505,7 @@ def _score_agreement(answer: ComparedAnswer) -> AnswerScore:
     }
     if agrees is None and answer.status:
         counts[f"undecided: {answer.status}"] = 1
-    return _answer_score(answer.run, answer.query_id, {AGREEMENT: found}, counts)
+    return _answer_score(answer.run, answer.query_id, {"agreement": found}, counts)
 
 
 def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
@@ -673,7 +522,6 @@ class FoundAndAgrees(Record):
 
     Attributes:
         measure: The ranking measure.
-        found_from: The value from which on a query counts as found by the retriever.
         queries: How many have a value of the measure and a verdict on the answer.
         found_agree: Found, and the answer agrees.
         found_disagree: Found, and it does not: here is where to look for case C (distracting
@@ -682,8 +530,6 @@ class FoundAndAgrees(Record):
             (relevant chunks that nobody annotated, or of another version) and for what the model
             knows itself.
         missed_disagree: Not found, and it does not agree.
-        unannotated_share: Of the queries where both sides differ, the share not found that agree.
-        distracted_share: Of these, the share found that do not agree.
         phi: Correlation of found with agreeing.
         point_biserial: Correlation of the measure's values with agreeing.
         tau_b: Kendall's rank correlation of the same.
@@ -693,14 +539,11 @@ class FoundAndAgrees(Record):
     """
 
     measure: str
-    found_from: float
     queries: int
     found_agree: int
     found_disagree: int
     missed_agree: int
     missed_disagree: int
-    unannotated_share: Estimate
-    distracted_share: Estimate
     phi: Estimate
     point_biserial: Estimate
     tau_b: Estimate
@@ -710,15 +553,12 @@ class FoundAndAgrees(Record):
 
 
 def found_and_agrees(
-    values: Mapping[str, float],
-    verdicts: Mapping[str, bool | None],
-    *,
-    measure: str,
-    found_from: float | None = None,
+    values: Mapping[str, float], verdicts: Mapping[str, bool | None], *, measure: str
 ) -> FoundAndAgrees:
     """Compare a ranking measure with whether the answers agree, query by query.
 
-    Only a person can tell which case a query is: the table tells where to look.
+    A query counts as found where the measure's value is above 0. Only a person can say which case
+    it is: the table shows where to look.
 
     Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1 (cases A to F) and
     4.2 (failures and correlation).
@@ -728,36 +568,21 @@ def found_and_agrees(
         verdicts: Whether the answer agrees with any of the gold answers, by query id; None where
             it was not decided.
         measure: The name of the measure.
-        found_from: The value from which on it counts as found; None: every value above 0.
     """
     decided = {query: agrees for query, agrees in verdicts.items() if agrees is not None}
     both = sorted(decided.keys() & values.keys())
-    found = {
-        query: values[query] > 0 if found_from is None else values[query] >= found_from
-        for query in both
-    }
-    cells = Counter((found[query], decided[query]) for query in both)
-    differ = cells[False, True] + cells[True, False]
     given = {query: values[query] for query in both}
     agrees = {query: float(decided[query]) for query in both}
-
-    def share(part: int) -> Estimate:
-        if not differ:
-            return Estimate(reason="the measure and the answers never differ")
-        return Estimate(value=part / differ)
-
+    cells = Counter((given[query] > 0, decided[query]) for query in both)
     return FoundAndAgrees(
         measure=measure,
-        found_from=found_from or 0.0,
         queries=len(both),
         found_agree=cells[True, True],
         found_disagree=cells[True, False],
         missed_agree=cells[False, True],
         missed_disagree=cells[False, False],
-        unannotated_share=share(cells[False, True]),
-        distracted_share=share(cells[True, False]),
-        phi=_pearson({query: float(of) for query, of in found.items()}, agrees),
-        point_biserial=_pearson(given, agrees),
+        phi=_pearson([float(value > 0) for value in given.values()], agrees),
+        point_biserial=_pearson(list(given.values()), agrees),
         tau_b=kendall_tau(given, agrees),
         spearman=spearman_rho(given, agrees),
         without_value=tuple(sorted(decided.keys() - values.keys())),
@@ -765,14 +590,13 @@ def found_and_agrees(
     )
 
 
-def _pearson(values: Mapping[str, float], agrees: Mapping[str, float]) -> Estimate:
+def _pearson(values: Sequence[float], agrees: Mapping[str, float]) -> Estimate:
     """Compute Pearson's correlation with a yes or no: point-biserial, or phi of two of them."""
     from scipy.stats import pearsonr
 
-    if len(values) < 2 or min(len(set(values.values())), len(set(agrees.values()))) < 2:
+    if len(values) < 2 or min(len(set(values)), len(set(agrees.values()))) < 2:
         return Estimate(reason="all queries have the same value, or all answers the same verdict")
-    found = pearsonr(list(values.values()), [agrees[query] for query in values])
-    return Estimate(value=float(found.statistic))
+    return Estimate(value=float(pearsonr(values, list(agrees.values())).statistic))
 
 
 # The quality of nuggets
@@ -807,94 +631,64 @@ class ReadNuggets(NamedTuple):
     additional: int | None
 
 
-def nugget_precision(read: Sequence[ReadNuggets]) -> Estimate:
-    """Compute the share of nuggets that are neither minor nor redundant.
+NUGGET_QUALITIES = ("precision", "recall", "groundedness")
+"""As in Table 5 of the paper."""
 
-        (|nuggets| - sum(B)) / |nuggets|
 
-    Source: Thakur et al., FreshStack, 2025 (arXiv 2504.13128), section 5.2.1, equation 2.
+def nugget_quality(read: Sequence[ReadNuggets]) -> dict[str, Estimate]:
+    """Compute the quality of nuggets, each the same weight, or why there is no value.
+
+        precision    = (|nuggets| - sum(B)) / |nuggets|           neither minor nor redundant
+        recall       = (|nuggets| - sum(B)) / (|nuggets| - sum(B) + C)
+        groundedness = (|nuggets| - sum(A)) / |nuggets|           all content is in the answer
+
+    Source: Thakur et al., FreshStack, 2025 (arXiv 2504.13128), section 5.2.1, equations 2 to 4.
+
+    Args:
+        read: The nuggets of one query or more.
     """
-    return _share_without([each.redundant for one in read for each in one.nuggets], "redundant")
-
-
-def nugget_completeness(read: Sequence[ReadNuggets]) -> Estimate:
-    """Compute the share of the nuggets needed that are there: the paper's recall.
-
-        (|nuggets| - sum(B)) / (|nuggets| - sum(B) + C)
-
-    Source: FreshStack, section 5.2.1, equation 3.
-    """
-    precision = nugget_precision(read)
-    if precision.value is None:
-        return precision
-    additional = [one.additional for one in read]
-    if None in additional:
-        return Estimate(reason="how many nuggets are missing was not answered")
-    good = sum(each.redundant is False for one in read for each in one.nuggets)
-    needed = good + sum(number or 0 for number in additional)
-    if not needed:
-        return Estimate(reason="no nugget is to the point, and none is missing")
-    return Estimate(value=good / needed)
-
-
-def nugget_groundedness(read: Sequence[ReadNuggets]) -> Estimate:
-    """Compute the share of nuggets whose content is all in the answer.
-
-        (|nuggets| - sum(A)) / |nuggets|
-
-    Source: FreshStack, section 5.2.1, equation 4.
-    """
-    verdicts = [each.hallucinated for one in read for each in one.nuggets]
-    return _share_without(verdicts, "hallucinated")
+    nuggets = [each for one in read for each in one.nuggets]
+    redundant = [each.redundant for each in nuggets]
+    hallucinated = [each.hallucinated for each in nuggets]
+    precision = _share_without(redundant, "redundant")
+    recall = precision
+    if precision.value is not None:
+        additional = [one.additional for one in read]
+        needed = redundant.count(False) + sum(number or 0 for number in additional)
+        if None in additional:
+            recall = Estimate(reason="how many nuggets are missing was not answered")
+        elif not needed:
+            recall = Estimate(reason="no nugget is to the point, and none is missing")
+        else:
+            recall = Estimate(value=redundant.count(False) / needed)
+    groundedness = _share_without(hallucinated, "hallucinated")
+    return {"precision": precision, "recall": recall, "groundedness": groundedness}
 
 
 def _share_without(verdicts: Sequence[bool | None], question: str) -> Estimate:
     if not verdicts:
         return Estimate(reason="there are no nuggets")
-    if open_ := verdicts.count(None):
-        return Estimate(reason=f"{open_} of {len(verdicts)} nuggets have no verdict: {question}")
+    if missing := verdicts.count(None):
+        return Estimate(reason=f"{missing} of {len(verdicts)} nuggets have no verdict: {question}")
     return Estimate(value=verdicts.count(False) / len(verdicts))
 
 
-NUGGET_QUALITIES: Mapping[str, Callable[[Sequence[ReadNuggets]], Estimate]] = MappingProxyType(
-    {
-        "precision": nugget_precision,
-        "recall": nugget_completeness,
-        "groundedness": nugget_groundedness,
-    }
-)
-"""As in Table 5 of the paper; each of the nuggets of one or more queries."""
-
-
-def score_nuggets(
-    read: Iterable[ReadNuggets],
-    *,
-    sampling: Sampling = Sampling(),  # noqa: B008  it cannot change
-) -> Scores:
+def score_nuggets(read: Iterable[ReadNuggets]) -> Scores:
     """Compute the quality of each query's nuggets, and the means of each annotator.
 
     Raises:
         CollectionError: There are no nuggets, or an annotator read a query's twice.
     """
-    scored = (
-        _answer_score(
-            one.annotator,
-            one.query_id,
-            {name: measure([one]) for name, measure in NUGGET_QUALITIES.items()},
-            {
-                "nuggets": len(one.nuggets),
-                "hallucinated": sum(each.hallucinated is True for each in one.nuggets),
-                "redundant": sum(each.redundant is True for each in one.nuggets),
-                "additional": one.additional or 0,
-                "unanswered": sum(value is None for each in one.nuggets for value in each)
-                + (one.additional is None),
-            },
-        )
-        for one in read
-    )
-    return _summarise(NUGGET_QUALITIES, scored, sampling=sampling)
+    return _summarise(NUGGET_QUALITIES, map(_score_nuggets, read))
 
 
-def pooled_nugget_quality(read: Sequence[ReadNuggets]) -> dict[str, Estimate]:
-    """Compute the three measures over the nuggets of all queries together, each the same weight."""
-    return {name: measure(read) for name, measure in NUGGET_QUALITIES.items()}
+def _score_nuggets(one: ReadNuggets) -> AnswerScore:
+    answered = [value for each in one.nuggets for value in each] + [one.additional]
+    counts = {
+        "nuggets": len(one.nuggets),
+        "hallucinated": sum(each.hallucinated is True for each in one.nuggets),
+        "redundant": sum(each.redundant is True for each in one.nuggets),
+        "additional": one.additional or 0,
+        "unanswered": sum(value is None for value in answered),
+    }
+    return _answer_score(one.annotator, one.query_id, nugget_quality([one]), counts)

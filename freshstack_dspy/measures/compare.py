@@ -1,8 +1,9 @@
 """The comparison of runs: which differ, by how much, and how sure that is."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +30,6 @@ from freshstack_dspy.measures.statistics import (
     intervals,
     kendall_tau,
     permutation_tests,
-    queries_needed,
     spearman_rho,
     t_test,
     tau_ap,
@@ -91,9 +91,6 @@ class RunDifference(Record):
             show at the level that the family's smallest p-value is compared with; None below 10
             queries, where all differences are the same, or where the test cannot come to that
             level: its smallest p-value, `significance.smallest`, is above it.
-        queries_needed: How many queries would mostly show a true difference as large as the mean
-            observed one; None below 10 queries, where all differences are the same, or where
-            that mean is near 0.
         verdict: Whether the run was found to be higher or lower.
         conclusion: The same in words.
         per_query: By query id, the run's value minus the other's.
@@ -112,44 +109,33 @@ class RunDifference(Record):
     significance: Significance
     adjusted_p: float | None
     detectable: float | None
-    queries_needed: int | None
     verdict: Verdict
     conclusion: str
     per_query: dict[str, float]
-
-
-Table = Mapping[str, Mapping[str, float]]
-"""Run -> query id -> value."""
 
 
 class RankingAgreement(Record):
     """How alike two measures, judges or collections order the same runs.
 
     Attributes:
+        first: The name of the first.
+        second: The name of the second.
         kendall: Kendall's tau-b of the runs' means.
         spearman: Spearman's rho of the runs' means.
         top: tau-ap of the runs' means, the first order taken as the actual one.
         within_queries: The mean, over queries, of tau-b of the runs' values for the query: lower
             than `kendall`, as a mean over queries evens out what differs from one to the next.
-        queries: How many queries that mean is over.
-        undefined: How many queries it leaves out: all runs are tied, or one has no value.
-        all_pairs: tau-b of the values of all pairs of a run and a query.
+        queries: How many queries that mean is over; left out are those for which all runs are tied
+            or one has no value.
     """
 
+    first: str
+    second: str
     kendall: Estimate
     spearman: Estimate
     top: Estimate
     within_queries: Estimate
     queries: int
-    undefined: int
-    all_pairs: Estimate
-
-
-class MeasureAgreement(RankingAgreement):
-    """How alike two measures order the same runs."""
-
-    first: str
-    second: str
 
 
 class Comparison(Record):
@@ -180,7 +166,7 @@ class Comparison(Record):
     tests: int
     means: dict[str, dict[str, float]]
     differences: tuple[RunDifference, ...]
-    agreements: tuple[MeasureAgreement, ...]
+    agreements: tuple[RankingAgreement, ...]
 
     def __repr__(self) -> str:
         found = sum(each.verdict in ("higher", "lower") for each in self.differences)
@@ -210,7 +196,6 @@ class Comparison(Record):
                 "p": each.significance.p_value,
                 "adjusted_p": each.adjusted_p,
                 "detectable": each.detectable,
-                "queries_needed": each.queries_needed,
                 "verdict": each.verdict,
             }
             for each in self.differences
@@ -305,13 +290,9 @@ def compare_evaluations(
         pairs = [(run, other) for place, run in enumerate(runs) for other in runs[:place]]
     else:
         pairs = [(run, baseline) for run in runs if run != baseline]
-    compared = [
-        _Pair(measure, run, other, values[run], values[other])
-        for measure in measures
-        for values in [{name: of.values(measure) for name, of in evaluations.items()}]
-        for run, other in pairs
-    ]
-    columns = [list(pair.differences.values()) for pair in compared]
+    compared = [(measure, run, other) for measure in measures for run, other in pairs]
+    per_query = [_differences(evaluations, *each) for each in compared]
+    columns = [list(differences.values()) for differences in per_query]
     means = intervals(columns, rules.level, rules.resamples, rules.seed)
     if rules.test == "t":
         tested = list(map(t_test, columns))
@@ -320,6 +301,17 @@ def compare_evaluations(
     p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
     adjusted = dict(zip(p_values, adjust(list(p_values.values()), rules.correction), strict=True))
     strictest = rules.alpha / (1 if rules.correction == "none" else max(1, len(p_values)))
+    differences = [
+        _difference(
+            names,
+            per_query[place],
+            [evaluations[run].values(names[0]).keys() for run in names[1:]],
+            (means[place], tested[place], adjusted.get(place)),
+            rules.alpha,
+            strictest,
+        )
+        for place, names in enumerate(compared)
+    ]
     return Comparison(
         runs=tuple(runs),
         measures=measures,
@@ -330,13 +322,8 @@ def compare_evaluations(
         seed=rules.seed,
         tests=len(p_values),
         means={run: dict(evaluation.means) for run, evaluation in evaluations.items()},
-        differences=tuple(
-            pair.difference(mean, significance, adjusted.get(place), rules.alpha, strictest)
-            for place, (pair, mean, significance) in enumerate(
-                zip(compared, means, tested, strict=True)
-            )
-        ),
-        agreements=measure_agreements(evaluations) if len(runs) > 2 else (),
+        differences=tuple(differences),
+        agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
     )
 
 
@@ -350,112 +337,104 @@ def _check(evaluations: Mapping[str, Evaluation], baseline: str | None) -> None:
         raise ValueError("the runs were not evaluated by the same measures and conventions")
 
 
-class _Pair:
-    """A run and the one that it is compared with, in one measure."""
+def _differences(
+    evaluations: Mapping[str, Evaluation], measure: str, run: str, against: str
+) -> dict[str, float]:
+    """Give the run's value minus the other's, by query id; 0 where only rounding differs."""
+    values, others = evaluations[run].values(measure), evaluations[against].values(measure)
+    return {
+        query: 0.0
+        if math.isclose(values[query], others[query], rel_tol=SAME, abs_tol=0)
+        else values[query] - others[query]
+        for query in sorted(values.keys() & others.keys())
+    }
 
-    def __init__(
-        self,
-        measure: str,
-        run: str,
-        against: str,
-        values: Mapping[str, float],
-        others: Mapping[str, float],
-    ) -> None:
-        self._measure = measure
-        self._run = run
-        self._against = against
-        self._left_out = len(values.keys() ^ others.keys())
-        self.differences = {
-            query: 0.0
-            if math.isclose(values[query], others[query], rel_tol=SAME, abs_tol=0)
-            else values[query] - others[query]
-            for query in sorted(values.keys() & others.keys())
-        }
 
-    def difference(
-        self,
-        mean: Interval,
-        significance: Significance,
-        adjusted_p: float | None,
-        alpha: float,
-        strictest: float,
-    ) -> RunDifference:
-        """Put together what is known.
+def _difference(
+    names: tuple[str, str, str],
+    per_query: dict[str, float],
+    sides: Sequence[Set[str]],
+    found: tuple[Interval, Significance, float | None],
+    alpha: float,
+    strictest: float,
+) -> RunDifference:
+    """Put together what is known of two runs in one measure.
 
-        Args:
-            mean: Of the differences.
-            significance: What the test found.
-            adjusted_p: Its p-value, adjusted.
-            alpha: What it is compared with.
-            strictest: What the smallest p-value of the family is compared with before adjusting:
-                a test that must be found whatever the others show has to be below it.
-        """
-        differences = list(self.differences.values())
-        spread = deviation(differences) if len(differences) > 1 else 0.0
-        could_be_found = significance.smallest is None or significance.smallest <= strictest
-        detectable = needed = None
-        if spread and len(differences) >= FEWEST:
-            needed = queries_needed(spread, fmean(differences), alpha=strictest)
-            if could_be_found:
-                detectable = detectable_difference(spread, len(differences), alpha=strictest)
-        verdict: Verdict = "not found"
-        if mean.value is None or adjusted_p is None:
-            verdict = "untested"
-        elif adjusted_p <= alpha:
-            verdict = "higher" if mean.value > 0 else "lower"
-        return RunDifference(
-            measure=self._measure,
-            run=self._run,
-            against=self._against,
-            queries=len(differences),
-            left_out=self._left_out,
-            interval=mean,
-            effect_size=fmean(differences) / spread if spread else None,
-            wins=sum(difference > 0 for difference in differences),
-            ties=sum(difference == 0 for difference in differences),
-            losses=sum(difference < 0 for difference in differences),
-            significance=significance,
-            adjusted_p=adjusted_p,
-            detectable=detectable,
-            queries_needed=needed,
-            verdict=verdict,
-            conclusion=self._conclusion(verdict, significance, detectable, could_be_found),
-            per_query=self.differences,
+    `sides` are the queries with a value in each; `found` is the mean, the test, and its adjusted p;
+    `strictest` is what the smallest p-value of the family is compared with before adjusting.
+    """
+    measure, run, against = names
+    mean, significance, adjusted_p = found
+    differences = list(per_query.values())
+    spread = deviation(differences) if len(differences) > 1 else 0.0
+    could_be_found = significance.smallest is None or significance.smallest <= strictest
+    detectable = None
+    if spread and len(differences) >= FEWEST and could_be_found:
+        detectable = detectable_difference(spread, len(differences), alpha=strictest)
+    verdict: Verdict = "not found"
+    if mean.value is None or adjusted_p is None:
+        verdict = "untested"
+        conclusion = f"no test could be made: {significance.reason}"
+    elif adjusted_p <= alpha:
+        verdict = "higher" if mean.value > 0 else "lower"
+        conclusion = (
+            f"a difference was found: {run} is {verdict} than {against} on average over queries "
+            "like these"
         )
+    else:
+        why = _not_found(differences, significance, detectable, could_be_found=could_be_found)
+        conclusion = f"no difference was found{why}"
+    return RunDifference(
+        measure=measure,
+        run=run,
+        against=against,
+        queries=len(differences),
+        left_out=len(sides[0] ^ sides[1]),
+        interval=mean,
+        effect_size=fmean(differences) / spread if spread else None,
+        wins=sum(difference > 0 for difference in differences),
+        ties=differences.count(0),
+        losses=sum(difference < 0 for difference in differences),
+        significance=significance,
+        adjusted_p=adjusted_p,
+        detectable=detectable,
+        verdict=verdict,
+        conclusion=conclusion,
+        per_query=per_query,
+    )
 
-    def _conclusion(
-        self,
-        verdict: Verdict,
-        significance: Significance,
-        detectable: float | None,
-        could_be_found: bool,
-    ) -> str:
-        """Put the verdict in words; "not found" never reads as "not there"."""
-        number = len(self.differences)
-        if verdict == "untested":
-            return f"no test could be made: {significance.reason}"
-        if verdict != "not found":
-            return (
-                f"a difference was found: {self._run} is {verdict} than {self._against} on "
-                "average over queries like these"
-            )
-        if not any(self.differences.values()):
-            return f"no difference was found: the two have the same value on all {number} queries"
-        if not could_be_found:
-            few = "queries that differ" if significance.by == "enumeration" else "permutations"
-            return (
-                f"no difference was found: with so few {few} p is at least "
-                f"{significance.smallest:.3g}, too much for so many tests"
-            )
-        if detectable is None:
-            return f"no difference was found, which means little with {number} queries"
+
+def _not_found(
+    differences: Sequence[float],
+    significance: Significance,
+    detectable: float | None,
+    *,
+    could_be_found: bool,
+) -> str:
+    """Explain that nothing was found, which never reads as "not there"."""
+    if not any(differences):
+        return f": the two have the same value on all {len(differences)} queries"
+    if not could_be_found:
+        few = "queries that differ" if significance.by == "enumeration" else "permutations"
         return (
-            "no difference was found, which does not mean that there is none: one below "
-            f"{detectable:.3g} would often be missed with {number} queries"
+            f": with so few {few} p is at least {significance.smallest:.3g}, too much for so many "
+            "tests"
         )
+    if detectable is None:
+        return f", which means little with {len(differences)} queries"
+    return (
+        f", which does not mean that there is none: one below {detectable:.3g} would often be "
+        f"missed with {len(differences)} queries"
+    )
 
 
-def ranking_agreement(first: Table, second: Table) -> RankingAgreement:
+Table = Mapping[str, Mapping[str, float]]
+"""Run -> query id -> value."""
+
+
+def ranking_agreement(
+    first: Table, second: Table, *, names: tuple[str, str] = ("first", "second")
+) -> RankingAgreement:
     """Compare two ways to measure the same runs by the order they put the runs in.
 
     As two measures on one collection, or one measure by the labels of two judges or on two
@@ -465,28 +444,21 @@ def ranking_agreement(first: Table, second: Table) -> RankingAgreement:
     Assessments with Large Language Models, 2024; of measures, Figure 5 of CRUX.
 
     Args:
-        first: The values by run and query.
+        first: The values by run and query; a run has one at least.
         second: Of the same runs.
-
-    Raises:
-        ValueError: They are not of the same runs, or a run has no value.
+        names: What the two are called.
     """
     tables = (first, second)
-    if not all(values for table in tables for values in table.values()):
-        raise ValueError("a run has no value for any query")
     means = [{run: fmean(values.values()) for run, values in table.items()} for table in tables]
-    queries = {query for table in tables for values in table.values() for query in values}
-    within, pairs = [], [dict[str, float](), dict[str, float]()]
-    for query in sorted(queries):
-        if not all(query in values for table in tables for values in table.values()):
-            continue
+    rows = [values for table in tables for values in table.values()]
+    within = []
+    for query in sorted(set(rows[0]).intersection(*rows)):
         of_query = [{run: values[query] for run, values in table.items()} for table in tables]
-        tau = kendall_tau(*of_query).value
-        if tau is not None:
+        if (tau := kendall_tau(*of_query).value) is not None:
             within.append(tau)
-        for row, of in zip(pairs, of_query, strict=True):
-            row.update({f"{len(run)} {run} {query}": value for run, value in of.items()})
     return RankingAgreement(
+        first=names[0],
+        second=names[1],
         kendall=kendall_tau(*means),
         spearman=spearman_rho(*means),
         top=tau_ap(*means),
@@ -494,29 +466,17 @@ def ranking_agreement(first: Table, second: Table) -> RankingAgreement:
         if within
         else Estimate(reason="no query has two runs that are not tied"),
         queries=len(within),
-        undefined=len(queries) - len(within),
-        all_pairs=kendall_tau(*pairs),
     )
 
 
-def measure_agreements(evaluations: Mapping[str, Evaluation]) -> tuple[MeasureAgreement, ...]:
-    """Compare every two measures of the same evaluations by the order they put the runs in.
-
-    Source: CRUX, Figure 5.
-
-    Returns:
-        One for each pair of measures, in their order; none where a run has no value for one.
-    """
-    measures = next(iter(evaluations.values())).measures if evaluations else ()
+def _measure_agreements(evaluations: Mapping[str, Evaluation]) -> tuple[RankingAgreement, ...]:
+    """Compare every two measures for which every run has a value (CRUX, Figure 5)."""
     tables = {
-        measure: {run: evaluation.values(measure) for run, evaluation in evaluations.items()}
-        for measure in measures
+        measure: {run: of.values(measure) for run, of in evaluations.items()}
+        for measure in next(iter(evaluations.values())).measures
     }
-    whole = [measure for measure in measures if all(tables[measure].values())]
+    whole = [measure for measure, table in tables.items() if all(table.values())]
     return tuple(
-        MeasureAgreement(
-            first=first, second=second, **dict(ranking_agreement(tables[first], tables[second]))
-        )
-        for place, first in enumerate(whole)
-        for second in whole[place + 1 :]
+        ranking_agreement(tables[first], tables[second], names=(first, second))
+        for first, second in combinations(whole, 2)
     )

@@ -25,7 +25,7 @@ class RequiredSubset(NamedTuple, Generic[T]):
     partly_redundant: tuple[T, ...]
     redundant: tuple[T, ...]
     undetermined: tuple[T, ...] = ()
-    """Redundant or partly so: a rating that would tell is missing."""
+    """Redundant or partly so: the rating that decides it is missing."""
 
     @property
     def labels(self) -> dict[T, int]:
@@ -53,9 +53,6 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
     Args:
         ratings: One row for each passage, one column for each question; None where there is none.
         threshold: The lowest rating that answers a question, at least 1.
-
-    Returns:
-        The lists; where no passage answers anything, all are partly redundant.
     """
     rows = [[-1 if rating is None else rating for rating in row] for row in ratings]
     required = _greedy([_bits(row, threshold) for row in rows], [_bits(row, 1) for row in rows])
@@ -76,7 +73,7 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
 
 
 def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> RequiredSubset[str]:
-    """Choose the required subset P** of a query's chunks, and tell which others are redundant.
+    """Choose the required subset P** of a query's chunks, and which others are redundant.
 
     Args:
         judged: The judgments of the query; its `rel` is the threshold.
@@ -111,9 +108,8 @@ def _bits(row: Sequence[int], lowest: int) -> int:
 def _greedy(answers: Sequence[int], touches: Sequence[int]) -> list[int]:
     """Take the most useful passage until none answers anything that is not answered yet.
 
-    Args:
-        answers: The questions that each passage answers, one bit for each.
-        touches: Those on which its rating is above 0.
+    Both lists have for each passage the questions, one bit for each: those that it answers, and
+    those on which its rating is above 0.
     """
     waiting = 0
     for each in answers:
@@ -143,20 +139,12 @@ def density(
     supports has more than 1: P** is chosen by what its chunks support, not by their length. An
     empty context supports nothing and has density 0.
 
-    Source: CRUX, section 3.3, equation 5, with w = 0.5; its code has w = 1 by default.
-
-    Args:
-        ranking: Chunk ids, best first, each once.
-        judged: The judgments of the query, with the tokens of its chunks.
-        k: How many chunks are looked at; None: all.
-        w: How much a denser context gains, above 0 and at most 1; below 1, ever less.
-
-    Returns:
-        The value, or None where no nugget is answerable; no length is then looked up.
+    Source: CRUX, section 3.3, equation 5, with w = 0.5; its code has w = 1 by default, and takes
+    the mean length for one that is not known.
 
     Raises:
         CollectionError: The length of a chunk of the context, or of the required subset, is not
-            known. CRUX takes the mean length instead.
+            known.
     """
     context = top(ranking, k)
     covered = {place for chunk in context for place in judged.supported.get(chunk, ())}
@@ -167,8 +155,6 @@ def density(
 
 def _density(covered: int, tokens: int, judged: Judged, w: float) -> float:
     """Compute the density of a text that supports `covered` of the answerable nuggets."""
-    if not 0 < w <= 1:
-        raise ValueError(f"w is a number above 0 and at most 1, not {w!r}")
     required = _tokens(_required_only(judged), judged)
     if covered == 0:
         return 0.0
@@ -197,7 +183,6 @@ class AnswerCoverage(Record):
     Attributes:
         coverage: Cov(y): the share of the answerable nuggets that the answer supports, what is not
             rated counting as not supported; None where no nugget is answerable.
-        highest: What it would be if it supported all that are not rated.
         supported: The answerable nuggets that it supports.
         unsupported: Those that it does not.
         unrated: Those without a rating, as where the judge's reply was none.
@@ -206,7 +191,6 @@ class AnswerCoverage(Record):
     """
 
     coverage: float | None
-    highest: float | None
     supported: tuple[str, ...]
     unsupported: tuple[str, ...]
     unrated: tuple[str, ...]
@@ -221,22 +205,17 @@ def answer_coverage(ratings: Mapping[str, int | None], judged: Judged) -> Answer
     Args:
         ratings: Nugget id -> how far the answer supports it, on the judge's scale; None, or left
             out, where there is no rating (CRUX writes -1).
-        judged: The judgments of the query's chunks, which tell what is answerable; its `rel` is
+        judged: The judgments of the query's chunks, by which a nugget is answerable; its `rel` is
             the threshold for the answer too.
 
     Raises:
-        CollectionError: A nugget is not one of the query's, or a rating is below 0.
+        CollectionError: A nugget is not one of the query's.
     """
     if unknown := sorted(ratings.keys() - judged.labels.keys()):
         raise CollectionError(f"nugget {unknown[0]!r} is rated and is not one of the query's")
     lists: dict[str, list[str]] = {"supported": [], "unsupported": [], "unrated": [], "beyond": []}
     for place, nugget in enumerate(judged.labels):
         rating = ratings.get(nugget)
-        if rating is not None and rating < 0:
-            raise CollectionError(
-                f"the rating of nugget {nugget!r} is {rating!r}; allowed: 0 or more, and None "
-                "where there is none"
-            )
         answered = rating is not None and rating >= judged.rel
         if place not in judged.answerable:
             if answered:
@@ -245,13 +224,10 @@ def answer_coverage(ratings: Mapping[str, int | None], judged: Judged) -> Answer
             lists["unrated"].append(nugget)
         else:
             lists["supported" if answered else "unsupported"].append(nugget)
-    found = {name: tuple(nuggets) for name, nuggets in lists.items()}
     of = len(judged.answerable)
-    supported, unrated = len(found["supported"]), len(found["unrated"])
     return AnswerCoverage(
-        coverage=supported / of if of else None,
-        highest=(supported + unrated) / of if of else None,
-        **found,
+        coverage=len(lists["supported"]) / of if of else None,
+        **{name: tuple(nuggets) for name, nuggets in lists.items()},
     )
 
 
@@ -265,9 +241,6 @@ def answer_density(
         tokens: The length of the answer, counted as the lengths of the chunks are.
         judged: The judgments of the query, with the tokens of its chunks.
         w: As in `density`.
-
-    Returns:
-        The value, or None where no nugget is answerable.
     """
     supported = answer_coverage(ratings, judged).supported
     return _density(len(supported), tokens, judged, w) if judged.answerable else None
@@ -291,7 +264,7 @@ class ContextScores(Record):
         partly_redundant: How many chunks of the context are partly redundant given that subset.
         redundant: How many are redundant given it. As in CRUX, a chunk that supports nothing is
             one of these two as well: redundant, if the subset has a higher label on every nugget.
-        undetermined: How many are one of these two, and a missing label would tell which.
+        undetermined: How many are one of these two, as the label that decides it is missing.
         unjudged: How many have no label for this query.
         failed: How many judgments (nugget, chunk) of its chunks failed: they have no label, and
             no measure takes them for one.
@@ -372,19 +345,11 @@ def evaluate_contexts(
 ) -> tuple[ContextScores, ...]:
     """Measure the top k of each query's ranking as a context, by query.
 
-    A query that is not in the run has an empty context.
-
-    Args:
-        qrels: The judgments; queries that are only in the run are passed over.
-        run: The rankings.
-        k: How many chunks are looked at.
-        rel: As in `evaluate_context`.
-        w: As in `evaluate_context`.
+    A query that is not in the run has an empty context; one that is only in the run is passed over.
     """
-    rankings = {
-        query: [chunk.chunk_id for chunk in run.rankings.get(query, ())] for query in qrels.nuggets
-    }
     return tuple(
-        evaluate_context(qrels, query, ranking, k=k, rel=rel, w=w)
-        for query, ranking in rankings.items()
+        evaluate_context(
+            qrels, query, [id_ for id_, _ in run.rankings.get(query, ())], k=k, rel=rel, w=w
+        )
+        for query in qrels.nuggets
     )

@@ -40,11 +40,7 @@ class Order:
     cut: int | None = None
 
     def chunks(self, run: Run, query_id: str) -> Sequence[str]:
-        """Give the chunk ids of a query, best first; none where the run does not have it.
-
-        Raises:
-            CollectionError: Ranks decide, and two chunks have one.
-        """
+        """Give the chunk ids of a query, best first; none where the run does not have it."""
         listed = run.listed.get(query_id)
         ranking = run.rankings.get(query_id, ())
         if self == Order():
@@ -127,10 +123,8 @@ class Conventions:
     def order_of(self, measure: Measure, cutoffs: Iterable[int | None]) -> Order:
         """Give the order that a measure sees.
 
-        Args:
-            measure: The measure.
-            cutoffs: Those of all measures asked for: the official `freshstack` package cuts every
-                ranking at the deepest of them that its library can do.
+        The official `freshstack` package cuts every ranking at the deepest of the cut-offs asked
+        for that its library can do.
         """
         order = self.orders.get(measure.family, self.order)
         if order.cut is None:
@@ -147,10 +141,8 @@ class Conventions:
     def mean(self, family: str, in_qrels: Sequence[float], in_run: Sequence[float]) -> float:
         """Take the mean of a measure; 0 where no query has a value.
 
-        Args:
-            family: A key of `FAMILIES`.
-            in_qrels: The values, in the order of the queries of the qrels.
-            in_run: The same, in the order of the queries of the run, those it lacks last.
+        The values are given twice: in the order of the queries of the qrels, and of the run, those
+        it lacks last.
         """
         if not in_qrels:
             return 0.0
@@ -204,11 +196,7 @@ CONVENTIONS: dict[str, Conventions] = {
 
 
 def conventions_named(name: str) -> Conventions:
-    """Give conventions by their name.
-
-    Raises:
-        ConfigError: There are none of this name; the message lists those there are.
-    """
+    """Give conventions by their name, or a ConfigError."""
     if name not in CONVENTIONS:
         listed = ", ".join(map(repr, CONVENTIONS))
         raise ConfigError(f"there are no conventions {name!r}; there are {listed}")

@@ -19,7 +19,7 @@ Diversity, WSDM 2011 (normalisation).
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from typing import Literal
@@ -35,8 +35,6 @@ class _Worth:
     """What each nugget of a query is still worth: 1, and 1 - alpha times that each time."""
 
     def __init__(self, nuggets: int, alpha: float) -> None:
-        if not 0 <= alpha <= 1:
-            raise ValueError(f"alpha is between 0 and 1, not {alpha!r}")
         self._worth = [1.0] * nuggets
         self._factor = 1 - alpha
 
@@ -96,8 +94,6 @@ def rank_discounted(gains: Iterable[tuple[int, float]]) -> float:
 
 def patience_discounted(gains: Iterable[tuple[int, float]], beta: float) -> float:
     """Add up gains, each times beta^(rank - 1); the sum is exactly rounded."""
-    if not 0 <= beta <= 1:
-        raise ValueError(f"beta is between 0 and 1, not {beta!r}")
     return math.fsum([gain * beta ** (rank - 1) for rank, gain in gains])
 
 
@@ -107,7 +103,7 @@ def _highest(discounted: Callable[[Gains], float], depth: int, alpha: float) -> 
     return discounted([(rank, (1 - alpha) ** (rank - 1)) for rank in range(1, depth + 1)])
 
 
-def _normalised(
+def _over_highest(
     discounted: Callable[[Gains], float],
     ranking: Sequence[str],
     judged: Judged,
@@ -123,6 +119,19 @@ def _normalised(
     return discounted(gains) / (len(judged.answerable) * highest)
 
 
+def _over_ideal(
+    discounted: Callable[[Gains], float],
+    ranking: Sequence[str],
+    judged: Judged,
+    k: int | None,
+    alpha: float,
+) -> float | None:
+    if not judged.supported:
+        return None
+    found = discounted(ranking_gains(top(ranking, k), judged, alpha))
+    return found / discounted(ideal_gains(judged, alpha, k))
+
+
 def alpha_dcg(
     ranking: Sequence[str], judged: Judged, k: int | None = None, *, alpha: float = 0.5
 ) -> float | None:
@@ -133,7 +142,7 @@ def alpha_dcg(
 
     At k = 1 `ndeval` leaves the division out and gives the number of nuggets supported.
     """
-    return _normalised(log2_discounted, ranking, judged, k, alpha)
+    return _over_highest(log2_discounted, ranking, judged, k, alpha)
 
 
 def err_ia(
@@ -148,7 +157,7 @@ def err_ia(
 
     Source: Chapelle et al., Expected Reciprocal Rank for Graded Relevance, CIKM 2009.
     """
-    return _normalised(rank_discounted, ranking, judged, k, alpha)
+    return _over_highest(rank_discounted, ranking, judged, k, alpha)
 
 
 def alpha_ndcg(
@@ -159,20 +168,14 @@ def alpha_ndcg(
     Source: Clarke et al., SIGIR 2008; Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, at
     10; Ju et al., CRUX, arXiv 2506.20051, equation 4 (ranked coverage).
     """
-    gains = ranking_gains(top(ranking, k), judged, alpha)
-    if not judged.supported:
-        return None
-    return log2_discounted(gains) / log2_discounted(ideal_gains(judged, alpha, k))
+    return _over_ideal(log2_discounted, ranking, judged, k, alpha)
 
 
 def nerr_ia(
     ranking: Sequence[str], judged: Judged, k: int | None = None, *, alpha: float = 0.5
 ) -> float | None:
     """Compute nERR-IA@k: ERR-IA@k over that of the ideal ranking of alpha-nDCG."""
-    gains = ranking_gains(top(ranking, k), judged, alpha)
-    if not judged.supported:
-        return None
-    return rank_discounted(gains) / rank_discounted(ideal_gains(judged, alpha, k))
+    return _over_ideal(rank_discounted, ranking, judged, k, alpha)
 
 
 def nrbp(
@@ -205,10 +208,7 @@ def nnrbp(
     beta: float = 0.5,
 ) -> float | None:
     """Compute nNRBP: NRBP over that of the ideal ranking of alpha-nDCG."""
-    reached = patience_discounted(ranking_gains(top(ranking, k), judged, alpha), beta)
-    if not judged.supported:
-        return None
-    return reached / patience_discounted(ideal_gains(judged, alpha, k), beta)
+    return _over_ideal(partial(patience_discounted, beta=beta), ranking, judged, k, alpha)
 
 
 def precision_ia(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
@@ -253,14 +253,8 @@ def coverage(
     """Compute Coverage@k: the share of nuggets that a chunk of the top k supports.
 
     Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, equation 1 (all nuggets); Ju
-    et al., CRUX, arXiv 2506.20051, equation 3 (answerable ones, as Cov).
-
-    Args:
-        ranking: As for all measures.
-        judged: As for all measures.
-        k: As for all measures.
-        of: `all` nuggets of the query, or only the `answerable` ones, which some judged chunk
-            supports.
+    et al., CRUX, arXiv 2506.20051, equation 3 (as Cov, `of` the answerable ones, which some judged
+    chunk supports).
     """
     looked_at = top(ranking, k)
     nuggets = judged.nuggets if of == "all" else len(judged.answerable)

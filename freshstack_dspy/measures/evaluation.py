@@ -1,9 +1,9 @@
 """The evaluation of a run: values by query, their means, and what was missing."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -54,14 +54,7 @@ def find_unjudged(
     *,
     order: Order = Order(),  # noqa: B008  it is frozen
 ) -> Unjudged:
-    """Find what the top k of a run has that was not judged for its query.
-
-    Args:
-        qrels: The judgments; queries that are only in the run are passed over.
-        run: The rankings.
-        k: How many chunks are looked at, at least 1.
-        order: The rule that puts them in order.
-    """
+    """Find what the top k of a run, in this order, has that was not judged for its query."""
     shares: dict[str, float] = {}
     failed: dict[str, int] = {}
     for query, nuggets in qrels.nuggets.items():
@@ -97,7 +90,7 @@ class Evaluation(Record):
         tied: Queries all of whose chunks, two or more, have one score: their order is that of
             the ids and not of the retriever.
         partly_tied: Other queries with two chunks of one score among those that a measure looks
-            at, or on both sides of its cut-off: there the scores do not tell which is first.
+            at, or on both sides of its cut-off: there the scores do not decide which is first.
         conventions: The name of the conventions, a key of `CONVENTIONS`.
         not_in_program: Measures that the program of these conventions does not have: computed by
             its rules, but it prints no value to compare with.
@@ -130,12 +123,7 @@ class Evaluation(Record):
     __str__ = __repr__
 
     def values(self, measure: str, *, only_defined: bool = False) -> dict[str, float]:
-        """Give the values of one measure by query.
-
-        Args:
-            measure: Its name.
-            only_defined: Leave out the queries for which the measure has no value.
-        """
+        """Give the values of one measure by query, or only those where it has one."""
         without = set(self.without_value.get(measure, ())) if only_defined else set()
         return {
             query: of[measure]
@@ -250,8 +238,8 @@ class _Evaluator:
         self.per_query = {query: self._measured(query) for query in qrels.nuggets}
 
     def _measured(self, query: str) -> dict[str, float]:
-        judged = {self._qrels.threshold: self._qrels.judged(query)}
-        plain = judged[self._qrels.threshold]
+        plain = self._qrels.judged(query)
+        judged = {plain.rel: plain}
         if not plain.supported:
             self.without_relevant.append(query)
         if self._rules.skips(self._run, query):
@@ -259,7 +247,7 @@ class _Evaluator:
         rankings: dict[Order, Sequence[str]] = {}
         values = {}
         for measure, order in self._measures:
-            rel = measure.rel or self._qrels.threshold
+            rel = measure.rel or plain.rel
             if rel not in judged:
                 judged[rel] = self._qrels.judged(query, rel)
             if order not in rankings:
@@ -319,10 +307,13 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
     """Give the run without the chunks that the corpus does not have, and how many they are."""
     if qrels.chunk_ids is None:
         return run, 0
-    found: Mapping[str, Sequence[Any]] = {
-        query: ranking for query, ranking in run.rankings.items() if query in qrels.nuggets
-    }
-    ids = {chunk.chunk_id for ranking in found.values() for chunk in ranking}
+    found = [
+        chunk_id
+        for query, ranking in run.rankings.items()
+        if query in qrels.nuggets
+        for chunk_id, _ in ranking
+    ]
+    ids = set(found)
     unknown = {chunk_id for chunk_id in ids if chunk_id not in qrels.chunk_ids}
     if not unknown:
         return run, 0
@@ -332,5 +323,4 @@ def _known_chunks(qrels: NuggetQrels, run: Run, unknown_ids: UnknownIds) -> tupl
             f"corpus, as {min(unknown)!r:.200}: is it a run of this collection? "
             "--unknown-ids drop (in Python unknown_ids='drop') leaves them out"
         )
-    dropped = sum(chunk.chunk_id in unknown for ranking in found.values() for chunk in ranking)
-    return run.of_chunks(ids - unknown), dropped
+    return run.of_chunks(ids - unknown), sum(map(unknown.__contains__, found))

@@ -70,7 +70,6 @@ class GroupedEvaluation(Record):
         unlisted: How many groups with evaluated queries are not among them.
         macro: By measure, the mean of the means of all groups that have one, listed or not: each
             group weighs the same.
-        macro_groups: By measure, how many groups that are.
         several: How many queries are in several groups; they count in each of them.
         ungrouped: The evaluated queries that are in no group, and so not in the macro-average.
         without_queries: Groups none of whose queries is evaluated.
@@ -82,7 +81,6 @@ class GroupedEvaluation(Record):
     groups: tuple[GroupMeans, ...]
     unlisted: int
     macro: dict[str, Interval]
-    macro_groups: dict[str, int]
     several: int
     ungrouped: tuple[str, ...]
     without_queries: tuple[str, ...]
@@ -107,9 +105,9 @@ def grouped(
         evaluation: Of one run.
         groups: Queries that were not evaluated are passed over.
         limit: How many groups are listed, the largest ones; None: all.
-        level: How much of the bootstrap distribution the intervals span.
-        resamples: How many resamples are drawn for each interval.
-        seed: Of the random numbers.
+        level: As for `mean_interval`.
+        resamples: As for `mean_interval`.
+        seed: As for `mean_interval`.
     """
     members = {
         name: tuple(query for query in ids if query in evaluation.per_query)
@@ -134,12 +132,6 @@ def grouped(
         ),
         unlisted=len(there) - len(listed),
         macro={name: macro(name) for name in evaluation.measures},
-        macro_groups={
-            name: sum(
-                any(name in evaluation.per_query[query] for query in ids) for ids in there.values()
-            )
-            for name in evaluation.measures
-        },
         several=sum(len(of) > 1 for of in topics.values()),
         ungrouped=tuple(query for query in evaluation.per_query if query not in topics),
         without_queries=tuple(name for name, ids in members.items() if not ids),
@@ -156,9 +148,9 @@ def _means(
         unjudged[of.k] = fmean(shares) if shares else None
     means = {}
     for name in evaluation.measures:
-        values = {query: evaluation.per_query[query] for query in ids}
+        values = evaluation.values(name)
         means[name] = mean_interval(
-            {query: of[name] for query, of in values.items() if name in of}, *settings
+            {query: values[query] for query in ids if query in values}, *settings
         )
     return GroupMeans(
         group=group,
@@ -186,9 +178,6 @@ def read_groups(path: Path | str, query_ids: Iterable[str]) -> QueryGroups:
     Args:
         path: A UTF-8 text file.
         query_ids: All queries of the collection.
-
-    Returns:
-        The groups by name.
 
     Raises:
         CollectionError: With file and line, where a line cannot be understood, or names a query

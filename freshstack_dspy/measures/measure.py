@@ -6,7 +6,7 @@ To add a measure: a function of (ranking, judged, k) in `ranking.py` or `diversi
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
@@ -25,16 +25,11 @@ Cutoff = Literal["required", "optional", "none"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a family.
-
-    Attributes:
-        default: Its value where none is given.
-        allowed: What is allowed, in words that end a sentence.
-        allows: Whether it may have this value.
-    """
+    """A parameter of a family."""
 
     default: Value
     allowed: str
+    """What is allowed, in words that end a sentence."""
     allows: Callable[[Value], bool]
 
 
@@ -174,11 +169,7 @@ class Measure:
         """
         if self._given.get("judged_only"):
             ranking = [chunk for chunk in ranking if chunk in judged.chunks]
-        return self._function(ranking, judged, self.k, **self._own)
-
-    @cached_property
-    def _function(self) -> Callable[..., float | None]:
-        return FAMILIES[self.family].function
+        return FAMILIES[self.family].function(ranking, judged, self.k, **self._own)
 
     @cached_property
     def _given(self) -> dict[str, Value]:
@@ -266,22 +257,11 @@ def _meant(word: str) -> str:
     family = word.rstrip("0123456789").rstrip("_.").removesuffix("_at")
     if family in _NOT_AVAILABLE:
         return f"{family} is not available: {_NOT_AVAILABLE[family]}"
-    close = _closest(family, _BY_ANY_NAME)
-    if close is None:
+    close = [name for name in _BY_ANY_NAME if len(family) > 2 and name.startswith(family)]
+    close = close or get_close_matches(family, _BY_ANY_NAME, n=1, cutoff=0.7)
+    if not close:
         return f"the measures are {', '.join(map(_shown, FAMILIES))}"
-    return f"did you mean {_shown(_BY_ANY_NAME[close])}?"
-
-
-def _closest(word: str, names: Iterable[str]) -> str | None:
-    by_letters = {re.sub("[_.]", "", name): name for name in names}
-    letters = re.sub("[_.]", "", word)
-    alike = [
-        name
-        for name in by_letters
-        if len(letters) > 2 and (name.startswith(letters) or sorted(name) == sorted(letters))
-    ]
-    found = alike or get_close_matches(letters, by_letters, n=1, cutoff=0.75)
-    return by_letters[found[0]] if found else None
+    return f"did you mean {_shown(_BY_ANY_NAME[close[0]])}?"
 
 
 def _shown(family: str) -> str:

@@ -1,8 +1,8 @@
 """Judgments as the measures read them: labels by nugget and chunk; and files of qrels."""
 
 import csv
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -31,8 +31,6 @@ class Judged:
     def __init__(
         self, labels: NuggetLabels, rel: int = 1, tokens: Mapping[str, int] | None = None
     ) -> None:
-        if rel < 1:
-            raise ValueError(f"rel is at least 1, not {rel!r}")
         self.labels = labels
         self.rel = rel
         self.tokens = tokens
@@ -163,7 +161,7 @@ class NuggetQrels:
 
         Args:
             qrels: Query id -> document id -> grade, a whole number. A query without documents
-                stays one, and counts as 0.
+                counts as 0.
             threshold: The lowest grade of a relevant document.
 
         Raises:
@@ -200,12 +198,7 @@ class NuggetQrels:
         return {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
 
     def judged(self, query_id: str, rel: int | None = None) -> Judged:
-        """Give the judgments of one query as its measures take them.
-
-        Args:
-            query_id: A query of these.
-            rel: The lowest label that counts as support; None: the threshold.
-        """
+        """Give the judgments of one query; `rel` is the lowest label of support, or None."""
         return Judged(self.labels_of(query_id), rel or self.threshold, self.tokens)
 
     def without(self, query_ids: Iterable[str]) -> Self:
@@ -223,15 +216,14 @@ class NuggetQrels:
             nugget: {chunk: int(label >= self.threshold) for chunk, label in labels.items()}
             for nugget, labels in self.labels.items()
         }
-        supported: dict[str, dict[str, int]] = {query: {} for query in self.nuggets}
-        for query, counts in supported.items():
-            for nugget in self.nuggets[query]:
-                for chunk, label in binary[nugget].items():
-                    counts[chunk] = counts.get(chunk, 0) + label
+        supported: dict[str, Counter[str]] = {query: Counter() for query in self.nuggets}
+        for query, ids in self.nuggets.items():
+            for nugget in ids:
+                supported[query].update(binary[nugget])
         return OfficialDicts(
-            qrels_nuggets=binary,
-            query_to_nuggets={query: list(ids) for query, ids in self.nuggets.items()},
-            qrels_query=supported,
+            binary,
+            {query: list(ids) for query, ids in self.nuggets.items()},
+            {query: dict(counts) for query, counts in supported.items()},
         )
 
 
@@ -243,8 +235,7 @@ def _owners(nuggets: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
         for nugget in ids:
             if nugget in owners:
                 raise CollectionError(
-                    f"nugget {nugget!r} belongs to query {owners[nugget]!r} and to {query!r}; "
-                    "a nugget belongs to one query, once"
+                    f"nugget {nugget!r} belongs to query {owners[nugget]!r} and to {query!r}"
                 )
             owners[nugget] = query
     return owners
@@ -287,13 +278,11 @@ def to_qrels(source: QrelsSource) -> NuggetQrels:
     """Give judgments, whatever holds them.
 
     Raises:
-        CollectionError: They cannot be read, or it is none of `QrelsSource`.
+        CollectionError: They cannot be read.
     """
     if isinstance(source, NuggetQrels):
         return source
     if isinstance(source, str | Path):
-        if Path(source).is_dir():
-            raise CollectionError(f"{source} is a folder: type Collection.load({str(source)!r})")
         return read_qrels(source)
     if isinstance(source, Mapping):
         inner = [value for of in source.values() for value in of.values()]
@@ -303,103 +292,11 @@ def to_qrels(source: QrelsSource) -> NuggetQrels:
     return source.qrels()
 
 
-class QrelsLine(NamedTuple):
-    """One line of qrels."""
-
-    number: int
-    """Of the line, from 1."""
-    query_id: str
-    second: str | None
-    """TREC's second column: an iteration, or a subtopic; a table has none."""
-    document_id: str
-    grade: int
-
-
-class QrelsLineError(ValueError):
-    """A line that is none of qrels.
-
-    Attributes:
-        number: Of the line, from 1.
-    """
-
-    def __init__(self, number: int, message: str) -> None:
-        super().__init__(message)
-        self.number = number
-
-
-_HEADERS = (
-    frozenset(("query-id", "queryid", "qid", "query", "topic", "topic-id")),
-    frozenset(("corpus-id", "corpusid", "doc-id", "docid", "document-id", "passage-id", "pid")),
-    frozenset(("score", "relevance", "rel", "label", "grade")),
+_FORMS = (
+    "a line is: query 0 document grade, or: query subtopic document grade, or with tabs between: "
+    "query-id, corpus-id and score; a grade is a whole number"
 )
-"""Names of the three columns in a table's first line, in small letters and with hyphens."""
-
-
-def qrels_lines(lines: Iterable[tuple[int, bytes]]) -> Iterator[QrelsLine]:
-    """Take lines of qrels apart; the first tells of which form all are.
-
-    Three fields with tabs between are a table as BEIR's own loader reads it, with or without a
-    line of names; a field with a tab or a quotation mark in it is quoted. All else is TREC's
-    form, where a document id may hold spaces. A grade is a whole number, also as `1.0`.
-
-    Args:
-        lines: All lines with their numbers, in UTF-8.
-
-    Raises:
-        QrelsLineError: A line is none of this form.
-    """
-    table: bool | None = None
-    for number, line in lines:
-        try:
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise QrelsLineError(number, "not UTF-8; save the file as UTF-8") from None
-        if not text.strip():
-            continue
-        first = table is None
-        if table is None:
-            table = text.count("\t") == 2
-        if table:
-            fields = _cells(text)
-            if len(fields) != len(_HEADERS) or not fields[0] or not fields[1]:
-                raise QrelsLineError(
-                    number, "a line is: query-id, corpus-id and score, with tabs between"
-                )
-            if not (first and _is_header(fields)):
-                yield QrelsLine(number, fields[0], None, fields[1], _grade(number, fields[2]))
-        else:
-            head = text.split(None, 2)
-            tail = head[-1].rsplit(None, 1)
-            if len(head) != 3 or len(tail) != 2:
-                raise QrelsLineError(number, f"{text[:200]!r} is no line of qrels; {_FORMS}")
-            yield QrelsLine(number, head[0], head[1], tail[0], _grade(number, tail[1]))
-
-
-def _cells(text: str) -> list[str]:
-    try:
-        return next(csv.reader([text], delimiter="\t", strict=True), [])
-    except csv.Error:
-        return []
-
-
-def _is_header(fields: list[str]) -> bool:
-    names = [field.strip().lower().replace("_", "-") for field in fields]
-    return all(name in known for name, known in zip(names, _HEADERS, strict=True))
-
-
-def _grade(number: int, text: str) -> int:
-    try:
-        if (grade := float(text)).is_integer():
-            return int(grade)
-    except ValueError:
-        pass
-    raise QrelsLineError(
-        number, f"the grade is {text[:40]!r}; allowed: a whole number, at the end of the line"
-    )
-
-
-_ITERATION = frozenset(("0", "Q0", "q0"))
-_FORMS = "a line is: query 0 document grade, or: query subtopic document grade"
+_ITERATION = ("0", "Q0", "q0")
 
 
 def read_qrels(
@@ -407,7 +304,7 @@ def read_qrels(
 ) -> NuggetQrels:
     """Read qrels as judgments, to evaluate runs without a collection.
 
-    The first line tells the form: TREC's four columns `query 0 document grade`, where a document
+    The first line shows the form: TREC's four columns `query 0 document grade`, where a document
     id may hold spaces, or BEIR's three with tabs between, with or without a line of names. The
     second of four is a subtopic where it is not the same in all lines, as in the diversity qrels
     that ndeval reads, and else an iteration, which means nothing. Blank lines are passed over.
@@ -422,28 +319,62 @@ def read_qrels(
         CollectionError: With file and line, where a line cannot be understood or a document has
             two grades; or the file is empty or cannot be read.
     """
-    try:
-        with Path(path).open("rb") as file:
-            lines = list(qrels_lines(enumerate(file, start=1)))
-    except QrelsLineError as fault:
-        raise CollectionError(f"{path}:{fault.number}: {fault}") from None
-    except OSError as error:
-        raise CollectionError(f"{path}: the qrels cannot be read: {error.strerror}") from None
-    if not lines:
-        raise CollectionError(f"{path}: the qrels are empty; {_FORMS}")
+    rows = _rows(Path(path))
     if subtopics is None:
-        subtopics = len({"0" if one.second in _ITERATION else one.second for one in lines}) > 1
+        subtopics = len({"0" if row[2] in _ITERATION else row[2] for row in rows}) > 1
     graded: dict[str, dict[str, dict[str, int]]] = {}
-    for line in lines:
-        second = (line.second or "") if subtopics else ""
-        grades = graded.setdefault(line.query_id, {}).setdefault(second, {})
-        before = grades.setdefault(line.document_id, line.grade)
-        if before != line.grade:
+    for number, query, subtopic, document, grade in rows:
+        grades = graded.setdefault(query, {}).setdefault(subtopic if subtopics else "", {})
+        if (before := grades.setdefault(document, grade)) != grade:
             raise CollectionError(
-                f"{path}:{line.number}: query {line.query_id!r}, document "
-                f"{line.document_id[:200]!r}: the grade is {line.grade}, and {before} above"
+                f"{path}:{number}: query {query!r}, document {document[:200]!r}: the grade is "
+                f"{grade}, and {before} above"
             )
     if subtopics:
         return NuggetQrels.from_diversity_qrels(graded, threshold=threshold)
     whole = {query: grades for query, of in graded.items() for grades in of.values()}
     return NuggetQrels.from_qrels(whole, threshold=threshold)
+
+
+def _rows(path: Path) -> list[tuple[int, str, str, str, int]]:
+    """Give number, query, second column, document and grade of each line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise CollectionError(f"{path}: the qrels are not UTF-8") from None
+    except OSError as error:
+        raise CollectionError(f"{path}: the qrels cannot be read: {error.strerror}") from None
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    table = bool(lines) and lines[0][1].count("\t") == 2
+    if table and not lines[0][1].strip()[-1].isdigit():  # names of the columns
+        lines = lines[1:]
+    if not lines:
+        raise CollectionError(f"{path}: the qrels are empty; {_FORMS}")
+    rows = []
+    for number, line in lines:
+        try:
+            rows.append((number, *(_table_fields if table else _trec_fields)(line.rstrip("\r"))))
+        except ValueError:
+            raise CollectionError(
+                f"{path}:{number}: {line.strip()[:200]!r} is no line of qrels; {_FORMS}"
+            ) from None
+    return rows
+
+
+def _trec_fields(line: str) -> tuple[str, str, str, int]:
+    query, second, tail = line.split(None, 2)
+    document, grade = tail.rsplit(None, 1)
+    return query, second, document, _grade(grade)
+
+
+def _table_fields(line: str) -> tuple[str, str, str, int]:
+    query, document, grade = next(csv.reader([line], delimiter="\t"))
+    return query, "", document, _grade(grade)
+
+
+def _grade(text: str) -> int:
+    """Read a whole number, also as `1.0`; a ValueError where it is none."""
+    grade = float(text)
+    if not grade.is_integer():
+        raise ValueError
+    return int(grade)

@@ -19,16 +19,8 @@ from freshstack_dspy.measures.qrels import GradeRule, Judged
 
 
 def top(ranking: Sequence[str], k: int | None) -> Sequence[str]:
-    """Give the first k chunks of a ranking, or all where k is None.
-
-    Raises:
-        ValueError: k is below 1.
-    """
-    if k is None:
-        return ranking
-    if k < 1:
-        raise ValueError(f"the cut-off k is at least 1, not {k!r}")
-    return ranking[:k]
+    """Give the first k chunks of a ranking, or all where k is None."""
+    return ranking if k is None else ranking[:k]
 
 
 def found_in(ranking: Sequence[str], judged: Judged, k: int | None) -> int:
@@ -112,7 +104,7 @@ def average_precision(ranking: Sequence[str], judged: Judged, k: int | None = No
 
 
 def bpref(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute bpref: how few chunks judged not relevant stand above the relevant ones.
+    """Compute bpref: how few chunks judged not relevant are above the relevant ones.
 
         1 / R * sum over found relevant chunks of 1 - min(n, R) / min(N, R)
 
@@ -141,16 +133,8 @@ def rbp(
     """Compute RBP: the sum over relevant chunks of (1 - p) * p^(rank - 1).
 
     Source: Moffat and Zobel, Rank-Biased Precision for Measurement of Retrieval Effectiveness,
-    TOIS 27(1), 2008; `RBP` of ir_measures.
-
-    Args:
-        ranking: As for all measures.
-        judged: As for all measures.
-        k: As for all measures.
-        p: How likely a reader goes on to the next chunk, 0 to 1.
+    TOIS 27(1), 2008; `RBP` of ir_measures. p is how likely a reader goes on to the next chunk.
     """
-    if not 0 <= p <= 1:
-        raise ValueError(f"p is between 0 and 1, not {p!r}")
     if not judged.supported:
         return None
     places = compress(count(), map(judged.supported.__contains__, top(ranking, k)))
@@ -187,13 +171,9 @@ def ndcg(
     2002, with the discount of trec_eval (`ndcg`, `ndcg_cut`); `exp-log2`: Burges et al., Learning
     to Rank using Gradient Descent, ICML 2005.
 
-    Args:
-        ranking: As for all measures.
-        judged: As for all measures.
-        k: As for all measures.
-        dcg: The gain of a grade g: g itself (`log2`), or 2^g - 1 (`exp-log2`).
-        grade: How a chunk's labels for the nuggets become its grade: their `sum`, the `count` of
-            nuggets that it supports, or the `max`.
+    The gain of a grade g is g itself (`log2`), or 2^g - 1 (`exp-log2`). `grade` is how a chunk's
+    labels for the nuggets become its grade: their `sum`, the `count` of nuggets that it supports,
+    or the `max`.
     """
     looked_at = top(ranking, k)
     grades = judged.grades(grade)

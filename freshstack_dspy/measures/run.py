@@ -76,33 +76,27 @@ class Run:
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
-        left_out = set(query_ids)
-
-        def others(by_query: Mapping[str, tuple]) -> dict[str, tuple]:  # type: ignore[type-arg]
-            return {query: of for query, of in by_query.items() if query not in left_out}
-
+        queries = self.rankings.keys() - set(query_ids)
         return replace(
             self,
-            rankings=others(self.rankings),
-            listed=others(self.listed),
-            by_rank=others(self.by_rank),
+            rankings={query: of for query, of in self.rankings.items() if query in queries},
+            listed={query: of for query, of in self.listed.items() if query in queries},
+            by_rank={query: of for query, of in self.by_rank.items() if query in queries},
         )
 
     def of_chunks(self, chunk_ids: Iterable[str]) -> Self:
         """Leave out all chunks but these."""
         known = frozenset(chunk_ids)
+
+        def only(by_query: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+            return {query: tuple(filter(known.__contains__, of)) for query, of in by_query.items()}
+
+        rankings = {
+            query: tuple(chunk for chunk in ranking if chunk.chunk_id in known)
+            for query, ranking in self.rankings.items()
+        }
         return replace(
-            self,
-            rankings={
-                query: tuple(chunk for chunk in ranking if chunk.chunk_id in known)
-                for query, ranking in self.rankings.items()
-            },
-            listed={
-                query: tuple(filter(known.__contains__, of)) for query, of in self.listed.items()
-            },
-            by_rank={
-                query: tuple(filter(known.__contains__, of)) for query, of in self.by_rank.items()
-            },
+            self, rankings=rankings, listed=only(self.listed), by_rank=only(self.by_rank)
         )
 
 
@@ -155,10 +149,13 @@ def read_run(path: Path | str) -> Run:
             for number, line in enumerate(file, start=1):
                 if not line.strip():
                     continue
-                fields = _fields(line)
-                if isinstance(fields, str):
-                    raise CollectionError(f"{path}:{number}: {fields}")
-                query_id, chunk_id, rank, score, name = fields
+                try:
+                    query_id, chunk_id, rank, score, name = _fields(line)
+                except ValueError:
+                    raise CollectionError(
+                        f"{path}:{number}: {line.strip()[:200]!r} is no line of a run; {_LINE}, "
+                        "the name in one word"
+                    ) from None
                 if run_name not in ("", name):
                     raise CollectionError(
                         f"{path}:{number}: run name {name!r} after {run_name!r}; a file holds one "
@@ -189,22 +186,13 @@ def read_run(path: Path | str) -> Run:
     return Run(run_name, rankings, by_rank=by_rank)
 
 
-def _fields(line: str) -> tuple[str, str, int, float, str] | str:
-    """Take a line apart from both ends, or say what is wrong with it."""
-    head = line.split(None, 2)
-    tail = head[-1].rsplit(None, 3)
-    if len(head) != 3 or len(tail) != 4:
-        return f"{line.strip()[:200]!r} has too few fields; {_LINE}"
-    try:
-        rank, score = int(tail[1]), float(tail[2])
-    except ValueError:
-        rank, score = 0, math.nan
-    if not math.isfinite(score):
-        return (
-            f"rank {tail[1][:50]!r} and score {tail[2][:50]!r} are not two numbers; {_LINE}, the "
-            "name in one word"
-        )
-    return head[0], tail[0], rank, score, tail[3]
+def _fields(line: str) -> tuple[str, str, int, float, str]:
+    """Take a line apart from both ends; a ValueError where it is none."""
+    query_id, _, tail = line.split(None, 2)
+    chunk_id, rank, score, name = tail.rsplit(None, 3)
+    if not math.isfinite(float(score)):
+        raise ValueError
+    return query_id, chunk_id, int(rank), float(score), name
 
 
 def _by_rank(listed: list[str], ranks: list[int]) -> tuple[str, ...]:
@@ -220,15 +208,15 @@ def write_run(run: Run, path: Path | str) -> None:
     A query without results has no line, so it is absent when the file is read back.
 
     Raises:
-        CollectionError: The name or an id cannot stand in a line, or the run has no results.
+        CollectionError: The name or an id cannot be in a line, or the run has no results.
     """
     for word in (run.name, *run.rankings):
         if word.split() != [word]:
-            raise CollectionError(f"{word!r} cannot stand in a TREC run, where it is one word")
+            raise CollectionError(f"{word!r} cannot be in a TREC run, where it is one word")
     for chunk_id in {chunk.chunk_id for ranking in run.rankings.values() for chunk in ranking}:
         if chunk_id != chunk_id.strip() or not chunk_id or set(chunk_id) & set("\t\r\n"):
             raise CollectionError(
-                f"chunk id {chunk_id!r} cannot stand in a TREC run: spaces inside it are allowed, "
+                f"chunk id {chunk_id!r} cannot be in a TREC run: spaces inside it are allowed, "
                 "but not at its ends, and no tab or line break"
             )
     if not any(run.rankings.values()):

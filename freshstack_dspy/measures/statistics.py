@@ -2,7 +2,6 @@
 
 import math
 import sys
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
@@ -82,7 +81,9 @@ def bootstrap_interval(
     """Compute the percentile interval of a statistic by a cluster bootstrap.
 
     The items of one query are not independent, so whole groups are drawn, with replacement and
-    as many as there are, and the statistic is computed on all their items.
+    as many as there are, and the statistic is computed on all their items. The interval has no
+    ends, but a reason, where there are fewer than two groups, where the value is undefined, where
+    more resamples are undefined than one tail has, or where the resamples do not vary.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13; Field and Welsh,
     Bootstrapping Clustered Data, 2007.
@@ -91,17 +92,11 @@ def bootstrap_interval(
         groups: The items by the id of their query; groups without items are passed over.
         statistic: Gives the value of a list of items, or None where it is undefined on them.
         level: How much of the distribution the interval spans, between 0 and 1.
-        resamples: How many resamples to draw, at least 1.
+        resamples: How many resamples to draw.
         seed: Of the random numbers.
-
-    Returns:
-        The interval. It has no ends, but a reason, where there are fewer than two groups, where
-        the value is undefined, where more resamples are undefined than one tail has, or where the
-        resamples do not vary.
     """
     import numpy as np
 
-    _check(level, resamples)
     clusters = [items for _, items in sorted(groups.items()) if len(items) > 0]
     value = statistic([item for items in clusters for item in items]) if clusters else None
     found = Interval(value=value, low=None, high=None, level=level, groups=len(clusters))
@@ -130,8 +125,7 @@ def mean_interval(
     """Compute the percentile interval of a mean over queries by the bootstrap.
 
     The same as `bootstrap_interval` with one item in each group, drawn all at once. Values by
-    query id are taken in the order of the ids. Without ends where there are fewer than two values
-    or all are the same.
+    query id are taken in the order of the ids.
     """
     return intervals([_in_order(values)], level, resamples, seed)[0]
 
@@ -149,16 +143,12 @@ def intervals(
     columns: Sequence[Sequence[float]], level: float, resamples: int, seed: int
 ) -> list[Interval]:
     """Compute the interval of the mean of each column; those of one length are drawn together."""
-    _check(level, resamples)
     found: dict[int, Interval] = {}
-    together: dict[int, list[int]] = {}
-    for place, column in enumerate(columns):
-        together.setdefault(len(column), []).append(place)
-    for length, places in together.items():
+    for places in _by_length(columns):
         drawn = _resampled([columns[place] for place in places], resamples, seed)
         for place, means in zip(places, drawn, strict=True):
-            mean = fmean(columns[place]) if length else None
-            found[place] = _interval(mean, means, level, length)
+            column = columns[place]
+            found[place] = _interval(fmean(column) if column else None, means, level, len(column))
     return [found[place] for place in range(len(columns))]
 
 
@@ -176,12 +166,10 @@ def macro_interval(
 
         (value - m) / (n G) * sqrt(n / (n - 1))
 
-    and whole queries are drawn by what they move, so what topics share is drawn once. The root
-    makes up for a mean that is of the same n queries: plain draws within topics are too narrow
-    where topics are small. How a topic of one query varies cannot be seen in it; it is compared
-    with the average of all topics (collapsed strata), with G for n under the root, which is
-    rather too wide where topics differ. No end is beyond the values themselves. Of one topic it is
-    `mean_interval`.
+    and whole queries are drawn by what they move. The root makes up for a mean that is of the same
+    n queries: plain draws within topics are too narrow where topics are small. A topic of one query
+    is compared with the average of all topics (collapsed strata), with G for n under the root. No
+    end is beyond the values themselves. Of one topic it is `mean_interval`.
 
     Source: Rao and Wu, Resampling Inference with Complex Survey Data, JASA 1988, the rescaled
     bootstrap; collapsed strata: Cochran, Sampling Techniques, 1977, section 5A.12; whole queries:
@@ -189,13 +177,11 @@ def macro_interval(
 
     Args:
         values: By query id.
-        topics: The topic of each query, or its topics, by query id; other queries are passed
-            over.
+        topics: The topic of each query, or its topics, by query id.
         level: As for `mean_interval`.
         resamples: As for `mean_interval`.
         seed: As for `mean_interval`.
     """
-    _check(level, resamples)
     members: dict[str, list[str]] = {}
     for query in sorted(values):
         of = topics[query]
@@ -214,24 +200,21 @@ def macro_interval(
             moved[query] += weight * (values[query] - middle)
     shift = fmean(moved.values())
     column = [macro + len(moved) * (each - shift) for each in moved.values()]
-    drawn = _resampled([column], resamples, seed)[0].clip(
-        min(values.values()), max(values.values())
-    )
-    return _interval(macro, drawn, level, len(values))
-
-
-def _check(level: float, resamples: int) -> None:
-    if not 0 < level < 1:
-        raise ValueError(f"level is between 0 and 1, not {level!r}")
-    if resamples < 1:
-        raise ValueError(f"resamples is at least 1, not {resamples!r}")
+    drawn = _resampled([column], resamples, seed)[0]
+    within = drawn.clip(min(values.values()), max(values.values()))
+    return _interval(macro, within, level, len(values))
 
 
 def _in_order(values: Values) -> list[float]:
-    ordered = [values[key] for key in sorted(values)] if isinstance(values, Mapping) else [*values]
-    if not all(map(math.isfinite, ordered)):
-        raise ValueError("a value is not a finite number")
-    return ordered
+    return [values[key] for key in sorted(values)] if isinstance(values, Mapping) else [*values]
+
+
+def _by_length(columns: Sequence[Sequence[float]]) -> list[list[int]]:
+    """Give the places of columns of one length together."""
+    places: dict[int, list[int]] = {}
+    for place, column in enumerate(columns):
+        places.setdefault(len(column), []).append(place)
+    return list(places.values())
 
 
 def _resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) -> "np.ndarray":
@@ -266,10 +249,7 @@ def _interval(mean: float | None, drawn: "np.ndarray", level: float, queries: in
 
 
 def _ends(draws: "Sequence[float] | np.ndarray", level: float) -> dict[str, Any]:
-    """Give the ends of the percentile interval; none, with the reason, where it has no width.
-
-    An interval without width would claim that the value is certain.
-    """
+    """Give the ends; none where they have no width, which would claim that the value is certain."""
     import numpy as np
 
     tail = (1 - level) / 2
@@ -293,7 +273,7 @@ class Significance(Record):
     Attributes:
         test: The test.
         by: `enumeration` of all permutations, `sampling` of some, or a `distribution`.
-        statistic: The mean difference, or Student's t; None where it is undefined.
+        statistic: The mean difference, or Student's t.
         p_value: Two-sided, above 0; None where the test cannot be made.
         standard_error: How far the p-value may be off because permutations were sampled; 0 where
             nothing was.
@@ -334,11 +314,8 @@ def permutation_test(
 
     Args:
         differences: One for each query, in an order that is always the same.
-        permutations: How many to sample, at least 1.
+        permutations: How many to sample.
         seed: Of the random numbers.
-
-    Returns:
-        The p-value, or the reason why there is none, where there are fewer than two.
     """
     return permutation_tests([differences], permutations=permutations, seed=seed)[0]
 
@@ -347,28 +324,28 @@ def permutation_tests(
     columns: Sequence[Sequence[float]], *, permutations: int = 100_000, seed: int = 0
 ) -> list[Significance]:
     """Make several permutation tests; columns of one length share the signs that are sampled."""
-    if permutations < 1:
-        raise ValueError(f"permutations is at least 1, not {permutations!r}")
-    given = [_in_order(column) for column in columns]
     found: dict[int, Significance] = {}
-    sampled: dict[int, list[int]] = {}
-    for place, column in enumerate(given):
-        other_than_0 = [each for each in column if each]
-        if len(column) < 2:
-            reason = f"a paired test needs two queries, not {len(column)}"
-            found[place] = Significance(test="permutation", by="enumeration", reason=reason)
-        elif len(other_than_0) <= MOST_ENUMERATED:
-            found[place] = _enumerated(fmean(column), other_than_0)
-        else:
-            sampled.setdefault(len(column), []).append(place)
-    for places in sampled.values():
-        counts = _as_far_by_chance([given[place] for place in places], permutations, seed)
-        for place, count in zip(places, counts, strict=True):
+    for places in _by_length(columns):
+        sampled = []
+        for place in places:
+            column = columns[place]
+            other_than_0 = [each for each in column if each]
+            if len(column) < 2:
+                reason = f"a paired test needs two queries, not {len(column)}"
+                found[place] = Significance(test="permutation", by="enumeration", reason=reason)
+            elif len(other_than_0) <= MOST_ENUMERATED:
+                found[place] = _enumerated(fmean(column), other_than_0)
+            else:
+                sampled.append(place)
+        if not sampled:
+            continue
+        counts = _as_far_by_chance([columns[place] for place in sampled], permutations, seed)
+        for place, count in zip(sampled, counts, strict=True):
             p_value = (count + 1) / (permutations + 1)
             found[place] = Significance(
                 test="permutation",
                 by="sampling",
-                statistic=fmean(given[place]),
+                statistic=fmean(columns[place]),
                 p_value=p_value,
                 standard_error=math.sqrt(p_value * (1 - p_value) / permutations),
                 permutations=permutations,
@@ -398,7 +375,9 @@ def _enumerated(mean: float, differences: list[float]) -> Significance:
     )
 
 
-def _as_far_by_chance(columns: list[list[float]], permutations: int, seed: int) -> list[int]:
+def _as_far_by_chance(
+    columns: Sequence[Sequence[float]], permutations: int, seed: int
+) -> list[int]:
     """Count, for each column, the sums under random signs that are as far from 0."""
     import numpy as np
 
@@ -425,27 +404,23 @@ def _observed(scaled: list[float]) -> float:
 def t_test(differences: Sequence[float]) -> Significance:
     """Test whether two runs differ, by Student's paired t test, two-sided.
 
+    There is no p-value, but a reason, where there are fewer than two differences or all are the
+    same, for t is then 0/0 or infinite.
+
     Source: Student, The Probable Error of a Mean, Biometrika 1908; for retrieval, Smucker, Allan
     and Carterette, CIKM 2007.
-
-    Args:
-        differences: One for each query.
-
-    Returns:
-        The p-value, or the reason why there is none, where there are fewer than two differences or
-        all are the same, for t is then 0/0 or infinite.
     """
     from scipy.stats import ttest_1samp
 
-    given = _in_order(differences)
     reason = None
-    if len(given) < 2:
-        reason = f"a paired test needs two queries, not {len(given)}"
-    elif deviation(given) == 0:
-        reason = f"all {len(given)} differences are the same, {fmean(given):.4g}: t is undefined"
+    if len(differences) < 2:
+        reason = f"a paired test needs two queries, not {len(differences)}"
+    elif deviation(differences) == 0:
+        mean = fmean(differences)
+        reason = f"all {len(differences)} differences are the same, {mean:.4g}: t is undefined"
     if reason:
         return Significance(test="t", by="distribution", reason=reason)
-    found = ttest_1samp(given, 0.0)
+    found = ttest_1samp(differences, 0.0)
     return Significance(
         test="t",
         by="distribution",
@@ -502,14 +477,11 @@ def adjust(p_values: Sequence[float], correction: CorrectionName = "holm") -> li
 
 FEWEST = 10
 """Below so many queries the spread that is known of them means little."""
-_POWER = 0.8
-"""The usual chance of finding a difference that is there (Cohen 1988)."""
-_MOST = 10**6
 
 
 def detectable_difference(
-    deviation: float, queries: int, *, alpha: float = 0.05, power: float = _POWER
-) -> float | None:
+    deviation: float, queries: int, *, alpha: float = 0.05, power: float = 0.8
+) -> float:
     """Give the smallest true difference of means that a paired t test would mostly find.
 
     With the differences' standard deviation s and n queries it is s d / sqrt(n), where d is the
@@ -526,41 +498,8 @@ def detectable_difference(
         queries: How many there are.
         alpha: The level that p-values are compared with.
         power: The chance of finding it.
-
-    Returns:
-        The difference; None below 10 queries.
     """
-    if queries < FEWEST:
-        return None
     return deviation * _noncentrality(queries, alpha, power) / math.sqrt(queries)
-
-
-def queries_needed(
-    deviation: float, difference: float, *, alpha: float = 0.05, power: float = _POWER
-) -> int | None:
-    """Give the number of queries with which a true difference would mostly be found.
-
-    `detectable_difference` solved for the queries. It is at least 10, and so many that the
-    permutation test, whose p of n queries is at least 2^(1 - n), can come to alpha. For planning:
-    an observed difference is no estimate of the true one good enough to tell afterwards what the
-    power of a test was (Hoenig and Heisey, The Abuse of Power, 2001).
-
-    Returns:
-        The number; None where a million are not enough.
-    """
-    effect = abs(difference) / deviation if deviation else math.inf
-
-    def enough(queries: int) -> bool:
-        # But for rounding, so that this is the inverse of `detectable_difference`.
-        needed = _noncentrality(queries, alpha, power) * (1 - 1e-9)
-        return effect * math.sqrt(queries) >= needed
-
-    low = high = max(FEWEST, math.ceil(1 - math.log2(alpha) - SAME))
-    while not enough(high):
-        if high > _MOST:
-            return None
-        low, high = high + 1, 2 * high
-    return bisect_left(range(high), True, low, key=enough)
 
 
 @cache
@@ -579,21 +518,19 @@ def _noncentrality(queries: int, alpha: float, power: float) -> float:
 def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
     """Compute Kendall's tau-b of two orders, which allows for ties.
 
-    Values that differ only by rounding (1e-12) are tied.
+    Values that differ only by rounding (1e-12) are tied. Undefined where there are fewer than two
+    values or all of an order are tied.
 
     Source: Kendall, The Treatment of Ties in Ranking Problems, Biometrika 1945.
 
     Args:
         first: The values of runs, or whatever is ordered, by name.
         second: Of the same.
-
-    Returns:
-        Between -1 and 1; none, with the reason, where there are fewer than two or all are tied.
     """
     import numpy as np
 
-    one, other = _levels(first), _levels(_same_names(first, second))
-    if reason := _undefined(one, other):
+    one, other = _levels(first), _levels(second)
+    if reason := _no_order(one, other):
         return Estimate(reason=reason)
     x, y = np.asarray(one), np.asarray(other)
     agreeing = untied_one = untied_other = 0
@@ -610,16 +547,12 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
 
     Source: Spearman, The Proof and Measurement of Association between Two Things, 1904.
     """
-    import numpy as np
+    from scipy.stats import rankdata
 
-    one, other = _levels(first), _levels(_same_names(first, second))
-    if reason := _undefined(one, other):
+    one, other = _levels(first), _levels(second)
+    if reason := _no_order(one, other):
         return Estimate(reason=reason)
-    ranks = []
-    for levels in (one, other):
-        _, places, counts = np.unique(levels, return_inverse=True, return_counts=True)
-        ranks.append((np.cumsum(counts) - (counts - 1) / 2)[places])
-    x, y = (of - of.mean() for of in ranks)
+    x, y = (ranks - ranks.mean() for ranks in map(rankdata, (one, other)))
     return Estimate(value=max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y))))))
 
 
@@ -633,12 +566,11 @@ def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estim
     Source: Yilmaz, Aslam and Robertson, A New Rank Correlation Coefficient for Information
     Retrieval, SIGIR 2008, equation 3.
     """
-    one, other = _levels(actual), _levels(_same_names(actual, estimated))
-    reason = _undefined(one, other)
-    if reason is None and min(len(set(one)), len(set(other))) < len(one):
-        reason = "two are tied, and tau-ap knows no ties"
-    if reason is not None:
+    one, other = _levels(actual), _levels(estimated)
+    if reason := _no_order(one, other):
         return Estimate(reason=reason)
+    if min(len(set(one)), len(set(other))) < len(one):
+        return Estimate(reason="two are tied, and tau-ap knows no ties")
     down = [one[place] for place in sorted(range(len(other)), key=lambda n: -other[n])]
     shares = [
         sum(above > below for above in down[:rank]) / rank
@@ -646,14 +578,6 @@ def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estim
         if rank
     ]
     return Estimate(value=2 * fmean(shares) - 1)
-
-
-def _same_names(first: Mapping[str, float], second: Mapping[str, float]) -> Mapping[str, float]:
-    if first.keys() != second.keys():
-        raise ValueError(
-            f"values of two orders are not of the same: {first.keys() ^ second.keys()}"
-        )
-    return second
 
 
 def _levels(of: Mapping[str, float]) -> list[int]:
@@ -667,7 +591,8 @@ def _levels(of: Mapping[str, float]) -> list[int]:
     return levels
 
 
-def _undefined(one: list[int], other: list[int]) -> str | None:
+def _no_order(one: list[int], other: list[int]) -> str | None:
+    """Give the reason why two orders have no correlation."""
     if len(one) < 2:
         return f"an order needs two, not {len(one)}"
     for which, levels in (("first", one), ("second", other)):

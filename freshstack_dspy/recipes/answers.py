@@ -9,11 +9,11 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.files import encode_records, replace_folder
 from freshstack_dspy.measures.answers import (
     NOT_RETRIEVED,
+    RESAMPLES,
     AnswerAssignments,
     ComparedAnswer,
     FoundAndAgrees,
     NuggetAssignment,
-    Sampling,
     Scores,
     found_and_agrees,
     score_agreement,
@@ -122,7 +122,7 @@ def answer_metrics(
         agreement=agreement,
         nuggets=score_assignments(map(_assigned, assigned)),
         coverage={
-            run_id: Coverage(mean_interval(values, *Sampling()), len(values))
+            run_id: Coverage(mean_interval(values, resamples=RESAMPLES), len(values))
             for run_id, values in _coverages(assigned, qrels, scale).items()
         },
         rankings={name: evaluate(qrels, run, measures) for name, run in by_name.items()},

@@ -68,11 +68,10 @@ def test_as_nuggetizer_counts(freshstack: Command, assignments: Path) -> None:
     ("by", "header", "number"),
     [
         ("run", ["run", "answers", "V_strict", "V_strict_low"], 2),
-        ("query", ["query_id", "answers", "V_strict", "V"], 2),
         ("answer", ["run", "query_id", "V_strict", "V"], 3),
     ],
 )
-def test_rows_are_runs_queries_or_answers(
+def test_rows_are_runs_or_answers(
     freshstack: Command, assignments: Path, by: str, header: list[str], number: int
 ) -> None:
     words = ("score", "assignments", assignments, "--by", by)
@@ -126,7 +125,7 @@ def test_nuggets(freshstack: Command, tmp_path: Path) -> None:
     assert as_json["pooled"]["ada"]["groundedness"]["value"] == 1
 
 
-def test_of_many_reasons_the_commonest_are_told(freshstack: Command, tmp_path: Path) -> None:
+def test_of_many_reasons_the_commonest_are_listed(freshstack: Command, tmp_path: Path) -> None:
     rows = [
         {"run_id": "r", "query_id": str(place), "agrees": None, "reason": f"\x1b[2J{place}" * 999}
         for place in range(20)

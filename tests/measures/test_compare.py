@@ -4,13 +4,10 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from freshstack_dspy.measures.compare import (
     ComparisonRules,
     compare_evaluations,
-    measure_agreements,
     ranking_agreement,
 )
 from freshstack_dspy.measures.evaluation import Evaluation
@@ -43,8 +40,7 @@ def test_the_same_values_agree() -> None:
     assert [of.value for of in (found.kendall, found.spearman, found.top)] == pytest.approx(
         [1, 1, 1]
     )
-    assert (found.within_queries.value, found.queries, found.undefined) == (1, 2, 1)
-    assert found.all_pairs.value == pytest.approx(1)
+    assert (found.within_queries.value, found.queries) == (1, 2)
 
 
 def test_by_hand_means_can_agree_where_no_query_does() -> None:
@@ -61,36 +57,6 @@ def test_by_hand_means_can_agree_where_no_query_does() -> None:
     assert (found.within_queries.value, found.queries) == (-1, 2)
 
 
-def test_on_two_collections_only_the_means_are_compared() -> None:
-    there = {
-        run: {f"other-{query}": value for query, value in of.items()} for run, of in FIRST.items()
-    }
-    found = ranking_agreement(FIRST, there)
-
-    assert found.kendall.value == 1
-    assert found.within_queries.reason == "no query has two runs that are not tied"
-    assert (found.queries, found.undefined) == (0, 6)
-    assert found.all_pairs.reason == "an order needs two, not 0"
-
-
-def test_every_two_measures_are_compared() -> None:
-    evaluations = {
-        run: evaluation(
-            run, {query: {"A@1": of, "B@1": -of, "C@1": of * of} for query, of in values.items()}
-        )
-        for run, values in FIRST.items()
-    }
-    found = measure_agreements(evaluations)
-
-    assert [(each.first, each.second) for each in found] == [
-        ("A@1", "B@1"), ("A@1", "C@1"), ("B@1", "C@1"),
-    ]  # fmt: skip
-    assert [each.kendall.value for each in found] == pytest.approx([-1, 1, -1])
-    assert [each.within_queries.value for each in found] == pytest.approx([-1, 1, -1])
-    assert measure_agreements({}) == ()
-
-
-eighths = st.integers(0, 8).map(lambda number: number / 8)
 FAST = ComparisonRules(resamples=200, permutations=500)
 
 
@@ -123,7 +89,7 @@ def test_a_difference_is_all_that_is_known_of_two_runs() -> None:
     assert (found.tests, found.correction, found.baseline) == (1, "holm", None)
 
 
-def test_every_run_is_held_against_those_before_it_or_the_baseline() -> None:
+def test_every_run_is_compared_with_those_before_it_or_the_baseline() -> None:
     evaluations = drawn(12, 0, 0, 0)
     every = compare_evaluations(evaluations, rules=FAST)
     against_b = compare_evaluations(evaluations, baseline="B", rules=FAST)
@@ -189,7 +155,7 @@ def test_nothing_is_promised_that_the_test_can_not_find(correction: Any) -> None
     assert found.tests == 30
     for each in found.differences:
         assert (each.significance.p_value, each.verdict) == (1 / 512, "not found")
-        assert (each.detectable, each.queries_needed) == (None, 11)
+        assert each.detectable is None
         assert each.conclusion == (
             "no difference was found: with so few queries that differ p is at least 0.00195, too "
             "much for so many tests"
@@ -200,9 +166,9 @@ def test_nothing_is_promised_that_the_test_can_not_find(correction: Any) -> None
 
 def test_only_queries_with_a_value_in_both_are_compared() -> None:
     evaluations = runs([0.5, 0.25, 1.0], [0.75, 0.5, 0.0])
-    holey = {query: dict(of) for query, of in evaluations["B"].per_query.items()}
-    del holey["q02"]["M@1"]
-    evaluations["B"] = evaluations["B"].model_copy(update={"per_query": holey})
+    some = {query: dict(of) for query, of in evaluations["B"].per_query.items()}
+    del some["q02"]["M@1"]
+    evaluations["B"] = evaluations["B"].model_copy(update={"per_query": some})
     (difference,) = compare_evaluations(evaluations).differences
 
     assert (difference.queries, difference.left_out) == (2, 1)
@@ -216,9 +182,7 @@ def test_runs_with_the_same_values(test: Any) -> None:
         runs(same, same), rules=ComparisonRules(test=test)
     ).differences
 
-    assert (difference.effect_size, difference.detectable, difference.queries_needed) == (
-        None, None, None,
-    )  # fmt: skip
+    assert (difference.effect_size, difference.detectable) == (None, None)
     assert (difference.wins, difference.ties, difference.losses) == (0, 3, 0)
     if test == "permutation":
         assert (difference.significance.p_value, difference.verdict) == (1.0, "not found")
@@ -230,27 +194,6 @@ def test_runs_with_the_same_values(test: Any) -> None:
         assert difference.conclusion == (
             "no test could be made: all 3 differences are the same, 0: t is undefined"
         )
-
-
-@given(
-    st.integers(2, 12).flatmap(
-        lambda n: st.tuples(*[st.lists(eighths, min_size=n, max_size=n)] * 2)
-    )
-)
-def test_swapping_two_runs_changes_signs_only(values: tuple[list[float], list[float]]) -> None:
-    forward = compare_evaluations(runs(*values), baseline="A", rules=FAST).differences[0]
-    back = compare_evaluations(runs(*values), baseline="B", rules=FAST).differences[0]
-
-    assert forward.significance.p_value == back.significance.p_value
-    assert 0 < (forward.adjusted_p or 0) <= 1
-    assert (forward.wins, forward.losses) == (back.losses, back.wins)
-    assert forward.interval.value == pytest.approx(-(back.interval.value or 0))
-    if forward.interval.low is None:
-        assert back.interval.high is None
-    else:
-        assert forward.interval.low == pytest.approx(-(back.interval.high or 0), abs=1e-9)
-    assert forward.detectable == pytest.approx(back.detectable)
-    assert {forward.verdict, back.verdict} in ({"not found"}, {"higher", "lower"})
 
 
 def test_from_three_runs_on_measures_are_compared() -> None:
@@ -266,18 +209,4 @@ def test_from_three_runs_on_measures_are_compared() -> None:
     assert compare_evaluations(measured("A", "B"), rules=FAST).agreements == ()
     (agreement,) = compare_evaluations(measured("A", "B", "C"), rules=FAST).agreements
     assert (agreement.first, agreement.second) == ("M@1", "N@1")
-
-
-def test_among_runs_that_are_alike_a_family_seldom_finds_anything() -> None:
-    """100 families of 6 true nulls: about 5 find something; uncorrected, about 20 do."""
-    rng = random.Random(4)
-    found = 0
-    for _ in range(100):
-        families = runs(*([rng.gauss(0, 1) for _ in range(12)] for _ in range(4)))
-        rules = ComparisonRules(test="t", resamples=1)
-        found += any(
-            of.verdict != "not found"
-            for of in compare_evaluations(families, rules=rules).differences
-        )
-
-    assert found <= 12
+    assert agreement.kendall.value in (-1, pytest.approx(-1 / 3), pytest.approx(1 / 3), 1)

@@ -3,11 +3,9 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.conventions import CONVENTIONS, Order
+from freshstack_dspy.measures.conventions import CONVENTIONS
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.qrels import NuggetQrels
@@ -57,16 +55,6 @@ def test_scores_that_are_one_in_single_precision_are_tied_for_trec_eval_only() -
 
     assert order(near, "ours") == order(near, "pyndeval") == ["a", "b"]
     assert order(near, "trec_eval") == ["b", "a"]
-
-
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), unique=True))
-def test_ids_are_in_the_order_that_c_programs_have_them_in(ids: list[str]) -> None:
-    """They compare the bytes of UTF-8; here it is code points, which come in the same order."""
-    assert sorted(ids) == sorted(ids, key=str.encode)
-
-
-def test_runs_are_equal_however_they_were_listed() -> None:
-    assert run({"q": {"b": 1.0, "a": 1.0}}) == run({"q": {"a": 1.0, "b": 1.0}})
 
 
 def read(folder: Path, *lines: str) -> Run:
@@ -143,10 +131,6 @@ def test_unknown_conventions_are_refused_with_those_there_are() -> None:
         evaluate(QRELS, TIED, conventions="treceval")
 
 
-NEAR = 1.0 + 2**-40
-"""Another number than 1 in double precision, and the same in single."""
-
-
 def run_of(*scores: float) -> Run:
     chunks = tuple(ScoredChunk(f"c{place}", score) for place, score in enumerate(scores))
     return Run("r", {"1": chunks})
@@ -165,19 +149,3 @@ def test_a_tie_counts_within_and_across_the_deepest_cut_off(
     measures: list[str], tied: bool
 ) -> None:
     assert partly_tied(run_of(3.0, 2.0, 2.0, 1.0), *measures) == tied
-
-
-def test_a_query_all_of_whose_scores_are_equal_is_only_among_the_tied() -> None:
-    qrels = NuggetQrels({"1": ("1_0",)}, {"1_0": {"c0": 1}})
-    found = evaluate(qrels, run_of(1.0, 1.0), ["AP"])
-
-    assert (found.tied, found.partly_tied) == (("1",), ())
-
-
-def test_programs_of_single_precision_see_more_ties_and_those_of_ranks_none() -> None:
-    run = run_of(2.0, NEAR, 1.0)
-
-    assert not Order().breaks_ties(run, "1", None)
-    assert Order(single=True).breaks_ties(run, "1", None)
-    assert not Order(by="rank").breaks_ties(run_of(2.0, 1.0, 1.0), "1", None)
-    assert not Order().breaks_ties(run, "another", None)

@@ -69,26 +69,18 @@ def test_ir_measures_reads_our_names_as_the_same_measure(name: str) -> None:
         ("α-nDCG@10", "alpha_nDCG@10"),
         ("α_DCG@10", "alpha_DCG@10"),
         ("ERR-IA@20", "ERR_IA@20"),  # as ndeval writes it
-        ("MAP-IA", "AP_IA"),
         ("strec@10", "StRecall@10"),
         ("Cov@5", "StRecall@5"),
-        ("subtopic_recall", "StRecall"),
         ("R@50", "Recall@50"),
-        ("Precision@5", "P@5"),
         ("MRR@10", "RR@10"),
         ("MAP", "AP"),
         ("hit_rate@1", "Success@1"),
-        ("HitRate@1", "Success@1"),
         ("NDCG@3", "nDCG@3"),
         (" nDCG ( dcg = 'exp-log2' , rel = 2 ) @ 3 ", "nDCG(dcg='exp-log2',rel=2)@3"),
-        ("nDCG(rel=2,dcg='exp-log2')@3", "nDCG(dcg='exp-log2',rel=2)@3"),
         ("P(cutoff=5)", "P@5"),
-        ("P()@5", "P@5"),
         ("P(judged_only=False)@5", "P@5"),
         ("alpha_nDCG(alpha=0.5)@10", "alpha_nDCG@10"),
-        ("alpha_nDCG(alpha=5e-1)@10", "alpha_nDCG@10"),
         ("alpha_nDCG(alpha=1)@10", "alpha_nDCG(alpha=1.0)@10"),
-        ("alpha_nDCG(alpha=-0.0)@10", "alpha_nDCG(alpha=0.0)@10"),
         ("NRBP(beta=0,alpha=1)", "NRBP(alpha=1.0,beta=0.0)"),
     ],
 )
@@ -102,28 +94,16 @@ def test_other_ways_to_write_it_give_one_measure(written: str, name: str) -> Non
     ("written", "name"),
     [
         ("ndcg@10", "nDCG@10"),  # as ranx and BEIR write them
-        ("mrr@10", "RR@10"),
         ("map@100", "AP@100"),
-        ("precision@5", "P@5"),
-        ("recall@5", "Recall@5"),
         ("hit_rate@10", "Success@10"),
-        ("r_precision", "Rprec"),
-        ("f1@5", "F1@5"),
         ("ALPHA_NDCG(alpha=0.9)@10", "alpha_nDCG(alpha=0.9)@10"),
         ("err-ia@5", "ERR_IA@5"),
         ("map", "AP"),  # as trec_eval writes them
         ("map_cut_10", "AP@10"),
-        ("map_cut.10", "AP@10"),
-        ("ndcg", "nDCG"),
         ("ndcg_cut_10", "nDCG@10"),
-        ("ndcg_cut.10", "nDCG@10"),
-        ("ndcg_cut@10", "nDCG@10"),
         ("recall_100", "Recall@100"),
         ("P_5", "P@5"),
-        ("P.5", "P@5"),
-        ("success_1", "Success@1"),
         ("recip_rank", "RR"),
-        ("Rprec", "Rprec"),
     ],
 )
 def test_names_of_other_programs_for_the_same_measure_are_understood(
@@ -135,15 +115,12 @@ def test_names_of_other_programs_for_the_same_measure_are_understood(
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
-        ("nGCD@10", "nDCG[@k]"),
+        ("recal@10", "Recall[@k]"),
         ("ndcg10", "nDCG[@k]"),
-        ("recall-at-5", "Recall[@k]"),
-        ("coverag(of='answerable')@20", "Coverage[@k]"),
         ("prec", "P@k"),
-        ("Rprc@5", "Rprec"),
     ],
 )
-def test_a_typo_is_told_what_was_probably_meant(written: str, meant: str) -> None:
+def test_for_a_typo_the_nearest_name_is_suggested(written: str, meant: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse_measure(written)
 
@@ -167,21 +144,13 @@ def test_rbp_and_bpref_are_measures_and_infap_is_named_as_not_available() -> Non
         ("ERR_IA(alpha=0.9)", "needs a cut-off; type ERR_IA@10"),
         ("Rprec@10", "'Rprec@10' takes no cut-off; type Rprec"),
         ("Recall@0", "not '0'"),
-        ("Recall@-1", "not '-1'"),
         ("Recall@1.5", "not '1.5'"),
-        ("Recall@05", "not '05'"),
         ("Recall@1000001", "not '1000001'"),
-        ("Recall(cutoff=True)", "not 'True'"),
-        ("P(cutoff=5)@5", "has no parameter 'cutoff'"),
         ("P(of='all')@5", "P has no parameter 'of'; .*its parameters are rel, judged_only"),
         ("alpha_nDCG(alpha=1.5)@5", "alpha is a number from 0 to 1, not 1.5"),
         ("alpha_nDCG(alpha=1e999-1e999)@5", "parameters are written name=value"),
-        ("alpha_nDCG(alpha='0.5')@5", "not '0.5'"),
-        ("NRBP(beta=[1])", r"not \[1\]"),
         ("P(rel=0)@5", "rel is a whole number from 1, not 0"),
-        ("P(judged_only=1)@5", "judged_only is True or False, not 1"),
         ("nDCG(dcg='ln')@5", "dcg is 'log2' or 'exp-log2', not 'ln'"),
-        ("nDCG(grade=[1])@5", r"grade is 'sum' or 'count' or 'max', not \[1\]"),
         ("Coverage(of='some')@5", "of is 'all' or 'answerable', not 'some'"),
     ],
 )
@@ -204,8 +173,3 @@ def test_chunks_without_a_label_are_taken_out_before_the_cut() -> None:
     assert parse_measure("P(judged_only=True)@2")(ranking, Judged(LABELS)) == 1 / 2
     assert parse_measure("RR(judged_only=True)")(ranking, Judged(LABELS)) == 1 / 2
     assert parse_measure("Judged(judged_only=True)@2")(ranking, Judged(LABELS)) == 1
-
-
-def test_rel_is_what_the_measure_says_or_the_collections() -> None:
-    assert parse_measure("P(rel=2)@5").rel == 2
-    assert parse_measure("P@5").rel is None

@@ -80,9 +80,11 @@ def test_tabs_columns_windows_lines_and_blank_lines_are_read(tmp_path: Path, lin
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("q a 1 0.5 bm25", "too few fields; a line is: query_id Q0 chunk_id rank score run_name"),
-        ("q Q0", "too few fields"),
-        ("q Q0 a 1 high bm25", "score 'high' are not two numbers"),
+        (
+            "q a 1 0.5 bm25",
+            "is no line of a run; a line is: query_id Q0 chunk_id rank score run_name",
+        ),
+        ("q Q0 a 1 high bm25", "'q Q0 a 1 high bm25' is no line of a run"),
         ("q Q0 a 1 0.5 my model", "the name in one word"),
         ("q Q0 first 1 0.5 bm25", "chunk 'first' is twice in query 'q'"),
         ("q Q0 a 1 0.5 dense", "run name 'dense' after 'bm25'"),
@@ -100,17 +102,11 @@ def test_a_line_that_is_wrong_is_named_and_explained(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "\n \n"])
-def test_an_empty_file_is_no_run(tmp_path: Path, text: str) -> None:
-    with pytest.raises(CollectionError, match="the run is empty"):
-        read_run(written(tmp_path, text))
-
-
 @pytest.mark.parametrize("chunk", ["", " a", "a ", "a\nb", "a\tb", "a\rb", "\u3000a"])
 def test_a_chunk_id_that_would_not_read_back_is_refused(tmp_path: Path, chunk: str) -> None:
     path = tmp_path / "none.run"
 
-    with pytest.raises(CollectionError, match="cannot stand in a TREC run"):
+    with pytest.raises(CollectionError, match="cannot be in a TREC run"):
         write_run(run({"q": {chunk: 1.0}}), path)
 
     assert not path.exists()
@@ -122,8 +118,3 @@ def test_query_ids_and_run_names_are_one_word(tmp_path: Path, word: str) -> None
         write_run(run({word: {"a": 1.0}}), tmp_path / "none.run")
     with pytest.raises(CollectionError, match=r"is one word"):
         write_run(run({"q": {"a": 1.0}}, word), tmp_path / "none.run")
-
-
-def test_a_run_without_any_result_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match="has no results"):
-        write_run(run({"q": {}}), tmp_path / "none.run")

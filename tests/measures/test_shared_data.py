@@ -331,35 +331,3 @@ def test_the_means_as_they_stand_in_the_docs() -> None:
         "alpha_nDCG(rel=5)@10": 0.3840,
     }
     assert [len(of) for of in defined.values()] == [50, 50, 50, 48, 48]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threshold", THRESHOLDS)
-@pytest.mark.parametrize("k", [5, 10, 20])
-def test_ranked_coverage_and_coverage_are_those_of_ir_measures(k: int, threshold: int) -> None:
-    """With real scores; CRUX itself gives every passage the score 3."""
-    ir_measures: Any = pytest.importorskip("ir_measures")
-    pytest.importorskip("pyndeval")
-    judged = [
-        ir_measures.Qrel(topic, passage, int(row[q] >= threshold), str(q + 1))
-        for topic, table in ratings().items()
-        for passage, row in zip(passages(topic), table, strict=True)
-        for q in range(15)
-    ]
-    scored = [
-        ir_measures.ScoredDoc(topic, chunk.chunk_id, chunk.score)
-        for topic, ranking in run().rankings.items()
-        for chunk in ranking
-    ]
-    names = [f"alpha_nDCG(rel={threshold})@{k}", f"StRecall(rel={threshold})@{k}"]
-    ours = evaluate(qrels(), run(), names)
-    asked = {ir_measures.alpha_nDCG @ k: names[0], ir_measures.StRecall @ k: names[1]}
-    theirs: dict[str, dict[str, float]] = {name: {} for name in names}
-    for one in ir_measures.iter_calc(list(asked), judged, scored):
-        theirs[asked[one.measure]][one.query_id] = one.value
-
-    for name in names:
-        found = ours.values(name)
-        assert found == pytest.approx({topic: theirs[name][topic] for topic in found}, abs=1e-9)
-        assert {v for t, v in theirs[name].items() if t not in found} <= {0.0}
-        assert fmean(found.values()) > 0
