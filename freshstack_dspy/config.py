@@ -456,7 +456,7 @@ class JudgeConfig(Section):
 
 
 class ContaminationConfig(Section):
-    """What is looked at to tell how far a model knows the queries already."""
+    """How far a model knows the queries already."""
 
     score: bool = True
     """Whether the closed-book answers are judged against the nuggets: one more call for each
@@ -518,38 +518,26 @@ class BuildConfig(Section):
         return self._file
 
     @model_validator(mode="after")
-    def _corpus_names_differ(self) -> Self:
-        names = [corpus.name for corpus in self.corpus]
-        if len(set(names)) != len(names):
-            raise ValueError(f"each [[corpus]] needs a name of its own, not {names}")
-        return self
-
-    @model_validator(mode="after")
-    def _seeds_exist(self) -> Self:
-        names = [corpus.name for corpus in self.corpus]
-        if unknown := [name for name in self.queries.sources if name not in names]:
-            raise ValueError(f"queries.sources names {unknown}; there are: {', '.join(names)}")
+    def _names_lead_somewhere(self) -> Self:
+        sources = [corpus.name for corpus in self.corpus]
+        own = [embedder.name for embedder in self.embedder]
+        for table, names in (("corpus", sources), ("embedder", own)):
+            if len(set(names)) != len(names):
+                raise ValueError(f"each [[{table}]] needs a name of its own, not {names}")
+        retrievers = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
+        for key, names, known in (
+            ("queries.sources", self.queries.sources, sources),
+            ("pool.retrievers", self.pool.retrievers, retrievers),
+            ("fusion.weights", self.fusion.weights, retrievers),
+        ):
+            if unknown := [name for name in names if name not in known]:
+                raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")
         least, most = self.queries.min_tokens, self.chunking.max_tokens
         if self.queries.is_synthetic and least > most:
             raise ValueError(
                 f"queries.min_tokens ({least}) is above chunking.max_tokens ({most}), so no chunk "
                 "could be sampled; lower it"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _retrievers_exist(self) -> Self:
-        own = [embedder.name for embedder in self.embedder]
-        if len(set(own)) != len(own):
-            raise ValueError(f"each [[embedder]] needs a name of its own, not {own}")
-        known = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
-        for key, names in (
-            ("pool.retrievers", self.pool.retrievers),
-            ("fusion.weights", self.fusion.weights),
-        ):
-            unknown = [name for name in names if name not in known]
-            if unknown:
-                raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")
         return self
 
 
@@ -562,14 +550,8 @@ def load_config(path: Path | str) -> BuildConfig:
     Raises:
         ConfigError: In one line with the file, the key, what was found and what is allowed.
     """
-    path = Path(path)
-    config = _validated(_values_of(path), BuildConfig, path)
-    config = _with_absolute_paths(config, path)
-    faults = [*_missing_inputs(config), *_outputs_in_the_corpus(config)]
-    if faults:
-        raise ConfigError(f"{path}: {'; '.join(faults)}")
-    config._file = path  # noqa: SLF001 - of this module
-    return config
+    config = _loaded(_values_of(Path(path)), Path(path))
+    return _checked(config, [*_missing_inputs(config), *_outputs_in_the_corpus(config)])
 
 
 def as_config(config: BuildConfig | Path | str) -> BuildConfig:
@@ -586,20 +568,26 @@ def load_judging(path: Path | str) -> BuildConfig:
     Raises:
         ConfigError: As for `load_config`.
     """
-    path = Path(path)
     elsewhere: dict[str, Any] = {
         "name": "judging",
         "out": "collection",
         "queries": {"path": "questions.jsonl"},
         "corpus": [{"name": "corpus", "path": "corpus"}],
     }
-    config = _validated({**elsewhere, **_values_of(path)}, BuildConfig, path)
-    config = _with_absolute_paths(config, path)
+    config = _loaded({**elsewhere, **_values_of(Path(path))}, Path(path))
     needed = ("cache.bundles ", "programs.")
-    faults = [fault for fault in _missing_inputs(config) if fault.startswith(needed)]
-    if faults:
-        raise ConfigError(f"{path}: {'; '.join(faults)}")
+    return _checked(config, [one for one in _missing_inputs(config) if one.startswith(needed)])
+
+
+def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
+    config = _with_absolute_paths(_validated(values, BuildConfig, path), path)
     config._file = path  # noqa: SLF001 - of this module
+    return config
+
+
+def _checked(config: BuildConfig, faults: list[str]) -> BuildConfig:
+    if faults:
+        raise ConfigError(f"{config.file}: {'; '.join(faults)}")
     return config
 
 
@@ -626,25 +614,17 @@ def _values_of(path: Path) -> dict[str, Any]:
         ) from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: a folder, and the TOML file of a build is wanted") from None
-    except NotADirectoryError:
-        raise ConfigError(f"{path}: no such file, for a part of its path is no folder") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    except ValueError:
-        raise ConfigError(f"{path}: a number in it is too long") from None
 
 
 def _validated(values: object, section: type[S], path: Path) -> S:
-    try:
-        # As JSON, so that dates are text and nothing else is silently made into another type.
-        text = json.dumps(values, default=lambda moment: moment.isoformat())
-    except (ValueError, RecursionError):
-        # Hexadecimal numbers of any length are read, and decimal ones of 4,300 digits written.
-        raise ConfigError(f"{path}: a number in it is too long, or its tables too deep") from None
+    # As JSON, so that dates are text and nothing else is silently made into another type.
+    text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:
         return section.model_validate_json(text, strict=True)
     except ValidationError as error:
@@ -668,23 +648,20 @@ def with_bundles(config: BuildConfig, bundles: Sequence[Path]) -> BuildConfig:
 def _with_absolute_paths(config: S, file: Path) -> S:
     """Resolve every path of a configuration against the folder of its file."""
 
-    def absolute(value: Any, key: str) -> Any:
+    def absolute(value: Any) -> Any:
         if isinstance(value, Path):
-            try:
-                return (file.parent / value.expanduser()).resolve()
-            except (OSError, RuntimeError, ValueError) as error:
-                raise ConfigError(f"{file}: {key} is {str(value)!r}: {error}") from None
+            return (file.parent / value.expanduser()).resolve()
         if isinstance(value, Section):
-            fields = {
-                name: absolute(getattr(value, name), f"{key}.{name}".removeprefix("."))
-                for name in type(value).model_fields
-            }
+            fields = {name: absolute(getattr(value, name)) for name in type(value).model_fields}
             return value.model_copy(update=fields)
         if isinstance(value, tuple):
-            return tuple(absolute(item, f"{key}[{number}]") for number, item in enumerate(value))
+            return tuple(map(absolute, value))
         return value
 
-    resolved: S = absolute(config, "")
+    try:
+        resolved: S = absolute(config)
+    except RuntimeError as error:  # the home of nobody
+        raise ConfigError(f"{file}: {error}") from None
     return resolved
 
 
@@ -699,14 +676,7 @@ def _missing_inputs(config: BuildConfig) -> Iterator[str]:
     inputs += [("cache.bundles", bundle) for bundle in config.cache.bundles]
     inputs += [(f"programs.{name}", value) for name, value in config.programs]
     for key, value in inputs:
-        if value is None:
-            continue
-        try:
-            exists = value.exists()
-        except OSError as error:
-            yield f"{key} names {value}, which cannot be read: {error.strerror}"
-            continue
-        if not exists:
+        if value is not None and not value.exists():
             yield f"{key} names {value}, and there is no such file or folder"
 
 
@@ -727,36 +697,3 @@ def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:
                     f"{key} is {value}, inside corpus {corpus.name!r}, so a build would read what "
                     "it writes; name a folder outside, or a revision of the corpus"
                 )
-
-
-__all__ = [
-    "MODES",
-    "RETRIEVERS",
-    "BudgetConfig",
-    "BuildConfig",
-    "CacheConfig",
-    "ChunkingConfig",
-    "ContaminationConfig",
-    "CorpusConfig",
-    "EmbedderConfig",
-    "FusionConfig",
-    "FusionMethod",
-    "IndexConfig",
-    "JudgeConfig",
-    "KeptKind",
-    "Mode",
-    "ModelConfig",
-    "NuggetsConfig",
-    "PoolConfig",
-    "PricesConfig",
-    "ProgramsConfig",
-    "QueriesConfig",
-    "QuerySource",
-    "RerankerConfig",
-    "Section",
-    "SubQuestionsConfig",
-    "SynthesisConfig",
-    "load_config",
-    "load_judging",
-    "with_bundles",
-]

@@ -12,19 +12,12 @@ _WORD = re.compile(r"[\w-]+")
 
 
 def in_one_line(error: ValidationError, model: type[BaseModel]) -> str:
-    """Say every fault that Pydantic found.
-
-    A secret is never shown, nor is a table, which may hold one.
-
-    Args:
-        error: What validation raised.
-        model: What was validated against.
-    """
+    """Every fault that Pydantic found; a secret is never shown, nor a table, which may hold one."""
     found = error.errors(include_url=False)
     # An array whose only items are at fault is also reported as too short.
     reported = {fault["loc"][:length] for fault in found for length in range(len(fault["loc"]))}
     return "; ".join(
-        _said(fault, model)
+        _in_words(fault, model)
         for fault in found
         if not (fault["type"] == "too_short" and fault["loc"] in reported)
     )
@@ -43,7 +36,7 @@ def _place(part: int | str) -> str:
     return str(part) if _WORD.fullmatch(str(part)) and len(str(part)) <= 60 else reprlib.repr(part)
 
 
-def _said(fault: Any, model: type[BaseModel]) -> str:
+def _in_words(fault: Any, model: type[BaseModel]) -> str:
     location: Location = fault["loc"]
     key, message = _key(location), fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":

@@ -38,13 +38,6 @@ class Searches:
     def __init__(
         self, session: Session, corpus: CutCorpora, make_index: Callable[[], HybridIndex]
     ) -> None:
-        """Prepare.
-
-        Args:
-            session: Whose configuration says how.
-            corpus: All chunks.
-            make_index: Makes or opens the index of these chunks.
-        """
         self._session = session
         self._make_index = make_index
         self._index: HybridIndex | None = None
@@ -68,14 +61,14 @@ class Searches:
         if missing:
             pooled: dict[str, list[JsonValue]] = {query_id: [] for query_id in missing}
             for one in pool(self.index, missing, config.pool, config.fusion):
-                pooled[one.query_id].append(one.model_dump(mode="json"))
+                pooled[one.query_id].append(_row(one, config.pool))
             for query_id, value in pooled.items():
                 self._session.record_search(requests[query_id], value)
             found |= pooled
         return [
-            Candidate.model_validate({**one, "query_id": query_id}, strict=False)
-            for query_id, value in found.items()
-            for one in cast("list[dict[str, Any]]", value)
+            _candidate(query_id, row, config.pool)
+            for query_id, rows in found.items()
+            for row in cast("list[Any]", rows)
         ]
 
     def _request(self, texts: Mapping[Technique, tuple[str, ...]]) -> SearchRequest:
@@ -98,6 +91,33 @@ class Searches:
         for chunk in sorted(self.chunks, key=lambda chunk: chunk.chunk_id):
             digest.update(f"{chunk.chunk_id}\0{chunk.passage}\0".encode())
         return digest.hexdigest()
+
+
+def _row(one: Candidate, config: PoolConfig) -> JsonValue:
+    """A candidate as it is recorded: techniques and retrievers by their numbers."""
+    techniques, retrievers = config.techniques.index, config.retrievers.index
+    return [
+        one.chunk_id,
+        [[techniques(by.technique), by.rank] for by in one.pooled_by],
+        [[techniques(by.technique), by.rank] for by in one.ranked_below],
+        [[techniques(by.technique), retrievers(by.retriever), by.rank] for by in one.found_by],
+        [retrievers(name) for name in one.lost_without],
+    ]
+
+
+def _candidate(query_id: str, row: Any, config: PoolConfig) -> Candidate:
+    chunk_id, pooled_by, ranked_below, found_by, lost_without = row
+    techniques, retrievers = config.techniques, config.retrievers
+    return Candidate(
+        query_id=query_id,
+        chunk_id=chunk_id,
+        pooled_by=tuple(TechniqueRank(technique=techniques[t], rank=n) for t, n in pooled_by),
+        ranked_below=tuple(TechniqueRank(technique=techniques[t], rank=n) for t, n in ranked_below),
+        found_by=tuple(
+            Found(technique=techniques[t], retriever=retrievers[r], rank=n) for t, r, n in found_by
+        ),
+        lost_without=tuple(retrievers[r] for r in lost_without),
+    )
 
 
 def technique_texts(
@@ -254,15 +274,7 @@ def _ranks(
 
 
 def with_seeds(queries: Sequence[Query], candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Add the seeds of pooled queries that nothing pooled, so that they are judged in any case.
-
-    Args:
-        queries: Some of them synthetic.
-        candidates: By query, then by chunk id.
-
-    Returns:
-        The same order.
-    """
+    """Add the seeds of pooled queries that nothing pooled, so that they are judged in any case."""
     pooled: dict[str, dict[str, Candidate]] = {}
     for candidate in candidates:
         pooled.setdefault(candidate.query_id, {})[candidate.chunk_id] = candidate
