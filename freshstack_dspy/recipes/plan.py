@@ -31,7 +31,7 @@ from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
 from freshstack_dspy.recipes.judge import counted
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
-from freshstack_dspy.recipes.session import Progress, Replies, Session, Silence, report
+from freshstack_dspy.recipes.session import Progress, Replies, Session, Silence
 from freshstack_dspy.records import Record, Step
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Plan(Record):
     """What each `[[embedder]]` is asked for."""
     budget: tuple[PlannedCap, ...] = ()
     """The caps that are set."""
+    missing_key: str | None = None
+    """Says which key a live build lacks now."""
 
 
 def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) -> Plan:
@@ -148,14 +150,16 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         total=total,
         embeddings=embeddings,
         budget=tuple(_caps(config, total, embeddings, spent)),
+        missing_key=provider.missing_key,
     )
 
 
 class DryRun:
     """Answers by the embedded baseline, and counts what would be sent, by step."""
 
-    def __init__(self, model: ModelConfig) -> None:
+    def __init__(self, model: ModelConfig, missing_key: str | None = None) -> None:
         self._model = model
+        self.missing_key = missing_key
         self._baseline = BaselineProvider()
         self._tokens: dict[str, list[tuple[int, int]]] = {}
 
@@ -216,11 +220,9 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         bundles = stack.enter_context(closing(Bundles(config.cache.bundles)))
         recorded = Several([bundles] if store is None else [store, bundles])
         missing_key = _check_model(config.model, recorded)
-        if missing_key is not None:
-            report(progress, "model", missing_key)
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
-        provider = DryRun(config.model)
+        provider = DryRun(config.model, missing_key)
         account = Account(config.name)
         lm = connect(
             config.model,

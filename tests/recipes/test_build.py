@@ -1,22 +1,20 @@
 """A whole build, answered by a script that can be worked out by hand, and by the baseline."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, JudgeConfig, load_config
+from freshstack_dspy.config import BuildConfig, JudgeConfig
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.session import Progress
-from freshstack_dspy.records import TECHNIQUES
 
-from .domain import FILES, afresh, domain, files_of, write_domain
+from .domain import FILES, afresh, domain, files_of
 from .scripted import ScriptedProvider
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
@@ -149,16 +147,6 @@ def test_a_second_build_asks_nothing_and_gives_the_same_data(tmp_path: Path) -> 
         assert account.cached_tokens == first.manifest.ledger[name].tokens
 
 
-def test_refresh_asks_everything_again(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    first, again = ScriptedProvider(), ScriptedProvider()
-    build(config, provider=first)
-
-    build(config, provider=again, mode="rerecord")
-
-    assert again.calls == first.calls
-
-
 def test_a_bundle_is_all_that_others_need(tmp_path: Path) -> None:
     """They have the configuration, the inputs and the bundle: no store, no index, no model."""
     bundle = tmp_path / "replies.jsonl"
@@ -172,18 +160,6 @@ def test_a_bundle_is_all_that_others_need(tmp_path: Path) -> None:
     mine_files, their_files = (files_of(each / "collection") for each in (mine, theirs))
     for name in mine_files.keys() - {"manifest.json"}:
         assert mine_files[name] == their_files[name], name
-
-
-def test_the_folder_can_be_deleted_and_comes_back_byte_for_byte(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    build(config, provider=ScriptedProvider())
-    build(afresh(config), mode="replay")
-    before = files_of(config.out)
-    shutil.rmtree(config.index.path)
-
-    build(afresh(config), mode="replay")
-
-    assert files_of(config.out) == before
 
 
 @pytest.mark.parametrize("concurrency", [1, 8])
@@ -251,13 +227,6 @@ def test_a_technique_that_does_not_pool_is_not_paid_for(tmp_path: Path) -> None:
     assert ranks == {"question", "nuggets"}
 
 
-def test_all_five_techniques_pool_by_default(tmp_path: Path) -> None:
-    collection = build(domain(tmp_path), provider=ScriptedProvider())
-
-    ranks = {by.technique for candidate in collection.pool for by in candidate.pooled_by}
-    assert ranks == set(TECHNIQUES)
-
-
 def test_progress_is_told_of_every_step_and_part(tmp_path: Path) -> None:
     heard = Heard()
 
@@ -302,16 +271,6 @@ def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) ->
         "JudgeSupport",
     }
     assert manifest.versions.keys() > {"freshstack_dspy", "dspy", "litellm"}
-
-
-def test_a_corpus_twice_under_two_names_is_two_sources(tmp_path: Path) -> None:
-    path = write_domain(tmp_path)
-    path.write_text(path.read_text() + '\n[[corpus]]\nname = "again"\npath = "corpus"\n')
-
-    collection = build(load_config(path), provider=ScriptedProvider())
-
-    assert {chunk.source for chunk in collection.chunks()} == {"dial", "again"}
-    assert len(collection.corpus.rows) == 2 * len(FILES)
 
 
 def test_questions_left_out_are_counted(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from freshstack_dspy.errors import ConfigError, FatalModelError
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.plan import plan
 from tests.recipes.domain import domain, write_domain
 from tests.recipes.scripted import ScriptedProvider
 
@@ -29,6 +30,18 @@ def test_a_model_without_provider_or_key(
 
     with pytest.raises(FatalModelError):
         build(write_domain(tmp_path, model={"name": name}), progress=NoStep())
+
+
+def test_a_plan_finds_a_misspelt_model_first_and_says_that_a_key_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    with pytest.raises(FatalModelError, match="opnai/gpt-4o"):
+        plan(write_domain(tmp_path, model={"name": "opnai/gpt-4o"}), progress=NoStep())
+    found = plan(write_domain(tmp_path, model={"name": "openai/gpt-4o"}))
+
+    assert "OPENAI_API_KEY" in (found.missing_key or "")
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

@@ -5,12 +5,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import load_config
-from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.plan import plan
 
-from .domain import afresh, domain, write_domain
+from .domain import domain
 from .scripted import Said, ScriptedProvider, judge, when
 
 ANSWER = "Call reset twice and install it with pip"
@@ -96,20 +94,3 @@ def test_without_closed_book_answers_nothing_is_asked(
     assert "contamination" not in [step.step for step in plan(config).steps]
     assert {one.closed_book_coverage for one in collection.contamination} == {None}
     assert len(collection.contamination) == 3
-
-
-def test_a_replay_gives_the_same_records(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    first = build(config, provider=ScriptedProvider())
-
-    again = build(afresh(config), mode="replay")
-
-    assert again.contamination == first.contamination
-    assert again.manifest.content_hash == first.manifest.content_hash
-
-
-def test_a_cutoff_that_is_no_day_is_refused(tmp_path: Path) -> None:
-    path = write_domain(tmp_path, contamination={"cutoff": "2024-02-30"})
-
-    with pytest.raises(ConfigError, match="cutoff is a day as 2024-06-30"):
-        load_config(path)

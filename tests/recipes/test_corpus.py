@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import IndexingError, SourceError
+from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
-from freshstack_dspy.recipes import corpus
-from freshstack_dspy.recipes.corpus import cut_by, cut_corpora, index_corpora, open_index
+from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora, open_index
 from freshstack_dspy.recipes.session import Silence
 from tests.index.pieces import Letters
 from tests.recipes.domain import FILES, domain
@@ -88,16 +87,6 @@ def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
     assert steps.notes["chunks"] == "5 of 5 files"
 
 
-def test_other_code_that_cuts_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fingerprint looked into a folder that no longer exists."""
-    code = corpus._cutting_code()
-
-    assert "corpus/chunks.py" in code["files"]  # type: ignore[operator]
-    before = cut_by(domain(tmp_path))
-    monkeypatch.setattr(corpus, "_cutting_code", lambda: {**code, "files": {}})
-    assert cut_by(domain(tmp_path)) != before
-
-
 def test_the_same_bytes_read_otherwise_are_cut_again(tmp_path: Path) -> None:
     """A notebook's file, and a document of JSON Lines that happens to hold the same text."""
     notebook = '{"cells": [{"cell_type": "markdown", "source": ["Turn the dial."]}], "nbformat": 4}'
@@ -135,34 +124,3 @@ def test_without_an_index_one_is_told_how_to_build_it(tmp_path: Path) -> None:
 
     with pytest.raises(IndexingError, match=r"small: no index here.*freshstack index .*build.toml"):
         open_index(config)
-
-
-def test_a_corpus_that_is_gone_leaves_the_index_as_it_was(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    built = indexed(config)
-    (tmp_path / "corpus").rename(tmp_path / "gone")
-
-    with pytest.raises(SourceError, match="corpus"):
-        indexed(config)
-
-    assert rankings(open_index(config)) == rankings(built)
-
-
-def test_progress_goes_step_by_step(tmp_path: Path) -> None:
-    steps, config = Steps(), domain(tmp_path)
-
-    index_corpora(config, cut_corpora(config, steps), models=Models([Letters()]), progress=steps)
-
-    assert list(steps.parts) == ["files", "chunks", "terms", "bm25", "lsa", "letters", "table"]
-    assert all(done == total for total, done in steps.parts.values())
-    assert steps.notes.keys() == steps.parts.keys()
-    assert steps.notes["files"] == "5 to index; skipped: 1 binary"
-
-
-def test_retrieving_leaves_what_the_index_of_a_build_knows_of_its_files(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    made = indexed(config)
-
-    HybridIndex.build(config.index.path, config.name, list(made.chunks()), dimensions=4)
-
-    assert open_index(config).manifest == made.manifest

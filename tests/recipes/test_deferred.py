@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.config import BuildConfig, NuggetsConfig
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies
 from freshstack_dspy.lm.store import ReplyStore
@@ -93,17 +93,6 @@ def test_what_is_still_missing_is_written_down_again_and_nothing_else(tmp_path: 
     assert again == first[4:]
 
 
-def test_the_two_ways_to_answer_can_be_mixed_with_live_calls(tmp_path: Path) -> None:
-    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
-    first = defer(config, file)
-    hand_in(config, [by_hand(request) for request in first], tmp_path)
-    provider = ScriptedProvider()
-
-    build(config, provider=provider)
-
-    assert provider.calls.keys() == {"JudgeSupport"}
-
-
 def test_nothing_is_asked_and_no_collection_made_while_requests_wait(tmp_path: Path) -> None:
     provider = ScriptedProvider()
     config = domain(tmp_path)
@@ -137,37 +126,3 @@ def test_an_invalid_reply_takes_a_round_of_its_own(tmp_path: Path) -> None:
         "user",
     ]
     assert set(map(task, support)) == {"JudgeSupport"}
-
-
-def test_a_refusal_that_was_imported_is_a_failure(tmp_path: Path) -> None:
-    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
-    first = defer(config, file)
-    replies = [by_batch(request) for request in first]
-    place = next(n for n, request in enumerate(first) if task(request) == "NuggetizeAnswer")
-    choice = replies[place]["response"]["body"]["choices"][0]
-    choice["message"] = {"role": "assistant", "content": None, "refusal": "I will not."}
-    hand_in(config, replies, tmp_path)
-    hand_in(config, [by_batch(request) for request in defer(config, file)], tmp_path)
-
-    collection = build(config, mode="defer")
-
-    assert [(failure.step, failure.status) for failure in collection.failures] == [
-        ("nuggets", "refused")
-    ]
-
-
-def test_only_the_requests_of_this_configuration_are_written(tmp_path: Path) -> None:
-    """Those of an earlier one still wait in the store; answering them would be paid for nothing."""
-    config = domain(tmp_path)
-    first = defer(config, tmp_path / "requests.jsonl")
-    fewer = config.model_copy(update={"nuggets": NuggetsConfig(limit=2)})
-
-    second = defer(fewer, tmp_path / "requests.jsonl")
-
-    assert len(first) == len(second)
-    limits = [
-        inputs_of([message["content"] for message in request["body"]["messages"]])["limit"]
-        for request in second
-        if task(request) == "NuggetizeAnswer"
-    ]
-    assert limits == [2, 2, 2]

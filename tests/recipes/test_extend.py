@@ -160,17 +160,6 @@ def test_again_changes_nothing_and_asks_nothing(config: BuildConfig, run: Path) 
     assert files_of(config.out) == files
 
 
-def test_a_deeper_look_asks_for_what_is_deeper(config: BuildConfig, run: Path) -> None:
-    extended(config, [run], k=2)
-
-    after = extended(config, [run]).collection
-
-    assert [one.depth for one in after.manifest.extensions] == [2, 20]
-    assert unjudged_at(after, run, 5) == 0
-    whole = {tuple(candidate.runs) for candidate in after.pool}
-    assert all(len(ranks) == 1 for ranks in whole)
-
-
 def test_a_question_may_become_answerable(config: BuildConfig, run: Path) -> None:
     """The pool missed the support that the run found."""
     path = config.out.parent / "thin.run"

@@ -10,7 +10,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.self_agreement import self_agreement
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import ConfigError, FatalModelError
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SCALES, ScaleName
 from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of
@@ -119,13 +119,6 @@ def test_every_shape_judges_every_pair_once_and_alike(
     assert all(not one.votes and one.parts == 1 for one in collection.judgments)
 
 
-def test_a_batch_larger_than_the_pool_is_one_call(tmp_path: Path) -> None:
-    asked = provider()
-    build(config(tmp_path, judge={"batch": 100}), provider=asked)
-
-    assert asked.calls["JudgeSupport"] == 3
-
-
 @pytest.mark.slow
 def test_a_shuffle_is_by_its_seed_and_changes_no_label(tmp_path: Path) -> None:
     orders = []
@@ -185,27 +178,6 @@ def test_votes_see_other_orders_and_the_majority_wins(tmp_path: Path) -> None:
         assert one.label == Counter(given).most_common(1)[0][0]
         deciding = next(vote for vote in one.votes if vote.label == one.label)
         assert (one.reason, one.call_id) == (deciding.reason, deciding.call_id)
-
-
-def test_a_refused_vote_is_listed_and_outvoted(tmp_path: Path) -> None:
-    times: Counter[str] = Counter()
-
-    def check_the_second(inputs: Inputs) -> Any:
-        times[inputs["question"]] += 1
-        if times[inputs["question"]] == 2:
-            return Said("No.", "content_filter")
-        return judge(inputs)
-
-    settings = config(tmp_path, judge={"votes": 3, "batch": 20}, model={"concurrency": 1})
-    collection = build(settings, provider=provider(JudgeSupport=check_the_second))
-
-    assert all(one.status == "ok" for one in collection.judgments)
-    assert all(
-        [vote.status for vote in one.votes] == ["ok", "refused", "ok"]
-        for one in collection.judgments
-    )
-    assert [(one.step, one.status) for one in collection.failures] == [("support", "refused")] * 3
-    assert collection.manifest.ledger["support"].failed == 3
 
 
 def test_without_a_majority_of_votes_there_is_no_label(tmp_path: Path) -> None:
@@ -273,15 +245,6 @@ def test_a_question_too_long_for_the_window_is_a_counted_failure(tmp_path: Path)
     assert (failure.query_id, failure.step, failure.status) == ("x", "support", "failed")
     assert "leaves no room for a chunk" in failure.message
     assert collection.manifest.ledger["support"].failed == 1
-
-
-def test_where_no_question_fits_nothing_is_written(tmp_path: Path) -> None:
-    settings = config(tmp_path, model={"context": 1024, "max_tokens": 400})
-
-    with pytest.raises(FatalModelError, match=r"no label came of any.*leaves no room for a chunk"):
-        build(settings, provider=provider())
-
-    assert not settings.out.exists()
 
 
 def test_replies_that_leave_no_room_are_a_mistake_of_the_configuration(tmp_path: Path) -> None:

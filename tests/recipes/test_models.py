@@ -12,7 +12,7 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.plan import plan
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import answer, embeddings, reranked, vector
-from tests.recipes.domain import domain, write_domain
+from tests.recipes.domain import write_domain
 
 BASELINE = {"name": "extractive/baseline"}
 
@@ -98,9 +98,3 @@ def test_no_key_reaches_the_collection(tmp_path: Path, server: ChatServer) -> No
 
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "build.toml"]
     assert not [path for path in files if b"sk-secret" in path.read_bytes()]
-
-
-def test_a_build_without_models_asks_for_no_numbers(tmp_path: Path, server: ChatServer) -> None:
-    build(domain(tmp_path, model=BASELINE))
-
-    assert not server.requests

@@ -10,12 +10,11 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import JudgmentChange, QueryChange
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, FatalModelError
+from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
 from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.refresh import refresh
-from freshstack_dspy.records import Candidate, Judgment
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, when
 from tests.recipes.test_deferred import by_hand
@@ -253,31 +252,6 @@ def test_runs_and_what_they_brought_are_carried_along(config: BuildConfig, tmp_p
     assert shown(provider) <= {"dial/docs/dial.md"}
 
 
-def test_without_a_collection_there_is_nothing_to_refresh(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no collection to refresh; type: freshstack build"):
-        refreshed(domain(tmp_path))
-
-
-def test_the_changes_are_written_the_same_each_time(config: BuildConfig, tmp_path: Path) -> None:
-    shutil.copytree(config.out, tmp_path / "before")
-    put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
-    files = []
-    for name in ("one", "two"):
-        shutil.rmtree(config.out)
-        shutil.copytree(tmp_path / "before", config.out)
-        path = tmp_path / name / "changes.jsonl"
-        found = refresh(config, difference_file=path, provider=ScriptedProvider())
-        files.append(path.read_bytes())
-
-    assert files[0] == files[1]
-    lines = [json.loads(line) for line in files[0].splitlines()]
-    assert [line["change"] for line in lines] == [one.change for one in changes(found)]
-    assert lines
-    path = tmp_path / "none.jsonl"
-    refresh(config, difference_file=path, provider=ScriptedProvider())
-    assert not path.exists()
-
-
 def test_a_budget_that_runs_out_leaves_the_old_collection(
     config: BuildConfig, tmp_path: Path
 ) -> None:
@@ -321,41 +295,6 @@ def test_deferred_rounds_give_what_a_live_refresh_gives(
     deferred = refresh(config, mode="defer").collection
 
     assert deferred.manifest.content_hash == live.manifest.content_hash
-
-
-def test_a_refresh_of_what_did_not_fail_or_leave_is_a_build_of_it(config: BuildConfig) -> None:
-    """One more question: its prompts are those of a build, and nothing is carried."""
-    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
-    other = domain(config.out.parent / "fresh", pool=WHOLE)
-    ask(other, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
-    fresh = build(other, provider=ScriptedProvider())
-
-    found = refreshed(config).collection
-
-    assert found.manifest.content_hash == fresh.manifest.content_hash
-
-
-def test_a_pair_is_judged_once_whatever_was_carried(config: BuildConfig) -> None:
-    put(config, "docs/more.md", "# More\n\nInstall it with pip, and call reset twice.\n")
-    found = refreshed(domain(config.out.parent, pool={"depth": 2, "top_k": 2}))
-
-    pairs: list[Judgment] = list(found.collection.judgments)
-    assert len({(one.nugget_id, one.chunk_id) for one in pairs}) == len(pairs)
-    pool: list[Candidate] = list(found.collection.pool)
-    nuggets = Counter(nugget.query_id for nugget in found.collection.nuggets)
-    assert len(pairs) == sum(nuggets[candidate.query_id] for candidate in pool)
-
-
-def test_a_refresh_in_which_no_label_stands_or_comes_leaves_what_stood(
-    config: BuildConfig,
-) -> None:
-    files = files_of(config.out)
-    ask(config, *({**each, "body": "Say it again."} for each in QUESTIONS))
-
-    with pytest.raises(FatalModelError, match=r"no label came of any of the \d+ pairs"):
-        refreshed(config, ScriptedProvider(JudgeSupport=lambda _: Said("nothing")))
-
-    assert files_of(config.out) == files
 
 
 def test_labels_of_another_model_are_reused_only_where_it_is_wished(

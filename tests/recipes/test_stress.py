@@ -318,6 +318,7 @@ def stress(folder: Path, bad: BadServer, count: int) -> Collection:
     return collection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_build_against_one_kind_of_fault(tmp_path: Path, fault: Spoil) -> None:
     stress(tmp_path, BadServer((fault,), ALONE, seed=1), count=5)

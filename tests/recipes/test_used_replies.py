@@ -13,7 +13,7 @@ from freshstack_dspy.lm.bundle import Bundle, write_bundle
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import used_replies
-from tests.lm.recording import reply, rows
+from tests.lm.recording import rows
 
 from .domain import domain
 from .scripted import (
@@ -90,23 +90,6 @@ def test_it_is_exactly_what_the_build_says_that_it_used(
     export(config, tmp_path / "used.jsonl")
 
     assert (tmp_path / "used.jsonl").read_bytes() == (tmp_path / "saved.jsonl").read_bytes()
-
-
-def test_replies_of_other_collections_are_not_in_it(config: BuildConfig, tmp_path: Path) -> None:
-    build(config, provider=provider())
-    export(config, tmp_path / "before.jsonl")
-    other = domain(tmp_path / "other", cache={"path": "../here/cache"}, nuggets={"limit": 1})
-    build(other, provider=provider())
-    store = ReplyStore(config.cache.path)
-    store.put(reply(status="unparsed", reasked_as="0" * 64))
-    recorded = len(list(store.entries()))
-    store.close()
-
-    written = export(config, tmp_path / "after.jsonl")
-
-    before, after = (Bundle(tmp_path / f"{name}.jsonl") for name in ("before", "after"))
-    assert list(after.keys()) == list(before.keys())
-    assert written < recorded
 
 
 def test_a_reply_that_is_not_recorded_here_is_named(config: BuildConfig, tmp_path: Path) -> None:

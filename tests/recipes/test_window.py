@@ -24,20 +24,3 @@ def test_a_text_is_cut_at_line_ends() -> None:
 
     assert 3 <= len(parts) <= 5
     assert all(part.endswith("\n") for part in parts)
-
-
-def test_a_line_longer_than_a_part_is_cut_inside() -> None:
-    assert split_text("x" * 10, 2, lambda part: len(part) <= 5) == ["xxxxx", "xxxxx"]
-
-
-def test_a_line_end_is_not_cut_in_two() -> None:
-    text = "one\r\ntwo\r\n" * 20
-
-    parts = split_text(text, 4, lambda part: len(part) <= 60)
-
-    assert all(part.endswith("\r\n") for part in parts)
-
-
-def test_what_fits_is_one_part() -> None:
-    assert split_text("one\ntwo", 1, lambda _: True) == ["one\ntwo"]
-    assert split_text("", 1, lambda _: True) == [""]
