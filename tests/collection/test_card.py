@@ -6,15 +6,13 @@ import pytest
 from pydantic import JsonValue
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.markdown import escape, link
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.lm.usage import StepLedger
-from freshstack_dspy.records import Attribution, Contamination, QuerySlice, Vote
+from freshstack_dspy.records import Attribution, Contamination, Vote
 
 from .small import CHUNKS, CONTENTS, PROVENANCE, query, write_small
 
-EXTENDED = Extension(run="bm25", sha256="ab" * 32, depth=10, judged=3, model="extractive/baseline")
 HOSTILE = [
     "a | b |",
     "line\nbreak\r\n\n# heading",
@@ -64,10 +62,6 @@ def test_escaped_text_is_still_readable() -> None:
     assert escape("Why does get_user() fail on [1, 2]?") == (
         r"Why does get\_user() fail on \[1, 2\]?"
     )
-
-
-def test_a_very_long_text_is_cut() -> None:
-    assert escape("x" * 1000) == "x" * 200 + "…"
 
 
 @pytest.mark.parametrize(
@@ -139,26 +133,6 @@ def test_only_the_baseline_is_warned_of(tmp_path: Path) -> None:
     assert "Nuggets and labels are by a language model" in card(tmp_path / "model")
 
 
-@pytest.mark.parametrize(
-    "update",
-    [{"earlier_models": ("extractive/baseline",)}, {"extensions": (EXTENDED,)}],
-)
-def test_labels_of_the_baseline_among_others_are_warned_of(
-    tmp_path: Path, update: dict[str, object]
-) -> None:
-    write_collection(tmp_path, CONTENTS, CHUNKS, PROVENANCE.model_copy(update=update))
-
-    assert "**extractive/baseline is a baseline" in card(tmp_path)
-
-
-def test_a_text_without_attribution_says_so(tmp_path: Path) -> None:
-    bare = query("12").model_copy(update={"question_source": None})
-    write_small(tmp_path, replace(CONTENTS, queries=(bare, *CONTENTS.queries[1:])))
-
-    assert "| 12 | How? | question | not recorded |  | not recorded |" in card(tmp_path)
-    assert "| not recorded | 1 |" in card(tmp_path)
-
-
 def test_a_replay_has_the_card_of_the_build_that_paid(tmp_path: Path) -> None:
     paid = {"support": StepLedger(calls=3, reasked=1, tokens=700, cost=1.5)}
     replayed = {"support": StepLedger(cached=3, reasked=1, cached_tokens=700, cached_cost=1.5)}
@@ -193,26 +167,6 @@ def test_what_is_not_answerable_is_listed_by_id_and_title(tmp_path: Path) -> Non
 
     assert "Of `unanswerable`, 1 of 1:" in card(tmp_path)
     assert "| 5 | How? | 0 of 1 |" in card(tmp_path)
-
-
-def test_a_long_list_is_shortened(tmp_path: Path) -> None:
-    many = [query(f"9{number:02}") for number in range(25)]
-    slices = [
-        QuerySlice(
-            query_id=each.query_id, slice="unanswerable", nuggets=0, supported=0, undetermined=0
-        )
-        for each in many
-    ]
-    write_small(
-        tmp_path,
-        replace(
-            CONTENTS,
-            queries=(*CONTENTS.queries, *many),
-            slices=(*CONTENTS.slices, *slices),
-        ),
-    )
-
-    assert "the first 20 of 26" in card(tmp_path)
 
 
 def test_contamination_is_told_of_those_that_were_scored(tmp_path: Path) -> None:

@@ -37,7 +37,6 @@ from .small import (
     B,
     D,
     candidate,
-    chunk,
     files_of,
     judgment,
     query,
@@ -99,11 +98,6 @@ def test_it_prints_as_one_line(tmp_path: Path) -> None:
         "<Collection small: 4 queries, 4 nuggets, 3 chunks, 8 judgments by openai/some-model>"
     )
     assert len(repr(CONTENTS)) < 300
-
-
-def test_a_chunk_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match="there is no chunk 'nowhere'"):
-        write_small(tmp_path / "c").chunk("nowhere")
 
 
 @pytest.mark.parametrize("name", ["queries.jsonl", "manifest.json"])
@@ -178,15 +172,6 @@ def test_measures_are_taken_on_queries_with_a_supported_nugget(tmp_path: Path) -
         collection.query_ids(("answered",))  # type: ignore[arg-type]
 
 
-def test_a_query_is_measured_on_its_supported_nuggets(tmp_path: Path) -> None:
-    """Nugget 12_1 has no support, so no run could cover it."""
-    collection = write_small(tmp_path / "c", PARTLY)
-
-    assert collection.qrels().nuggets == {"12": ("12_0",), "123": ("123_0",)}
-    assert collection.evaluate(RUN, "Coverage@20").means == {"Coverage@20": 1}
-    assert collection.qrels("unanswerable").nuggets == {"5": ("5_0",)}
-
-
 def test_what_is_left_out_is_one_line(tmp_path: Path) -> None:
     collection = write_small(tmp_path / "c", PARTLY)
 
@@ -233,14 +218,6 @@ def test_its_methods_are_the_functions(tmp_path: Path) -> None:
     assert collection.explain("12", A).query.query_id == "12"
     collection.export("trec", tmp_path / "out")
     assert (tmp_path / "out").is_dir()
-
-
-def test_a_chunk_without_a_text_has_no_length(tmp_path: Path) -> None:
-    chunks = (chunk(A, "alpha"), chunk(B, ""), chunk(D, "def d:", start=3))
-    qrels = write_collection(tmp_path / "c", CONTENTS, chunks, PROVENANCE).qrels()
-
-    assert repr(qrels.tokens) == "ChunkLengths(...)"
-    assert dict(qrels.tokens) == {A: 1, D: 1}
 
 
 # Writing
@@ -462,16 +439,6 @@ def test_a_collection_left_aside_by_a_killed_write_is_found_and_put_back(tmp_pat
 
     assert new == Collection.load(tmp_path / "c")
     assert not (tmp_path / ".c.previous").exists()
-
-
-def test_a_collection_left_aside_after_the_swap_is_not_read_again(tmp_path: Path) -> None:
-    write_small(tmp_path / ".c.previous", replace(CONTENTS, skipped=()))
-    new = write_small(tmp_path / "new")
-    (tmp_path / "new").rename(tmp_path / "c")
-
-    assert new == Collection.load(tmp_path / "c")
-    assert new == write_small(tmp_path / "c")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["c"]
 
 
 KILLED = """

@@ -50,10 +50,6 @@ def test_where_there_is_nothing_to_compare_there_is_no_overlap(
     assert overlap(question, texts, 3) is None
 
 
-def test_a_question_that_stands_in_a_chunk_overlaps_wholly() -> None:
-    assert overlap("How do I?", ["... HOW do\ni ..."], 3) == 1
-
-
 def test_every_query_with_nuggets_has_a_record() -> None:
     knowledge = {"12": Knowledge.of([judgment("12_1", "x", 0), judgment("12_0", "x", 1)], 1)}
 
@@ -71,12 +67,6 @@ def test_every_query_with_nuggets_has_a_record() -> None:
     assert found["5"].near_duplicates == ("12", "6"), (
         "query 6 has no nuggets, and is one all the same"
     )
-
-
-def test_known_is_what_reaches_the_threshold() -> None:
-    judged = [judgment("12_0", "x", 2), judgment("12_1", "x", 3)]
-
-    assert Knowledge.of(judged, 3).known == ("12_1",)
 
 
 def known(query_id: str, coverage: float | None) -> Contamination:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import (
-    Difference,
     JudgmentChange,
     QueryChange,
     State,
@@ -184,21 +183,6 @@ def test_each_chunk_is_matched_once_and_as_many_as_can_be(
         assert all(texts[found[old.chunk_id]] == text for old in pairs)
         counts = [sum(each.text == text for each in chunks) for chunks in (before, after)]
         assert len(pairs) == min(counts)
-
-
-@given(st.randoms())
-def test_the_order_of_what_is_given_does_not_matter(chance: object) -> None:
-    import random
-
-    assert isinstance(chance, random.Random)
-    chunks = list(ONE.chunks)
-    chance.shuffle(chunks)
-    empty = State(Contents(), [])
-
-    assert difference(empty, State(ONE.contents, chunks)) == difference(empty, ONE)
-    added: Difference = difference(empty, ONE)
-    dropped = difference(ONE, empty)
-    assert added.judgments.added == dropped.judgments.dropped == 5
 
 
 def test_changes_are_lines_of_json(tmp_path: Path) -> None:

@@ -109,12 +109,6 @@ def test_difficulty_is_how_much_the_question_alone_found() -> None:
     assert found_shares(contents, depth=21)["12"] == pytest.approx(2 / 3)
 
 
-def test_labels_below_the_threshold_support_nothing() -> None:
-    graded = of(judgments=(judgment("12_0", A, 1), judgment("12_1", B, 2)), threshold=2)
-
-    assert found_shares(graded) == {"12": 1.0}
-
-
 def without_tags(one: Query) -> Query:
     return one.model_copy(update={"tags": ()})
 

@@ -37,18 +37,10 @@ def test_a_question_in_other_inflections_and_case_is_the_same() -> None:
     assert near_duplicates(texts, 0.8) == {"1": ("2",), "2": ("1",)}
 
 
-def test_texts_without_terms_are_like_nothing() -> None:
-    assert near_duplicates({"1": "???", "2": "???", "3": ""}, 0.1) == {}
-
-
 def test_clusters_are_alike_at_whatever_remove() -> None:
     alike = [("a", "c"), ("d", "c"), ("d", "gone")]
 
     assert clusters(["d", "b", "a", "c"], alike) == [("d", "a", "c"), ("b",)]
-
-
-def test_the_groups_hold_every_id_once() -> None:
-    assert clusters(["b", "a"], []) == [("b",), ("a",)]
 
 
 def test_of_many_that_ask_the_same_the_first_are_listed_and_all_are_one_group() -> None:
@@ -59,9 +51,3 @@ def test_of_many_that_ask_the_same_the_first_are_listed_and_all_are_one_group() 
     assert found["0000"] == tuple(f"{number:04}" for number in range(1, MOST_LISTED + 1))
     assert found["2999"] == tuple(f"{number:04}" for number in range(MOST_LISTED))
     assert len(clusters(list(texts), alike_pairs(texts, 0.8))) == 1
-
-
-def test_the_first_by_id_are_listed_whether_alike_or_the_same() -> None:
-    texts = {f"{number:02}": f"index a bam file {'now' * (number % 2)}" for number in range(60)}
-
-    assert near_duplicates(texts, 0.5)["30"] == tuple(f"{n:02}" for n in range(MOST_LISTED))

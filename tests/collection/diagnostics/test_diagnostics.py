@@ -34,12 +34,6 @@ def test_relevant_is_what_supports_a_nugget_of_its_query(pool: Pooled) -> None:
     )
 
 
-def test_labels_below_the_threshold_are_no_support() -> None:
-    graded = contents(threshold=2, further=[judgment("u_0", "z", 1)])
-
-    assert len(pooled(graded, ("answerable", "partly_supported", "unanswerable")).support) == 4
-
-
 def test_who_found_the_relevant_chunks(pool: Pooled) -> None:
     found = finders(pool)
 
@@ -53,10 +47,6 @@ def test_who_found_the_relevant_chunks(pool: Pooled) -> None:
         ("nuggets", "bm25"): (0, 0, 0),
         ("nuggets", "lsa"): (1, 1, 0),  # d, fifth, is nobody else's
     }
-
-
-def test_what_is_found_first_adds_up_to_what_is_relevant(pool: Pooled) -> None:
-    assert sum(each.first for each in finders(pool).finders) == pytest.approx(4)
 
 
 def test_what_would_be_lost_without_each_technique_and_retriever(pool: Pooled) -> None:
@@ -113,13 +103,6 @@ def test_estimates_of_what_is_missing(pool: Pooled) -> None:
     assert missing.chao1_corrected.value == 5.5
 
 
-def test_without_overlap_only_the_corrected_estimate_is_defined() -> None:
-    missing = missing_support(pooled(contents(POOL[1:]), EVALUATED))
-
-    assert missing.chao1.reason == "no relevant chunk was pooled by exactly two techniques"
-    assert missing.chao1_corrected.value == 3 + 3 * 2 / 2
-
-
 def test_one_technique_alone_says_nothing_of_what_is_missing() -> None:
     missing = missing_support(pooled(contents([POOL[1]]), EVALUATED))
 
@@ -144,13 +127,6 @@ def test_pooling_results_keep_the_places_of_chunks_that_were_not_pooled() -> Non
     assert results["nuggets", "lsa"].without_results == 1
     assert results["question", "bm25"].means["Recall@50"] == (2 / 3 + 0) / 2
     assert results["question", None].means["Coverage@20"] == (2 / 3 + 1) / 2
-
-
-def test_pooling_results_tell_the_oracles_apart() -> None:
-    assert {(each.technique, each.setting) for each in pooling_results(contents(), EVALUATED)} == {
-        ("question", "inference"),
-        ("nuggets", "oracle"),
-    }
 
 
 def test_pooling_results_leave_out_what_was_judged_besides_the_pool() -> None:
