@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack, closing
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,6 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import complain, counted, say, show_json
 
 if TYPE_CHECKING:
-    from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.lm.batch.jobs import Batches, Job, Plan
 
 FIRST_WAIT = 5.0
@@ -37,27 +37,20 @@ ReplaceRepliesOption = Annotated[
 def export_replies(
     config: ConfigArgument, out: OutOption = None, replace: ReplaceOption = False
 ) -> None:
-    """Write the replies that the built collection used, and no others, as a bundle.
+    """Write what the built collection used as a bundle: replies, searches, vectors and scores.
 
-    With it `freshstack build CONFIG --mode replay` needs nothing else. Without --out it is
-    NAME.jsonl.zst here; a name that ends in .zst is compressed.
+    With it `freshstack build CONFIG --mode replay` needs nothing else. Of [[embedder]] and
+    [reranker] all that is recorded is written. Without --out it is NAME.jsonl.zst here; a name that
+    ends in .zst is compressed.
     """
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.errors import ConfigError
     from freshstack_dspy.lm.bundle import Bundles, write_bundle
     from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
-    from freshstack_dspy.recipes.corpus import asks_models
-    from freshstack_dspy.recipes.provenance import used_replies
+    from freshstack_dspy.recipes.provenance import recorded_numbers, used_replies
 
     settings = load_config(config)
     out = out or Path(f"{settings.name}.jsonl.zst")
-    if asks_models(settings):
-        raise ConfigError(
-            "the vectors and scores of [[embedder]] and [reranker] belong to what a replay needs, "
-            "and only a build knows which it used; write them with: "
-            f"freshstack build {config} --mode replay --save-replies {out}"
-        )
     check_out(out, replace=replace)
     collection = Collection.load(settings.out)
     with ExitStack() as stack:
@@ -66,7 +59,8 @@ def export_replies(
             store = ReplyStore(settings.cache.path, read_only=True)
             recorded.append(stack.enter_context(closing(store)))
         recorded.append(stack.enter_context(closing(Bundles(settings.cache.bundles))))
-        written = write_bundle(used_replies(collection, recorded), out)
+        used = used_replies(collection, recorded)
+        written = write_bundle(chain(used, recorded_numbers(settings, recorded)), out)
     say(f"{out}: {counted(written, 'reply', 'replies')}")
 
 
@@ -189,7 +183,7 @@ def submit(
             _forget(batches, forget)
         with batches.at_work():
             planned = batches.plan(file)
-            _print_plan(planned, settings, file)
+            _print_plan(planned, settings.model.name, file)
             batches.check_over_budget(planned)
             if dry_run:
                 return
@@ -243,58 +237,46 @@ def status(
 
 def _forget(batches: "Batches", submission: str) -> None:
     job = batches.forget(submission)
-    made = (
-        f"; its batch {job.batch_id} goes on at the provider and costs what it costs: cancel it "
-        "there, or import its output by hand"
-        if job.batch_id
-        else ""
-    )
-    say(f"{submission}: given up{made}")
+    say(f"{submission}: given up")
+    if job.batch_id:
+        say(f"its batch {job.batch_id} goes on at the provider and costs what it costs: cancel it")
 
 
-def _print_plan(planned: "Plan", config: "BuildConfig", file: Path) -> None:
+def _print_plan(planned: "Plan", model: str, file: Path) -> None:
     from freshstack_dspy.lm.budget import amount
 
     left_out = "".join(f"; {count} {why}" for why, count in sorted(planned.left_out.items()))
     batches = counted(len(planned.parts), "batch", "batches")
     say(f"{file}: {counted(planned.requests, 'request')} to send, in {batches}{left_out}")
     if planned.requests:
-        cost = (
-            f"${planned.batch.dollars:.4f} as batches, ${planned.live.dollars:.4f} live"
-            if planned.priced
-            else f"the price of {config.model.name} is not known (see [prices])"
-        )
+        cost = f"${planned.batch.dollars:.4f} as batches, ${planned.live.dollars:.4f} live"
+        if not planned.priced:
+            cost = f"the price of {model} is not known (see [prices])"
         say(f"at most {amount('tokens', planned.batch)} tokens; {cost}")
 
 
 def _print_news(batches: "Batches", jobs: "list[Job]", shown: dict[str, str]) -> None:
     """Print the status of each job that has another one than when it was last printed."""
     for job in jobs:
-        other_model = job.pending and batches.is_of_other_model(job)
-        text = _status_of(job, other_model=other_model)
-        if text is None or shown.get(job.submission) == text:
-            continue
-        shown[job.submission] = text
-        say(text)
-        for why in (*job.faults, *(job.report.reasons if job.report else ())):
-            say(f"  {why}")
+        text = f"{job.submission}: {_status_of(job)}"
+        if job.pending and batches.is_of_other_model(job):
+            where = f"{job.model} at {job.endpoint}"
+            text = f"{job.submission}: sent to {where}: put that into [model] to ask for its status"
+        never_made = job.step == "dropped" and job.batch_id is None
+        if not never_made and shown.get(job.submission) != text:
+            shown[job.submission] = text
+            say(text)
+            for why in (*job.faults, *(job.report.reasons if job.report else ())):
+                say(f"  {why}")
 
 
-def _status_of(job: "Job", *, other_model: bool) -> str | None:
-    if job.step == "dropped" and job.batch_id is None:
-        return None
-    if other_model:
-        where = f"{job.model} at {job.endpoint}"
-        return f"{job.submission}: sent to {where}: put that into [model] to ask for its status"
-    start = f"{job.submission}: batch {job.batch_id}"
+def _status_of(job: "Job") -> str:
     if job.step == "dropped":
-        return f"{start} was given up"
-    failed = f", {job.failed} failed" if job.failed else ""
-    text = f"{start} {job.status}: {job.completed} of {len(job.keys)} done{failed}"
-    if job.report is not None:
-        text += f"; {job.report.summary()}"
-        text += f"; {job.unanswered} not answered" if job.unanswered else ""
-    return text
+        return f"batch {job.batch_id} was given up"
+    text = f"batch {job.batch_id} {job.status}: {job.completed} of {len(job.keys)} done"
+    text += f", {job.failed} failed" if job.failed else ""
+    text += f"; {job.report.summary()}" if job.report else ""
+    return text + (f"; {job.unanswered} not answered" if job.unanswered else "")
 
 
 def _end(jobs: "list[Job]", begun: frozenset[str], waiting: int, config: str) -> None:

@@ -23,7 +23,7 @@ from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
-from freshstack_dspy.lm.reply import Entry
+from freshstack_dspy.lm.reply import Entry, Numbers
 from freshstack_dspy.lm.request import endpoint_identity, sha256_of
 from freshstack_dspy.lm.store import Recorded, fingerprint, recorded_entry
 from freshstack_dspy.lm.typed import instructions
@@ -131,6 +131,23 @@ def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterat
                 "or build it again"
             )
         yield entry
+
+
+def recorded_numbers(config: BuildConfig, recorded: Sequence[Recorded]) -> Iterator[Entry]:
+    """The recorded vectors and scores of a configuration's embedders and reranker, each once."""
+    models = {
+        (one.model, endpoint_identity(one.model, one.api_base))
+        for one in (*config.embedder, config.reranker)
+        if one is not None and one.model is not None
+    }
+    given: set[str] = set()
+    for source in recorded if models else ():
+        for entry in source.entries():
+            if not isinstance(entry, Numbers) or entry.key in given:
+                continue
+            if (entry.request.model, entry.request.endpoint) in models:
+                given.add(entry.key)
+                yield entry
 
 
 def unchanged(

@@ -73,21 +73,4 @@ def test_a_nugget_that_names_what_the_question_names_is_vital() -> None:
     rated = importance(QUESTION, ["`read_rwl` needs a marker.", "Years are astronomical."])
 
     assert rated == ["vital", "okay"]
-
-
-def test_where_no_nugget_does_all_are_vital() -> None:
     assert importance(QUESTION, ["Years are astronomical.", "Use pandas."]) == ["vital", "vital"]
-
-
-def test_ratings_go_by_the_numbers_given() -> None:
-    inputs = {
-        "question": QUESTION,
-        "nuggets": [{"number": 7, "text": "Years."}, {"number": 3, "text": "a marker"}],
-    }
-
-    assert reply("RateImportance", inputs) == {
-        "ratings": [
-            {"nugget": 7, "importance": "okay"},
-            {"nugget": 3, "importance": "vital"},
-        ]
-    }

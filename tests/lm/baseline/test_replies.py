@@ -94,13 +94,6 @@ def test_nuggets_are_facts_and_code_of_the_answer_in_its_order() -> None:
     assert places == sorted(places)
 
 
-def test_greetings_questions_and_repetitions_are_no_nuggets() -> None:
-    found = nuggets_of(ANSWER)
-
-    assert not any("Hope" in text or text.endswith("?") for text in found)
-    assert len(set(found)) == len(found)
-
-
 def test_sub_questions_ask_what_is_asked_and_what_failed() -> None:
     found = reply("DecomposeQuestion", {"question": QUESTION, "limit": 5})["sub_questions"]
 
@@ -212,19 +205,6 @@ def test_every_reply_is_valid_by_its_signature(text: str, limit: int) -> None:
         outputs = reply(task, inputs)
         validated(task)(outputs, inputs)
         assert outputs == reply(task, inputs)
-
-
-@given(st.lists(LINES, min_size=1, max_size=4), st.lists(LINES, min_size=1, max_size=4))
-def test_every_chunk_is_judged_once_with_numbers_that_exist(
-    nuggets: list[str], chunks: list[str]
-) -> None:
-    inputs = judge_inputs(nuggets, chunks, "question")
-    outputs = reply("JudgeSupport", inputs)
-
-    validated("JudgeSupport")(outputs, inputs)
-    assert [verdict["chunk"] for verdict in outputs["verdicts"]] == [
-        chunk["number"] for chunk in inputs["chunks"]
-    ]
 
 
 def tasks(text: str, limit: int) -> list[tuple[str, dict[str, Any]]]:

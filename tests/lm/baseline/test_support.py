@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.lm.baseline.support import (
-    CUT_POINTS,
     DENIAL,
     DOUBT,
     SLOPE,
@@ -31,16 +30,6 @@ WIND = "The turbine converts wind into electricity."
 
 def score(nugget: str, chunk: str, question: str = "") -> float:
     return support(question, [nugget], [chunk])[0].scores[0]
-
-
-def test_a_text_supports_its_own_sentences() -> None:
-    chunk = f"Energy is scarce. {WIND} Nothing else is known."
-
-    assert score(WIND, chunk) >= THRESHOLD
-
-
-def test_a_text_about_something_else_does_not_support() -> None:
-    assert score(WIND, "The parser reads a configuration file from the disk.") == 0
 
 
 def test_the_score_of_a_full_match_is_computed_by_hand() -> None:
@@ -68,13 +57,6 @@ def test_close_words_count_more_than_scattered_ones() -> None:
     scattered = f"The turbine stands. {filler} It converts. {filler} The wind blows."
 
     assert score(WIND, together) > score(WIND, scattered)
-
-
-def test_words_of_the_question_count_less() -> None:
-    nugget = "the turbine needs grease"
-    chunk = "the turbine is tall"
-
-    assert score(nugget, chunk, question="why does my turbine stop?") < score(nugget, chunk)
 
 
 def test_a_denying_nugget_loses_where_the_text_denies_nothing() -> None:
@@ -107,11 +89,6 @@ def test_a_chunk_is_scored_the_same_in_any_company(chunk: str, other: str) -> No
     assert support("", nuggets, [other, chunk])[1] == support("", nuggets, [chunk])[0]
 
 
-PAIRS = st.lists(
-    st.builds(LabelledScore, st.floats(0, 1, exclude_max=True), st.booleans()), max_size=30
-)
-
-
 def strict(count: int) -> list[LabelledScore]:
     """Labels of people who accept only what scores above .5."""
     return [LabelledScore(0.4, False), LabelledScore(0.6, True)] * count
@@ -131,11 +108,6 @@ def test_one_label_moves_it_by_hand_computed_shrinkage() -> None:
     assert (found - THRESHOLD) / SPREAD**2 == pytest.approx(curve, rel=1e-4)
 
 
-@given(PAIRS)
-def test_the_order_of_the_labels_does_not_matter(pairs: list[LabelledScore]) -> None:
-    assert threshold(pairs) == pytest.approx(threshold(pairs[::-1]), abs=1e-6)
-
-
 GRADED: tuple[ScaleName, ...] = ("support", "graded_3", "graded_5")
 
 
@@ -144,14 +116,6 @@ def graded(scale: ScaleName, inputs: dict[str, Any]) -> Any:
     outputs = reply(signature.__name__, inputs)
     with validating_against(inputs):
         return answer_model(signature).model_validate_json(json.dumps(outputs), strict=True)
-
-
-@pytest.mark.parametrize("scale", GRADED)
-def test_there_is_a_cut_point_for_every_label(scale: ScaleName) -> None:
-    cuts = CUT_POINTS[scale]
-
-    assert len(cuts) == SCALES[scale].highest
-    assert list(cuts) == sorted(cuts)
 
 
 @pytest.mark.parametrize("scale", GRADED)

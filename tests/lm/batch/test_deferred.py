@@ -77,18 +77,6 @@ def test_every_deferred_request_is_a_line_of_a_batch_file(
     }
 
 
-def test_what_is_deferred_is_what_would_have_been_sent(
-    server: ChatServer, store: ReplyStore, client_for: Connect, tmp_path: Path
-) -> None:
-    with pytest.raises(DeferredError):
-        ask_cities(client_for("defer", temperature=0.25))
-    write_requests(store, tmp_path / "requests.jsonl")
-    server.says(BERN)
-    ask_cities(client_for(temperature=0.25))
-
-    assert json.loads((tmp_path / "requests.jsonl").read_text())["body"] == server.requests[0]
-
-
 def test_both_formats_are_imported(store: ReplyStore, replies_file: Path) -> None:
     store.defer(ask("by a batch"))
     store.defer(ask("by hand"))

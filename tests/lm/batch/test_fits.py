@@ -48,11 +48,6 @@ def test_a_text_that_does_not_fit_has_one_line_that_says_why(text: str, words: s
     assert words in fault
 
 
-@pytest.mark.parametrize("wanted", [{"type": "text"}, None])
-def test_where_no_json_was_asked_for_every_text_fits(wanted: Any) -> None:
-    assert fault_in(asking(wanted), PROSE) is None
-
-
 CITY = st.fixed_dictionaries(
     {"name": st.text(max_size=3), "people": st.integers(-1, 2) | st.floats() | st.none()},
     optional={"more": st.integers()},

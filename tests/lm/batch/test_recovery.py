@@ -46,13 +46,10 @@ def bring_to_the_end(here: Waiting) -> None:
 
 slow = pytest.mark.slow
 POINTS = [
-    pytest.param("openai", "submit", "upload", "before", marks=slow),
     pytest.param("openai", "submit", "upload", "after", marks=slow),
     pytest.param("openai", "submit", "create", "before", marks=slow),
     pytest.param("openai", "submit", "create", "after", marks=slow),
-    pytest.param("openai", "status", "retrieve", "after", marks=slow),
     pytest.param("openai", "status", "content", "after", marks=slow),
-    pytest.param("azure", "submit", "create", "before", marks=slow),
     pytest.param("azure", "submit", "create", "after", marks=slow),
     pytest.param("anthropic", "submit", "create", "before", marks=slow),
     pytest.param("anthropic", "submit", "create", "after"),
@@ -177,23 +174,6 @@ def test_a_lost_batch_is_found_behind_those_of_others(
     assert list(here.store.deferred()) == []
 
 
-def test_a_server_that_keeps_no_metadata_is_recognised_by_its_file(
-    server: BatchServer, waiting: OpenWaiting
-) -> None:
-    def forget() -> Scripted:
-        server.made[0].metadata = None
-        return Scripted(drop=True)
-
-    server.after["create"] = forget
-    here = waiting()
-    here.defer(*TEXTS)
-    with pytest.raises(TransientModelError):
-        here.submit()
-    bring_to_the_end(here)
-
-    assert len(server.made) == 1
-
-
 class TestMessageBatches:
     """They hold nothing of ours but the custom ids, which are known only in the end."""
 
@@ -216,12 +196,6 @@ class TestMessageBatches:
 
         assert [len(made.requests) for made in server.made] == [3, 3]
         assert here.texts() == {"re: one", "re: two", "re: three"}
-
-    def test_an_old_batch_is_no_candidate(self, server: BatchServer, here: Waiting) -> None:
-        server.add(["x", "y", "z"], created_at=time.time() - 3600)
-        bring_to_the_end(here)
-
-        assert len(server.made) == 2
 
     def test_a_batch_of_another_collection_is_no_candidate(
         self, server: BatchServer, here: Waiting
