@@ -41,11 +41,8 @@ def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundar
     """Choose the boundaries that cut a text into pieces that fit, coarse ones before fine ones.
 
     A piece that fits is not cut further, so what belongs together stays together. Pieces may
-    be left that do not fit: words, or white space, longer than the limit.
-
-    Returns:
-        The boundaries strictly inside the text, in order, with text between any two of them,
-        before the first and after the last.
+    be left that do not fit: words, or white space, longer than the limit. There is text between
+    any two of the boundaries, before the first and after the last.
     """
     found = sorted(set(outline))
     joined = frozenset(offset for offset, level in found if level == JOINED)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from freshstack_dspy.corpus.boundaries import Boundary, file_kind, has_text, refine
 from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
-from freshstack_dspy.corpus.notebook import NotANotebookError, Notebook
+from freshstack_dspy.corpus.notebook import Notebook
 from freshstack_dspy.corpus.outlines import outline_of
 from freshstack_dspy.corpus.tokens import TokenTable
 from freshstack_dspy.records import Chunk, SourceFile
@@ -127,7 +127,7 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     `text_of(file.data, chunk) == chunk.text` always holds.
 
     Args:
-        file: Its encoding says how its bytes are read. A damaged notebook is cut as the text it is.
+        file: Its encoding says how its bytes are read.
         max_tokens: The most cl100k_base tokens in a chunk; never exceeded.
 
     Returns:
@@ -135,21 +135,11 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
 
     Raises:
         ValueError: `max_tokens` is below `SMALLEST_LIMIT`.
-        UnicodeDecodeError: The data is not in the file's encoding.
-        LookupError: There is no such encoding.
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
     encoding = file.encoding
-    text: FileText | Notebook
-    if encoding == NOTEBOOK:
-        try:
-            text = _notebook(file.data)
-        except NotANotebookError:
-            encoding = _plain_encoding(file.data)
-            text = FileText(file.data, encoding)
-    else:
-        text = FileText(file.data, encoding)
+    text = _notebook(file.data) if encoding == NOTEBOOK else FileText(file.data, encoding)
     pieces = _pieces(text, file.path, max_tokens)
     inner = text.file_offsets([piece.start for piece in pieces[1:]])
     bounds = pairwise([0, *inner, len(file.data)])
@@ -184,12 +174,6 @@ def text_of(file_bytes: bytes, chunk: Chunk) -> str:
     `file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)`;
     of a notebook the source of the cells in that range.
 
-    Args:
-        file_bytes: All of the file.
-        chunk: One of its chunks.
-
-    Raises:
-        ValueError: These are not the bytes of the chunk's file.
     """
     if chunk.encoding == NOTEBOOK:
         return _notebook(file_bytes).part(chunk.start_byte, chunk.end_byte)
@@ -221,12 +205,3 @@ def _pieces(text: FileText | Notebook, path: str, max_tokens: int) -> list[Piece
 def _notebook(data: bytes) -> Notebook:
     """Read a notebook; the last one is remembered, as its chunks are read one after another."""
     return Notebook(data)
-
-
-def _plain_encoding(data: bytes) -> str:
-    """Choose how the bytes of a damaged notebook are read, so that they can be."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return "latin-1"
-    return "utf-8"

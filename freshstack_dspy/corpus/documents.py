@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import lxml.etree
 import lxml.html
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from freshstack_dspy.corpus.tree import Entry, Skip, named_entry
 from freshstack_dspy.errors import SourceError
@@ -35,7 +35,11 @@ class _Document(BaseModel):
     """What is read of a line; its other fields are passed over."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
-    path: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("path", "id", "_id"))]
+    path: Annotated[
+        str,
+        Field(min_length=1, validation_alias=AliasChoices("path", "id", "_id")),
+        BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    ]
     title: str | None = None
     text: str
 
@@ -53,16 +57,9 @@ class JsonDocuments:
     of_files = False
 
     def __init__(self, path: Path) -> None:
-        """Open the file.
-
-        Raises:
-            SourceError: It cannot be read.
-        """
+        """Open the file."""
         self._path = path
-        try:
-            self._file = path.open("rb")
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+        self._file = path.open("rb")
 
     def entries(self) -> Iterator[Entry]:
         """List the documents; their texts are read again when they are asked for."""
@@ -128,8 +125,7 @@ _AROUND = (
 def page_text(html: str) -> str:
     """Give the main part of a page as Markdown; its title, where it has no heading of its own.
 
-    Args:
-        html: A whole page, or a part of one. Nothing that it names is loaded.
+    Nothing that the page names is loaded.
     """
     parser = lxml.html.HTMLParser(remove_comments=True, remove_pis=True, no_network=True)
     without_declaration = re.sub(r"\A\s*<\?xml[^>]*\?>", "", html)
@@ -156,15 +152,7 @@ def page_text(html: str) -> str:
 def pdf_text(data: bytes, most: int) -> str | Skip:
     """Give the text of a PDF; each page ends with an empty line and a form feed.
 
-    It is read in a process of its own, with bounds on time and memory.
-
-    Args:
-        data: All of the file.
-        most: Characters; a longer text is not read.
-
-    Returns:
-        The text, or why there is none: encrypted, damaged, too large, no text in it, or the
-        extra `pages` is not installed.
+    It is read in a process of its own, with bounds on time, memory and the characters of its text.
     """
     if importlib.util.find_spec("pypdf") is None:
         return _unreadable("a PDF; to read it: pip install 'freshstack_dspy[pages]'")

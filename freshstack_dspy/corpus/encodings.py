@@ -48,10 +48,8 @@ _NOT_WESTERN = re.compile(r"[^\x00-\x7f]{3}|[^\x00-\x7f](?<!\w)")
 def detect(data: bytes) -> str | Skip:
     """Tell the encoding of a text.
 
-    By its byte order mark, as UTF-8, by what it declares at its head, or by statistics. A file that could be in several encodings is skipped: a wrong guess is worse than none.
-
-    Returns:
-        The name of a Python codec, or why there is none: the file is binary, or undecodable.
+    By its byte order mark, as UTF-8, by what it declares at its head, or by statistics. A binary
+    file is skipped, and one that could be in several encodings: a wrong guess is worse than none.
     """
     for mark, name in _MARKS:
         if data.startswith(mark):
@@ -111,16 +109,7 @@ class FileText:
     inseparable: frozenset[int] = frozenset()
 
     def __init__(self, data: bytes, encoding: str) -> None:
-        """Decode a file.
-
-        Args:
-            data: All of it.
-            encoding: As `SourceFile.encoding`.
-
-        Raises:
-            UnicodeDecodeError: The data is not in this encoding.
-            LookupError: Python has no such encoding.
-        """
+        """Decode a file, whose encoding is `SourceFile.encoding`."""
         self._data, self._encoding = data, encoding
         text = data.decode(encoding)
         name = codecs.lookup(encoding).name

@@ -79,11 +79,7 @@ def _read(
 
 
 def open_tree(corpus: CorpusConfig) -> FileTree:
-    """Open the place of a corpus.
-
-    Raises:
-        SourceError: It cannot be read, or is elsewhere and was not fetched.
-    """
+    """Open the place of a corpus."""
     if corpus.package is not None:
         return Package(corpus.package)
     path = corpus.path
@@ -126,11 +122,7 @@ class Readable(NamedTuple):
 
 
 def largest(path: str, max_file_bytes: int) -> int:
-    """Give the size in bytes up to which a file is read.
-
-    Of notebooks and PDFs it is the text that may have `max_file_bytes`, for most of such a file
-    is pictures.
-    """
+    """Give the size in bytes up to which a file is read; of notebooks and PDFs the text counts."""
     return max_file_bytes * _WRAPPING if path.lower().endswith(_WRAPPED) else max_file_bytes
 
 
@@ -139,14 +131,7 @@ def _too_large(size: int, most: int) -> Skip:
 
 
 def understand(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
-    """Tell what is in a file.
-
-    Args:
-        path: Its suffix tells PDFs, notebooks and pages.
-        data: All of the file.
-        max_file_bytes: Of its text.
-        pages: Whether HTML is read as pages and not as the source of them.
-    """
+    """Read the text of a file, whose suffix tells PDFs, notebooks and pages."""
     if not data:
         return Skip("empty", "empty")
     if data.startswith(_LFS_POINTER):
@@ -183,19 +168,16 @@ def _content(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Rea
 # Licences
 
 
-_KNOWN = (
-    r"apache|mit|bsd|gpl|lgpl|agpl|mpl|epl|cc0|cc|isc|zlib|unlicense|boost|artistic|wtfpl|"
-    r"psf|python|ofl|third[-_]?party|thirdparty|exceptions?|\d+"
-)
+_KNOWN = r"apache|mit|[al]?gpl|bsd|mpl|epl|cc0?|isc|zlib|boost|psf|python|ofl|third[-_]?party|\d+"
 _PROSE = r"(?:\.(?:txt|md|markdown|rst|adoc|html?|rtf))?"
 _ANY_CASE = (
     r"(?:un)?licen[cs]es?|copying|copyrights?|authors|contributors|"
     r"third[-_]?party[-_]?(?:notices?|licen[cs]es?)"
 )
-_SHOUTED = r"NOTICES?|PATENTS|CREDITS|MAINTAINERS"
 _NAME = re.compile(
-    rf"(?:(?i:{_ANY_CASE})|{_SHOUTED})(?:[-_. ](?:(?i:{_KNOWN})|[A-Z][A-Z0-9]*))*(?i:{_PROSE})"
-    rf"|(?i:(?:{_KNOWN})(?:[-_.](?:{_KNOWN}))*[-_]licen[cs]e{_PROSE})"
+    rf"(?:(?i:{_ANY_CASE})|NOTICES?|PATENTS|CREDITS|MAINTAINERS)"
+    rf"(?:[-_. ](?:(?i:{_KNOWN})|[A-Z][A-Z0-9]*))*(?i:{_PROSE})"
+    rf"|(?i:(?:{_KNOWN})[-_]licen[cs]e{_PROSE})"
 )
 _FOLDER = re.compile(r"(?:^|/)(?:LICENSES|[^/]+\.dist-info/licen[cs]es)/")
 _CODE = re.compile(r"\.(?:py|pyi|js|ts|tsx|jsx|go|rs|java|c|h|cc|cpp|rb|php|cs|kt|swift)$", re.I)
@@ -218,9 +200,8 @@ def is_licence(path: str) -> bool:
 
 
 _VENDORED = re.compile(
-    r"(?:^|/)(node_modules|bower_components|jspm_packages|_?vendor(?:s|ed)?|"
-    r"_?(?:third|3rd)[-_]?party|_?externals|extern|Godeps|Carthage|Pods|"
-    r"site-packages|dist-packages)/"
+    r"(?:^|/)(node_modules|bower_components|_?vendor(?:s|ed)?|_?(?:third|3rd)[-_]?party|"
+    r"_?externals|extern|Godeps|Pods|site-packages|dist-packages)/"
 )
 _GENERATED_FOLDER = re.compile(r"(?:^|/)(__pycache__|[^/]+\.egg-info)/")
 _LOCK_FILES = frozenset(
@@ -228,14 +209,8 @@ _LOCK_FILES = frozenset(
     "go.sum go.work.sum Package.resolved bun.lockb deno.lock".split()
 )
 _GENERATED_NAME = re.compile(
-    r".+\.lock"
-    r"|.+\.(?:js|mjs|cjs|css|ts)\.map"
-    r"|.+_pb2(?:_grpc)?\.pyi?"
-    r"|.+\.pb(?:\.gw|\.validate)?\.(?:go|h|cc|c|cpp|swift|dart)"
-    r"|.+_pb(?:_service)?\.(?:js|ts|d\.ts)"
-    r"|.+\.(?:g|freezed|pb|gr)\.dart"
-    r"|.+\.(?:designer|g|g\.i|feature)\.(?:cs|vb)"
-    r"|.+\.zep\.(?:c|h|php)",
+    r".+(?:\.lock|\.(?:js|mjs|cjs|css|ts)\.map|_pb2(?:_grpc)?\.pyi?|\.(?:designer|g)\.cs"
+    r"|\.pb(?:\.gw)?\.(?:go|h|cc|c|cpp|swift|dart)|_pb\.(?:js|ts|d\.ts)|\.(?:g|freezed)\.dart)",
     re.IGNORECASE,
 )
 _INSTALLERS_OWN = re.compile(
@@ -257,34 +232,25 @@ _LONGEST_LINE = 300
 _COMMENT = re.compile(
     r"\s*(?:#|//|/\*|\*|--|;|%|<!--|\"\"\"|'''|\(\*|\"|rem\b|dnl\b)", re.IGNORECASE
 )
-_BY = (
-    r"(?:auto-?|auto |automatically |machine[- ])?generated (?:by|from|with|using|automatically)\b"
-)
+_AUTO = r"(?:auto-?|auto |automatically |machine[- ])"
+_BY = rf"{_AUTO}?generated (?:by|from|with|using|automatically)\b"
+_EDIT = r"\b(?:do not|don't) (?:edit|modify|change|touch)\b"
 _WHAT = r"(?:file|code|module|source|class|header|script|document|stub)"
 _GENERATED = "generated"
 """Part of all that such a comment says."""
 _SAYS_GENERATED = re.compile(
     r"(?<![\w.`'\"/])@generated\b(?![`'\"])"
-    r"|\bgenerated\b.*\b(?:do not|don't) (?:edit|modify|change|touch)\b"
-    r"|\b(?:do not|don't) (?:edit|modify|change|touch)\b.*\bgenerated\b"
-    r"|<auto-?generated"
+    rf"|\bgenerated\b.*{_EDIT}|{_EDIT}.*\bgenerated\b|<auto-?generated"
     rf"|(?:^\W*|\b(?:this|the) ){_WHAT} (?:(?:is|was|has been) )?{_BY}"
-    rf"|\b(?:this|the) {_WHAT} (?:is|was|has been) (?:auto-?|auto |automatically |machine[- ])generated\b"
-    r"|\b(?:auto-?|auto |automatically |machine[- ])generated (?:by|from|with|using)\b"
-    r"|\bgenerated (?:by|with) (?:the )?(?:cython|protocol buffer|grpc|swig|bison|flex|antlr|"
-    r"thrift|coffeescript|peg\.js|swagger|openapi|stringer|mockgen|sqlc|ragel|re2c)\b",
+    rf"|\b(?:this|the) {_WHAT} (?:is|was|has been) {_AUTO}generated\b"
+    rf"|\b{_AUTO}generated (?:by|from|with|using)\b"
+    r"|\bgenerated (?:by|with) (?:the )?(?:cython|protocol buffer|grpc|swig|bison|flex|antlr|thrift)\b",
     re.IGNORECASE,
 )
 
 
 def skip_by_path(path: str, size: int, keep: Collection[SkipKind]) -> Skip | None:
-    """Say from its path and size why a file is not worth indexing, if it is not.
-
-    Args:
-        path: From the root of the corpus: the folders above it have no say.
-        size: Bytes.
-        keep: Kinds that are worth it nevertheless.
-    """
+    """Tell from its path in the corpus and its size why a file is not worth indexing, if it is not."""
     found = _skip_by_path(path, size)
     return found if found and found.kind not in keep else None
 
@@ -307,13 +273,7 @@ def _skip_by_path(path: str, size: int) -> Skip | None:
 
 
 def skip_by_text(path: str, text: str, keep: Collection[SkipKind]) -> Skip | None:
-    """Say from its text why a file is not worth indexing, if it is not.
-
-    Args:
-        path: Of the file; prose is never called generated.
-        text: All of it.
-        keep: Kinds that are worth it nevertheless.
-    """
+    """Tell from its text why a file is not worth indexing, if it is not; prose is never generated."""
     name = path.rpartition("/")[2].lower()
     if "generated" not in keep and not name.endswith(_PROSE_SUFFIXES) and "." in name:
         line = _generated_line(text)

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -18,14 +19,9 @@ from freshstack_dspy.corpus.tree import LINK, Entry, Skip, named_entry, without_
 from freshstack_dspy.errors import SourceError
 
 _OVERRIDES = (
-    "core.fsmonitor=false",
-    f"core.hooksPath={os.devnull}",
-    "core.askPass=",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "http.lowSpeedLimit=1000",
-    "http.lowSpeedTime=60",
-)
+    f"core.fsmonitor=false core.hooksPath={os.devnull} core.askPass= gc.auto=0 "
+    "maintenance.auto=false http.lowSpeedLimit=1000 http.lowSpeedTime=60"
+).split()
 _ENVIRONMENT = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -53,23 +49,21 @@ _PROTOCOLS = {
 _REVISION = re.compile(r"(?!.*(?:\.\.|@\{))\w[\w.+/@#-]*", re.ASCII)
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FETCHED = "refs/freshstack/fetched"
-_LINK_MODE, _FILE_KIND = b"120000", b"blob"
+_FETCHING = ".fetching-"
+_ABANDONED = 3600
+"""Seconds after which an unfinished fetch is removed: its process was killed."""
 
 
 class Git:
     """The git program in one folder, with what a hostile repository could misuse switched off."""
 
     def __init__(self, folder: Path, protocols: Sequence[str] = ()) -> None:
-        """Find git; with no protocols it connects to nobody.
-
-        Raises:
-            SourceError: It is not installed.
-        """
+        """Find git; with no protocols it connects to nobody."""
         program = shutil.which("git")
         if program is None:
             raise SourceError("git is not installed, and repositories are read with it")
-        overrides = _OVERRIDES if protocols else (*_OVERRIDES, "protocol.allow=never")
-        options = [word for override in overrides for word in ("-c", override)]
+        never = [] if protocols else ["protocol.allow=never"]
+        options = [word for override in (*_OVERRIDES, *never) for word in ("-c", override)]
         self.command = [program, "--no-pager", "-C", str(folder), *options]
         # Our surroundings, without what would send git to another repository.
         own = {
@@ -95,6 +89,11 @@ class Git:
             check=False,
         )
 
+    def commit(self, revision: str) -> str | None:
+        """Find the id of a commit that is here."""
+        found = self.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+        return None if found.returncode else found.stdout.decode().strip()
+
 
 def _reason(stderr: bytes) -> str:
     """The line of git's messages that tells most, without a name or password of an address."""
@@ -107,21 +106,15 @@ def _reason(stderr: bytes) -> str:
 
 
 class Remote(NamedTuple):
-    """A repository elsewhere."""
+    """A repository elsewhere, the folder for its copies, and by what git may connect to it."""
 
     url: str
     folder: str
-    """The name of the folder for its copies: the end of the address, and a hash of it."""
     protocols: tuple[str, ...]
-    """By which git may connect to it."""
 
 
 def remote(url: str) -> Remote:
-    """Check an address.
-
-    Raises:
-        SourceError: It is not of an allowed form, or holds a password; without it in the message.
-    """
+    """Check an address; one that may hold a password is not shown."""
     found = next(filter(None, (form.fullmatch(url) for form in _URLS)), None)
     if found and url.isprintable():
         end = re.sub(r"[^a-z0-9.]+", "-", url.lower().removesuffix(".git"))[-40:].strip("-.")
@@ -153,12 +146,10 @@ def fetch(
         progress: Is called with a note where a branch could not be looked up.
 
     Returns:
-        The corpus with, next to its `url`, `path` the bare repository and `revision` the full
-        commit id.
+        The corpus with the bare repository as `path` and the full commit id as `revision`.
 
     Raises:
-        SourceError: The address or revision is not allowed, cannot be reached or found, or is
-            not here and `offline` is set; git is not installed.
+        SourceError: The repository or revision is not allowed, or cannot be found or reached.
     """
     if corpus.url is None or corpus.path is not None:
         return corpus
@@ -194,7 +185,10 @@ def _copy(place: Path, commit: str) -> Path:
 def _fetched(source: Remote, wanted: str, place: Path) -> str:
     """Fetch one commit into a bare repository of its own; give its id."""
     place.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=place) as folder:
+    for unfinished in place.glob(f"{_FETCHING}*"):
+        if time.time() - unfinished.stat().st_mtime > _ABANDONED:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=place) as folder:
         made = Path(folder) / "new.git"
         made.mkdir()
         git = Git(made, source.protocols)
@@ -204,15 +198,12 @@ def _fetched(source: Remote, wanted: str, place: Path) -> str:
         kind = "sha256" if len(commit) == 64 else "sha1"
         git.run("init", "-q", "--bare", "--template=", f"--object-format={kind}", ".")
         _download(git, source, ref)
-        found = git.run("rev-parse", "--verify", "--quiet", f"{_FETCHED}^{{commit}}")
-        if found.returncode:
+        found = git.commit(_FETCHED)
+        if found is None:
             raise SourceError(f"{source.url}: {wanted!r} is no commit; name one, a tag or a branch")
-        commit = found.stdout.decode().strip()
-        try:
+        commit = found
+        if not _copy(place, commit).is_dir():  # another process may have been faster
             made.rename(_copy(place, commit))
-        except OSError:
-            if not _copy(place, commit).is_dir():  # another process may have been faster
-                raise
     return commit
 
 
@@ -242,9 +233,7 @@ def _download(git: Git, source: Remote, ref: str) -> None:
     if done.returncode and not _COMMIT.fullmatch(ref):
         done = git.run(*fetch, "--", source.url, f"+{ref}:{_FETCHED}")
     elif done.returncode:  # some servers give branches and tags alone
-        done = git.run(
-            *fetch, "--", source.url, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"
-        )
+        done = git.run(*fetch, "--", source.url, "+refs/*:refs/*")
         done = done if done.returncode else git.run("update-ref", _FETCHED, ref)
     if done.returncode:
         raise _unreachable(source, done.stderr)
@@ -265,20 +254,20 @@ class Repository:
     of_files = True
 
     def __init__(self, path: Path, revision: str) -> None:
-        """Find the commit.
-
-        Args:
-            path: The root of a working tree, or a bare repository.
-            revision: A commit, tag or branch.
-
-        Raises:
-            SourceError: git is not installed, this is no repository, git distrusts it, or it has
-                no such commit.
-        """
+        """Find a commit, tag or branch in a bare repository or at the root of a working tree."""
         self._path = path
         self._git = Git(path)
         self._reader: subprocess.Popen[bytes] | None = None
-        self.revision: str | None = self._commit(revision)
+        self._output("rev-parse", "--git-dir")
+        known = None
+        if not revision.startswith("-") and revision.isprintable():
+            known = self._git.commit(revision)
+        if known is None:
+            raise SourceError(
+                f"{path}: has no commit {revision!r}; allowed: a commit, tag or branch, as "
+                f"listed by: git -C {path} log --all --oneline"
+            )
+        self.revision: str | None = known
 
     def entries(self) -> Iterator[Entry]:
         """List the files of the commit; what is in a hidden folder is one entry."""
@@ -290,9 +279,9 @@ class Repository:
             facts, _, raw_path = line.partition(b"\t")
             mode, kind, key, size = facts.split()
             skip = None
-            if mode == _LINK_MODE:
+            if mode == b"120000":
                 skip = LINK
-            elif kind != _FILE_KIND:
+            elif kind != b"blob":
                 skip = Skip("link", "a submodule; name its repository as a corpus of its own")
             yield named_entry(raw_path, int(size) if size.isdigit() else 0, skip, key.decode())
 
@@ -326,17 +315,6 @@ class Repository:
             with self._reader:
                 self._reader.kill()
             self._reader = None
-
-    def _commit(self, revision: str) -> str:
-        self._output("rev-parse", "--git-dir")
-        if not revision.startswith("-") and revision.isprintable():
-            found = self._git.run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-            if found.returncode == 0:
-                return found.stdout.decode().strip()
-        raise SourceError(
-            f"{self._path}: has no commit {revision!r}; allowed: a commit, tag or branch, as "
-            f"listed by: git -C {self._path} log --all --oneline"
-        )
 
     def _output(self, *words: str) -> bytes:
         done = self._git.run(*words)

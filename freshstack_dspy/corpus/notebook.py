@@ -86,11 +86,9 @@ class Notebook:
     """The text of a notebook, as UTF-8."""
 
     def __init__(self, data: bytes) -> None:
-        """Read a notebook of nbformat 3 or 4, in UTF-8, UTF-16 or UTF-32.
-
-        Raises:
-            NotANotebookError: It is damaged, or something else.
-        """
+        """Read a notebook of nbformat 3 or 4, in UTF-8, UTF-16 or UTF-32."""
+        self._cells: list[_Cell] = []
+        self._lines: list[_Line] = []
         try:
             encoding = json.detect_encoding(data).removesuffix("-sig")
             if encoding in ("utf-16", "utf-32"):  # with a mark
@@ -98,12 +96,11 @@ class Notebook:
             self._file = FileText(data, encoding)
             self._json = self._file.utf8.decode()
             found = _cells(_placed_json(self._json))
-        except (ValueError, RecursionError) as error:
+            self._assemble(found)
+        except KeyError:
+            raise NotANotebookError("no notebook: it has no list of cells") from None
+        except (ValueError, RecursionError, AttributeError, TypeError) as error:
             raise NotANotebookError(f"no notebook: {error}") from None
-        self._cells: list[_Cell] = []
-        self._lines: list[_Line] = []
-        self.utf8 = b""
-        self._assemble(found)
         ends = [cell.end for cell in self._cells[:-1]]
         self.inseparable = frozenset(offset + more for offset in ends for more in (0, 1))
         """Offsets in `utf8` that have no place of their own in the file."""
@@ -194,43 +191,29 @@ class Notebook:
 
 def _cells(notebook: Any) -> list[tuple[_Object, FileKind]]:
     """Give the cells with the kind of text that each holds: nbformat 4, and 3 with its worksheets."""
-    if not isinstance(notebook, dict):
-        raise NotANotebookError("it is no object")
     holders = notebook.get("worksheets") or [notebook]
-    cells = [cell for holder in holders for cell in _list(holder, "cells")]
+    cells = [cell for holder in holders for cell in holder["cells"]]
     metadata = notebook.get("metadata") or {}
-    language = _get(metadata, "kernelspec", "language") or _get(metadata, "language_info", "name")
-    return [
-        (cell, _kind(cell, str(language or "python")))
-        for cell in cells
-        if isinstance(cell, _Object)
-    ]
-
-
-def _list(holder: Any, key: str) -> list[Any]:
-    found = holder.get(key) if isinstance(holder, dict) else None
-    if not isinstance(found, list):
-        raise NotANotebookError("it has no list of cells")
-    return found
-
-
-def _get(values: Any, section: str, key: str) -> Any:
-    part = values.get(section) if isinstance(values, dict) else None
-    return part.get(key) if isinstance(part, dict) else None
+    language = (
+        (metadata.get("kernelspec") or {}).get("language")
+        or (metadata.get("language_info") or {}).get("name")
+        or "python"
+    )
+    return [(cell, _kind(cell, language)) for cell in cells]
 
 
 def _kind(cell: _Object, language: str) -> FileKind:
     if cell.get("cell_type") in ("markdown", "heading"):
         return "markdown"
     if cell.get("cell_type") == "code":
-        return language_named(str(cell.get("language") or language))
+        return language_named(cell.get("language") or language)
     return "text"
 
 
 def _source(cell: _Object) -> list[_Text]:
     """Give the strings of a cell's text: `source` in nbformat 4, `input` of code in 3."""
-    texts: list[Any] = []
+    texts: list[_Text] = []
     for key in ("source", "input"):
-        value = cell.get(key)
+        value = cell.get(key) or []
         texts += value if isinstance(value, list) else [value]
-    return [text for text in texts if isinstance(text, _Text)]
+    return texts

@@ -36,11 +36,10 @@ _ALLOWANCE = 1000
 
 
 def syntax_tree(data: bytes, language: Language) -> Tree | None:
-    """Parse source code, in UTF-8.
+    """Parse source code in UTF-8, also with errors in it.
 
-    Returns:
-        The tree, also for code with errors; None for code that nobody wrote by hand, that costs
-        the parser out of all proportion, or whose grammar is not installed.
+    None for code that nobody wrote by hand, that costs the parser out of all proportion, or whose
+    grammar is not installed or fails.
     """
     grammar = _grammar(language)
     if grammar is None or not _looks_written(data):
@@ -63,7 +62,7 @@ def syntax_tree(data: bytes, language: Language) -> Tree | None:
 
     try:
         return Parser(grammar).parse(read, progress_callback=give_up)
-    except ValueError:  # given up
+    except ValueError:  # given up, or failed
         return None
 
 
@@ -72,7 +71,7 @@ def _grammar(language: Language) -> Grammar | None:
     module, function = _GRAMMARS.get(language, (f"tree_sitter_{language}", "language"))
     try:
         return Grammar(getattr(importlib.import_module(module), function)())
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, ValueError):  # or of a version that the parser does not read
         return None
 
 
@@ -152,12 +151,9 @@ def _line_start(data: bytes, node: Node) -> int | None:
 _ASCIIDOC = re.compile(
     rb"^(?P<fence>-{4,}|\.{4,}|/{4,}|\+{4,})[ \t]*\r?$|^(?P<mark>={1,6})[ \t]+\S", re.MULTILINE
 )
-_ORG = re.compile(rb"^(?P<mark>\*{1,9})[ \t]+\S", re.MULTILINE)
-_LATEX = re.compile(
-    rb"^[ \t]*\\(?P<rank>part|chapter|section|subsection|subsubsection|paragraph)\b\*?[\[{]",
-    re.MULTILINE,
-)
+_ORG = re.compile(rb"^(\*{1,9})[ \t]+\S", re.MULTILINE)
 _RANKS = (b"part", b"chapter", b"section", b"subsection", b"subsubsection", b"paragraph")
+_LATEX = re.compile(rb"^[ \t]*\\(" + b"|".join(_RANKS) + rb")\b\*?[\[{]", re.MULTILINE)
 
 
 def asciidoc_outline(data: bytes) -> Iterator[Boundary]:
@@ -172,13 +168,12 @@ def asciidoc_outline(data: bytes) -> Iterator[Boundary]:
 
 def org_outline(data: bytes) -> Iterator[Boundary]:
     """Give the headings of Org by rank."""
-    return (Boundary(found.start(), len(found["mark"])) for found in _ORG.finditer(data))
+    return (Boundary(found.start(), len(found[1])) for found in _ORG.finditer(data))
 
 
 def latex_outline(data: bytes) -> Iterator[Boundary]:
     """Give the sections of LaTeX by rank."""
-    for found in _LATEX.finditer(data):
-        yield Boundary(found.start(), _RANKS.index(found["rank"]) + 1)
+    return (Boundary(one.start(), _RANKS.index(one[1]) + 1) for one in _LATEX.finditer(data))
 
 
 _BLOCK_LEVEL = 50
@@ -303,13 +298,7 @@ _OF_PROSE = {
 
 
 def outline_of(kind: FileKind, data: bytes, fits: Fits) -> Iterable[Boundary]:
-    """Give the places where the structure of a text in UTF-8 begins anew; none for plain text.
-
-    Args:
-        kind: Of the text.
-        data: UTF-8.
-        fits: Whether a range of bytes needs no cut.
-    """
+    """Give the places where the structure of a text in UTF-8 begins anew; none for plain text."""
     if kind in _OF_PROSE:
         return _OF_PROSE[kind](data)
     return code_outline(data, kind, fits) if is_language(kind) else ()

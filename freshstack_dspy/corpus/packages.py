@@ -41,12 +41,7 @@ class Package:
     of_files = True
 
     def __init__(self, name: str) -> None:
-        """Find a distribution.
-
-        Raises:
-            SourceError: It is not installed, is installed in editable mode, or has no list of
-                its files.
-        """
+        """Find a distribution."""
         try:
             found = distribution(name)
         except (PackageNotFoundError, ValueError):
@@ -111,11 +106,7 @@ class Wheel:
     of_files = True
 
     def __init__(self, path: Path) -> None:
-        """Open a wheel.
-
-        Raises:
-            SourceError: It is none, is damaged, or would unpack to far more than it is.
-        """
+        """Open a wheel."""
         named = _WHEEL_NAME.fullmatch(path.name)
         if named is None:
             raise SourceError(
@@ -142,7 +133,7 @@ class Wheel:
         )
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
-        """Read a file; what the archive says of its size is not believed."""
+        """Read a file; the size that the archive states is not relied on."""
         try:
             with self._archive.open(entry.key) as file:
                 return file.read(most)

@@ -98,11 +98,7 @@ class Folder:
     of_files = True
 
     def __init__(self, path: Path) -> None:
-        """Take a folder.
-
-        Raises:
-            SourceError: It does not exist, or is a file or a bare repository.
-        """
+        """Take a folder."""
         self._path = path
         if not path.exists():
             raise SourceError(f"{path}: no such folder")
@@ -165,7 +161,7 @@ def read_file(path: Path, most: int) -> bytes | Skip:
 
 
 def not_readable(error: OSError) -> Skip:
-    """Say what the system says against reading a file."""
+    """Give the system's reason against reading a file."""
     return Skip("unreadable", f"cannot be read: {error.strerror}")
 
 
@@ -188,11 +184,7 @@ class Glob(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Compile a glob.
-
-        Raises:
-            ValueError: A range in it is reversed, as `[z-a]`.
-        """
+        """Compile a glob; a reversed range, as `[z-a]`, is a ValueError."""
         anywhere = "" if "/" in text.rstrip("/") else "(?:.*/)?"
         path = re.sub(r"(?:\*\*/)+", "**/", text.strip("/"))
         regex = "".join(_translated(piece[0]) for piece in _PIECE.finditer(path))
@@ -202,7 +194,7 @@ class Glob(NamedTuple):
             raise ValueError(f"{text!r} is not a glob: {error}") from None
 
     def matches(self, path: str) -> bool:
-        """Say whether a path, relative and with forward slashes, is meant."""
+        """Whether a path, relative and with forward slashes, matches."""
         return self.pattern.fullmatch(path) is not None
 
 

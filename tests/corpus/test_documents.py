@@ -26,6 +26,7 @@ def test_each_line_is_a_document(tmp_path: Path) -> None:
         '{"id": "LICENSE", "text": "two"}',
         '{"path": "vendor/c.csv", "title": " ", "text": "three"}',
         '{"id": "blank", "text": " "}',
+        '{"id": 802, "text": "four"}',
         '{"id": "line\\nbreak", "text": "x"}',
         mark=b"\xef\xbb\xbf",
     )
@@ -33,6 +34,7 @@ def test_each_line_is_a_document(tmp_path: Path) -> None:
     found = read(path, exclude=("nothing",))
 
     assert files(found) == {
+        "802": b"four",
         "LICENSE": b"two",
         "b": "Rings\n\né one".encode(),
         "vendor/c.csv": b"three",
@@ -47,7 +49,7 @@ def test_each_line_is_a_document(tmp_path: Path) -> None:
         ("[]", "a document is"),
         ("{", "a document is"),
         ('{"text": "x"}', "path: Field required"),
-        ('{"id": 1, "text": "x"}', "id: Input should be a valid string"),
+        ('{"id": true, "text": "x"}', "id: Input should be a valid string"),
         ('{"id": "a"}', "text: Field required"),
         ('{"id": "x", "text": "again"}', "the document 'x' is already on line 1"),
     ],

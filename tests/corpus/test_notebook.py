@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.corpus.chunks import chunk_file, text_of
-from freshstack_dspy.records import Chunk, SourceFile
+from freshstack_dspy.records import Chunk
 from tests.corpus.exactness import chunks_of
 
 WORDS = "one two three four five six seven eight nine ten"
@@ -131,30 +130,3 @@ def test_nbformat_3_is_read() -> None:
     [chunk] = cut(json.dumps(content).encode())
 
     assert chunk.text == "Head\n\nx = 1\ny\n\nend"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"cells": [{"source": "x"}]',
-        '{"cells": [{"source": "x"}]} x',
-        '{"cells": [{"source": "x" "y"}]}',
-        '{"cells": [{"source": "\\x"}]}',
-        '{"cells": [{"source": "\n"}]}',
-        '{"cells": {"source": "x"}}',
-        '{"cells": [}',
-        '{"a": [1, 2.5e3, null, true, "cells"]}',
-        "[]x",
-        "print(1)",
-        "[" * 5_000,
-        '{"a":' * 5_000,
-    ],
-)
-def test_what_is_no_notebook_is_cut_as_text(text: str) -> None:
-    file = SourceFile("lib", "a.ipynb", text.encode(), None, "ipynb")
-
-    chunks = chunk_file(file, 1024)
-
-    assert "".join(chunk.text for chunk in chunks) == text
-    assert {chunk.encoding for chunk in chunks} == {"utf-8"}
-    assert all(text_of(file.data, chunk) == chunk.text for chunk in chunks)
