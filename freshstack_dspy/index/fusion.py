@@ -63,8 +63,6 @@ def fuse(
 
 def _best(name: str, ranking: Sequence[ScoredChunk], depth: int) -> list[ScoredChunk]:
     scores = dict(ranking)
-    if len(scores) < len(ranking):
-        raise IndexingError(f"the ranking of {name} holds a chunk twice")
     if not all(map(math.isfinite, scores.values())):
         raise IndexingError(f"the ranking of {name} has a score that is not finite")
     return ranked(scores, depth)

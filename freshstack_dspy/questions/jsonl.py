@@ -32,16 +32,7 @@ def read_jsonl(
 ) -> Iterator[PlacedRow]:
     """Give the objects of a JSON Lines file; blank lines and a byte order mark are passed over.
 
-    Args:
-        path: The file, in UTF-8.
-        columns: Which keys are wanted.
-        named: Whether the user named any; if not, a key that is not known is an error, as it may
-            be misspelt.
-        progress: Is called with the bytes read so far, and with all there are.
-
-    Raises:
-        SourceError: The file cannot be read, or `file:line: …` for a line that is no JSON object
-            or has a key that is not known.
+    If the user `named` no columns, an unknown key is an error, as it may be misspelt.
     """
     if path.is_dir():
         raise SourceError(f"{path}: a folder; name the JSON Lines file, or another source")
@@ -65,12 +56,7 @@ def read_jsonl(
 def official_files(path: Path, split: str | None) -> tuple[list[Path], list[Path]]:
     """Name the files with the rows, and those that name these.
 
-    Args:
-        path: A JSON or Parquet file, a folder of Parquet files, or a folder of `save_to_disk`.
-        split: Of a folder of `save_to_disk`.
-
-    Raises:
-        SourceError: The folder holds neither.
+    `path` is a JSON or Parquet file, a folder of Parquet files, or one of `save_to_disk`.
     """
     if path.is_dir() and not any(path.rglob("*.parquet")):
         return dataset_files(path, split)
@@ -82,13 +68,7 @@ def read_official(
 ) -> Iterator[PlacedRow]:
     """Give the rows of an official file or data set, for `OFFICIAL_COLUMNS`.
 
-    Args:
-        path: As for `official_files`; JSON may be lines of objects, an array, or one object.
-        split: Of a folder of `save_to_disk`.
-        progress: Is called with the bytes read so far, and with all there are.
-
-    Raises:
-        SourceError: A file cannot be read, or is of another format.
+    JSON may be lines of objects, an array, or one object.
     """
     files, described = official_files(path, split)
     if described:
@@ -135,8 +115,5 @@ def _choose(present: list[str], file: str) -> list[str]:
 
 
 def _is_parquet(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_PARQUET)) == _PARQUET
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    with path.open("rb") as file:
+        return file.read(len(_PARQUET)) == _PARQUET

@@ -89,11 +89,7 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
 
 
 def query_files(config: QueriesConfig) -> list[Path]:
-    """Name every file that the queries depend on, each once; of synthetic ones that of their style.
-
-    Raises:
-        SourceError: The source is not there, or not of the kind that `config.source` names.
-    """
+    """Name every file that the queries depend on, each once; of synthetic ones that of their style."""
     if config.is_synthetic:
         return [config.style] if config.style else []
     if config.source == "stackexchange":

@@ -27,11 +27,7 @@ def licence_at(written: datetime) -> str:
 
 
 def site_address(site: str | None) -> str:
-    """Give what a post's link begins with; nothing where the site is not known.
-
-    Raises:
-        ConfigError: It is not the name of a host.
-    """
+    """Give what a post's link begins with; nothing where the site is not known."""
     if site is None:
         return ""
     if not _HOST.fullmatch(site):
@@ -50,11 +46,7 @@ def id_order(query_id: str) -> tuple[bool, int, str, str]:
 
 
 def instant(text: str) -> datetime:
-    """Read an ISO 8601 date, or date and time; without a zone it is UTC.
-
-    Raises:
-        ValueError: It is neither.
-    """
+    """Read an ISO 8601 date, or date and time; without a zone it is UTC."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
@@ -63,11 +55,7 @@ class Selection:
     """The filters of a configuration. Case does not count in tags and licences."""
 
     def __init__(self, config: QueriesConfig) -> None:
-        """Take the filters.
-
-        Raises:
-            ConfigError: A date is not an ISO date.
-        """
+        """Take the filters."""
         self._config = config
         self._tags = _folded(config.tags)
         self._all_tags = _folded(config.all_tags)
@@ -113,11 +101,7 @@ class Selection:
         return None if _folded(map(str, licences)) <= self._licences else "under another licence"
 
     def check_tags(self) -> None:
-        """Check, once all questions were seen, that each wanted tag occurs.
-
-        Raises:
-            ConfigError: One does not; with the tags that are spelt nearly so.
-        """
+        """Check, once all questions were seen, that each wanted tag occurs."""
         for key in ("tags", "all_tags"):
             for tag in getattr(self._config, key):
                 if self._seen_tags and tag.casefold() not in self._seen_tags:
@@ -164,15 +148,7 @@ class Intake:
         self._rejected[reason] += 1
 
     def take(self, query: Query, place: str) -> None:
-        """Keep a question, or count it as rejected.
-
-        Args:
-            query: The question.
-            place: Where it was read, as `file:line`, for messages.
-
-        Raises:
-            SourceError: Its id was there already or holds white space, or its date is none.
-        """
+        """Keep a question that was read at `place`, as `file:line`, or count it as rejected."""
         if any(letter.isspace() or not letter.isprintable() for letter in query.query_id):
             raise SourceError(
                 f"{place}: query_id is {query.query_id!r}: white space and control characters "

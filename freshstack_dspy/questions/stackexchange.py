@@ -69,18 +69,7 @@ def read_stackexchange(
 ) -> list[Query]:
     """Read the questions of a dump that pass the filters and have an accepted answer.
 
-    Args:
-        config: `path` is what `Dump` takes; `site` makes the links whole.
-        selection: The filters.
-        rejected: Counts the other questions, by reason; added to.
-        progress: Is called with the bytes read so far, and with all there are.
-
-    Returns:
-        The queries in order of id, `config.limit` at most; the rest is counted as rejected.
-
-    Raises:
-        ConfigError: `site` is not a host.
-        SourceError: A file is missing, damaged or hostile.
+    At most `config.limit` in order of id; all others are counted in `rejected`, by reason.
     """
     address = site_address(config.site)
     dump = Dump(config.location, progress)
@@ -223,13 +212,7 @@ class _Gathering:
             self._run("INSERT OR IGNORE INTO user VALUES (?, ?)", row["Id"], name)
 
     def _run(self, statement: str, *values: object) -> sqlite3.Cursor:
-        try:
-            return self._base.execute(statement, values)
-        except sqlite3.Error as error:
-            raise SourceError(
-                f"the temporary database of questions cannot be written: {error}; free some space, "
-                "or name a larger place as SQLITE_TMPDIR"
-            ) from None
+        return self._base.execute(statement, values)
 
 
 def _stored(row: Mapping[str, str]) -> str:
@@ -311,15 +294,9 @@ class Dump:
     """The tables of one dump, to be read row by row."""
 
     def __init__(self, path: Path, progress: ReadProgress | None = None) -> None:
-        """Find the tables.
+        """Find the tables of `Posts.xml`, of a 7z archive that holds it, or of a folder with either.
 
-        Args:
-            path: `Posts.xml`, a 7z archive that holds it, or a folder with either. The other
-                tables are looked for in the same archive, then next to it.
-            progress: Is called with the bytes read so far, and with all there are.
-
-        Raises:
-            SourceError: There is no Posts.xml, or there are several.
+        The other tables are looked for in the same archive, then next to it.
         """
         posts = _posts_file(path) if path.is_dir() else path
         packed = _is_seven_zip(posts)
@@ -347,9 +324,6 @@ class Dump:
         """Read tables, each file once, and hand over their rows.
 
         Files come in the order of `tables`, members of an archive in the order of the archive.
-
-        Raises:
-            SourceError: A file is damaged or hostile.
         """
         files = self.files(tables)
         self._total += sum(path.stat().st_size for path in files)
@@ -405,11 +379,7 @@ class RowParser:
         self._parser.StartElementHandler = self._start
 
     def feed(self, block: bytes, *, last: bool = False) -> None:
-        """Parse the next bytes, and hand over the rows that they complete.
-
-        Raises:
-            SourceError: The file is damaged, declares a document type, or is of another table.
-        """
+        """Parse the next bytes, and hand over the rows that they complete."""
         try:
             self._parser.Parse(block, last)
         except (expat.ExpatError, LookupError, ValueError) as error:

@@ -58,11 +58,7 @@ class Columns:
         }
 
     def choose(self, present: Collection[str], file: str) -> list[str]:
-        """Choose the columns to read.
-
-        Raises:
-            SourceError: One that is named or needed is not there.
-        """
+        """Choose the columns to read; each that is named or needed must be there."""
         needed = [*self._named.values(), self._column_of["query_id"], self._column_of["answer"]]
         missing = [column for column in needed if column not in present]
         texts = [self._column_of["title"], self._column_of["body"]]
@@ -83,11 +79,7 @@ class Columns:
         return {*self._column_of.values(), *sources, *_OF_SYNTHETIC}
 
     def query(self, row: Values, place: str, intake: Intake) -> Query | None:
-        """Make a query of a row; None where it has no answer, which is counted.
-
-        Raises:
-            SourceError: `place: …` for a value that cannot be understood.
-        """
+        """Make a query of a row; None where it has no answer, which is counted."""
         cells = _Cells(row, self._column_of, place)
         query_id, title, body = (
             cells.identifier("query_id"),
@@ -225,11 +217,7 @@ def _whole(value: object) -> int | None:
 
 
 def parquet_files(path: Path) -> list[Path]:
-    """Name the Parquet files of a folder, in order, or the one file that it is.
-
-    Raises:
-        SourceError: The folder holds none.
-    """
+    """Name the Parquet files of a folder, in order, or the one file that it is."""
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
@@ -241,16 +229,7 @@ def parquet_files(path: Path) -> list[Path]:
 def read_parquet(
     files: list[Path], choose: Chooser, progress: ReadProgress | None = None
 ) -> Iterator[PlacedRow]:
-    """Give the rows of Parquet files.
-
-    Args:
-        files: The files, in order.
-        choose: Chooses the columns of each.
-        progress: Is called with the bytes of files read so far, and with all there are.
-
-    Raises:
-        SourceError: A file is missing, damaged or no Parquet, or lacks a column.
-    """
+    """Give the rows of Parquet files, with the columns that `choose` takes."""
     from pyarrow.parquet import ParquetFile
 
     for path in _in_turn(files, progress):
@@ -330,14 +309,7 @@ def read_csv(
 
     The delimiter is the comma, semicolon, tab or bar that yields the most names that are known.
 
-    Args:
-        path: The file, in UTF-8 with or without a byte order mark; its first line names columns.
-        columns: Which columns are wanted.
-        progress: Is called with the bytes read so far, and with all there are.
-
-    Raises:
-        SourceError: The file cannot be read, is not UTF-8, lacks a column, or has a row that is
-            not CSV or has more or fewer cells than there are columns.
+    It is in UTF-8 with or without a byte order mark; its first line names the columns.
     """
     csv.field_size_limit(LONGEST_LINE)  # Python's own limit is 128 KiB
     lines = (decoded(line, f"{path}:{number}") for number, line in read_lines(path, progress))
@@ -373,17 +345,10 @@ def read_csv(
 
 
 def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Path]]:
-    """Find the files of a dataset, or of one split of it.
-
-    Args:
-        folder: What `save_to_disk` was given.
-        split: Which split; needed where there are several.
+    """Find the files of a dataset, or of one split of it, which is needed where there are several.
 
     Returns:
         The Arrow files with the rows, in order; and the JSON files that name them.
-
-    Raises:
-        SourceError: It is no such folder, has no such split, or names files outside of itself.
     """
     described: list[Path] = []
     place = folder

@@ -47,14 +47,6 @@ def question_tags(
 
     Of a Stack Exchange dump the questions alone are looked at: filters of answers, licences and
     duplicates do not count. Of other sources it is the queries that would be read.
-
-    Args:
-        config: The source and the filters.
-        progress: Is called with the bytes read so far, and with all there are.
-
-    Raises:
-        ConfigError: A filter cannot be understood, or a tag occurs nowhere.
-        SourceError: The source cannot be read.
     """
     if config.source == "stackexchange":
         return tags_of_questions(config, progress)

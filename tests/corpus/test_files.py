@@ -60,12 +60,6 @@ def test_every_kind_can_be_kept(tmp_path: Path) -> None:
     assert set(files(found)) == set(CONTENTS)
 
 
-def test_a_folder_of_others_code_is_read_when_it_is_the_corpus(tmp_path: Path) -> None:
-    write_all(tmp_path, CONTENTS)
-
-    assert files(read(tmp_path / "src" / "vendor")) == {"lib.py": b"c = 1\n"}
-
-
 def test_a_licence_is_kept_apart_though_include_does_not_name_it(tmp_path: Path) -> None:
     write_all(tmp_path, CONTENTS)
 

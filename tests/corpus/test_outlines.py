@@ -120,14 +120,6 @@ def test_a_comment_banner_is_about_what_follows_it() -> None:
     assert [chunk.text.rstrip() for chunk in chunks] == [before, after]
 
 
-def test_a_comment_behind_code_is_about_that_code() -> None:
-    lines = [f'a{n} = "{PADDING}"  # about a{n}' for n in range(6)]
-
-    chunks = chunks_of("a.py", "\n".join(lines), 24)
-
-    assert [chunk.text.rstrip() for chunk in chunks] == lines
-
-
 @pytest.mark.parametrize(
     "broken", ["def f(:\n", "}}}}", "<<<<<<< HEAD\n", "class {", '"""', "\ufeff\ufeff", "#" * 50]
 )

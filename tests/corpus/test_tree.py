@@ -9,7 +9,7 @@ import pytest
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.tree import Glob
-from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import LicenceFile, SourceFile
 
 from .read_corpus import files, read, reasons, write
@@ -79,11 +79,6 @@ def test_globs_choose_and_what_they_leave_out_is_listed(tmp_path: Path) -> None:
         "b.py": "not included by '*.md'",
         "old/d.md": "excluded by 'old/**'",
     }
-
-
-def test_a_glob_that_is_none_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"corpus 'docs': '\[b-a\]' is not a glob"):
-        read(tmp_path, exclude=("[b-a]",))
 
 
 def test_symbolic_links_are_never_followed(tmp_path: Path) -> None:

@@ -10,8 +10,14 @@ from tests.lm.chat_server import ChatServer
 from tests.lm.numbers_server import answer
 
 
+@pytest.fixture(scope="session")
+def litellm() -> None:
+    """Import it before a test is timed: it takes seconds."""
+    import litellm  # noqa: F401
+
+
 @pytest.fixture
-def server() -> Iterator[ChatServer]:
+def server(litellm: None) -> Iterator[ChatServer]:
     with ChatServer(answer).running() as running:
         yield running
 

@@ -203,8 +203,3 @@ def test_an_index_is_opened_by_its_folder_its_name_or_as_the_only_one(tmp_path: 
         HybridIndex.open(tmp_path, name="none")
     with pytest.raises(IndexingError, match="an index cannot be called"):
         HybridIndex.open(tmp_path, name="../up")
-
-
-def test_a_source_of_two_revisions_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(IndexingError, match="two revisions: '2' and '1'"):
-        build(tmp_path, [piece("a", "x", revision="1"), piece("b", "x", revision="2")])

@@ -76,12 +76,6 @@ def test_texts_that_are_too_long_are_cut_and_reported(
     assert sorted(texts_asked(server)) == ["passage: short", "passage: " + "word " * 11 + "word"]
 
 
-def test_a_known_model_cuts_at_what_it_takes() -> None:
-    one = hosted(model="cohere/embed-english-v3.0")
-
-    assert count_tokens(one.prepared("word " * 9_000, one.passages)) == 512
-
-
 def test_a_prefix_that_leaves_no_room_is_an_error() -> None:
     with pytest.raises(ConfigError, match="leaves no room in 16 tokens; shorten it, or raise max"):
         hosted(max_tokens=16, query_prefix="word " * 16)
@@ -153,12 +147,6 @@ def test_an_estimate_has_the_price_that_is_known(model: dict[str, str], dollars:
     assert found.dollars == (dollars and pytest.approx(dollars))
 
 
-def test_a_model_in_a_folder_costs_nothing() -> None:
-    settings = EmbedderConfig.model_validate({"name": "local", "path": "anywhere"})
-
-    assert estimate_embedding(settings, ["a", "b"]).dollars == 0
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sentence_transformers", reason="needs the transformers extra")
@@ -226,12 +214,6 @@ def test_a_folder_is_known_by_its_files_and_settings(tmp_path: Path) -> None:
     before = hash_model(one)
     (one / "sub/model.safetensors").write_bytes(b"other")
     assert hash_model(one) != before
-
-
-@pytest.mark.usefixtures("with_library")
-def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no model: .* has config.json or modules.json"):
-        local(tmp_path)
 
 
 def test_without_the_library_the_error_says_what_to_type(

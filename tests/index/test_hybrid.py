@@ -48,13 +48,6 @@ def test_words_find_prose_identifiers_and_other_scripts(
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
-def test_a_chunk_is_found_by_the_name_of_its_file(small: HybridIndex, retriever: str) -> None:
-    (found,) = small.search(retriever, ["guide"], 10)
-
-    assert found[0].chunk_id == GUIDE.chunk_id
-
-
-@pytest.mark.parametrize("retriever", RETRIEVERS)
 def test_chunks_of_equal_text_tie_and_stand_by_id(tmp_path: Path, retriever: str) -> None:
     twins = [piece(f"license{letter}", TWIN_A.text) for letter in "dbeac"]
     index = HybridIndex.build(tmp_path, NAME, [*twins, GUIDE])
@@ -72,17 +65,6 @@ def test_every_ranking_is_totally_ordered(large: HybridIndex, retriever: str) ->
     assert all(len(ranking) == 50 for ranking in rankings)
     for ranking in rankings:
         assert ranking == sorted(ranking, key=lambda entry: (-entry.score, entry.chunk_id))
-
-
-@pytest.mark.parametrize("retriever", ["bm25", "lsa"])
-def test_a_smaller_depth_gives_the_head_of_the_same_ranking(
-    large: HybridIndex, retriever: str
-) -> None:
-    (deep,), (shallow,) = (
-        large.search(retriever, ["worda0 worda1 wordb3"], depth) for depth in (100, 7)
-    )
-
-    assert deep[:7] == shallow
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -117,16 +99,6 @@ def test_an_unknown_retriever_is_answered_with_the_known_ones(small: HybridIndex
         small.search("bm52", ["user"], 10)
 
 
-def test_an_unknown_chunk_is_named(small: HybridIndex) -> None:
-    with pytest.raises(IndexingError, match="'repo/none_0_1'"):
-        small.chunk("repo/none_0_1")
-
-
-def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IndexingError, match="no chunks"):
-        HybridIndex.build(tmp_path, NAME, [])
-
-
 def test_two_chunks_of_one_id_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match=GUIDE.chunk_id):
         HybridIndex.build(tmp_path, NAME, [GUIDE, CAMEL, GUIDE])
@@ -141,14 +113,6 @@ def test_a_chunk_without_a_word_stands_beside_others(tmp_path: Path) -> None:
     index = HybridIndex.build(tmp_path, NAME, [piece("-", "!?!"), GUIDE])
 
     assert [len(ranking) for ranking in index.search("hybrid", ["!?!", "server"], 10)] == [0, 1]
-
-
-def test_many_chunks_are_read_at_once(small: HybridIndex) -> None:
-    ids = [TWIN_B.chunk_id, GUIDE.chunk_id, TWIN_B.chunk_id]
-
-    assert small.chunks_by_id(ids) == {TWIN_B.chunk_id: TWIN_B, GUIDE.chunk_id: GUIDE}
-    assert list(small.chunks_by_id(ids)) == [TWIN_B.chunk_id, GUIDE.chunk_id]
-    assert small.chunks_by_id([]) == {}
 
 
 def test_encodings_and_odd_paths_come_back(tmp_path: Path) -> None:
@@ -174,12 +138,5 @@ def test_opening_reads_no_table_and_waits_for_no_heavy_library(tmp_path: Path) -
         f"size = len(HybridIndex.open(Path({str(path)!r}))); "
         f"sys.exit(size != {len(SMALL)} or any(n in sys.modules for n in {heavy}))"
     )
-
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_importing_the_index_waits_for_no_heavy_library() -> None:
-    heavy = ("lancedb", "pyarrow", "bm25s", "scipy", "sklearn", "threadpoolctl")
-    code = f"import freshstack_dspy.index, sys; sys.exit(any(n in sys.modules for n in {heavy}))"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

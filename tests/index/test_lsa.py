@@ -73,17 +73,6 @@ def test_words_of_one_context_find_each_other() -> None:
     assert {row for row, _ in found[:3]} == {0, 1, 2}
 
 
-def test_a_query_without_a_known_word_has_no_direction() -> None:
-    assert not fitted(TEXTS, 4).model.embed(["", "the", "unheard", "!?"]).any()
-
-
-def test_one_chunk_is_enough() -> None:
-    model, vectors = fitted(["日本語 bleibt lesbar"], 256)
-
-    assert vectors.shape == (1, 1)
-    assert abs(vectors[0] @ model.embed(["日本語"])[0]) == pytest.approx(1)
-
-
 def test_a_saved_model_embeds_as_before(tmp_path: Path) -> None:
     model = fitted(TEXTS, 4).model
     model.save(tmp_path / "lsa")

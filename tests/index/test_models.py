@@ -33,10 +33,6 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
     return HybridIndex.build(root, NAME, CHUNKS, models=models, dimensions=16)
 
 
-def test_all_retrievers_are_named(index: HybridIndex) -> None:
-    assert index.retrievers == ALL
-
-
 def test_an_embedder_ranks_by_cosine(index: HybridIndex) -> None:
     """Computed again for all chunks, unrounded and one by one."""
     (found,) = index.search("letters", [QUERIES[0]], 10)

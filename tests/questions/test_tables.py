@@ -73,23 +73,6 @@ def test_every_part_of_a_query_can_be_a_column(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "found"),
-    [
-        ("", ()),
-        ("a", ("a",)),
-        ("<a><b>", ("a", "b")),
-        ("|a|b|", ("a", "b")),
-        ("a|b,c", ("a", "b,c")),
-        ("a, b,,", ("a", "b")),
-    ],
-)
-def test_tags_are_read_from_text(path: Path, tags: str, found: tuple[str, ...]) -> None:
-    [query] = read_csv(path, f'{HEAD},tags\n1,T,B,A,"{tags}"\n').queries
-
-    assert query.tags == found
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "queries.csv: the first line is empty; allowed: names of columns"),
