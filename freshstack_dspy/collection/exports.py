@@ -19,17 +19,16 @@ import json
 import os
 import re
 import tempfile
-import types
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
 
 from freshstack_dspy.collection.card import attribution
 from freshstack_dspy.collection.collection import Collection, corpus_schema, write_rows
-from freshstack_dspy.collection.manifest import baseline_warning, exported_from, is_baseline
-from freshstack_dspy.collection.markdown import escape, table
+from freshstack_dspy.collection.manifest import baseline_warning, exported_from, makers
+from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import canonical_json, encode_records, replace_folder
@@ -52,9 +51,6 @@ if TYPE_CHECKING:
 ExportFormat = Literal["freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 EXPORT_FILE, IDS_FILE, LICENCES_FILE = "export.json", "ids.json", "licences.jsonl"
-JUDGED_CHUNKS: tuple[ExportFormat, ...] = ("nuggetizer",)
-"""Formats that have room for the pooled and judged chunks only."""
-
 Ids = Mapping[str, str]
 """Our id -> the exported one."""
 
@@ -95,13 +91,11 @@ def export_collection(
     if format not in EXPORT_FORMATS:
         raise CollectionError(f"no format {format!r}; allowed: {', '.join(EXPORT_FORMATS)}")
     out = Path(out).resolve()
-    if out.exists():
-        if not replace:
-            raise CollectionError(f"{out} exists; add --replace, or name another folder")
-        if not (out / EXPORT_FILE).is_file():
-            raise CollectionError(f"{out} is not an export; it is not replaced")
-    if not isinstance(collection, Collection):
-        collection = Collection.load(collection)
+    if out.exists() and not replace:
+        raise CollectionError(f"{out} exists; add --replace, or name another folder")
+    if out.exists() and not (out / EXPORT_FILE).is_file():
+        raise CollectionError(f"{out} is not an export; it is not replaced")
+    collection = Collection.of(collection)
     selection = Selection(collection, slices, format)
     with replace_folder(out) as folder:
         _WRITERS[format](folder, selection)
@@ -151,8 +145,8 @@ def push_collection(
         raise ConfigError(
             "pushing needs huggingface_hub; type: pip install 'freshstack_dspy[hub]'"
         ) from None
-    if not isinstance(collection, Collection):
-        collection = Collection.load(collection)
+    collection = Collection.of(collection)
+    commit = f"{collection.name}, content hash {collection.manifest.content_hash}"
     api = HfApi(endpoint=endpoint, token=token)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "dataset"
@@ -163,26 +157,22 @@ def push_collection(
                 repo_id=repo_id,
                 repo_type="dataset",
                 folder_path=folder,
-                commit_message=f"{collection.name}, content hash {collection.manifest.content_hash}",
+                commit_message=commit,
                 delete_patterns="*.parquet" if replace else None,
             )
         except (httpx.HTTPError, OSError, ValueError, RuntimeError) as error:
-            raise CollectionError(
-                f"{repo_id} could not be pushed to {endpoint}: {_hub_fault(error, token)}"
-            ) from None
+            status = getattr(getattr(error, "response", None), "status_code", 0)
+            fault = _HUB_FAULTS.get(status) or f"{type(error).__name__}: {error}"
+            fault = " ".join(fault.replace(token, "…").split())
+            raise CollectionError(f"{repo_id} could not be pushed to {endpoint}: {fault}") from None
     return f"{endpoint}/datasets/{repo_id}"
 
 
-def _hub_fault(error: BaseException, token: str) -> str:
-    response = getattr(error, "response", None)
-    reasons = {
-        401: "the hub does not know the token of HF_TOKEN",
-        403: "the token of HF_TOKEN may not write there",
-        409: "the data set exists; name another, or add --replace",
-    }
-    reason = reasons.get(getattr(response, "status_code", 0))
-    text = reason or f"{type(error).__name__}: {error}"
-    return " ".join(text.replace(token, "…").split())
+_HUB_FAULTS = {
+    401: "the hub does not know the token of HF_TOKEN",
+    403: "the token of HF_TOKEN may not write there",
+    409: "the data set exists; name another, or add --replace",
+}
 
 
 # What is exported
@@ -191,14 +181,12 @@ def _hub_fault(error: BaseException, token: str) -> str:
 class Selection:
     """The queries of some slices with all that belongs to them.
 
-    A query with a supported nugget is exported with its supported nuggets alone, as it is measured.
+    A query with a supported nugget is exported with its supported nuggets alone, as it is
+    measured; only `hf` has every nugget. `nuggetizer` has room for pooled and judged chunks only.
 
     Attributes:
-        collection: Where they are from.
-        slices: Which slices.
-        format: For which format: `hf` has every nugget, and only `JUDGED_CHUNKS` not every chunk.
         queries: Ascending by id.
-        nuggets: Of each query, by query id, in order.
+        nuggets: Of each query, by query id.
         judgments: Of these nuggets, by query id, in the order of nugget and chunk ids.
         pool: Of each query, by query id, in the order of chunk ids.
         support: Nugget id -> chunk id -> 1 where the label is support, else 0.
@@ -219,7 +207,7 @@ class Selection:
             if nugget.query_id in self.nuggets and (whole or nugget.nugget_id in supported):
                 self.nuggets[nugget.query_id].append(nugget)
         self.support: dict[str, dict[str, int]] = {
-            nugget.nugget_id: {} for each in self.nuggets.values() for nugget in each
+            nugget.nugget_id: {} for nugget in chain.from_iterable(self.nuggets.values())
         }
         for judgment in collection.judgments:
             if judgment.nugget_id in self.support:
@@ -249,23 +237,20 @@ class Selection:
                 if grade or None not in labels.values():
                     yield query_id, chunk_id, grade
 
-    def chunks_held(self) -> int:
-        """How many chunks the export has."""
-        if self.format not in JUDGED_CHUNKS:
-            return len(self.collection.corpus.rows)
-        held = {one.chunk_id for each in self.judgments.values() for one in each}
-        return len(held.union(one.chunk_id for each in self.pool.values() for one in each))
-
     def counts(self) -> dict[str, int]:
         """Count what is exported."""
-        judgments = [one for each in self.judgments.values() for one in each]
+        judgments = list(chain.from_iterable(self.judgments.values()))
         judged = {one.nugget_id for one in judgments}
+        chunks = len(self.collection.corpus.rows)
+        if self.format == "nuggetizer":
+            pooled = chain.from_iterable(self.pool.values())
+            chunks = len({one.chunk_id for one in chain(judgments, pooled)})
         return {
             "queries": len(self.queries),
             "synthetic_queries": sum(query.origin == "synthetic" for query in self.queries),
             "nuggets": len(self.support),
             "nuggets_without_judgment": len(self.support.keys() - judged),
-            "chunks": self.chunks_held(),
+            "chunks": chunks,
             "judgments": len(judgments),
             "supported": sum(sum(labels.values()) for labels in self.support.values()),
             "judgments_without_label": sum(one.label is None for one in judgments),
@@ -273,13 +258,13 @@ class Selection:
 
     def left_out(self) -> tuple[str, ...]:
         """Say what of the collection is not exported."""
-        chunks = len(self.collection.corpus.rows) - self.chunks_held()
+        chunks = len(self.collection.corpus.rows) - self.counts()["chunks"]
         queries = left_out(self.collection, self.slices)
         if self.format == "hf":  # has every nugget of its queries
             others = len(self.collection.queries) - len(self.queries)
             queries = f"{others:,} queries of other slices are left out" if others else ""
-        judged = f"{chunks:,} chunks that were not pooled or judged are left out" if chunks else ""
-        return tuple(line for line in (queries, judged) if line)
+        unjudged = f"{chunks:,} chunks that were not pooled or judged are left out"
+        return tuple(line for line in (queries, unjudged if chunks else "") if line)
 
     def description(self) -> dict[str, Any]:
         """Give what is in `export.json`."""
@@ -299,52 +284,28 @@ class Selection:
         }
 
     def readme(self, how_to_load: str) -> str:
-        """Write the README: the collection, how a tool loads the export, the authors."""
+        """Write the README: what the export is, how a tool loads it, the authors and licences."""
         manifest, counts = self.collection.manifest, self.counts()
-        rows = [(escape(name.replace("_", " ")), str(number)) for name, number in counts.items()]
+        by = ", ".join(map(escape, makers(manifest))) or "others"
+        numbers = (f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
         warning = baseline_warning(manifest)
         synthetic = (
-            f"\n**{counts['synthetic_queries']} of the queries are synthetic: a language model "
-            "wrote them, no person asked them.**\n"
+            f"\n**{counts['synthetic_queries']} of the queries are synthetic: a language model wrote "
+            "them, no person asked them.**\n"
         )
-        chunks = "its whole corpus"
-        if self.format in JUDGED_CHUNKS:
-            chunks = (
-                f"of its corpus of {len(self.collection.corpus.rows):,} chunks those that were "
-                f"pooled or judged for them ({counts['chunks']:,}), for the format has no room "
-                "for others"
-            )
-        licences = "No licence or notice came with them."
-        if self.collection.licences:
-            licences = f"The licences and notices that came with them are in `{LICENCES_FILE}`."
+        licences = f"in `{LICENCES_FILE}`" if self.collection.licences else "not recorded"
         return (
             f"# {escape(manifest.name)}\n\n"
             + (f"{warning}\n\n" if warning else "")
-            + f"Exported from the collection whose data have the hash `{manifest.content_hash}`: "
-            f"its queries in the slices {', '.join(self.slices)}, and {chunks}.\n"
-            f"{self._made()} Labels are on the scale {manifest.scale.name}; "
-            f"{manifest.scale.threshold} or more is support.\n"
+            + f"An export of the collection with the content hash `{manifest.content_hash}`, by the "
+            f"recipe {escape(manifest.recipe)}: its queries in the slices {', '.join(self.slices)}.\n"
+            f"It has {', '.join(numbers)}.\n"
+            f"Labels by {by}, on the scale {manifest.scale.name}; {manifest.scale.threshold} or more "
+            "is support.\n"
             + (synthetic if counts["synthetic_queries"] else "")
-            + f"\n{table(('what', 'number'), rows)}\n"
-            f"## How to load it\n\n{how_to_load.strip()}\n\n"
-            f"The texts of the corpus belong to their authors too. {licences}\n\n"
+            + f"\n## How to load it\n\n{how_to_load.strip()}\n\n"
+            f"The licences and notices of the corpus are {licences}.\n\n"
             f"{attribution(self.queries)}"
-        )
-
-    def _made(self) -> str:
-        manifest = self.collection.manifest
-        recipe = escape(manifest.recipe)
-        if not manifest.recipe.startswith("import:"):
-            asked = "the baseline" if is_baseline(manifest.model) else "the model"
-            return f"Made by the recipe {recipe}, asking {asked} {escape(manifest.model)}."
-        first = exported_from(manifest)
-        if not first:
-            return f"That collection was imported ({recipe}); no model was asked."
-        return (
-            f"That collection was imported ({recipe}) from an export of "
-            f"{escape(first.get('collection', 'a collection'))} with the hash "
-            f"{escape(first.get('content_hash', 'unknown'))}, by "
-            f"{escape(first.get('model', 'unknown'))}."
         )
 
 
@@ -354,6 +315,11 @@ class Selection:
 def _write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode("utf-8"))
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    text = json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True, allow_nan=False)
+    _write_text(path, f"{text}\n")
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
@@ -370,29 +336,53 @@ def _write_json_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     _write_lines(path, (canonical_json(row).translate(_LINE_ENDS) for row in rows))
 
 
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True, allow_nan=False)
-    _write_text(path, f"{text}\n")
+def _write_parquet(
+    folder: Path, split: str, schema: "pa.Schema", rows: Iterable[dict[str, Any]]
+) -> str:
+    """Write a split of a data set and give the name of its file, `{split}-{hash}.parquet`.
+
+    `datasets` caches what it reads under the names in the README and never looks whether the file
+    behind them changed, so the name has the hash of the content.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    unnamed = folder / f"{split}.parquet"
+    write_rows(unnamed, schema, rows)
+    digest = hashlib.sha256(unnamed.read_bytes()).hexdigest()
+    return unnamed.rename(folder / f"{split}-{digest[:16]}.parquet").name
 
 
-def _write_ids(folder: Path, **kinds: Ids) -> None:
-    """Write which ids are called differently, by kind: exported id -> ours."""
-    changed = {
-        kind: {exported: ours for ours, exported in ids.items() if exported != ours}
-        for kind, ids in kinds.items()
-    }
-    if found := {kind: ids for kind, ids in changed.items() if ids}:
-        _write_json(folder / IDS_FILE, found)
+def _schema(fields: Any) -> "pa.Schema":
+    """Make an Arrow schema of a kind of record, or of types by name."""
+    import pyarrow as pa
+
+    if not isinstance(fields, dict):
+        fields = {name: field.annotation for name, field in fields.model_fields.items()}
+    return pa.schema({name: _arrow_type(kind) for name, kind in fields.items()})
+
+
+def _arrow_type(kind: Any) -> "pa.DataType":
+    import pyarrow as pa
+
+    if isinstance(kind, list):
+        return pa.list_(_arrow_type(kind[0]))
+    if isinstance(kind, dict) or hasattr(kind, "model_fields"):
+        return pa.struct(list(_schema(kind)))
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is tuple:
+        return pa.list_(_arrow_type(inner[0]))
+    if inner and origin is not Literal:  # annotated, or with None
+        return _arrow_type(next(one for one in inner if one is not type(None)))
+    return {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}.get(kind, pa.string())
 
 
 def _query_metadata(query: Query) -> dict[str, Any]:
-    sources = {"question_source": query.question_source, "answer_source": query.answer_source}
+    sources = zip(_SOURCES, (query.question_source, query.answer_source), strict=True)
     return {
         "title": query.title,
         "origin": query.origin,
         "date": query.asked_at or "",
         "tags": list(query.tags),
-        **{name: source.model_dump() for name, source in sources.items() if source},
+        **{name: source.model_dump() for name, source in sources if source},
     }
 
 
@@ -422,8 +412,10 @@ def _corpus_rows(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
         yield {"_id": id_, "title": chunk.title, "text": chunk.text, "metadata": metadata}
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _write_topics(path: Path, selection: Selection, names: Ids) -> None:
+    """Write each query in a line, under its exported id."""
+    texts = ((names[one.query_id], " ".join(one.text.split())) for one in selection.queries)
+    _write_lines(path, map("\t".join, texts))
 
 
 # Ids
@@ -468,19 +460,15 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     It takes a nugget's query to be what is before the first `_` of the nugget id, and gives a
     query every nugget whose id begins with the query's. Where that goes wrong for a single id,
     queries are numbered in equal width and nuggets are called `{query}_{position}`.
-
-    Args:
-        nuggets: The nugget ids of each query, in order.
     """
     # Whatever begins with an id is sorted right behind it.
     prefix_free = not any(two.startswith(one) for one, two in pairwise(sorted(nuggets)))
+    queries = {query: query for query in nuggets}
     if prefix_free and all(
         "_" not in query and all(nugget.startswith(f"{query}_") for nugget in ids)
         for query, ids in nuggets.items()
     ):
-        return {query: query for query in nuggets}, {
-            nugget: nugget for ids in nuggets.values() for nugget in ids
-        }
+        return queries, {nugget: nugget for ids in nuggets.values() for nugget in ids}
     width = len(str(len(nuggets) - 1))
     queries = {query: f"{number:0{width}}" for number, query in enumerate(sorted(nuggets))}
     return queries, {
@@ -490,12 +478,33 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     }
 
 
+def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
+    """Give CRUX's ids, `{topic}:{document}#{passage}`: files and chunks are numbered through.
+
+    CRUX's tools take the topic of a passage to be what is before the first `:`.
+    """
+    files: dict[tuple[str, str], int] = {}
+    return [
+        f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
+        for number, chunk in enumerate(chunks)
+    ]
+
+
+def _write_ids(folder: Path, **kinds: Iterable[tuple[str, str]]) -> None:
+    """Write which ids are called differently, of pairs of ours and the exported one, by kind."""
+    changed = {
+        kind: {exported: ours for ours, exported in ids if exported != ours}
+        for kind, ids in kinds.items()
+    }
+    if found := {kind: ids for kind, ids in changed.items() if ids}:
+        _write_json(folder / IDS_FILE, found)
+
+
 # BEIR and MTEB
 
 _GRADES = (
-    "The score of a chunk is the number of the query's nuggets that it supports; 0 means that "
-    "it was judged and supports none. A chunk that supports none and of which a judgment failed "
-    "is left out."
+    "The score of a chunk is the number of the query's nuggets that it supports. It is 0 where the "
+    "chunk was judged and supports none; where a judgment of it failed, it has no line."
 )
 _LOAD_BEIR = f"""
 ```python
@@ -514,8 +523,7 @@ from task import CollectionRetrieval  # with this folder on the path
 mteb.evaluate(mteb.get_model("model-name"), CollectionRetrieval())
 ```
 
-{_GRADES} The main score is nDCG@10.
-The languages in `task.json` are undetermined (`und`): the collection does not record them.
+{_GRADES} The languages in `task.json` are undetermined: the collection does not record them.
 """
 _MTEB_TASK = '''\
 """A retrieval task of MTEB, on the files next to this one."""
@@ -532,20 +540,10 @@ FOLDER = Path(__file__).resolve().parent
 VALUES = json.loads((FOLDER / "task.json").read_text(encoding="utf-8"))
 
 
-def read_lines(name):
+def read(name, *fields):
     with (FOLDER / name).open(encoding="utf-8", newline="\\n") as file:
-        for line in file:
-            yield json.loads(line)
-
-
-def read_qrels(name):
-    qrels = {}
-    with (FOLDER / name).open(encoding="utf-8", newline="") as file:
-        rows = csv.reader(file, delimiter="\\t")
-        next(rows)
-        for query_id, chunk_id, score in rows:
-            qrels.setdefault(query_id, {})[chunk_id] = int(score)
-    return qrels
+        rows = [json.loads(line) for line in file]
+    return [{"id": row["_id"]} | {field: row[field] for field in fields} for row in rows]
 
 
 class CollectionRetrieval(AbsTaskRetrieval):
@@ -564,35 +562,24 @@ class CollectionRetrieval(AbsTaskRetrieval):
     def load_data(self, num_proc=None, **kwargs):
         if self.data_loaded:
             return
-        queries = [
-            {"id": line["_id"], "text": line["text"]} for line in read_lines("queries.jsonl")
-        ]
-        corpus = [
-            {"id": line["_id"], "title": line["title"], "text": line["text"]}
-            for line in read_lines("corpus.jsonl")
-        ]
-        qrels = read_qrels("qrels/test.tsv")
-        self.dataset = {
-            "default": {
-                "test": {
-                    "queries": Dataset.from_list([one for one in queries if one["id"] in qrels]),
-                    "corpus": Dataset.from_list(corpus),
-                    "relevant_docs": qrels,
-                    "top_ranked": None,
-                }
-            }
+        qrels = {}
+        with (FOLDER / "qrels/test.tsv").open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\\t"):
+                qrels.setdefault(row["query-id"], {})[row["corpus-id"]] = int(row["score"])
+        queries = [query for query in read("queries.jsonl", "text") if query["id"] in qrels]
+        split = {
+            "queries": Dataset.from_list(queries),
+            "corpus": Dataset.from_list(read("corpus.jsonl", "title", "text")),
+            "relevant_docs": qrels,
+            "top_ranked": None,
         }
+        self.dataset = {"default": {"test": split}}
         self.data_loaded = True
 '''
 """The same for every collection: code is not made of other people's texts."""
 
 
-def _write_beir(folder: Path, selection: Selection) -> None:
-    _write_beir_data(folder, selection)
-    _write_text(folder / "README.md", selection.readme(_LOAD_BEIR))
-
-
-def _write_beir_data(folder: Path, selection: Selection) -> None:
+def _write_beir(folder: Path, selection: Selection, how_to_load: str = _LOAD_BEIR) -> None:
     chunks = table_ids(selection.collection.corpus.rows)
     queries = table_ids(query.query_id for query in selection.queries)
     # BEIR's evaluation passes over a chunk that is called as its query is.
@@ -606,11 +593,12 @@ def _write_beir_data(folder: Path, selection: Selection) -> None:
         rows.writerow(("query-id", "corpus-id", "score"))
         for query_id, chunk_id, grade in selection.grades():
             rows.writerow((queries[query_id], chunks[chunk_id], grade))
-    _write_ids(folder, queries=queries, chunks=chunks)
+    _write_ids(folder, queries=queries.items(), chunks=chunks.items())
+    _write_text(folder / "README.md", selection.readme(how_to_load))
 
 
 def _write_mteb(folder: Path, selection: Selection) -> None:
-    _write_beir_data(folder, selection)
+    _write_beir(folder, selection, _LOAD_MTEB)
     manifest = selection.collection.manifest
     values = {
         "name": manifest.name,
@@ -620,7 +608,6 @@ def _write_mteb(folder: Path, selection: Selection) -> None:
     }
     _write_json(folder / "task.json", values)
     _write_text(folder / "task.py", _MTEB_TASK)
-    _write_text(folder / "README.md", selection.readme(_LOAD_MTEB))
 
 
 # TREC
@@ -631,67 +618,39 @@ ir_measures diversity_qrels.txt path/to/run.txt 'alpha_nDCG@10'
 ir_measures qrels.txt path/to/run.txt 'nDCG@10 R@50'
 ```
 
-{_GRADES} In `diversity_qrels.txt` the second column is the number of a nugget within its query,
-as `nuggets.jsonl` names them; a pair whose judgment failed is left out.
-Topics are in one line each in `topics.tsv`, and as they are in `topics.jsonl`, where
-`metadata.origin` marks what is synthetic.
-An id that is no word of visible ASCII is called by one that is (a space is `!20`); `ids.json`
-then maps it back.
+{_GRADES} The second column of `diversity_qrels.txt` is the number of a nugget in `nuggets.jsonl`.
+Ids are words of visible ASCII (a space is `!20`); `ids.json` maps those back that had to change.
 """
 
 
 def _write_trec(folder: Path, selection: Selection) -> None:
     queries = {query.query_id: word(query.query_id) for query in selection.queries}
     chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.rows}
-    _write_lines(
-        folder / "topics.tsv",
-        (f"{queries[query.query_id]}\t{_one_line(query.text)}" for query in selection.queries),
-    )
+    nuggets: list[dict[str, Any]] = []
+    subtopics: list[str] = []
+    for query_id, of_query in selection.nuggets.items():
+        for number, nugget in enumerate(of_query, start=1):
+            row = nugget.model_dump(include={"nugget_id", "text", "importance"})
+            nuggets.append({"id": queries[query_id], "subtopic": number, **row})
+            labels = selection.support[nugget.nugget_id].items()
+            subtopics += [f"{queries[query_id]} {number} {chunks[id_]} {n}" for id_, n in labels]
+    _write_topics(folder / "topics.tsv", selection, queries)
     _write_json_lines(folder / "topics.jsonl", _query_rows(selection, queries, "id"))
-    _write_json_lines(
-        folder / "nuggets.jsonl",
-        (
-            {
-                "id": queries[query_id],
-                "subtopic": number,
-                "nugget_id": nugget.nugget_id,
-                "text": nugget.text,
-                "importance": nugget.importance,
-            }
-            for query_id, nuggets in selection.nuggets.items()
-            for number, nugget in enumerate(nuggets, start=1)
-        ),
+    _write_json_lines(folder / "nuggets.jsonl", nuggets)
+    corpus = (
+        {
+            "id": chunks[chunk.chunk_id],
+            "contents": chunk.titled,
+            "metadata": {"title": chunk.title, **_chunk_metadata(chunk)},
+        }
+        for chunk in selection.collection.chunks()
     )
-    _write_json_lines(
-        folder / "corpus.jsonl",
-        (
-            {
-                "id": chunks[chunk.chunk_id],
-                "contents": chunk.titled,
-                "metadata": {"title": chunk.title, **_chunk_metadata(chunk)},
-            }
-            for chunk in selection.collection.chunks()
-        ),
-    )
-    _write_trec_qrels(folder, selection, queries, chunks)
+    _write_json_lines(folder / "corpus.jsonl", corpus)
+    grades = (f"{queries[one]} 0 {chunks[id_]} {grade}" for one, id_, grade in selection.grades())
+    _write_lines(folder / "qrels.txt", grades)
+    _write_lines(folder / "diversity_qrels.txt", subtopics)
+    _write_ids(folder, queries=queries.items(), chunks=chunks.items())
     _write_text(folder / "README.md", selection.readme(_LOAD_TREC))
-    _write_ids(folder, queries=queries, chunks=chunks)
-
-
-def _write_trec_qrels(folder: Path, selection: Selection, queries: Ids, chunks: Ids) -> None:
-    _write_lines(
-        folder / "qrels.txt",
-        (f"{queries[query]} 0 {chunks[chunk]} {grade}" for query, chunk, grade in selection.grades()),
-    )  # fmt: skip
-    _write_lines(
-        folder / "diversity_qrels.txt",
-        (
-            f"{queries[query_id]} {number} {chunks[chunk_id]} {label}"
-            for query_id, nuggets in selection.nuggets.items()
-            for number, nugget in enumerate(nuggets, start=1)
-            for chunk_id, label in selection.support[nugget.nugget_id].items()
-        ),
-    )
 
 
 # FreshStack
@@ -705,30 +664,42 @@ corpus, queries, nuggets = loader.load()
 qrels_nuggets, qrels_query, query_to_nuggets = loader.load_qrels()
 ```
 """
+_SOURCES = ("question_source", "answer_source")
+_FRESHSTACK_QUERIES = {
+    **dict.fromkeys(("query_id", "query_title", "query_text"), str),
+    "nuggets": [
+        {"_id": str, "text": str, "relevant_corpus_ids": [str], "non_relevant_corpus_ids": [str]}
+    ],
+    **dict.fromkeys(("answer_id", "answer_text"), str),
+    "metadata": {"date": str, "tags": [str], "origin": str} | dict.fromkeys(_SOURCES, Attribution),
+}
+_FRESHSTACK_CORPUS = {
+    **dict.fromkeys(("_id", "title", "text"), str),
+    "metadata": {"url": str, "start_byte": int, "end_byte": int}
+    | dict.fromkeys(("commit_id", "source", "path", "encoding"), str),
+}
 
 
 def _write_freshstack(folder: Path, selection: Selection) -> None:
     queries, nuggets = official_ids(
         {query: [one.nugget_id for one in each] for query, each in selection.nuggets.items()}
     )
-    rows = (_freshstack_query(query, selection, queries, nuggets) for query in selection.queries)
-    file = _write_parquet(folder / "queries", "test", _freshstack_queries_schema(), rows)
     readme = selection.readme(_LOAD_FRESHSTACK)
     name = selection.collection.name
-    _write_text(folder / "queries/README.md", f"{_front_matter(name, 'test', file)}\n{readme}")
+    rows = (_freshstack_query(query, selection, queries, nuggets) for query in selection.queries)
+    file = _write_parquet(folder / "queries", "test", _schema(_FRESHSTACK_QUERIES), rows)
+    head = _front_matter({name: ("test", file)})
+    _write_text(folder / "queries/README.md", f"{head}\n{readme}")
     chunks = _corpus_rows(selection, {})
-    file = _write_parquet(folder / "corpus", "train", _freshstack_corpus_schema(), chunks)
-    _write_text(folder / "corpus/README.md", _front_matter(name, "train", file))
+    file = _write_parquet(folder / "corpus", "train", _schema(_FRESHSTACK_CORPUS), chunks)
+    _write_text(folder / "corpus/README.md", _front_matter({name: ("train", file)}))
+    _write_ids(folder, queries=queries.items(), nuggets=nuggets.items())
     _write_text(folder / "README.md", readme)
-    _write_ids(folder, queries=queries, nuggets=nuggets)
 
 
 def _freshstack_query(
     query: Query, selection: Selection, queries: Ids, nuggets: Ids
 ) -> dict[str, Any]:
-    def source(given: Attribution | None) -> dict[str, str] | None:
-        return given.model_dump() if given else None
-
     rows = []
     for nugget in selection.nuggets[query.query_id]:
         labels = selection.support[nugget.nugget_id]
@@ -747,57 +718,21 @@ def _freshstack_query(
         "nuggets": rows,
         "answer_id": query.answer_id or "",
         "answer_text": query.answer,
-        "metadata": {
-            "date": query.asked_at or "",
-            "tags": list(query.tags),
-            "origin": query.origin,
-            "question_source": source(query.question_source),
-            "answer_source": source(query.answer_source),
-        },
+        "metadata": {**dict.fromkeys(_SOURCES), **_query_metadata(query)},
     }
 
 
-def _freshstack_queries_schema() -> "pa.Schema":
-    import pyarrow as pa
+def _front_matter(files: Mapping[str, tuple[str, str]], about: str = "") -> str:
+    """Say for `datasets` where the one split of each configuration is: name -> split, file.
 
-    text, texts = pa.string(), pa.list_(pa.string())
-    lists = {"relevant_corpus_ids": texts, "non_relevant_corpus_ids": texts}
-    source = pa.struct(list(record_schema(Attribution)))
-    metadata = {"date": text, "tags": texts, "origin": text}
-    metadata |= {"question_source": source, "answer_source": source}
-    return pa.schema(
-        {
-            "query_id": text,
-            "query_title": text,
-            "query_text": text,
-            "nuggets": pa.list_(pa.struct({"_id": text, "text": text, **lists})),
-            "answer_id": text,
-            "answer_text": text,
-            "metadata": pa.struct(metadata),
-        }
-    )
-
-
-def _freshstack_corpus_schema() -> "pa.Schema":
-    import pyarrow as pa
-
-    text, offset = pa.string(), pa.int64()
-    metadata = {"url": text, "start_byte": offset, "end_byte": offset, "commit_id": text}
-    metadata |= {"source": text, "path": text, "encoding": text}
-    return pa.schema({"_id": text, "title": text, "text": text, "metadata": pa.struct(metadata)})
-
-
-def _front_matter(name: str, split: str, file: str) -> str:
-    """Say where a split is, under the name of the collection: the `topic` of `DataLoader`."""
-    return (
-        "---\n"
-        "configs:\n"
+    The name of a collection is the `topic` of the official loader.
+    """
+    configs = "".join(
         f"- config_name: {json.dumps(name)}\n"
-        "  data_files:\n"
-        f"  - split: {split}\n"
-        f"    path: {file}\n"
-        "---\n"
+        f"  data_files:\n  - split: {split}\n    path: {json.dumps(file)}\n"
+        for name, (split, file) in files.items()
     )
+    return f"---\n{about}configs:\n{configs}---\n"
 
 
 # Hugging Face
@@ -816,87 +751,42 @@ In `queries`, `origin` marks what is synthetic.
 
 
 def _write_hf(folder: Path, selection: Selection) -> None:
-    import pyarrow as pa
-
     from freshstack_dspy.collection.card import data_card
 
     collection = selection.collection
     chunks = list(collection.chunks())
-    qrels = pa.schema({"query_id": pa.string(), "chunk_id": pa.string(), "score": pa.int64()})
-
-    def rows(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
-        return (record.model_dump() for record in records)
-
-    def of(records: Mapping[str, Sequence[Record]]) -> Iterator[dict[str, Any]]:
-        return (record.model_dump() for each in records.values() for record in each)
-
-    tables = {
-        "queries": (record_schema(Query), rows(selection.queries)),
-        "nuggets": (record_schema(Nugget), of(selection.nuggets)),
-        "corpus": (corpus_schema(), rows(chunks)),
-        "qrels": (qrels, (dict(zip(qrels.names, row, strict=True)) for row in selection.grades())),
-        "judgments": (record_schema(Judgment), of(selection.judgments)),
-        "pool": (record_schema(Candidate), of(selection.pool)),
+    qrels = {"query_id": str, "chunk_id": str, "score": int}
+    records: dict[str, tuple[type[Record], Iterable[Record]]] = {
+        "queries": (Query, selection.queries),
+        "nuggets": (Nugget, chain.from_iterable(selection.nuggets.values())),
+        "judgments": (Judgment, chain.from_iterable(selection.judgments.values())),
+        "pool": (Candidate, chain.from_iterable(selection.pool.values())),
     }
-    configs = ""
-    for config, (schema, values) in tables.items():
-        file = f"{config}/{_write_parquet(folder / config, 'test', schema, values)}"
-        configs += f"- config_name: {config}\n  data_files:\n  - split: test\n    path: {json.dumps(file)}\n"
-    head = (
-        "---\n"
+    tables = {
+        name: (_schema(record), (one.model_dump() for one in found))
+        for name, (record, found) in records.items()
+    }
+    tables["corpus"] = (corpus_schema(), (chunk.model_dump() for chunk in chunks))
+    grades = (dict(zip(qrels, row, strict=True)) for row in selection.grades())
+    tables["qrels"] = (_schema(qrels), grades)
+    files = {
+        config: ("test", f"{config}/{_write_parquet(folder / config, 'test', schema, rows)}")
+        for config, (schema, rows) in tables.items()
+    }
+    about = (
         f"pretty_name: {json.dumps(collection.name)}\n"
         "license: other\n"
         "license_name: see-the-attribution-below\n"
         "task_categories:\n- text-retrieval\n"
         "tags:\n- test-collection\n- nuggets\n- freshstack_dspy\n"
-        f"configs:\n{configs}"
-        "---\n"
     )
-    card = data_card(collection, chunks, collection.manifest)
-    about = "---\n\nThe card of the whole collection, as it was built:\n"
-    _write_text(folder / "README.md", "\n".join((head, selection.readme(_LOAD_HF), about, card)))
-
-
-def _write_parquet(
-    folder: Path, split: str, schema: "pa.Schema", rows: Iterable[dict[str, Any]]
-) -> str:
-    """Write a split of a data set and give the name of its file, `{split}-{hash}.parquet`.
-
-    `datasets` caches what it reads under the names in the README and never looks whether the file
-    behind them changed, so the name has the hash of the content.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    unnamed = folder / f"{split}.parquet"
-    write_rows(unnamed, schema, rows)
-    digest = hashlib.sha256(unnamed.read_bytes()).hexdigest()
-    return unnamed.rename(folder / f"{split}-{digest[:16]}.parquet").name
-
-
-def record_schema(record: type[Record]) -> "pa.Schema":
-    """Give the Arrow schema of a record: its fields, in their order."""
-    import pyarrow as pa
-
-    return pa.schema(
-        {name: _arrow_type(field.annotation) for name, field in record.model_fields.items()}
+    parts = (
+        _front_matter(files, about),
+        selection.readme(_LOAD_HF),
+        "---\n\nThe card of the whole collection, as it was built:\n",
+        data_card(collection, chunks, collection.manifest),
     )
-
-
-def _arrow_type(annotation: Any) -> "pa.DataType":
-    import pyarrow as pa
-
-    plain = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    if annotation in plain:
-        return plain[annotation]
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return pa.string()
-    if origin is Annotated:
-        return _arrow_type(inner[0])
-    if origin in (Union, types.UnionType):  # with None
-        return next(_arrow_type(each) for each in inner if each is not type(None))
-    if origin is tuple:
-        return pa.list_(_arrow_type(inner[0]))
-    return pa.struct(list(record_schema(annotation)))
+    _write_text(folder / "README.md", "\n".join(parts))
 
 
 # CRUX
@@ -906,136 +796,70 @@ The names are those that `evaluation/llm_prejudge` of CRUX reads below its `--da
 `--threshold` as in the name of the folder `ranking_…`.
 A rating of -1 means that a judgment failed or was never asked for.
 In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and 1 a
-redundant one; a topic none of whose questions is answered has no line there, nor has a passage
-that is redundant or not as a missing rating would say.
-A chunk is there once for each topic that it was judged for, and once under `!corpus` if for none, so
-that there are more passages than chunks where topics share chunks; `ids.json` names their chunks.
+redundant one. A chunk is there once for each topic that it was judged for, and once under `!corpus`
+if for none; `ids.json` names the chunks of the passages.
 """
 _REST = "!corpus"
 """No topic is called so: in a word, two digits follow every `!`."""
 
 
-class _Passage(NamedTuple):
-    """A chunk for one topic, `{topic}:{document}#{passage}`.
-
-    CRUX's tools take the topic of a passage to be what is before the first `:` of its id.
-    """
-
-    pid: str
-    chunk_id: str
-    ratings: Sequence[int | None] = ()
-    """One for each nugget of the query."""
-
-
-class _Topic(NamedTuple):
-    name: str
-    query: Query
-    nuggets: Sequence[Nugget]
-    passages: Sequence[_Passage]
-
-
 def _write_crux(folder: Path, selection: Selection) -> None:
-    threshold = selection.collection.threshold
-    ranking = folder / f"ranking_{threshold}"
-    chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
-    topics = [_crux_topic(query, selection, chunks) for query in selection.queries]
-    passages = [passage for topic in topics for passage in topic.passages]
-    judged = {passage.chunk_id for passage in passages}
-    rest = [chunk for chunk in chunks.values() if chunk.chunk_id not in judged]
-    passages += map(_Passage, _passage_ids(_REST, rest), (chunk.chunk_id for chunk in rest))
-    _write_lines(
-        ranking / "test_topics.tsv",
-        (f"{topic.name}\t{_one_line(topic.query.text)}" for topic in topics),
-    )
-    _write_json_lines(
-        ranking / "test_topics.jsonl",
-        (
-            {
-                "example_id": topic.name,
-                "topic": topic.query.text,
-                "questions": [nugget.text for nugget in topic.nuggets],
-                "report": topic.query.answer,
-                "nugget_ids": [nugget.nugget_id for nugget in topic.nuggets],
-                "metadata": _query_metadata(topic.query),
-            }
-            for topic in topics
-        ),
-    )
-    _write_ratings(ranking, topics, threshold)
-    _write_oracle_qrels(ranking, topics, threshold)
-    _write_json_lines(
-        folder / "passages/test_psgs.jsonl",
-        ({"id": one.pid, "contents": chunks[one.chunk_id].titled} for one in passages),
-    )
-    how_many = f"There are {len(passages):,} passages of {len(chunks):,} chunks."
-    _write_text(folder / "README.md", selection.readme(f"{how_many}\n{_LOAD_CRUX}"))
-    names = {topic.name: topic.query.query_id for topic in topics}
-    changed = {name: ours for name, ours in names.items() if name != ours}
-    kinds = {"chunks": {one.pid: one.chunk_id for one in passages}}
-    _write_json(folder / IDS_FILE, {"queries": changed, **kinds} if changed else kinds)
-
-
-def _crux_topic(query: Query, selection: Selection, chunks: Mapping[str, Chunk]) -> _Topic:
-    name = word(query.query_id).replace(":", "!3A")
-    nuggets = selection.nuggets[query.query_id]
-    labels = selection.labels(query.query_id)
-    pids = _passage_ids(name, [chunks[chunk_id] for chunk_id in labels])
-    passages = [
-        _Passage(pid, chunk_id, [found.get(nugget.nugget_id) for nugget in nuggets])
-        for pid, (chunk_id, found) in zip(pids, labels.items(), strict=True)
-    ]
-    return _Topic(name, query, nuggets, passages)
-
-
-def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
-    """Number chunks through, and their files as their documents."""
-    files: dict[tuple[str, str], int] = {}
-    return [
-        f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
-        for number, chunk in enumerate(chunks)
-    ]
-
-
-def _write_ratings(ranking: Path, topics: Sequence[_Topic], threshold: int) -> None:
-    _write_json_lines(
-        ranking / "test_judgements.jsonl",
-        (
-            {
-                "example_id": topic.name,
-                "pid": passage.pid,
-                "rating": [-1 if rating is None else rating for rating in passage.ratings],
-            }
-            for topic in topics
-            for passage in topic.passages
-        ),
-    )
-    _write_lines(
-        ranking / "test_div_qrels_pr.txt",
-        (
-            f"{topic.name} {number} {passage.pid} {int(rating >= threshold)}"
-            for topic in topics
-            for passage in topic.passages
-            for number, rating in enumerate(passage.ratings, start=1)
-            if rating is not None
-        ),
-    )
-
-
-def _write_oracle_qrels(ranking: Path, topics: Sequence[_Topic], threshold: int) -> None:
     from freshstack_dspy.measures.contexts import required_subset
 
+    threshold = selection.collection.threshold
+    chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
+    names = {one.query_id: word(one.query_id).replace(":", "!3A") for one in selection.queries}
+    passages: dict[str, str] = {}  # passage id -> chunk id
+    judged: list[dict[str, Any]] = []
+    subtopics: list[str] = []
     contexts: list[str] = []
     documents: list[str] = []
-    for topic in topics:
-        subset = required_subset([passage.ratings for passage in topic.passages], threshold)
-        if not subset.required:
-            continue
-        for place, label in subset.labels.items():
-            contexts.append(f"{topic.name} 0 {topic.passages[place].pid} {label}")
-        required = (topic.passages[place].pid.partition("#")[0] for place in subset.required)
-        documents += [f"{topic.name} 0 {document} 1" for document in dict.fromkeys(required)]
+    for query_id, topic in names.items():
+        labels = selection.labels(query_id)
+        nuggets = [nugget.nugget_id for nugget in selection.nuggets[query_id]]
+        ratings = [[found.get(nugget) for nugget in nuggets] for found in labels.values()]
+        ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in labels))
+        passages.update(zip(ids, labels, strict=True))
+        for id_, of_passage in zip(ids, ratings, strict=True):
+            given = [-1 if rating is None else rating for rating in of_passage]
+            judged.append({"example_id": topic, "pid": id_, "rating": given})
+            subtopics += [
+                f"{topic} {number} {id_} {int(rating >= threshold)}"
+                for number, rating in enumerate(of_passage, start=1)
+                if rating is not None
+            ]
+        subset = required_subset(ratings, threshold)
+        if subset.required:
+            contexts += [f"{topic} 0 {ids[at]} {label}" for at, label in subset.labels.items()]
+            required = dict.fromkeys(ids[at].partition("#")[0] for at in subset.required)
+            documents += [f"{topic} 0 {document} 1" for document in required]
+    pooled = set(passages.values())
+    rest = [chunk for chunk in chunks.values() if chunk.chunk_id not in pooled]
+    passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))
+
+    ranking = folder / f"ranking_{threshold}"
+    topics = (
+        {
+            "example_id": names[query.query_id],
+            "topic": query.text,
+            "questions": [one.text for one in selection.nuggets[query.query_id]],
+            "report": query.answer,
+            "nugget_ids": [one.nugget_id for one in selection.nuggets[query.query_id]],
+            "metadata": _query_metadata(query),
+        }
+        for query in selection.queries
+    )
+    _write_topics(ranking / "test_topics.tsv", selection, names)
+    _write_json_lines(ranking / "test_topics.jsonl", topics)
+    _write_json_lines(ranking / "test_judgements.jsonl", judged)
+    _write_lines(ranking / "test_div_qrels_pr.txt", subtopics)
     _write_lines(ranking / "test_qrels_oracle_context_pr.txt", contexts)
     _write_lines(ranking / "test_qrels_oracle_adhoc_dr.txt", documents)
+    texts = ({"id": id_, "contents": chunks[chunk].titled} for id_, chunk in passages.items())
+    _write_json_lines(folder / "passages/test_psgs.jsonl", texts)
+    chunk_ids = ((chunk, passage) for passage, chunk in passages.items())
+    _write_ids(folder, queries=names.items(), chunks=chunk_ids)
+    _write_text(folder / "README.md", selection.readme(_LOAD_CRUX))
 
 
 # nuggetizer
@@ -1047,58 +871,43 @@ nuggetizer metrics --input-file assignments.jsonl --output-file metrics.jsonl
 
 A label of support is `support`, 0 is `not_support`, one between them `partial_support`; on the
 scale `support`, 1 is `partial_support` whatever the threshold. A judgment that failed is `failed`,
-which nuggetizer counts as no support; a nugget that was not judged for a chunk is left out.
-Nuggets that were not rated are written as `vital`, as nuggetizer would read them, with
-`"rated": false`.
+which nuggetizer counts as no support. Chunks that were not pooled or judged are left out. Nuggets that were not rated are `vital`, with `"rated": false`.
 """
 
 
 def _write_nuggetizer(folder: Path, selection: Selection) -> None:
     texts = {chunk.chunk_id: chunk.titled for chunk in selection.collection.chunks()}
     scale = selection.collection.manifest.scale
-    _write_json_lines(
-        folder / "input.jsonl",
-        (
-            {
-                "query": {"qid": query.query_id, "text": query.text},
-                "candidates": [
-                    {"docid": id_, "score": 1 / place, "doc": {"segment": texts[id_]}}
-                    for place, id_ in enumerate(_ranked(selection.pool[query.query_id]), start=1)
-                ],
+    inputs, nuggets, assigned = [], [], []
+    for query in selection.queries:
+        query_id, text = query.query_id, query.text
+        candidates = [
+            {"docid": id_, "score": 1 / place, "doc": {"segment": texts[id_]}}
+            for place, id_ in enumerate(_ranked(selection.pool[query_id]), start=1)
+        ]
+        inputs.append({"query": {"qid": query_id, "text": text}, "candidates": candidates})
+        own = {
+            one.nugget_id: {
+                "text": one.text,
+                "importance": one.importance or "vital",
+                "rated": one.importance is not None,
+                "nugget_id": one.nugget_id,
             }
-            for query in selection.queries
-        ),
-    )
-    _write_json_lines(
-        folder / "nuggets.jsonl",
-        (
-            {
-                "query": query.text,
-                "qid": query.query_id,
-                "nuggets": [_nuggetizer_nugget(one) for one in selection.nuggets[query.query_id]],
-                "metadata": _query_metadata(query),
-            }
-            for query in selection.queries
-        ),
-    )
-    _write_json_lines(
-        folder / "assignments.jsonl",
-        (
-            {
-                "text": query.text,
-                "qid": query.query_id,
-                "candidate_text": texts[chunk_id],
-                "docid": chunk_id,
-                "nuggets": [
-                    {**_nuggetizer_nugget(one), "assignment": assignment(labels[id_], scale)}
-                    for one in selection.nuggets[query.query_id]
-                    if (id_ := one.nugget_id) in labels
-                ],
-            }
-            for query in selection.queries
-            for chunk_id, labels in selection.labels(query.query_id).items()
-        ),
-    )
+            for one in selection.nuggets[query_id]
+        }
+        row = {"query": text, "qid": query_id, "nuggets": list(own.values())}
+        nuggets.append({**row, "metadata": _query_metadata(query)})
+        for chunk_id, labels in selection.labels(query_id).items():
+            given = [
+                {**nugget, "assignment": assignment(labels[id_], scale)}
+                for id_, nugget in own.items()
+                if id_ in labels
+            ]
+            passage = {"candidate_text": texts[chunk_id], "docid": chunk_id}
+            assigned.append({"text": text, "qid": query_id, **passage, "nuggets": given})
+    _write_json_lines(folder / "input.jsonl", inputs)
+    _write_json_lines(folder / "nuggets.jsonl", nuggets)
+    _write_json_lines(folder / "assignments.jsonl", assigned)
     _write_text(folder / "README.md", selection.readme(_LOAD_NUGGETIZER))
 
 
@@ -1109,15 +918,6 @@ def assignment(label: int | None, scale: Scale) -> Assignment:
     if label >= (SCALES["support"].highest if scale.name == "support" else scale.threshold):
         return "support"
     return "partial_support" if label else "not_support"
-
-
-def _nuggetizer_nugget(nugget: Nugget) -> dict[str, Any]:
-    return {
-        "text": nugget.text,
-        "importance": nugget.importance or "vital",
-        "rated": nugget.importance is not None,
-        "nugget_id": nugget.nugget_id,
-    }
 
 
 def _ranked(pool: Iterable[Candidate]) -> list[str]:
