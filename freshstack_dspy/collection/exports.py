@@ -804,13 +804,11 @@ _REST = "!corpus"
 
 
 def _write_crux(folder: Path, selection: Selection) -> None:
-    from freshstack_dspy.measures.contexts import required_subset
-
     threshold = selection.collection.threshold
     chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
     names = {one.query_id: word(one.query_id).replace(":", "!3A") for one in selection.queries}
     passages: dict[str, str] = {}  # passage id -> chunk id
-    judged: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     subtopics: list[str] = []
     contexts: list[str] = []
     documents: list[str] = []
@@ -822,36 +820,23 @@ def _write_crux(folder: Path, selection: Selection) -> None:
         passages.update(zip(ids, labels, strict=True))
         for id_, of_passage in zip(ids, ratings, strict=True):
             given = [-1 if rating is None else rating for rating in of_passage]
-            judged.append({"example_id": topic, "pid": id_, "rating": given})
+            rows.append({"example_id": topic, "pid": id_, "rating": given})
             subtopics += [
                 f"{topic} {number} {id_} {int(rating >= threshold)}"
                 for number, rating in enumerate(of_passage, start=1)
                 if rating is not None
             ]
-        subset = required_subset(ratings, threshold)
-        if subset.required:
-            contexts += [f"{topic} 0 {ids[at]} {label}" for at, label in subset.labels.items()]
-            required = dict.fromkeys(ids[at].partition("#")[0] for at in subset.required)
-            documents += [f"{topic} 0 {document} 1" for document in required]
+        required, graded = _oracle(topic, ids, ratings, threshold)
+        documents += required
+        contexts += graded
     pooled = set(passages.values())
-    rest = [chunk for chunk in chunks.values() if chunk.chunk_id not in pooled]
+    rest = [chunk for id_, chunk in chunks.items() if id_ not in pooled]
     passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))
 
     ranking = folder / f"ranking_{threshold}"
-    topics = (
-        {
-            "example_id": names[query.query_id],
-            "topic": query.text,
-            "questions": [one.text for one in selection.nuggets[query.query_id]],
-            "report": query.answer,
-            "nugget_ids": [one.nugget_id for one in selection.nuggets[query.query_id]],
-            "metadata": _query_metadata(query),
-        }
-        for query in selection.queries
-    )
     _write_topics(ranking / "test_topics.tsv", selection, names)
-    _write_json_lines(ranking / "test_topics.jsonl", topics)
-    _write_json_lines(ranking / "test_judgements.jsonl", judged)
+    _write_json_lines(ranking / "test_topics.jsonl", _crux_topics(selection, names))
+    _write_json_lines(ranking / "test_judgements.jsonl", rows)
     _write_lines(ranking / "test_div_qrels_pr.txt", subtopics)
     _write_lines(ranking / "test_qrels_oracle_context_pr.txt", contexts)
     _write_lines(ranking / "test_qrels_oracle_adhoc_dr.txt", documents)
@@ -860,6 +845,33 @@ def _write_crux(folder: Path, selection: Selection) -> None:
     chunk_ids = ((chunk, passage) for passage, chunk in passages.items())
     _write_ids(folder, queries=names.items(), chunks=chunk_ids)
     _write_text(folder / "README.md", selection.readme(_LOAD_CRUX))
+
+
+def _crux_topics(selection: Selection, names: Ids) -> Iterator[dict[str, Any]]:
+    for query in selection.queries:
+        nuggets = selection.nuggets[query.query_id]
+        yield {
+            "example_id": names[query.query_id],
+            "topic": query.text,
+            "questions": [nugget.text for nugget in nuggets],
+            "report": query.answer,
+            "nugget_ids": [nugget.nugget_id for nugget in nuggets],
+            "metadata": _query_metadata(query),
+        }
+
+
+def _oracle(
+    topic: str, ids: Sequence[str], ratings: Sequence[Sequence[int | None]], threshold: int
+) -> tuple[list[str], list[str]]:
+    """Give the lines of the documents that a topic requires, and of the grades of passages."""
+    from freshstack_dspy.measures.contexts import required_subset
+
+    subset = required_subset(ratings, threshold)
+    if not subset.required:
+        return [], []
+    required = dict.fromkeys(ids[place].partition("#")[0] for place in subset.required)
+    contexts = [f"{topic} 0 {ids[place]} {label}" for place, label in subset.labels.items()]
+    return [f"{topic} 0 {document} 1" for document in required], contexts
 
 
 # nuggetizer
