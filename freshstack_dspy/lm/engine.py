@@ -192,11 +192,7 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
 
 
 def _through_litellm(model: ModelConfig) -> NetworkProvider:
-    litellm = imported_litellm(model)
-    try:
-        litellm.get_llm_provider(model.name)
-    except litellm.BadRequestError:
-        raise unknown_provider(model, "[model] name", "neither DSPy nor LiteLLM knows") from None
+    imported_litellm(model)
     return NetworkProvider(_LiteLLM(**_litellm_address(model)), model)
 
 
@@ -217,16 +213,27 @@ class _LiteLLM(LiteLLMEngine):
 
 
 def imported_litellm(model: Model) -> Any:
-    """LiteLLM, which fetches its table of prices when it is imported unless a variable is set."""
+    """LiteLLM, if it knows a model's provider; else a FatalModelError.
+
+    It fetches its table of prices when it is imported, unless a variable is set.
+    """
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             litellm: Any = get_litellm(feature=model.name)
             litellm.ModelResponse()  # Pydantic warns of its types when the first is made
-            return litellm
     except ImportError as error:
         raise FatalModelError(f"{model.name} cannot be asked: {error}") from error
+    try:
+        litellm.get_llm_provider(model.name)
+    except litellm.BadRequestError:
+        raise FatalModelError(
+            f"{getattr(model, 'section', '[model]')}: nobody knows the provider of {model.name!r}; "
+            "those of LiteLLM are at https://docs.litellm.ai/docs/providers; for a server of one's "
+            "own it is hosted_vllm/… with api_base"
+        ) from None
+    return litellm
 
 
 def litellm_in_flight(model: Model) -> int:
@@ -250,15 +257,6 @@ def _litellm_address(model: Model) -> dict[str, Any]:
     base = model.api_base or base_from_environment(model.name)
     address = {"timeout": model.timeout, "api_base": base, "api_key": _key_for(model, base)}
     return {name: value for name, value in address.items() if value}
-
-
-def unknown_provider(model: Model, where: str, who: str) -> FatalModelError:
-    """The error for a name whose provider nobody knows."""
-    return FatalModelError(
-        f"{where} is {model.name!r}, and {who} its provider, {model.name.partition('/')[0]!r}; the "
-        "known ones are at https://docs.litellm.ai/docs/providers; for a server of one's own it is "
-        "hosted_vllm/… with api_base"
-    )
 
 
 def _key_for(model: Model, base: str | None) -> str | None:

@@ -16,7 +16,6 @@ from freshstack_dspy.lm.engine import (
     imported_litellm,
     litellm_in_flight,
     litellm_options,
-    unknown_provider,
 )
 from freshstack_dspy.lm.prices import Price, RerankPrice
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
@@ -354,11 +353,6 @@ class _LiteLLM:
         self._provider = model.name.partition("/")[0]
         self._options = litellm_options(model)
         self._litellm = imported_litellm(model)
-        try:
-            self._litellm.get_llm_provider(model.name)
-        except self._litellm.BadRequestError:
-            where = f"{model.section} model"
-            raise unknown_provider(model, where, "LiteLLM does not know") from None
 
     def complete(self, items: Sequence[Wanted], /) -> Answer:
         """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
