@@ -42,8 +42,6 @@ _PIECE = 2**20
 class _Place(NamedTuple):
     offset: int
     length: int
-    number: int = 0
-    """Of the line, from 1."""
 
 
 class Bundle(Recorded):
@@ -65,9 +63,6 @@ class Bundle(Recorded):
             if isinstance(entry, StoreError):
                 raise entry
             self._places[entry.key] = place
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._places
 
     def __len__(self) -> int:
         return len(self._places)
@@ -195,15 +190,15 @@ class MergeReport(Record):
     """Keys whose reply was replaced; the store has the old one under a number."""
 
     def __str__(self) -> str:
-        parts = [f"{self.added} added", f"{self.same} there already"]
+        text = f"{self.added} added, {self.same} there already"
         if self.replaced:
-            parts.append(f"{len(self.replaced)} replaced ({_listed(self.replaced)})")
+            text += f", {len(self.replaced)} replaced ({_listed(self.replaced)})"
         if self.conflicts:
-            parts.append(
-                f"{len(self.conflicts)} conflicts ({_listed(self.conflicts)}): the store has other "
-                "replies to these requests, which stay; --replace takes the bundle's"
+            text += (
+                f", {len(self.conflicts)} conflicts ({_listed(self.conflicts)}): the store has "
+                "other replies to these requests, which stay; --replace takes the bundle's"
             )
-        return ", ".join(parts)
+        return text
 
 
 def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) -> MergeReport:
@@ -272,21 +267,18 @@ def verify_bundle(path: Path) -> VerifyReport:
         StoreError: It cannot be read.
     """
     with _opened(path) as file:
-        lines = _checked_lines(path, file)
-        found = ((f"line {place.number}", entry) for place, entry in lines)
-        return _report(
-            path, ((name, it if isinstance(it, StoreError) else it.kind) for name, it in found)
-        )
+        lines = enumerate(_checked_lines(path, file), 1)
+        return _report(path, ((f"line {number}", entry) for number, (_, entry) in lines))
 
 
-def _report(path: Path, found: Iterable[tuple[str, str | StoreError]]) -> VerifyReport:
+def _report(path: Path, found: Iterable[tuple[str, Entry | str | StoreError]]) -> VerifyReport:
     counts: Counter[str] = Counter()
     damaged: list[DamagedEntry] = []
-    for name, kind in found:
-        if isinstance(kind, StoreError):
-            damaged.append(DamagedEntry(entry=name, reason=str(kind)))
+    for name, item in found:
+        if isinstance(item, StoreError):
+            damaged.append(DamagedEntry(entry=name, reason=str(item)))
         else:
-            counts[kind] += 1
+            counts[item if isinstance(item, str) else item.kind] += 1
     return VerifyReport(path=path, counts=dict(sorted(counts.items())), damaged=tuple(damaged))
 
 
@@ -325,20 +317,20 @@ def _checked_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[_Place, Entry 
     number, offset = 0, 0
     while data := file.readline(LONGEST_LINE + 1):
         number += 1
-        place = _Place(offset, len(data), number)
+        place = _Place(offset, len(data))
         offset += len(data)
         if len(data) > LONGEST_LINE:
             raise StoreError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes")
         try:
-            entry: Entry | StoreError = entry_from_json(data, f"{path}:{number}")
+            entry = entry_from_json(data, f"{path}:{number}")
         except StoreError as error:
-            entry = error
+            yield place, error
+            continue
+        if entry.key in keys:
+            yield place, StoreError(f"{path}:{number}: the key {entry.key} comes twice")
         else:
-            if entry.key in keys:
-                entry = StoreError(f"{path}:{number}: the key {entry.key} comes twice")
-            else:
-                keys.add(entry.key)
-        yield place, entry
+            keys.add(entry.key)
+            yield place, entry
 
 
 @contextmanager

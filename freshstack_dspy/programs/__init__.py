@@ -1,4 +1,7 @@
-"""The steps of a recipe as DSPy modules: records in, records out, one file per step."""
+"""The steps of a recipe as DSPy modules: records in, records out, one file per step.
+
+Each raises a `ReplyError` where the model gave no valid answer.
+"""
 
 from freshstack_dspy.programs.answer_comparer import AnswerComparer
 from freshstack_dspy.programs.answer_generator import AnswerGenerator

@@ -34,7 +34,6 @@ class AnswerComparer(dspy.Module):
             A prediction with `agrees`, True or False, `reason` and `call_id`.
 
         Raises:
-            ReplyError: The model gave no valid answer.
             ValueError: There is nothing to compare.
         """
         if not references or not all(text.strip() for text in (*references, answer)):

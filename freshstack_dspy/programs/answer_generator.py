@@ -44,9 +44,6 @@ class AnswerGenerator(dspy.Module):
             A prediction with `answer`, an `Answer` whose references are the chunks. It has no
             sentences where they do not answer the question. Without chunks nothing is asked, and
             its status is `not_retrieved`.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         sentences: Sequence[AnswerSentence] = ()
         call_id = None

@@ -19,9 +19,6 @@ class ClosedBookAnswerer(dspy.Module):
 
         Returns:
             A prediction with `expansion`, an `Expansion` whose one text is the answer.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         reply = self.predict(question=query.text)
         return dspy.Prediction(

@@ -27,9 +27,6 @@ class ImportanceRater(dspy.Module):
         Returns:
             A prediction with `nuggets`, the same in the same order, with `importance` and
             `importance_call_id`. Nothing is asked where there are none.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         if not nuggets:
             return dspy.Prediction(nuggets=())

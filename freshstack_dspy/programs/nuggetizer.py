@@ -28,9 +28,6 @@ class Nuggetizer(dspy.Module):
             place in the answer, and near-duplicates flagged; and with `failure`, a `Failure` if
             quotes do not stand in the answer. That is no reason to lose a query's nuggets: they
             are as good as others, but where they come from is not known, and counted as such.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         reply = self.predict(question=query.text, answer=query.answer, limit=self.limit)
         nuggets = tuple(

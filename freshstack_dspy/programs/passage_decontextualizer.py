@@ -19,8 +19,5 @@ class PassageDecontextualizer(dspy.Module):
 
         Returns:
             A prediction with `passages`, a list of str, and `call_id`.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         return self.predict(title=title, document=document, limit=self.limit)

@@ -37,9 +37,6 @@ class QuerySynthesizer(dspy.Module):
         Returns:
             A prediction with `queries`, a tuple of `Query` in the order of the reply, each of
             origin `synthetic`, and `call_id`. An id depends on the seeds and on the question.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         reply = self.predict(
             passages=[

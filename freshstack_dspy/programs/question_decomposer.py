@@ -20,9 +20,6 @@ class QuestionDecomposer(dspy.Module):
 
         Returns:
             A prediction with `expansion`, an `Expansion` whose texts are the sub-questions.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         reply = self.predict(question=query.text, limit=self.limit)
         return dspy.Prediction(

@@ -70,9 +70,6 @@ class SupportJudge(dspy.Module):
             order, each nugget, with a label of the scale and the reason given for the chunk.
             Chunks that every reply left out have judgments without a label, and `failure` says
             so; it is None otherwise. Without nuggets or chunks nothing is asked.
-
-        Raises:
-            ReplyError: The model gave no valid answer.
         """
         if not nuggets or not chunks:
             return dspy.Prediction(judgments=(), failure=None)
