@@ -302,8 +302,8 @@ def _write_values(
 
 
 _COLUMNS = (
-    "file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high", "level",
-    "unjudged_at_k", "absent", "empty", "without_relevant", "conventions", "condensed",
+    "file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high",
+    "unjudged_at_k", "absent", "empty",
 )  # fmt: skip
 
 
@@ -315,35 +315,25 @@ def _rows(found: Mapping[str, _Evaluated]) -> "Table":
     rows: list[tuple[Cell, ...]] = []
     for name, run in found.items():
         of = run.evaluation
-        tail = (of.conventions, str(of.condensed).lower())
-
-        def add(
-            head: "tuple[Cell, ...]",
-            means: "Mapping[str, Interval]",
-            unjudged: Mapping[int, float | None],
-            missing: "tuple[Cell, ...]",
-            start: "tuple[Cell, ...]" = (name, of.run),
-            tail: "tuple[Cell, ...]" = tail,
-        ) -> None:
-            for measure, mean in means.items():
-                k = parse_measure(measure).k
-                ends = (mean.value, mean.low, mean.high, mean.level)
-                share = unjudged.get(k) if k else None
-                rows.append((*start, *head, measure, *ends, share, *missing, *tail))
-
-        missing = (len(of.absent), len(of.empty), len(of.without_relevant))
-        add(("", "", "micro", len(of.per_query)), run.means, _shares(of), missing)
+        queries, missing = len(of.per_query), (len(of.absent), len(of.empty))
+        parts = [(("", "", "micro", queries), run.means, _shares(of), missing)]
         for groups in run.groups:
-            for each in groups.groups:
-                counts = (each.absent, each.empty, each.without_relevant)
-                add(
+            parts += [
+                (
                     (groups.by, each.group, "micro", each.queries),
                     each.means,
                     each.unjudged,
-                    counts,
+                    (each.absent, each.empty),
                 )
-            number = len(of.per_query) - len(groups.ungrouped)
-            add((groups.by, "", "macro", number), groups.macro, {}, (None, None, None))
+                for each in groups.groups
+            ]
+            head = (groups.by, "", "macro", queries - len(groups.ungrouped))
+            parts.append((head, groups.macro, {}, (0, 0)))
+        for head, means, unjudged, counts in parts:
+            for measure, mean in means.items():
+                share = unjudged.get(parse_measure(measure).k or 0)
+                ends = (mean.value, mean.low, mean.high)
+                rows.append((name, of.run, *head, measure, *ends, share, *counts))
     return Table(_COLUMNS, rows)
 
 
@@ -694,16 +684,10 @@ def _show_comparison(
     for line in _exceptions(comparison, letters):
         say_wrapped(line)
     if comparison.agreements:
-        rows = [
-            (
-                f"{each.first}, {each.second}",
-                each.kendall.value,
-                each.top.value,
-                each.spearman.value,
-                each.within_queries.value,
-            )
-            for each in comparison.agreements
-        ]
+        rows = []
+        for each in comparison.agreements:
+            found = (each.kendall, each.top, each.spearman, each.within_queries)
+            rows.append((f"{each.first}, {each.second}", *(of.value for of in found)))
         print()
         title = f"how alike the measures order the {len(comparison.runs)} runs"
         show(Table(("measures", "tau", "tau-ap", "rho", "in queries"), rows, title, 3))
@@ -718,13 +702,14 @@ def _row(each: "RunDifference", letters: Mapping[str, str]) -> "tuple[Cell, ...]
     ends = "–" if mean.low is None else f"[{mean.low:+.3f}, {mean.high:+.3f}]"
     run = letters[each.run]
     found = {"higher": f"{run} higher", "lower": f"{run} lower"}.get(each.verdict, each.verdict)
-    lines = (
-        (_or_dash(mean.value, "+.4f"), ends),
-        (_p(each.significance.p_value), _p(each.adjusted_p)),
-        (f"{each.wins}/{each.ties}/{each.losses}", _or_dash(each.effect_size, "+.2f")),
-        (_or_dash(each.detectable, ".4f"),),
+    return (
+        f"{run} − {letters[each.against]}",
+        f"{_or_dash(mean.value, '+.4f')}\n{ends}",
+        f"{_p(each.significance.p_value)}\n{_p(each.adjusted_p)}",
+        f"{each.wins}/{each.ties}/{each.losses}\n{_or_dash(each.effect_size, '+.2f')}",
+        _or_dash(each.detectable, ".4f"),
+        found,
     )
-    return (f"{run} − {letters[each.against]}", *map("\n".join, lines), found)
 
 
 def _or_dash(value: float | None, form: str) -> str:

@@ -294,7 +294,6 @@ def evaluate_context(
     context: Sequence[str],
     *,
     k: int | None = None,
-    rel: int | None = None,
     w: float | None = 0.5,
 ) -> ContextScores:
     """Measure one query's context, as CRUX does.
@@ -304,7 +303,6 @@ def evaluate_context(
         query_id: A query of these.
         context: Chunk ids in their order, each once.
         k: How many of them are looked at; None: all.
-        rel: The lowest label that counts as support; None: the threshold of the judgments.
         w: The exponent of density; None: no density, and no length is looked up.
 
     Raises:
@@ -312,7 +310,7 @@ def evaluate_context(
     """
     if query_id not in qrels.nuggets:
         raise CollectionError(f"query {query_id!r} is not in the collection, or has no nuggets")
-    judged = qrels.judged(query_id, rel)
+    judged = qrels.judged(query_id)
     chunks = top(context, k)
     found = {place for chunk in chunks for place in judged.supported.get(chunk, ())}
     nuggets = qrels.nuggets[query_id]
@@ -341,15 +339,13 @@ def evaluate_context(
 
 
 def evaluate_contexts(
-    qrels: NuggetQrels, run: Run, k: int, *, rel: int | None = None, w: float | None = 0.5
+    qrels: NuggetQrels, run: Run, k: int, *, w: float | None = 0.5
 ) -> tuple[ContextScores, ...]:
     """Measure the top k of each query's ranking as a context, by query.
 
     A query that is not in the run has an empty context; one that is only in the run is passed over.
     """
     return tuple(
-        evaluate_context(
-            qrels, query, [id_ for id_, _ in run.rankings.get(query, ())], k=k, rel=rel, w=w
-        )
+        evaluate_context(qrels, query, [id_ for id_, _ in run.rankings.get(query, ())], k=k, w=w)
         for query in qrels.nuggets
     )

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +14,8 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.groups import grouped
 from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.measures.statistics import mean_intervals
-from freshstack_dspy.records import Query, ScoredChunk
-from tests.collection.small import CONTENTS, write_small
+from freshstack_dspy.records import ScoredChunk
+from tests.collection.small import write_small
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 
@@ -100,21 +99,6 @@ def test_groups_are_shown_with_both_averages(
     assert table[table.index(rows["x"]) + 1][0] == "1 query"
     assert "1 query in no group, and not in the macro-average: 123" in done.out
     assert "2 queries are few" in done.out
-
-
-def test_only_the_largest_groups_are_listed(
-    freshstack: Command, tmp_path: Path, small: Collection
-) -> None:
-    def tagged(one: Query) -> Query:
-        return one.model_copy(update={"tags": ("api", f"only-{one.query_id}")})
-
-    queries = tuple(map(tagged, CONTENTS.queries))
-    write_small(tmp_path / "tagged", replace(CONTENTS, queries=queries))
-
-    done = freshstack("evaluate", "tagged", "a.run", "--by", "tag", "--limit", "1")
-
-    assert "only-12" not in [cells[0] for cells in cells_of(done.out)]
-    assert "the 1 largest of 3 groups; --limit 3 lists all" in done.out.splitlines()
 
 
 def test_json_csv_and_tables_to_paste(freshstack: Command, small: Collection) -> None:
@@ -234,7 +218,7 @@ def test_qrels_without_a_collection(freshstack: Command, tmp_path: Path) -> None
     )
 
 
-def test_what_was_left_out_is_said(freshstack: Command, small: Collection) -> None:
+def test_what_was_left_out_is_named(freshstack: Command, small: Collection) -> None:
     supported = freshstack("evaluate", "small", "a.run").out
     every = freshstack("evaluate", "small", "a.run", "--slices", "all").out
 

@@ -20,11 +20,9 @@ from freshstack_dspy.measures.contexts import (
 )
 from freshstack_dspy.measures.diversity import coverage
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 from tests.measures import strategies
 from tests.measures.five import LABELS, in_order, run
-from tests.measures.strategies import NuggetLabels
 
 Rating = st.one_of(st.none(), st.integers(0, 5))
 
@@ -38,7 +36,7 @@ def rated(
     return draw(st.lists(row, min_size=1, max_size=7))
 
 
-def as_crux(ratings: list[list[int | None]], threshold: int) -> RequiredSubset:
+def as_crux(ratings: list[list[int | None]], threshold: int) -> RequiredSubset[int]:
     """The greedy as CRUX describes it, with a rating that is missing as -1."""
     table = [[-1 if rating is None else rating for rating in row] for row in ratings]
     columns = range(len(table[0]))
@@ -235,30 +233,6 @@ def test_by_hand_scores() -> None:
         failed=1,
     )
     assert found.density == pytest.approx((2 / 150) / (3 / 150))
-
-
-def exam_cover(ranking: list[str], bank: NuggetLabels, k: int, m: int) -> float:
-    """The share of the question bank with a rating of at least m in the top k passages."""
-    right = [q for q in bank if any(bank[q].get(passage, 0) >= m for passage in ranking[:k])]
-    return len(right) / len(bank)
-
-
-def normalised(ranking: list[str], bank: NuggetLabels, k: int, m: int) -> float | None:
-    """The same of the questions that any passage of the pool answers."""
-    possible = {q: ratings for q, ratings in bank.items() if max(ratings.values(), default=0) >= m}
-    return exam_cover(ranking, possible, k, m) if possible else None
-
-
-@given(strategies.labels(5), strategies.rankings, strategies.cutoffs, st.integers(1, 5))
-def test_exam_cover_is_coverage_and_normalised_it_is_subtopic_recall(
-    bank: NuggetLabels, ranking: list[str], k: int, m: int
-) -> None:
-    judged = Judged(bank, m)
-
-    plain = parse_measure(f"Coverage(rel={m})@{k}")
-    assert plain(ranking, judged) == exam_cover(ranking, bank, k, m)
-    for name in (f"StRecall(rel={m})@{k}", f"Coverage(of='answerable',rel={m})@{k}"):
-        assert parse_measure(name)(ranking, judged) == normalised(ranking, bank, k, m)
 
 
 def test_a_failed_judgment_is_counted_and_is_no_rating() -> None:

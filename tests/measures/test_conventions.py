@@ -10,7 +10,6 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run, read_run
-from freshstack_dspy.records import ScoredChunk
 from tests.measures.five import QRELS, in_order, run
 
 TIED = run({"q": {"c": 1.0, "a": 1.0, "b": 1.0}})
@@ -48,13 +47,6 @@ def test_the_official_package_cuts_before_it_breaks_ties() -> None:
     assert list(rule.order_of(one, [1, 2, None]).chunks(TIED, "q")) == ["a", "c"]
     assert list(rule.order_of(two, [1, 2]).chunks(TIED, "q")) == ["a", "c"]
     assert list(rule.order_of(deep, [1, 50]).chunks(TIED, "q")) == ["a", "b", "c"]
-
-
-def test_scores_that_are_one_in_single_precision_are_tied_for_trec_eval_only() -> None:
-    near = run({"q": {"a": 1.0 + 1e-9, "b": 1.0}})
-
-    assert order(near, "ours") == order(near, "pyndeval") == ["a", "b"]
-    assert order(near, "trec_eval") == ["b", "a"]
 
 
 def read(folder: Path, *lines: str) -> Run:
@@ -129,23 +121,3 @@ def test_a_measure_that_the_program_has_not_is_computed_and_named() -> None:
 def test_unknown_conventions_are_refused_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match=r"no conventions 'treceval'; there are .*'trec_eval'"):
         evaluate(QRELS, TIED, conventions="treceval")
-
-
-def run_of(*scores: float) -> Run:
-    chunks = tuple(ScoredChunk(f"c{place}", score) for place, score in enumerate(scores))
-    return Run("r", {"1": chunks})
-
-
-def partly_tied(run: Run, *measures: str) -> bool:
-    qrels = NuggetQrels({"1": ("1_0",)}, {"1_0": {"c0": 1}})
-    return evaluate(qrels, run, measures).partly_tied == ("1",)
-
-
-@pytest.mark.parametrize(
-    ("measures", "tied"),
-    [(["P@1"], False), (["P@2"], True), (["P@3"], True), (["P@1", "AP"], True)],
-)
-def test_a_tie_counts_within_and_across_the_deepest_cut_off(
-    measures: list[str], tied: bool
-) -> None:
-    assert partly_tied(run_of(3.0, 2.0, 2.0, 1.0), *measures) == tied

@@ -1,6 +1,6 @@
 """Diversity measures: by hand, their bounds, and what changes nothing."""
 
-from math import e, log2
+from math import log2
 
 import pytest
 from hypothesis import given
@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 from freshstack_dspy.measures.diversity import (
     alpha_dcg,
     alpha_ndcg,
-    average_precision_ia,
     coverage,
     err_ia,
     nerr_ia,
     nnrbp,
     nrbp,
-    precision_ia,
-    subtopic_recall,
 )
 from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.qrels import Judged
@@ -103,16 +100,6 @@ def test_a_query_without_a_relevant_chunk_has_no_value() -> None:
     assert coverage(["a"], Judged({}), 5) is None
 
 
-@given(labels(), rankings, cutoffs)
-def test_alpha_ndcg_is_bounded_as_greedy_cover_is(
-    labels: NuggetLabels, ranking: list[str], k: int
-) -> None:
-    """Greedy choice reaches at least 1 - 1/e of the best gain at every depth."""
-    value = alpha_ndcg(ranking, Judged(labels), k)
-
-    assert value is None or 0 <= value <= 1 / (1 - 1 / e)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [("ERR-IA@5", 0.3933), ("ERR-IA@20", 0.3907), ("nERR-IA@10", 0.8297),
@@ -120,20 +107,10 @@ def test_alpha_ndcg_is_bounded_as_greedy_cover_is(
      ("alpha-nDCG@5", 0.7868), ("NRBP", 0.3906), ("nNRBP", 0.8620), ("MAP-IA", 0.5),
      ("P-IA@5", 0.2), ("P-IA@20", 0.05), ("strec@20", 2 / 3)],
 )  # fmt: skip
-def test_the_figures_that_pyndeval_documents(name: str, value: float) -> None:
+def test_the_values_that_pyndeval_documents(name: str, value: float) -> None:
     labels = {"a": {"A": 1}, "b": {"B": 1, "D": 1}, "c": {"C": 1}}
 
     assert parse_measure(name)(list("ADEB"), Judged(labels)) == pytest.approx(value, abs=1e-4)
-
-
-@pytest.mark.parametrize(
-    "measure",
-    [alpha_dcg, alpha_ndcg, average_precision_ia, err_ia, nerr_ia, nnrbp, nrbp, precision_ia,
-     subtopic_recall],
-)  # fmt: skip
-def test_a_query_without_a_relevant_chunk_has_no_value_novelty_measures(measure: type) -> None:
-    assert measure(["a"], Judged({"n": {"a": 0}, "m": {}}), 5) is None
-    assert measure(["a"], Judged({}), 5) is None
 
 
 @given(labels(), rankings, cutoffs, st.sampled_from([0.0, 0.3, 0.5, 1.0]))

@@ -107,7 +107,7 @@ def test_failed_judgments_of_the_top_are_counted_by_pair() -> None:
 
 T = TypeVar("T")
 FIGURES = {1: "777c0665dc6ad7a6"}
-"""By the version of the measures, the digest of all figures below."""
+"""By the version of the measures, the digest of all values below."""
 CHANGED = (
     "a figure changed: raise MEASURES_VERSION in measures/evaluation.py, say so in CHANGELOG, and "
     "give the new version its digest here"

@@ -7,7 +7,6 @@ import pytest
 
 from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.groups import QueryGroups, grouped, read_groups
-from freshstack_dspy.measures.statistics import macro_interval, mean_interval
 
 _LINES = """{"query_id": "1", "group": "x"}
 
@@ -47,19 +46,6 @@ def test_each_group_weighs_the_same_in_the_macro_average() -> None:
         (0, 0, 0),
     ]
     assert found.groups[1].means["AP"].reason is not None, "one query has no interval, and says so"
-
-
-def test_the_intervals_are_those_of_the_groups_queries() -> None:
-    values = {f"q{place}": place / 10 for place in range(10)}
-    odd = tuple(query for query in values if int(query[1:]) % 2)
-    even = tuple(query for query in values if query not in odd)
-    found = grouped(evaluation(**values), groups(even=even, odd=odd), resamples=500)
-
-    assert found.groups[1].means["AP"] == mean_interval(
-        {query: values[query] for query in odd}, resamples=500
-    )
-    topics = {query: "odd" if query in odd else "even" for query in values}
-    assert found.macro["AP"] == macro_interval(values, topics, resamples=500)
 
 
 def test_what_is_in_no_group_and_what_is_not_evaluated_is_counted() -> None:

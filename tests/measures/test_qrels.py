@@ -226,4 +226,5 @@ def test_evaluate_takes_dictionaries_files_and_collections(tmp_path: Path) -> No
 def test_a_grade_is_a_whole_number(grade: Any) -> None:
     with pytest.raises((CollectionError, TypeError)):
         NuggetQrels.from_qrels({"q": {"d": grade}})
-    assert NuggetQrels.from_qrels({"q": {"d": 1.0}}).labels == {"q": {"d": 1}}
+    whole: Any = {"q": {"d": 1.0}}
+    assert NuggetQrels.from_qrels(whole).labels == {"q": {"d": 1}}

@@ -137,9 +137,9 @@ def test_ndcg_is_that_of_trec_eval(labels: NuggetLabels, ranking: list[str], k: 
 
 
 def ndcg_named(name: str, labels: NuggetLabels, ranking: list[str], rule: str) -> float:
-    said = "judged_only=True," if "judged_only" in name else ""
+    only = "judged_only=True," if "judged_only" in name else ""
     at = name.partition("@")[2]
-    ours = parse_measure(f"nDCG({said}grade='{rule}'){f'@{at}' if at else ''}")
+    ours = parse_measure(f"nDCG({only}grade='{rule}'){f'@{at}' if at else ''}")
     return ours(ranking, Judged(labels)) or 0.0
 
 
