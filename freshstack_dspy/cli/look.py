@@ -115,7 +115,7 @@ def _one_query(collection: "Collection", query: "Query") -> dict[str, Any]:
         for one in collection.pool
         if one.query_id == query.query_id
     }
-    chunks = [
+    chunks: list[dict[str, Any]] = [
         {"chunk_id": id_, "best_rank": ranks.get(id_), "supports": supports.get(id_, [])}
         for id_ in sorted({*supports, *ranks})
     ]

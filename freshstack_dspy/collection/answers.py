@@ -96,9 +96,6 @@ def read_citations(paths: Iterable[Path]) -> tuple[CitedAnswer, ...]:
     answer's references where its `reference` is null or empty, or where the row also has a list
     `references` that does not hold it.
 
-    Args:
-        paths: As for `read_agreement`.
-
     Raises:
         SourceError: As for `read_agreement`; also where a sentenceID or citationID is there twice.
     """
@@ -124,9 +121,6 @@ def read_nugget_verdicts(paths: Iterable[Path]) -> tuple[ReadNuggets, ...]:
     "additional"}`: whether each nugget says what is not in the answer, whether it is minor or
     repeats another, and how many more nuggets all key ideas would take. The questions are those
     of FreshStack (arXiv 2504.13128), section 5.2.1; null is one that was not answered.
-
-    Args:
-        paths: As for `read_agreement`.
 
     Raises:
         SourceError: As for `read_agreement`; also where a nugget is there twice.

@@ -317,7 +317,10 @@ def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> str:
         "answer words", "queries with code", "answers with code", "relevant docs per nugget",
         "relevant docs per query",
     )  # fmt: skip
-    kinds = (("supported", SUPPORTED), ("answerable", ("answerable",)))
+    kinds: list[tuple[str, Sequence[SliceName]]] = [
+        ("supported", SUPPORTED),
+        ("answerable", ("answerable",)),
+    ]
     rows = [(label, *_statistics_of(contents, chunks, slices)) for label, slices in kinds]
     return (
         f"## Statistics\n\n{table(header, rows)}\n"

@@ -27,12 +27,7 @@ class Knowledge(NamedTuple):
 
     @classmethod
     def of(cls, judgments: Sequence[Judgment], threshold: int) -> Self:
-        """Take it from the judgments of the answer, each of which has a label.
-
-        Args:
-            judgments: One for each nugget of the query.
-            threshold: The lowest label that counts as support.
-        """
+        """Take it from the judgments of the answer, one for each nugget, each with a label."""
         known = (one.nugget_id for one in judgments if (one.label or 0) >= threshold)
         return cls(tuple(sorted(known)), next((one.call_id for one in judgments), None))
 
@@ -46,12 +41,8 @@ def contamination(
 ) -> list[Contamination]:
     """Say of every query with nuggets how far it can be known without the corpus.
 
-    Args:
-        queries: All of them.
-        nuggets: Of all queries.
-        gold: By query, the texts of the chunks that support one of its nuggets.
-        knowledge: By query, what its closed-book answer holds, where that was judged.
-        config: With the cut-off, the length of n-grams and the similarity of near-duplicates.
+    `gold` has the texts of each query's supporting chunks, `knowledge` what its closed-book answer
+    holds, where that was judged.
     """
     own: dict[str, int] = {}
     for nugget in nuggets:
@@ -83,13 +74,7 @@ def contamination(
 def asked(asked_at: str | None, cutoff: str | None) -> Asked | None:
     """Say whether a question was asked up to the day of a cut-off, or after it.
 
-    Args:
-        asked_at: An ISO 8601 date, with or without time and zone; a time with a zone is that of
-            its day in UTC.
-        cutoff: An ISO 8601 date.
-
-    Returns:
-        None where one is missing, or is no date.
+    Both are ISO 8601 dates; None where one is missing, or is no date.
     """
     day = day_of(asked_at)
     if day is None or cutoff is None:
@@ -102,11 +87,7 @@ def asked(asked_at: str | None, cutoff: str | None) -> Asked | None:
 
 
 def day_of(asked_at: str | None) -> date | None:
-    """Give the day of an ISO 8601 date, with or without time and zone; with a zone, that in UTC.
-
-    Returns:
-        None where it is missing, or is no date.
-    """
+    """Give the day of an ISO 8601 date, in UTC where it has a zone; None where it is no date."""
     if asked_at is None:
         return None
     try:

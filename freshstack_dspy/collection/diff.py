@@ -151,7 +151,7 @@ def _matched(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> d
     """Pair ids of equal keys: those that are the same id first, the others in the given order."""
     found = {id_: id_ for id_, key in before.items() if after.get(id_) == key}
     left: dict[Hashable, list[str]] = {}
-    for id_, key in reversed(after.items()):
+    for id_, key in reversed(list(after.items())):
         if id_ not in found:
             left.setdefault(key, []).append(id_)
     for id_, key in before.items():

@@ -47,12 +47,7 @@ def near_duplicates(texts: Mapping[str, str], similarity: float) -> dict[str, tu
 
 
 def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[str, str]]:
-    """Give pairs that are alike, enough of them to lead from each text to all that `clusters` groups.
-
-    Args:
-        texts: By id.
-        similarity: As in `near_duplicates`.
-    """
+    """Give pairs that are alike, enough of them to lead from each text to all of its cluster."""
     same = _same_terms(texts)
     for first, *others in same.values():
         for other in others:
@@ -61,11 +56,7 @@ def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[s
 
 
 def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
-    """Group ids that are alike, or alike to one that is, at whatever remove.
-
-    Args:
-        ids: All of them.
-        alike: Pairs, as `alike_pairs` gives them; those of other ids are passed over.
+    """Group ids that are alike, or alike to one that is; pairs of other ids are passed over.
 
     Returns:
         Every id once; each group in the order given, and the groups by their first ids.

@@ -131,15 +131,7 @@ def check_foreign(path: Path) -> None:
 
 
 def intact_collection(folder: Path, manifest: Manifest) -> Intact | None:
-    """Give the collection of a manifest, or None where a byte of its folder is not as written.
-
-    Args:
-        folder: Of the collection.
-        manifest: As `read_manifest` gives it.
-
-    Raises:
-        CollectionError: It cannot be loaded.
-    """
+    """Give the collection of a manifest, or None where a byte of its folder is not as written."""
     try:
         if fingerprint_folder(folder, manifest) != manifest.fingerprints.get(FOLDER):
             return None
@@ -150,11 +142,7 @@ def intact_collection(folder: Path, manifest: Manifest) -> Intact | None:
 
 
 def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
-    """SHA-256 over all in a collection's folder, and over the manifest but for this fingerprint.
-
-    Raises:
-        OSError: The folder or a file in it cannot be read.
-    """
+    """SHA-256 over all in a collection's folder, and over the manifest but for this fingerprint."""
     hashes = {}
     for path in folder.iterdir():
         if path.name != MANIFEST_FILE:
