@@ -10,7 +10,6 @@ from freshstack_dspy.cli import (
     build,
     documents,
     exchange,
-    leaderboard,
     look,
     measure,
     people,
@@ -75,7 +74,7 @@ _add(
     compare=measure.compare,
     answer=answer.answer,
     score=score.score,
-    leaderboard=leaderboard.leaderboard,
+    leaderboard=exchange.leaderboard,
 )
 _add(
     "Look",

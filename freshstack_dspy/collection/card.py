@@ -16,7 +16,6 @@ from freshstack_dspy.collection.manifest import (
     is_baseline,
 )
 from freshstack_dspy.collection.markdown import escape, link, table
-from freshstack_dspy.collection.self_agreement import self_agreement
 from freshstack_dspy.collection.slices import SUPPORTED
 from freshstack_dspy.records import Attribution, Chunk, Query, QueryOrigin, SkippedFile, SliceName
 
@@ -290,6 +289,8 @@ def _extensions(manifest: Manifest) -> str:
 
 
 def _counts(contents: Contents, manifest: Manifest) -> str:
+    from freshstack_dspy.collection.self_agreement import self_agreement
+
     rows = [(f"`{name}`", f"{getattr(manifest.counts, name):,}") for name in _COUNTED]
     rated = Counter(nugget.importance for nugget in contents.nuggets if nugget.importance)
     if rated:

@@ -132,18 +132,7 @@ def read_layout(
     threshold: int | None = None,
     split: str | None = None,
 ) -> "Imported":
-    """Read a collection of others; its documents are read later, one at a time.
-
-    Args:
-        format: Its layout.
-        path: Its folder or file.
-        corpus: Where the corpus is, if not in `path`.
-        threshold: The lowest label that counts as support.
-        split: Of BEIR: which qrels.
-
-    Raises:
-        SourceError: With file and line, where something is missing or is not what it should be.
-    """
+    """Read a collection of others; its documents are read later, one at a time."""
     if not path.exists():
         raise SourceError(f"{path}: no such file or folder")
     if is_collection(path):
@@ -172,15 +161,10 @@ class Imported:
     An export of ours brings its notes: which ids were changed, the scale, the licences.
 
     Attributes:
-        queries: By id.
-        nuggets: By id.
-        judgments: Of these nuggets; their chunks may be missing in the corpus.
-        failures: What went wrong there.
+        judgments: Of the nuggets; their chunks may be missing in the corpus.
         rejected: How many queries were left out, by reason.
         unknown_queries: How many judgments name a query that does not exist, by its id.
         documents: The corpus; None where there is none.
-        files: The files and folders that were read.
-        scale: What the labels mean.
         exported: Of which collection this is an export: its name, content hash, recipe, model.
         ids: Exported id -> ours, by kind, of those that had been changed.
     """
@@ -241,11 +225,7 @@ class Imported:
         return read_rows(file, columns)
 
     def once(self, row: Row, kind: str, *ids: str) -> None:
-        """Note ids that may appear once.
-
-        Raises:
-            SourceError: They appeared before.
-        """
+        """Note ids that may appear once."""
         first = self._places.setdefault((kind, *ids), row.place)
         if first != row.place:
             named = " and ".join(map(_shown, ids))
@@ -293,6 +273,11 @@ class Imported:
             )
         )  # fmt: skip
 
+    def fail(self, query_id: str, step: str, status: Status, message: str) -> None:
+        """Note what went wrong there."""
+        values = {"query_id": query_id, "step": step, "status": status, "message": message}
+        self.failures.append(Failure(**values, call_id=None))  # type: ignore[arg-type]
+
     def read_corpus(self, given: Path | None, what: str, *stems: str) -> None:
         """Find the corpus, and set its documents to be read."""
         patterns = [f"{stem}{ending}" for stem in stems for ending in _DATA]
@@ -308,13 +293,10 @@ class Imported:
         """Read the documents, and see that every judgment has its query and its chunk.
 
         A collection without a corpus gets chunks without texts, each of which is listed.
-
-        Raises:
-            SourceError: Something is missing, and its judgments are not to be dropped.
         """
         judged = Counter(judgment.chunk_id for judgment in self.judgments)
         if self.documents is None:
-            chunks = [_whole(self.source, id_, "") for id_ in sorted(judged)]
+            chunks = [_chunk(None, id_, self.source, "") for id_ in sorted(judged)]
         else:
             chunks = list(self.documents)
         existing = {chunk.chunk_id for chunk in chunks}
@@ -383,13 +365,13 @@ def _missing(source: str, path: str, reason: str) -> SkippedFile:
     return SkippedFile(source=source, path=path, kind="missing", reason=reason)
 
 
-def _validated(record: type[R], row: Row, **fields: Any) -> R:
+def _validated(record: type[R], row: Row | None, **fields: Any) -> R:
     try:
         return record(**fields)
     except ValidationError as error:
-        raise SourceError(
-            f"{row.place}: not a {record.__name__.lower()}: {first_fault(error)}"
-        ) from None
+        place = f"{row.place}: " if row else ""
+        fault = f"not a {record.__name__.lower()}: {first_fault(error)}"
+        raise SourceError(f"{place}{fault}") from None
 
 
 # Documents
@@ -413,16 +395,14 @@ def _documents(path: Path, found: Imported) -> Iterator[Chunk]:
             texts[chunk_id] = text
         metadata = row.inner("metadata")
         start = metadata.number("start_byte", 0)
-        yield _validated(
-            Chunk,
+        yield _chunk(
             row,
-            chunk_id=chunk_id,
-            source=metadata.optional("source") or found.source,
+            chunk_id,
+            metadata.optional("source") or found.source,
+            text,
             path=metadata.optional("path") or chunk_id,
             start_byte=start,
             end_byte=metadata.number("end_byte", start + len(text.encode())),
-            text=text,
-            tokens=count_tokens(text),
             revision=metadata.optional("commit_id"),
             encoding=metadata.optional("encoding") or "utf-8",
             title=row.text("title", default=""),
@@ -430,18 +410,11 @@ def _documents(path: Path, found: Imported) -> Iterator[Chunk]:
         )
 
 
-def _whole(source: str, chunk_id: str, text: str) -> Chunk:
-    """Make a chunk that is a file of its own."""
-    return Chunk(
-        chunk_id=chunk_id,
-        source=source,
-        path=chunk_id,
-        start_byte=0,
-        end_byte=len(text.encode()),
-        text=text,
-        tokens=count_tokens(text),
-        revision=None,
-    )
+def _chunk(row: Row | None, chunk_id: str, source: str, text: str, **fields: Any) -> Chunk:
+    """Make a chunk; where its place is not known, it is a file of its own."""
+    whole = {"path": chunk_id, "start_byte": 0, "end_byte": len(text.encode()), "revision": None}
+    known = {"chunk_id": chunk_id, "source": source, "text": text, "tokens": count_tokens(text)}
+    return _validated(Chunk, row, **{**known, **whole, **fields})
 
 
 # FreshStack: the data sets `freshstack/queries-oct-2024` and `freshstack/corpus-oct-2024`
@@ -511,12 +484,10 @@ def _read_beir(
     rows: dict[str, Row] = {}
     for row in found.rows(found.part("queries", *patterns, "queries"), _BEIR_COLUMNS):
         metadata, text = row.inner("metadata"), row.text("text")
-        title, body = text, ""
-        if isinstance(given := metadata.values.get("title"), str):
-            if given and text.startswith(f"{given} "):
-                title, body = given, text[len(given) + 1 :]
-            elif not given:
-                title, body = "", text
+        given = metadata.values.get("title")
+        title, body = ("", text) if given == "" else (text, "")
+        if given and isinstance(given, str) and text.startswith(f"{given} "):
+            title, body = given, text[len(given) + 1 :]
         query = found.add_query(
             row,
             query_id=found.ours("queries", row.id("_id", "id")),
@@ -638,9 +609,8 @@ def _read_crux(found: Imported, corpus: Path | None, threshold: int | None) -> N
             found.unknown_queries[query_id] += 1
             continue
         if len(ratings) != len(topics[query_id]):
-            raise SourceError(
-                f"{row.place}: {len(ratings)} ratings for {len(topics[query_id])} questions"
-            )
+            wanted = f"{len(topics[query_id])} questions"
+            raise SourceError(f"{row.place}: {len(ratings)} ratings for {wanted}")
         for nugget, given in zip(topics[query_id], ratings, strict=True):
             text = isinstance(given, str) and re.fullmatch("-[12]|[0-5]", given)
             rating = int(given) if text else given
@@ -711,15 +681,7 @@ def _crux_nugget(
     text = (question or "").strip()
     if text and text != "NA":  # what the published data have where a reply held no question
         return found.add_nugget(row, nugget_id=nugget_id, query_id=query.query_id, text=text)
-    found.failures.append(
-        Failure(
-            query_id=query.query_id,
-            step="nuggets",
-            status="unparsed",
-            message=f"question {nugget_id!r} is {question!r}",
-            call_id=None,
-        )
-    )
+    found.fail(query.query_id, "nuggets", "unparsed", f"question {nugget_id!r} is {question!r}")
     return None
 
 
@@ -828,7 +790,9 @@ class _Nuggetizer:
                 self._take_assignments(row, query_id)
         found.read_corpus(corpus, "the corpus", "corpus*")
         if found.documents is None:
-            found.documents = [_whole(found.source, *each) for each in self.texts.items()]
+            found.documents = [
+                _chunk(None, id_, found.source, text) for id_, text in self.texts.items()
+            ]
 
     def _take_nuggets(self, row: Row, query: str) -> None:
         found = self.found
@@ -853,15 +817,8 @@ class _Nuggetizer:
             return value
         if value != "failed":
             raise row.fault("importance", f"{', '.join(get_args(Importance))} or failed")
-        self.found.failures.append(
-            Failure(
-                query_id=query_id,
-                step="importance",
-                status="failed",
-                message=f"importance 'failed' of {_shown(row.text('text'))}",
-                call_id=None,
-            )
-        )
+        failed = f"importance 'failed' of {_shown(row.text('text'))}"
+        self.found.fail(query_id, "importance", "failed", failed)
         return None
 
     def _take_assignments(self, row: Row, query_id: str) -> None:

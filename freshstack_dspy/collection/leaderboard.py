@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.manifest import makers
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, MEASURES_VERSION, evaluate
@@ -110,22 +111,25 @@ class Mean(Record):
 
 
 class TopicResult(Record):
-    """What one run reaches on the collection of its topic."""
+    """What one run reaches on the collection of its topic.
+
+    Attributes:
+        run: Its file.
+        means: By measure.
+        unjudged: By cut-off: the mean share of the top without a label; None where it is empty.
+        absent, empty: Queries that are not in the run, or without results: 0 in every measure.
+        unknown: Queries of the run that are not in the collection: passed over.
+        tied: Queries all of whose chunks have one score, so that the ids decide their order.
+    """
 
     run: str
-    """Its file."""
     sha256: str
     means: dict[str, Mean]
-    """By measure."""
     unjudged: dict[int, float | None]
-    """By cut-off: the mean share of the top that has no label; None where nothing was found."""
     absent: int
     empty: int
-    """Queries that are not in the run, or without results: 0 in every measure."""
     unknown: int
-    """Queries of the run that are not in the collection: passed over."""
     tied: int
-    """Queries all of whose chunks have one score, so that the ids decide their order."""
 
 
 class EntryResult(Record):
@@ -174,8 +178,7 @@ def read_board(folder: Path | str) -> Board:
     """Read the description of a leaderboard.
 
     Raises:
-        ConfigError: There is none, it cannot be read, a key or value is not allowed, or a measure
-            is unknown.
+        ConfigError: It cannot be read, or a key, value or measure is not allowed.
     """
     path = Path(folder) / BOARD_FILE
     try:
@@ -237,7 +240,15 @@ def compute(
     return Results(
         name=board.name,
         measures=board.measures,
-        collections={topic: _topic_data(collection) for topic, collection in loaded.items()},
+        collections={
+            topic: TopicData(
+                collection=each.name,
+                content_hash=each.manifest.content_hash,
+                labels=", ".join(makers(each.manifest)),
+                queries=len(each.query_ids()),
+            )
+            for topic, each in loaded.items()
+        },
         entries=tuple(entries),
     )
 
@@ -250,18 +261,14 @@ def _collections(
         raise ConfigError(f"{unknown[0]!r} is no topic of {board.name!r}; topics are {topics}")
     loaded = {}
     for topic, named in sorted(board.collections.items()):
+        place = f"{folder}: topic {topic}"
         if topic not in elsewhere and named.path is None:
-            raise CollectionError(
-                f"{folder}: topic {topic} names no path; name it: --collection {topic}=FOLDER"
-            )
+            raise CollectionError(f"{place} names no path; name it: --collection {topic}=FOLDER")
         path = elsewhere.get(topic) or _inside(folder, named.path or "")
         loaded[topic] = Collection.load(path)
-        found = loaded[topic].manifest.content_hash
-        if found != named.content_hash:
-            raise CollectionError(
-                f"{folder}: topic {topic} is of content hash {named.content_hash}, and {path} has "
-                f"{found}"
-            )
+        found, wanted = loaded[topic].manifest.content_hash, named.content_hash
+        if found != wanted:
+            raise CollectionError(f"{place} is of content hash {wanted}, and {path} has {found}")
     return loaded
 
 
@@ -302,17 +309,6 @@ def _average(measures: tuple[str, ...], evaluations: "Mapping[str, Evaluation]")
     return averages
 
 
-def _topic_data(collection: Collection) -> TopicData:
-    from freshstack_dspy.collection.manifest import makers
-
-    return TopicData(
-        collection=collection.name,
-        content_hash=collection.manifest.content_hash,
-        labels=", ".join(makers(collection.manifest)),
-        queries=len(collection.query_ids()),
-    )
-
-
 def write_results(folder: Path | str, results: Results) -> None:
     """Write `leaderboard.json`, and `leaderboard_data.json` where its measures were computed."""
     _write(Path(folder) / RESULTS_FILE, results.model_dump(mode="json"), sort_keys=True)
@@ -328,40 +324,28 @@ def _write(path: Path, values: Any, *, sort_keys: bool = False) -> None:
 def differences(folder: Path | str, results: Results) -> list[str]:
     """Say how the stored results differ from computed ones, one line for each difference.
 
-    Args:
-        folder: Of the leaderboard.
-        results: As computed now.
-
     Raises:
-        CollectionError: There are no stored results, or they are no JSON object.
+        CollectionError: There are no stored results, or they cannot be read.
     """
     path = Path(folder) / RESULTS_FILE
     try:
-        stored = json.loads(path.read_bytes())
+        stored = Results.model_validate_json(path.read_bytes())
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise CollectionError(f"{path}: not valid JSON: {error}") from None
-    return list(_differing("", _by_name(stored), _by_name(results.model_dump(mode="json"))))
+    except ValidationError as error:
+        raise CollectionError(f"{path}: not valid: {in_one_line(error, Results)}") from None
+    return list(_differing("", _by_name(stored), _by_name(results)))
 
 
-def _by_name(value: Any) -> Any:
-    """Put a list of entries under their names: one that was added does not shift the others."""
-    if isinstance(value, dict) and isinstance(value.get("entries"), list):
-        entries = {str(_get(entry, "info", "name")): entry for entry in value["entries"]}
-        value = {**value, "entries": entries}
-    return json.loads(json.dumps(value))
-
-
-def _get(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+def _by_name(results: Results) -> dict[str, Any]:
+    """Put entries under their names: one that was added does not shift the others."""
+    values = results.model_dump(mode="json")
+    return {**values, "entries": {entry["info"]["name"]: entry for entry in values["entries"]}}
 
 
 def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
     if isinstance(stored, dict) and isinstance(computed, dict):
-        for key in sorted(stored.keys() | computed.keys()):
+        for key in sorted(stored.keys() | computed.keys(), key=str):
             if key not in computed:
                 yield f"{place}{key}: is stored, and no longer computed"
             elif key not in stored:
@@ -369,19 +353,13 @@ def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
             else:
                 yield from _differing(f"{place}{key}.", stored[key], computed[key])
         return
-    is_same = stored == computed
-    if isinstance(stored, float) and isinstance(computed, float):
-        is_same = is_same or math.isclose(stored, computed, abs_tol=_SAME)
-    if not is_same:
+    both = isinstance(stored, float) and isinstance(computed, float)
+    if not (math.isclose(stored, computed, abs_tol=_SAME) if both else stored == computed):
         yield f"{place[:-1]}: stored {json.dumps(stored)[:80]}, now {json.dumps(computed)[:80]}"
 
 
 def official_data(results: Results) -> dict[str, Any]:
-    """Give a whole leaderboard in the official format, in the order of its table.
-
-    Raises:
-        ConfigError: The leaderboard lacks a measure of the format.
-    """
+    """Give a whole leaderboard in the official format, in the order of its table."""
     entries = []
     for entry in results.ranked():
         means = {

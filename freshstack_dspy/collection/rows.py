@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 64 << 20
 """Bytes; a book has some million characters."""
 _LARGEST_JSON = 256 << 20
-"""Bytes of a file that is one JSON value, and is read at once."""
 _RATIO, _ALWAYS = 200, 64 << 20
 """Text shrinks to a tenth; a file that unpacks to 200 times its size was made to fill memory."""
 _ENDINGS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".json")
@@ -29,6 +28,13 @@ class Row(NamedTuple):
     place: str
     """File and line; of an array, Parquet or Arrow the number of the row."""
     values: dict[str, Any]
+
+    @classmethod
+    def of(cls, value: Any, place: str) -> "Row":
+        """Make a row of a JSON value, which must be an object."""
+        if not isinstance(value, dict):
+            raise SourceError(f"{place}: not a JSON object")
+        return cls(place, value)
 
     def fault(self, name: str, allowed: str) -> SourceError:
         """Make the error for a value that is not what it should be."""
@@ -105,15 +111,10 @@ class Row(NamedTuple):
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Give the rows of a file or a folder, one at a time.
+    """Give the rows of a file, or of a folder as `Dataset.save_to_disk` writes it, one at a time.
 
-    Args:
-        path: JSON Lines (also gzip), JSON (an array or one object), Parquet or Arrow; or a folder
-            of one of these kinds, as `datasets.Dataset.save_to_disk` writes.
-        columns: Of Parquet and Arrow, the columns that are read where they are there; None: all.
-
-    Raises:
-        SourceError: A file cannot be read, is of another format or too large.
+    Files are JSON Lines (also gzip), JSON (an array or one object), Parquet or Arrow, of which
+    only the `columns` that are there are read (None: all).
     """
     for file in row_files(path):
         if file.suffix in (".parquet", ".arrow"):
@@ -180,17 +181,11 @@ def _read_json(path: Path) -> Iterator[Row]:
     if lines or (first.startswith(b"{") and first.endswith(b"}")):
         for number, line in read_lines(path):
             if line:
-                yield _row(_value(line, f"{path}:{number}"), f"{path}:{number}")
+                yield Row.of(_value(line, f"{path}:{number}"), f"{path}:{number}")
     elif first:
         value = read_json(path)
         for number, each in enumerate(value if isinstance(value, list) else [value], start=1):
-            yield _row(each, f"{path}:{number}")
-
-
-def _row(value: Any, place: str) -> Row:
-    if not isinstance(value, dict):
-        raise SourceError(f"{place}: not a JSON object")
-    return Row(place, value)
+            yield Row.of(each, f"{path}:{number}")
 
 
 def _read_arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:

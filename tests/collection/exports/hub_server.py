@@ -1,11 +1,6 @@
-"""A hub on the loopback: of the Hugging Face hub's protocol, what creating and uploading use.
-
-Large files go by LFS: a batch request names where each is to be put, and the commit then names it
-by its hash. A commit that names what was never put is refused, as the hub does.
-"""
+"""A hub on the loopback: of the Hugging Face hub's protocol, what creating and uploading use."""
 
 import base64
-import hashlib
 import json
 import re
 import threading
@@ -27,36 +22,22 @@ class Repository:
 
 
 class Hub:
-    """What the server holds, and every request that it got.
-
-    Attributes:
-        repositories: By `owner/name`.
-        requests: Method, path and the value of the Authorization header.
-        forbidden: Whether the token is known, but may not write.
-        broken: Whether the commit fails after the files are there.
-    """
+    """What the server holds, and the method, path and Authorization header of every request."""
 
     def __init__(self) -> None:
         self.repositories: dict[str, Repository] = {}
-        self.blobs: dict[str, bytes] = {}
         self.requests: list[tuple[str, str, str]] = []
-        self.forbidden = False
-        self.broken = False
+        self.forbidden = False  # the token is known, but may not write
+        self.broken = False  # the commit fails
         self.url = ""
 
-    def answer(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
+    def answer(self, path: str, body: bytes) -> tuple[int, Any]:
         if self.forbidden:
             return 403, {"error": "no"}
         if path == "/api/repos/create":
             return self._create(json.loads(body))
         if path == "/api/validate-yaml":
             return 200, {"errors": [], "warnings": []}
-        if method == "PUT":
-            data = hashlib.sha256(body).hexdigest()
-            self.blobs[data] = body
-            return (200, {}) if path.endswith(data) else (400, {"error": "another hash"})
-        if found := re.fullmatch(r"/datasets/(.+)\.git/info/lfs/objects/batch", path):
-            return self._batch(json.loads(body))
         found = re.fullmatch(r"/api/datasets/([^/]+/[^/]+)(?:/(\w+)/main)?", path)
         if not found or found[1] not in self.repositories:
             return 404, {"error": "not found"}
@@ -79,22 +60,9 @@ class Hub:
         return 200, {"url": url, "name": name}
 
     def _preupload(self, wanted: dict[str, Any]) -> tuple[int, Any]:
-        files = [
-            {
-                "path": file["path"],
-                "uploadMode": "lfs" if file["path"].endswith(".parquet") else "regular",
-                "shouldIgnore": False,
-            }
-            for file in wanted["files"]
-        ]
-        return 200, {"files": files}
-
-    def _batch(self, wanted: dict[str, Any]) -> tuple[int, Any]:
-        objects = []
-        for each in wanted["objects"]:
-            put = {"upload": {"href": f"{self.url}/blobs/{each['oid']}"}}
-            objects.append({**each, **({} if each["oid"] in self.blobs else {"actions": put})})
-        return 200, {"transfer": "basic", "objects": objects}
+        names = [file["path"] for file in wanted["files"]]
+        mode = {"uploadMode": "regular", "shouldIgnore": False}
+        return 200, {"files": [{"path": name, **mode} for name in names]}
 
     def _commit(self, repository: Repository, url: str, body: bytes) -> tuple[int, Any]:
         if self.broken:
@@ -107,10 +75,6 @@ class Hub:
                 message = value["summary"]
             elif line["key"] == "file":
                 files[value["path"]] = base64.b64decode(value["content"])
-            elif line["key"] == "lfsFile":
-                if value["oid"] not in self.blobs:
-                    return 400, {"error": f"{value['path']} was never uploaded"}
-                files[value["path"]] = self.blobs[value["oid"]]
             else:
                 del files[value["path"]]
         repository.files = files
@@ -132,10 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
         given = self.headers.get("Authorization") or ""
         path = self.path.partition("?")[0]
         self.hub.requests.append((self.command, path, given))
-        if self.command != "PUT" and given != f"Bearer {TOKEN}":
+        if given != f"Bearer {TOKEN}":
             status, answer = 401, {"error": "Invalid username or password."}
         else:
-            status, answer = self.hub.answer(self.command, path, body)
+            status, answer = self.hub.answer(path, body)
         data = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -143,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_POST = do_PUT = do_HEAD = _serve
+    do_GET = do_POST = do_HEAD = _serve
 
     def log_message(self, *_: Any) -> None:
         """Be silent."""

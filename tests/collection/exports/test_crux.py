@@ -86,16 +86,6 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
     }
 
 
-def test_a_topic_that_nothing_answers_has_no_oracle(tmp_path: Path) -> None:
-    collection = write_small(tmp_path / "c")
-    export_collection(collection, "crux", tmp_path / "out", slices=["unanswerable"])
-    ranking = tmp_path / "out/ranking_1"
-
-    assert [line["example_id"] for line in lines_of(ranking / "test_topics.jsonl")] == ["5"]
-    assert words_of(ranking / "test_qrels_oracle_context_pr.txt") == []
-    assert lines_of(ranking / "test_judgements.jsonl")[0]["rating"] == [0]
-
-
 def test_every_chunk_is_a_passage_of_each_topic_that_judged_it_or_of_none(
     exported: tuple[Collection, Path],
 ) -> None:

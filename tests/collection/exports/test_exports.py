@@ -195,8 +195,3 @@ def test_an_export_that_is_killed_leaves_no_half_folder(tmp_path: Path) -> None:
     assert not out.exists()
     export_collection(collection, "beir", out)
     assert (out / "export.json").is_file()
-
-
-def test_an_unknown_format_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match="no format 'ranx'; allowed: freshstack"):
-        export_collection(write_small(tmp_path / "c"), "ranx", tmp_path / "out")  # type: ignore[arg-type]

@@ -177,13 +177,6 @@ def test_the_official_evaluator_gives_our_numbers(
     )
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_ids_are_changed_only_where_they_must_be(
-    exports: dict[str, tuple[Collection, Path]], name: str
-) -> None:
-    assert (exports[name][1] / "ids.json").exists() is CASES[name][1]
-
-
 def test_the_files_hold_what_the_official_ones_hold(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

@@ -69,13 +69,6 @@ def test_names_in_a_table_are_read_back_by_any_reader(ids: list[str]) -> None:
     assert set(names.values()) in ({*ids}, {word(id_) for id_ in ids})
 
 
-def test_many_queries_are_numbered_in_equal_width() -> None:
-    nuggets = {f"{number}_": (f"n{number}",) for number in range(11)}
-    queries, names = official_ids(nuggets)
-
-    assert (queries["0_"], queries["10_"], names["n10"]) == ("00", "01", "01_0")
-
-
 @pytest.mark.parametrize(
     ("nuggets", "changed"),
     [

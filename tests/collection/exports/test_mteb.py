@@ -1,4 +1,3 @@
-import ast
 import json
 import math
 from pathlib import Path
@@ -8,7 +7,6 @@ import pytest
 from freshstack_dspy.collection.exports import export_collection
 from tests.collection.exports.loading import loaded, needs
 from tests.collection.exports.odd import ODD_IDS, write_odd
-from tests.collection.small import files_of, write_small
 
 # A model that ranks chunks by the number at their end, but the one numbered 2 above all.
 EVALUATION = """
@@ -51,17 +49,6 @@ print(json.dumps({**read,
     "main": scores["main_score"], "ndcg": scores["ndcg_at_10"],
 }))
 """
-
-
-def test_the_task_is_the_same_code_for_every_collection(tmp_path: Path) -> None:
-    """Nothing that people wrote becomes code; their texts stand in JSON beside it."""
-    for name, write in (("small", write_small), ("odd", write_odd)):
-        export_collection(write(tmp_path / name), "mteb", tmp_path / f"{name}-out")
-    small, odd = (files_of(tmp_path / f"{name}-out") for name in ("small", "odd"))
-
-    assert small["task.py"] == odd["task.py"]
-    assert [node.name for node in ast.parse(odd["task.py"]).body if isinstance(node, ast.ClassDef)]
-    assert json.loads(odd["task.json"])["name"] == "odd"
 
 
 @pytest.mark.formats

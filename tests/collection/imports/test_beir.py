@@ -120,14 +120,6 @@ def test_of_several_splits_one_must_be_named(tmp_path: Path) -> None:
     assert [query.query_id for query in collection.queries] == ["q2"]
 
 
-def test_two_queries_with_one_id_are_refused_with_both_lines(tmp_path: Path) -> None:
-    path = beir(tmp_path / "b")
-    json_lines(path / "queries.jsonl", [{"_id": "12", "text": "a"}, {"_id": 12, "text": "b"}])
-
-    with pytest.raises(SourceError, match=r"queries\.jsonl:2: query '12' .*queries\.jsonl:1"):
-        import_collection("beir", path, tmp_path / "c")
-
-
 @pytest.mark.slow
 def test_a_file_that_unpacks_to_far_more_than_text_would_is_refused(tmp_path: Path) -> None:
     path = beir(tmp_path / "b")

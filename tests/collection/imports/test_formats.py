@@ -247,11 +247,6 @@ def test_a_collection_is_replaced_only_when_asked(tmp_path: Path) -> None:
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
 
 
-def test_an_unknown_format_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CollectionError, match="no format 'trec'; allowed: freshstack, beir"):
-        import_collection("trec", tmp_path, tmp_path / "c")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     "notes",
     [{"model": ["extractive/"], "collection": 3}, {"model": "x\n# y|<b>`", "imported_from": 1}],

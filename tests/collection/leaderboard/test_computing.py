@@ -158,12 +158,7 @@ def _last_bits(values: Any) -> None:
 
 
 def _another_entry(values: Any) -> None:
-    del values["entries"][0]
-    values["entries"].append({"info": {"name": "zoe"}})
-
-
-def _no_entries(values: Any) -> None:
-    values["entries"] = 1
+    values["entries"][0]["info"]["name"] = "zoe"
 
 
 @pytest.mark.parametrize(
@@ -175,25 +170,14 @@ def _no_entries(values: Any) -> None:
             _another_entry,
             ["entries.ada: is not stored", "entries.zoe: is stored, and no longer computed"],
         ),
-        (_no_entries, None),
     ],
 )
 def test_what_was_changed_by_hand_is_named(
-    stored: Path, change: Callable[[Any], None], lines: list[str] | None
+    stored: Path, change: Callable[[Any], None], lines: list[str]
 ) -> None:
     path = stored / "leaderboard.json"
     values = json.loads(path.read_text())
     change(values)
     path.write_text(json.dumps(values))
-    found = differences(stored, compute(stored))
 
-    assert found if lines is None else found == lines
-
-
-@pytest.mark.parametrize("text", [None, "{"])
-def test_results_that_cannot_be_read_are_named(stored: Path, text: str | None) -> None:
-    path = stored / "leaderboard.json"
-    path.unlink() if text is None else path.write_text(text)
-
-    with pytest.raises(CollectionError, match=r"leaderboard\.json: (cannot be read|not valid)"):
-        differences(stored, compute(stored))
+    assert differences(stored, compute(stored)) == lines
