@@ -91,13 +91,13 @@ class Board(Record):
         if AVERAGE in self.collections:
             raise ValueError(f"no topic is called {AVERAGE!r}")
         names = [entry.name.casefold() for entry in self.entries]
+        topics = ", ".join(sorted(self.collections))
         for entry in self.entries:
             if names.count(entry.name.casefold()) > 1:
                 raise ValueError(f"two entries are called {entry.name!r}; rename one")
-            if unknown := sorted(entry.runs.keys() - self.collections.keys()):
+            for unknown in sorted(entry.runs.keys() - self.collections.keys()):
                 raise ValueError(
-                    f"entry {entry.name!r} has a run for {unknown[0]!r}, which is no topic; topics "
-                    f"are {', '.join(sorted(self.collections))}"
+                    f"entry {entry.name!r} has a run for {unknown!r}, which is no topic of {topics}"
                 )
         return self
 
@@ -133,35 +133,31 @@ class TopicResult(Record):
 
 
 class EntryResult(Record):
-    """What one system reaches."""
+    """What one system reaches; without an average over topics, by measure, where a run is missing."""
 
     info: EntryInfo
     topics: dict[str, TopicResult]
     missing: tuple[str, ...]
-    """Topics that it has no run for."""
     average: dict[str, Mean] | None
-    """The macro-average over all topics, by measure; None where one is missing."""
 
 
 class TopicData(Record):
-    """The collection that a topic was measured on."""
+    """The collection that a topic was measured on, and who made its labels."""
 
     collection: str
     content_hash: str
     labels: str
-    """Who made the labels."""
     queries: int
 
 
 class Results(Record):
-    """Everything that `compute` finds; entries in the order of their names."""
+    """Everything that `compute` finds; collections by topic, entries in the order of their names."""
 
     schema_version: Literal[2] = 2
     name: str
     measures_version: int = MEASURES_VERSION
     measures: tuple[str, ...]
     collections: dict[str, TopicData]
-    """By topic."""
     entries: tuple[EntryResult, ...]
 
     def ranked(self) -> list[EntryResult]:

@@ -38,3 +38,8 @@ def loaded(code: str, home: Path, *words: object) -> Any:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def lines_of(path: Path) -> list[Any]:
+    """The values of a file of JSON Lines."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

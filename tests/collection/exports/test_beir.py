@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.exports import export_collection, word
-from tests.collection.exports.loading import loaded, needs
+from tests.collection.exports.loading import lines_of, loaded, needs
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import A, B, write_small
 
@@ -19,10 +19,6 @@ print(json.dumps(GenericDataLoader(sys.argv[1]).load(split="test")))
 ORDINARY = [id_ for id_ in ODD_IDS if id_.isprintable() and '"' not in id_]
 
 BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4.0"}
-
-
-def lines_of(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, int]]]:

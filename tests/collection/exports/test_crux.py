@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import ir_measures
 import pytest
@@ -10,14 +9,11 @@ from freshstack_dspy.collection.exports import export_collection
 from freshstack_dspy.measures.diversity import alpha_ndcg
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
+from tests.collection.exports.loading import lines_of
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import A, B, D, write_small
 
 BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4.0"}
-
-
-def lines_of(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def words_of(path: Path) -> list[list[str]]:

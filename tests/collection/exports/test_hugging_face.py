@@ -69,14 +69,3 @@ def test_qrels_are_grades_and_failures_are_none(
     assert qrels == {("12", A): 1, ("12", B): 2, ("123", A): 1, ("123", B): 0}
     assert labels["123_0", D]["label"] is None
     assert labels["123_0", D]["status"] == "refused"
-
-
-@pytest.mark.slow
-def test_the_card_is_the_collections_own(exported: dict[str, tuple[Collection, Any, Path]]) -> None:
-    collection, _, out = exported["small"]
-    card = (out / "README.md").read_text(encoding="utf-8")
-    own = (out.parent / "small/README.md").read_text(encoding="utf-8")
-
-    assert card.startswith('---\npretty_name: "small"\n')
-    assert card.endswith(own)
-    assert collection.manifest.content_hash in card

@@ -1,16 +1,11 @@
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from freshstack_dspy.collection.exports import assignment, export_collection
 from freshstack_dspy.records import Scale
+from tests.collection.exports.loading import lines_of
 from tests.collection.small import A, B, D, write_small
-
-
-def lines_of(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.mark.parametrize(

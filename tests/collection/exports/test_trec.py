@@ -2,7 +2,6 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import ir_measures
 import pytest
@@ -12,14 +11,11 @@ from freshstack_dspy.collection.exports import export_collection, id_of, word
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
+from tests.collection.exports.loading import lines_of
 from tests.collection.exports.odd import write_odd
 from tests.collection.small import A, B, write_small
 
 CUTOFFS = (1, 5, 10, 20)
-
-
-def lines_of(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 @pytest.fixture(scope="module")
