@@ -21,12 +21,8 @@ _MARKS = (  # the longer first: UTF-32's mark begins with that of UTF-16
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_AFTER_MARK = {
-    "utf-8": "utf-8-sig",
-    "utf-16-le": "utf-16",
-    "utf-16-be": "utf-16",
-    "utf-32-le": "utf-32",
-    "utf-32-be": "utf-32",
+_AFTER_MARK = {"utf-8": "utf-8-sig"} | {
+    f"utf-{bits}-{order}": f"utf-{bits}" for bits in (16, 32) for order in ("le", "be")
 }
 """The codec that takes a byte order mark for what it is."""
 _GUESSED = (

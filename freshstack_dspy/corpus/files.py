@@ -43,16 +43,13 @@ def read_files(
         include, exclude = (tuple(map(Glob.of, t)) for t in (corpus.include, corpus.exclude))
     except ValueError as error:
         raise ConfigError(f"corpus {corpus.name!r}: {error}") from None
-    return _read(corpus, max_file_bytes, open_tree(corpus), include, exclude)
+    return _read(corpus, max_file_bytes, open_tree(corpus), (include, exclude))
 
 
 def _read(
-    corpus: CorpusConfig,
-    max_file_bytes: int,
-    tree: FileTree,
-    include: tuple[Glob, ...],
-    exclude: tuple[Glob, ...],
+    corpus: CorpusConfig, max_file_bytes: int, tree: FileTree, globs: tuple[tuple[Glob, ...], ...]
 ) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
+    include, exclude = globs
     with contextlib.closing(tree):
         for entry in sorted(tree.entries(), key=lambda entry: entry.path):
             path, most = entry.path, largest(entry.path, max_file_bytes)

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from freshstack_dspy.config import QueryColumn
 from freshstack_dspy.errors import SourceError
@@ -97,9 +98,7 @@ def _read_json(path: Path, progress: ReadProgress | None) -> Iterator[PlacedRow]
 def _flat(row: PlacedRow) -> PlacedRow:
     """Put the date and tags of the metadata where the columns look for them."""
     values = {name: row.values.get(name) for name in _READ}
-    metadata = values.pop("metadata") or {}
-    if not isinstance(metadata, dict):
-        raise SourceError(f"{row.file}:{row.number}: metadata is no object of date and tags")
+    metadata: Any = values.pop("metadata") or {}
     return row._replace(
         values={**values, "asked_at": metadata.get("date"), "tags": metadata.get("tags")}
     )

@@ -51,10 +51,8 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
         progress: Is called with the bytes read so far, and with all there are.
 
     Raises:
-        ConfigError: `since`, `until` or `site` cannot be understood, a tag occurs nowhere, or the
-            source is synthetic.
-        SourceError: The file is missing, damaged, hostile or not of the kind that
-            `config.source` names; or no question in it has an answer.
+        ConfigError: A filter cannot be understood, or a tag occurs nowhere.
+        SourceError: The source cannot be read, or no question in it has an answer.
     """
     if config.is_synthetic:
         raise ConfigError(

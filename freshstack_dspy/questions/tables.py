@@ -81,11 +81,8 @@ class Columns:
     def query(self, row: Values, place: str, intake: Intake) -> Query | None:
         """Make a query of a row; None where it has no answer, which is counted."""
         cells = _Cells(row, self._column_of, place)
-        query_id, title, body = (
-            cells.identifier("query_id"),
-            cells.text("title"),
-            cells.text("body"),
-        )
+        query_id = cells.identifier("query_id")
+        title, body = cells.text("title"), cells.text("body")
         if query_id is None:
             raise cells.missing("query_id")
         if title is None and body is None:

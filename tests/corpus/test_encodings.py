@@ -48,12 +48,6 @@ def test_an_encoding_is_told(data: bytes, name: str) -> None:
     assert codecs.lookup(found) == codecs.lookup(name)
 
 
-def test_a_page_declares_its_encoding() -> None:
-    page = '<html><head><meta charset="windows-1251"></head>Да</html>'.encode("cp1251")
-
-    assert detect(page) == "cp1251"
-
-
 @pytest.mark.parametrize(
     ("data", "kind", "reason"),
     [
@@ -73,15 +67,6 @@ def test_what_cannot_be_told_is_not_guessed(data: bytes, kind: str, reason: str)
     assert isinstance(found, Skip)
     assert found.kind == kind
     assert found.reason.startswith(reason)
-
-
-@given(st.binary(max_size=200))
-def test_what_is_told_decodes_the_whole_file(data: bytes) -> None:
-    found = detect(data)
-
-    assert found == detect(data)
-    if isinstance(found, str):
-        data.decode(found)
 
 
 # Offsets are of the bytes of the file
@@ -137,9 +122,3 @@ def test_the_bytes_of_a_chunk_decode_to_its_text_with_a_byte_order_mark_too(enco
     assert [chunk.text for chunk in chunks] == ["ä " * 16 + "\n\n", "ö " * 16]
     for chunk in chunks:
         assert data[chunk.start_byte : chunk.end_byte].decode(chunk.encoding) == chunk.text
-
-
-def test_a_second_byte_order_mark_is_text() -> None:
-    [chunk] = chunks_of("a.txt", "\ufeff\ufeffa", 16)
-
-    assert chunk.text == "\ufeffa"

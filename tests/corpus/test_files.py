@@ -128,14 +128,6 @@ def test_only_what_says_so_at_its_head_is_generated(text: str, generated: bool) 
     assert (skip_by_text("a.py", text, ()) is not None) == generated
 
 
-@pytest.mark.parametrize(
-    "text", ["#" * 2000, "# " * 1000, "*/" * 1000, "-" * 5000, "generated " * 500]
-)
-def test_no_header_takes_for_ever_to_judge(text: str) -> None:
-    """Nested repetitions in a pattern would never come to an end here."""
-    assert skip_by_text("a.py", text, ()) is None
-
-
 def test_files_in_other_encodings_and_notebooks_are_read_as_they_are(tmp_path: Path) -> None:
     notebook = b'{"nbformat": 4, "cells": [{"cell_type": "code", "source": ["a = 1"]}]}'
     contents = {

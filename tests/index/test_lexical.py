@@ -82,11 +82,6 @@ def test_scores_of_identifiers_are_those_of_bm25s_itself() -> None:
     }
 
 
-@pytest.mark.parametrize("query", ["", "the of and", "unheard words", "!?"])
-def test_a_query_without_a_known_word_finds_nothing(query: str) -> None:
-    assert indexed(["qa qb", "qc"]).search([query], 10) == [[]]
-
-
 def test_rows_outside_of_a_mask_are_not_found() -> None:
     index = indexed(["qa", "qa qa", "qa qb"])
 

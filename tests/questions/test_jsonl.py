@@ -71,11 +71,6 @@ def test_a_bad_line_is_named_with_its_fault(path: Path, line: str, message: str)
     assert message in str(error.value)
 
 
-def test_an_id_that_is_there_twice_is_an_error_with_both_lines(path: Path) -> None:
-    with pytest.raises(SourceError, match=r"jsonl:3: query_id 'q1' is already at .*jsonl:1;"):
-        read(path, f"{LINE}\n\n{LINE}\n")
-
-
 def test_a_question_without_answer_is_rejected_and_counted(path: Path) -> None:
     lines = [
         LINE,
@@ -96,14 +91,6 @@ def test_a_query_log_is_told_that_answers_are_needed(path: Path) -> None:
 
     with pytest.raises(SourceError, match=r'none of its 3 questions has an answer.*"synthetic"'):
         read(path, log)
-
-
-@pytest.mark.parametrize(
-    ("name", "message"), [("missing.jsonl", "cannot be read"), (".", "a folder; name the JSON")]
-)
-def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, message: str) -> None:
-    with pytest.raises(SourceError, match=message):
-        read_queries(QueriesConfig(path=tmp_path / name))
 
 
 def test_named_columns_are_read_and_the_others_passed_over(path: Path) -> None:

@@ -115,13 +115,6 @@ def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
     assert read(tmp_path, since="2020-05-02").rejected["before since"] == 1
 
 
-def test_scores_below_the_least_are_rejected(tmp_path: Path) -> None:
-    reading = read(tmp_path, min_score=3)
-
-    assert ids(reading) == ["10", "a"]
-    assert reading.rejected == {"no score to compare with min_score": 1, "score below min_score": 1}
-
-
 @given(st.lists(st.integers(0, 10**30), unique=True))
 def test_numeric_ids_are_in_order_of_their_value(numbers: list[int]) -> None:
     assert sorted(map(str, numbers), key=id_order) == [str(number) for number in sorted(numbers)]
