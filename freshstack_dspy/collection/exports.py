@@ -243,8 +243,8 @@ class Selection:
         judged = {one.nugget_id for one in judgments}
         chunks = len(self.collection.corpus.rows)
         if self.format == "nuggetizer":
-            pooled = chain.from_iterable(self.pool.values())
-            chunks = len({one.chunk_id for one in chain(judgments, pooled)})
+            held = {one.chunk_id for one in chain.from_iterable(self.pool.values())}
+            chunks = len(held.union(one.chunk_id for one in judgments))
         return {
             "queries": len(self.queries),
             "synthetic_queries": sum(query.origin == "synthetic" for query in self.queries),

@@ -276,7 +276,7 @@ class Imported:
     def fail(self, query_id: str, step: str, status: Status, message: str) -> None:
         """Note what went wrong there."""
         values = {"query_id": query_id, "step": step, "status": status, "message": message}
-        self.failures.append(Failure(**values, call_id=None))  # type: ignore[arg-type]
+        self.failures.append(Failure(**values, call_id=None))
 
     def read_corpus(self, given: Path | None, what: str, *stems: str) -> None:
         """Find the corpus, and set its documents to be read."""

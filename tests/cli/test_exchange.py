@@ -13,7 +13,7 @@ import pytest
 import freshstack_dspy
 from tests.cli.conftest import Command
 from tests.collection.exports.odd import write_odd
-from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
+from tests.collection.leaderboard.boards import write_lists, write_small_board
 from tests.collection.small import write_small
 from tests.collection.test_validation import sound
 
@@ -70,18 +70,6 @@ def test_export_checks_its_words_first(
 
     assert done.code == 1
     assert fault in done.err
-
-
-def test_import_never_replaces_a_collection_unasked(freshstack: Command, tmp_path: Path) -> None:
-    write_odd(tmp_path / "c")
-    assert freshstack("export", "c", "--format", "beir", "--out", "e").code == 0
-    refused = freshstack("import", "e", "--format", "beir", "--out", "c")
-    done = freshstack("import", "e", "--format", "beir", "--out", "c", "--replace")
-
-    assert refused.code == 1
-    assert "c exists; add --replace" in refused.err
-    assert done.code == 0, done.err
-    assert json.loads((tmp_path / "c/manifest.json").read_bytes())["recipe"] == "import:beir"
 
 
 def test_import_names_who_made_the_labels(freshstack: Command, built: Path, tmp_path: Path) -> None:
@@ -144,21 +132,6 @@ def test_leaderboard_is_printed_for_programs_and_papers(freshstack: Command, boa
     rows = list(csv.reader(io.StringIO(table)))
     assert [*rows[2][:2], rows[2][2].split(" ")[0]] == ["bob", "9B, proprietary", "0.500"]
     assert r"\begin{tabular}" in latex
-
-
-def test_leaderboard_takes_collections_from_elsewhere(
-    freshstack: Command, board: Path, tmp_path: Path
-) -> None:
-    (board / "two").rename(tmp_path / "far away")
-    edit(board / "leaderboard.toml", 'path = "two"\n', "")
-
-    done = freshstack("leaderboard", board, "--collection", "two=far away")
-    refused = freshstack("leaderboard", board)
-    wrong = freshstack("leaderboard", board, "--collection", "two")
-
-    assert done.code == 0, done.err
-    assert "--collection two=FOLDER" in refused.err
-    assert "type --collection TOPIC=FOLDER" in wrong.err
 
 
 PROFILED = """

@@ -15,12 +15,11 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
-from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, write_small
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D
 
 FOUND: dict[str, dict[str, float]] = {"12": {D: 3.0, A: 2.0, B: 1.0}, "123": {B: 2.0, A: 1.0}}
 """A ranking for each of the two evaluated queries, that is neither the best nor the worst."""
 CUTOFFS = [1, 2, 10]
-BY = {"author": "Ada", "url": "https://example.org/q/123", "licence": "CC BY-SA 4.0"}
 
 
 def renamed(names: dict[str, str]) -> Contents:
@@ -175,51 +174,3 @@ def test_the_official_evaluator_gives_our_numbers(
         },
         abs=1e-4,
     )
-
-
-def test_the_files_hold_what_the_official_ones_hold(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    collection = write_small(tmp_path / "c")
-    export_collection(collection, "freshstack", tmp_path / "out")
-    (queries,) = tmp_path.glob("out/queries/test-*.parquet")
-    (chunks,) = tmp_path.glob("out/corpus/train-*.parquet")
-    query = pq.read_table(queries).to_pylist()[1]
-    chunk = pq.read_table(chunks).to_pylist()[0]
-
-    assert query == {
-        "query_id": "1",
-        "query_title": "How?",
-        "query_text": "```\nx = 1\n```",
-        "nuggets": [
-            {
-                "_id": "1_0",
-                "text": "fact 123_0",
-                "relevant_corpus_ids": [A],
-                "non_relevant_corpus_ids": [B],
-            }
-        ],
-        "answer_id": "9123",
-        "answer_text": "Call `run()` twice.",
-        "metadata": {
-            "date": "2026-01-02T03:04:05",
-            "tags": ["api"],
-            "origin": "community",
-            "question_source": BY,
-            "answer_source": BY,
-        },
-    }
-    assert chunk == {
-        "_id": D,
-        "title": "",
-        "text": "def d:",
-        "metadata": {
-            "url": "",
-            "start_byte": 3,
-            "end_byte": 9,
-            "commit_id": "c0ffee",
-            "source": "code",
-            "path": "x",
-            "encoding": "utf-8",
-        },
-    }
