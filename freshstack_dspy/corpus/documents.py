@@ -59,7 +59,10 @@ class JsonDocuments:
     def __init__(self, path: Path) -> None:
         """Open the file."""
         self._path = path
-        self._file = path.open("rb")
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
     def entries(self) -> Iterator[Entry]:
         """List the documents; their texts are read again when they are asked for."""

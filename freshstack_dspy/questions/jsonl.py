@@ -114,5 +114,8 @@ def _choose(present: list[str], file: str) -> list[str]:
 
 
 def _is_parquet(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_PARQUET)) == _PARQUET
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None

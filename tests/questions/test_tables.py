@@ -281,6 +281,12 @@ def test_official_queries_are_read_in_all_their_forms(tmp_path: Path, form: str)
     assert reading.rejected == ({} if form == "object" else {"no accepted answer": 1})
 
 
+@pytest.mark.parametrize("source", ["csv", "jsonl", "parquet", "freshstack", "stackexchange"])
+def test_a_file_that_is_not_there_is_one_line(tmp_path: Path, source: str) -> None:
+    with pytest.raises(SourceError, match="missing: cannot be read"):
+        read(source, tmp_path / "missing")
+
+
 @pytest.mark.slow
 def test_what_datasets_saves_is_read(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
