@@ -2,7 +2,12 @@ from .calibration.agreement import agree as agree
 from .calibration.labels import read_labels as read_labels
 from .calibration.optimization import optimize as optimize
 from .collection.collection import Collection as Collection
+from .collection.diagnose import diagnose as diagnose
+from .collection.evaluating import compare as compare
+from .collection.evaluating import evaluate as evaluate
+from .collection.explain import explain as explain
 from .collection.exports import export_collection as export_collection
+from .collection.imports import import_collection as import_collection
 from .collection.retrieve import retrieve as retrieve
 from .config import BuildConfig as BuildConfig
 from .config import ModelConfig as ModelConfig
@@ -11,8 +16,6 @@ from .errors import FreshstackError as FreshstackError
 from .index.hybrid import HybridIndex as HybridIndex
 from .lm.client import connect as connect
 from .lm.store import ReplyStore as ReplyStore
-from .measures.compare import compare as compare
-from .measures.evaluation import evaluate as evaluate
 from .measures.qrels import NuggetQrels as NuggetQrels
 from .measures.qrels import read_qrels as read_qrels
 from .measures.run import Run as Run
@@ -27,19 +30,13 @@ from .programs.query_synthesizer import QuerySynthesizer as QuerySynthesizer
 from .programs.question_decomposer import QuestionDecomposer as QuestionDecomposer
 from .programs.support_judge import SupportJudge as SupportJudge
 from .recipes.build import build as build
+from .recipes.extend import extend as extend
 from .recipes.freshstack import FreshStack as FreshStack
-from .records import (
-    Chunk as Chunk,
-)
-from .records import (
-    HumanLabel as HumanLabel,
-)
-from .records import (
-    Judgment as Judgment,
-)
-from .records import (
-    Nugget as Nugget,
-)
-from .records import (
-    Query as Query,
-)
+from .recipes.plan import plan as plan
+from .recipes.refresh import refresh as refresh
+from .recipes.rejudge import rejudge as rejudge
+from .records import Chunk as Chunk
+from .records import HumanLabel as HumanLabel
+from .records import Judgment as Judgment
+from .records import Nugget as Nugget
+from .records import Query as Query

@@ -47,14 +47,12 @@ def init(
     say(f"{path} written; name your questions and your corpus in it, then: freshstack plan {path}")
 
 
-def plan(
-    config: ConfigArgument, replies: RepliesOption = None, as_json: JsonOption = False
-) -> None:
+def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Say what a build would ask for and cost; nothing is sent."""
     from freshstack_dspy.cli.printing import Bars, show_json
     from freshstack_dspy.recipes.plan import plan as plan_build
 
-    settings = _settings(config, replies)
+    settings = _settings(config)
     with Bars() as bars:
         found = plan_build(settings, progress=bars)
     if as_json:
@@ -107,8 +105,6 @@ def extend(
         Path | None, typer.Option(help="Folder to write; by default the collection's own.")
     ] = None,
     mode: ModeOption = "live",
-    replies: RepliesOption = None,
-    log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Judge the unjudged chunks that runs rank high."""
@@ -116,8 +112,8 @@ def extend(
     from freshstack_dspy.cli.printing import labels_by, say, show_json
     from freshstack_dspy.recipes.extend import extend as extend_collection
 
-    settings = _judging(config, replies)
-    with asking(mode, None, log) as (options, _):
+    settings = _judging(config)
+    with asking(mode) as (options, _):
         found = extend_collection(
             collection, runs, settings, k=k, unknown_ids=unknown_ids, out=out, **options
         )
@@ -146,8 +142,6 @@ def refresh(
         bool, typer.Option("--keep-labels", help="Reuse labels that another judge made too.")
     ] = False,
     mode: ModeOption = "live",
-    replies: RepliesOption = None,
-    log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Take in new questions and files; reuse every judgment of unchanged content."""
@@ -155,10 +149,9 @@ def refresh(
     from freshstack_dspy.cli.printing import say, show_json
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
-    settings = _settings(config, replies)
+    settings = _settings(config)
     changes = settings.out.with_name(f"{settings.out.name}.changes.jsonl")
-    _check_outputs(settings, log)
-    with asking(mode, None, log) as (options, _):
+    with asking(mode) as (options, _):
         found = refresh_collection(
             settings, keep_labels=keep_labels, difference_file=changes, **options
         )
@@ -186,8 +179,6 @@ def rejudge(
         typer.Option(min=1, help="Judge so many chunks one by one, and write nothing."),
     ] = None,
     mode: ModeOption = "live",
-    replies: RepliesOption = None,
-    log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Judge all judged pairs again, or a sample; say how far the labels agree."""
@@ -196,8 +187,8 @@ def rejudge(
     from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
 
-    settings = _judging(config, replies)
-    with asking(mode, None, log) as (options, _):
+    settings = _judging(config)
+    with asking(mode) as (options, _):
         found = judge_again(collection, settings, out, shape=shape, sample=sample, **options)
     changes = None
     if out is not None and found.difference is not None:
@@ -211,16 +202,16 @@ def rejudge(
         _show_agreement(found, settings.model.name, out, changes)
 
 
-def _settings(config: Path, replies: list[Path] | None) -> "BuildConfig":
+def _settings(config: Path, replies: list[Path] | None = None) -> "BuildConfig":
     from freshstack_dspy.config import load_config, with_bundles
 
     return with_bundles(load_config(config), replies or ())
 
 
-def _judging(config: Path, replies: list[Path] | None) -> "BuildConfig":
-    from freshstack_dspy.config import load_judging, with_bundles
+def _judging(config: Path) -> "BuildConfig":
+    from freshstack_dspy.config import load_judging
 
-    return with_bundles(load_judging(config), replies or ())
+    return load_judging(config)
 
 
 def _check_outputs(settings: "BuildConfig", *outputs: Path | None) -> None:

@@ -563,39 +563,30 @@ def compare(
         Path | None,
         typer.Option(help="The run that all others are compared with; by default every two are."),
     ] = None,
-    test: Annotated[
-        Literal["permutation", "t"], typer.Option(help="The paired test.")
-    ] = "permutation",
-    correction: Annotated[
-        Literal["holm", "bonferroni", "bh", "none"],
-        typer.Option(help="Of the p-values, for all runs and measures together."),
-    ] = "holm",
     limit: Annotated[
         int | None,
         typer.Option(min=1, help="Also list so many queries, of the largest differences."),
     ] = None,
     slices: SlicesOption = "supported",
     conventions: ConventionsOption = "ours",
-    condensed: CondensedOption = False,
     unknown_ids: UnknownIdsOption = "error",
-    exclude_contaminated: ContaminatedOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare runs on a collection, or on qrels: differences, intervals, tests."""
     from freshstack_dspy.cli.printing import show, show_json
     from freshstack_dspy.errors import ConfigError
-    from freshstack_dspy.measures.compare import ComparisonRules, compare_evaluations
+    from freshstack_dspy.measures.compare import compare_evaluations
 
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
-    measured_on = _judgments(judgments, slices, exclude_contaminated)
+    measured_on = _judgments(judgments, slices, None)
     evaluations = _evaluations(
         runs,
         measured_on,
         measure,
         conventions=conventions,
-        condensed=condensed,
+        condensed=False,
         unknown_ids=unknown_ids,
     )
     names = dict(zip(runs, evaluations, strict=True))
@@ -604,7 +595,6 @@ def compare(
     comparison = compare_evaluations(
         evaluations,
         baseline=None if baseline is None else names[baseline],
-        rules=ComparisonRules(test=test, correction=correction),
     )
     if as_json:
         show_json({**measured_on.identity, "comparison": comparison})

@@ -51,7 +51,7 @@ def test_a_file_for_a_folder_and_a_folder_for_a_file_are_told(
 ) -> None:
     (tmp_path / "bio.toml").touch()
     (tmp_path / "a.run").touch()
-    a_file = "bio.toml: a file, and the folder of a collection is wanted"
+    a_file = "bio.toml: not a collection"
 
     for words in ("retrieve bio.toml", "explain bio.toml 1 a"):
         assert_one_line(freshstack(*words.split()), a_file)
