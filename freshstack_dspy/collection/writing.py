@@ -37,8 +37,6 @@ COLLECTION_FILES = frozenset(
     (MANIFEST_FILE, CARD_FILE, CORPUS_FILE, *(file.filename for file in RECORD_FILES))
 )
 """All that a collection's folder holds."""
-_FORMER = {"single_judgments.jsonl": hashlib.sha256(b"").hexdigest()}
-"""A file of schema 4, always empty: it is in the content hash, which so outlives it."""
 _WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
 
 
@@ -86,7 +84,7 @@ def write_collection(
     manifest = Manifest(
         **{field: getattr(provenance, field) for field in Provenance.model_fields},
         schema_version=SCHEMA_VERSION,
-        content_hash=hash_content({**_FORMER, **files}),
+        content_hash=hash_content(files),
         counts=count(contents, len(ordered), rejected or {}),
         files=files,
     )
@@ -123,7 +121,7 @@ def check_foreign(path: Path) -> None:
             f"{path}: the folder is not empty and not a collection, so nothing was written; "
             "name another folder"
         )
-    if others := sorted(names - COLLECTION_FILES - _FORMER.keys()):
+    if others := sorted(names - COLLECTION_FILES):
         raise CollectionError(
             f"{path}: with the collection the folder holds {others[0]!r} ({len(others)} such), "
             "which would be lost; move it elsewhere"
