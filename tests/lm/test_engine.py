@@ -238,6 +238,7 @@ def test_what_may_pass_says_whether_it_is_a_rate_limit_and_may_cost(
 @pytest.mark.parametrize(
     ("header", "least", "most"),
     [("7", 7, 7), (formatdate(time.time() + 3600, usegmt=True), 3000, 3600)],
+    ids=["seconds", "date"],
 )
 def test_the_wait_that_a_server_asks_for_is_read_in_both_its_forms(
     server: ChatServer, header: str, least: float, most: float
