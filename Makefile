@@ -10,8 +10,8 @@ BENCHMARKS := $(filter-out benchmarks/chat_server.py, $(wildcard benchmarks/*.py
 
 demo: $(PACKAGE)  ## build the sample collection from recorded replies, offline, and evaluate retrievers on it
 	$(BIN)/freshstack build examples/quickstart/build.toml --mode replay
-	$(BIN)/freshstack retrieve collections/quickstart --retriever bm25 --out collections/bm25.run
-	$(BIN)/freshstack retrieve collections/quickstart --retriever hybrid --out collections/hybrid.run
+	$(BIN)/freshstack retrieve collections/quickstart --retriever bm25 --out collections/bm25.run --replace
+	$(BIN)/freshstack retrieve collections/quickstart --retriever hybrid --out collections/hybrid.run --replace
 	$(BIN)/freshstack evaluate collections/quickstart collections/bm25.run collections/hybrid.run
 
 test: $(DEV)  ## the tests, with the blocks of README and docs

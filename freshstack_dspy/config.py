@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -525,12 +525,13 @@ class BuildConfig(Section):
             if len(set(names)) != len(names):
                 raise ValueError(f"each [[{table}]] needs a name of its own, not {names}")
         retrievers = [*RETRIEVERS[:2], *own, "hybrid"] + ["hybrid+rerank"] * bool(self.reranker)
-        for key, names, known in (
+        checked: tuple[tuple[str, Iterable[str], list[str]], ...] = (
             ("queries.sources", self.queries.sources, sources),
             ("pool.retrievers", self.pool.retrievers, retrievers),
             ("fusion.weights", self.fusion.weights, retrievers),
-        ):
-            if unknown := [name for name in names if name not in known]:
+        )
+        for key, names_given, known in checked:
+            if unknown := [name for name in names_given if name not in known]:
                 raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")
         least, most = self.queries.min_tokens, self.chunking.max_tokens
         if self.queries.is_synthetic and least > most:

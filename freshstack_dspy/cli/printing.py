@@ -149,7 +149,7 @@ def show_json(value: Any) -> None:
     from pydantic_core import to_jsonable_python
 
     def plain(given: Any) -> Any:
-        fields = getattr(given, "_asdict", dict)() if isinstance(given, tuple) else {}
+        fields: Any = getattr(given, "_asdict", dict)() if isinstance(given, tuple) else {}
         if fields:
             return {name: plain(one) for name, one in fields.items()}
         if isinstance(given, dict):

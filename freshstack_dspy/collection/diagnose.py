@@ -186,11 +186,16 @@ def finders(pool: Pooled) -> Finders:
     first: defaultdict[tuple[Technique, str], Fraction] = defaultdict(Fraction)
     by_fusion, top_k = 0, pool.top_k
     for candidate in pool.relevant.values():
-        ranks = {(by.technique, by.retriever): by.rank for by in candidate.found_by}
-        near_top = [pair for pair, rank in ranks.items() if rank <= top_k]
+        ranks: dict[tuple[Technique, str], int] = {}
+        for by in candidate.found_by:
+            ranks[by.technique, by.retriever] = by.rank
+        near_top: list[tuple[Technique, str]] = [
+            pair for pair, rank in ranks.items() if rank <= top_k
+        ]
         best = [pair for pair, rank in ranks.items() if rank == min(ranks.values())]
         found.update(near_top)
-        alone.update(near_top if len(near_top) == 1 else ())
+        if len(near_top) == 1:
+            alone.update(near_top)
         by_fusion += not near_top
         for pair in best:
             first[pair] += Fraction(1, len(best))

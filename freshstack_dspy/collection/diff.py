@@ -12,7 +12,7 @@ from pydantic import Field
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.files import encode_records, write_file
-from freshstack_dspy.records import Chunk, Judgment, Record, SliceName, Status
+from freshstack_dspy.records import Chunk, Judgment, Query, Record, SliceName, Status
 
 QueryField = Literal["title", "body", "answer"]
 _QUERY_FIELDS: tuple[QueryField, ...] = ("title", "body", "answer")
@@ -164,6 +164,14 @@ def _tally(both: int, before: int, after: int, changed: int = 0) -> Tally:
     return Tally(kept=both - changed, added=after - both, dropped=before - both, changed=changed)
 
 
+def _edited(was: Query, now: Query) -> tuple[QueryField, ...]:
+    fields: list[QueryField] = []
+    for field in _QUERY_FIELDS:
+        if getattr(was, field) != getattr(now, field):
+            fields.append(field)  # noqa: PERF401  pyright widens the fields of a comprehension
+    return tuple(fields)
+
+
 def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
     one = {query.query_id: query for query in before.queries}
     other = {query.query_id: query for query in after.queries}
@@ -176,7 +184,7 @@ def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
         change: Literal["added", "dropped", "edited", "resliced"] = "resliced"
         if was is None or now is None:
             change = "added" if was is None else "dropped"
-        elif edited := tuple(f for f in _QUERY_FIELDS if getattr(was, f) != getattr(now, f)):
+        elif edited := _edited(was, now):
             change = "edited"
         elif slices[0] == slices[1]:
             continue

@@ -41,6 +41,7 @@ from freshstack_dspy.records import (
     Scale,
     SkippedFile,
     Status,
+    Step,
 )
 
 R = TypeVar("R", bound=Record)
@@ -273,10 +274,12 @@ class Imported:
             )
         )  # fmt: skip
 
-    def fail(self, query_id: str, step: str, status: Status, message: str) -> None:
+    def fail(self, query_id: str, step: Step, status: Any, message: str) -> None:
         """Note what went wrong there."""
-        values = {"query_id": query_id, "step": step, "status": status, "message": message}
-        self.failures.append(Failure(**values, call_id=None))
+        failure = Failure(
+            query_id=query_id, step=step, status=status, message=message, call_id=None
+        )
+        self.failures.append(failure)
 
     def read_corpus(self, given: Path | None, what: str, *stems: str) -> None:
         """Find the corpus, and set its documents to be read."""

@@ -349,8 +349,10 @@ def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
             else:
                 yield from _differing(f"{place}{key}.", stored[key], computed[key])
         return
-    both = isinstance(stored, float) and isinstance(computed, float)
-    if not (math.isclose(stored, computed, abs_tol=_SAME) if both else stored == computed):
+    is_same = stored == computed
+    if isinstance(stored, float) and isinstance(computed, float):
+        is_same = is_same or math.isclose(stored, computed, abs_tol=_SAME)
+    if not is_same:
         yield f"{place[:-1]}: stored {json.dumps(stored)[:80]}, now {json.dumps(computed)[:80]}"
 
 

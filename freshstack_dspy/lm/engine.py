@@ -204,7 +204,8 @@ class _LiteLLM(LiteLLMEngine):
         response: Response = super().complete(request)
         if not response.usage.input_tokens:  # it counts 0 where the provider does not say
             response = replace(response, usage=lm15.Usage())
-        fields = (response.provider_data or {}).get("choices", [{}])[0].get("message") or {}
+        data: Any = response.provider_data or {}
+        fields = data.get("choices", [{}])[0].get("message") or {}
         refusal = (fields.get("provider_specific_fields") or {}).get("refusal")
         if not refusal:
             return response

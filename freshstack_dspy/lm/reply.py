@@ -16,7 +16,6 @@ from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import (
     ChatRequest,
-    KeyedRequest,
     NumbersRequest,
     RerankRequest,
     SearchRequest,
@@ -42,13 +41,14 @@ class _Entry(Record):
     """What every kind has; `received_at` is in UTC."""
 
     key: str
-    request: KeyedRequest
+    request: Any
+    """Of one of the types of `KeyedRequest`."""
     received_at: str
 
     @model_validator(mode="after")
     def _key_is_of_this_request(self) -> Self:
         if self.key != self.request.key:
-            raise ValueError(f"the key {self.key!r:.80} is not the key of the request beside it")
+            raise ValueError(f"the key {self.key!r:.80} is not the key of the request next to it")
         return self
 
     @property
@@ -107,9 +107,10 @@ def receive(
     from the provider's batch API, which has prices of its own.
     """
     input_tokens, output_tokens = _counted(input_tokens), _counted(output_tokens)
+    asked: dict[str, Any] = {"request": request}  # type checkers disagree about its alias
     return Reply(
+        **asked,
         key=request.key,
-        request=request,
         text=encodable(text),
         finish_reason=finish_reason,
         status=status_of(finish_reason),

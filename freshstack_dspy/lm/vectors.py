@@ -412,7 +412,7 @@ class LiteLLMEmbedding(_LiteLLM):
         import openai
 
         class OneAttempt(openai.OpenAI):
-            max_retries = property(lambda _: 0, lambda _, __: None)
+            max_retries: Any = property(lambda _: 0, lambda _, __: None)
 
         given = {name: self._options.get(name) for name in ("api_base", "api_key")}
         _, _, key, base = self._litellm.get_llm_provider(self._model.name, **given)

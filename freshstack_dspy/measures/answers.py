@@ -8,7 +8,7 @@ measure is undefined is left out of that mean, and counted.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.statistics import (
@@ -196,7 +196,7 @@ class AnswerAssignments(NamedTuple):
 
 NUGGET_RECALLS = ("V_strict", "V", "A_strict", "A", "W_strict", "W")
 """As the TREC 2024 RAG track calls them; A_strict is All-Strict of FreshStack's second version."""
-_CREDIT: Mapping[Assignment | None, float] = {
+_CREDIT: Mapping[str | None, float] = {
     "support": 1.0,
     "partial_support": 0.5,
     "not_support": 0.0,
@@ -236,13 +236,10 @@ def nugget_recall(
         for each in nuggets
         if each.importance in weights
     ]
-    given = [(weight, assignment) for weight, assignment in counted if assignment in _CREDIT]
+    given = [(weight, _CREDIT[label]) for weight, label in counted if label in _CREDIT]
     denominator = counted if conventions == "nuggetizer" else given
     if denominator:
-        earned = [
-            weight * (_CREDIT[assignment] // 1 if strict else _CREDIT[assignment])
-            for weight, assignment in given
-        ]
+        earned = [weight * (credit // 1 if strict else credit) for weight, credit in given]
         return Estimate(value=sum(earned) / sum(weight for weight, _ in denominator))
     if conventions == "nuggetizer":
         return Estimate(value=0.0)
@@ -596,7 +593,8 @@ def _pearson(values: Sequence[float], agrees: Mapping[str, float]) -> Estimate:
 
     if len(values) < 2 or min(len(set(values)), len(set(agrees.values()))) < 2:
         return Estimate(reason="all queries have the same value, or all answers the same verdict")
-    return Estimate(value=float(pearsonr(values, list(agrees.values())).statistic))
+    found: Any = pearsonr(values, list(agrees.values()))
+    return Estimate(value=float(found.statistic))
 
 
 # The quality of nuggets

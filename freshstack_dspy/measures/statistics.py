@@ -420,7 +420,7 @@ def t_test(differences: Sequence[float]) -> Significance:
         reason = f"all {len(differences)} differences are the same, {mean:.4g}: t is undefined"
     if reason:
         return Significance(test="t", by="distribution", reason=reason)
-    found = ttest_1samp(differences, 0.0)
+    found: Any = ttest_1samp(differences, 0.0)
     return Significance(
         test="t",
         by="distribution",

@@ -51,8 +51,17 @@ class Progress(Protocol):
         """The step is done."""
 
 
-class Silence(Progress):
+class Silence:
     """Progress for nobody."""
+
+    def start(self, step: str, total: int) -> None:
+        """Print nothing."""
+
+    def advance(self, step: str) -> None:
+        """Print nothing."""
+
+    def finish(self, step: str, note: str = "") -> None:
+        """Print nothing."""
 
 
 def report(progress: Progress, step: str, note: str) -> None:

@@ -84,7 +84,7 @@ def test_live_mode_reads_a_bundle_next_to_the_store(
     ("entry", "old", "new", "fault"),
     [
         (reply(), '"hi"', "7", "text: "),
-        (reply(), '"hello"', '"jello"', "is not the key of the request beside it"),
+        (reply(), '"hello"', '"jello"', "is not the key of the request next to it"),
         (reply(), "}", "", "not a recorded reply"),
         (every_entry()[1], '"model":"m"', '"model":"n"', "is not the key of the request"),
         (every_entry()[3], '"corpus":"', '"corpus":"x', "is not the key of the request"),

@@ -522,7 +522,8 @@ def test_the_ledger_and_the_account_have_what_was_asked_and_reused(
     open_reranker(access=access, price=price).scores("query", PASSAGES)
     open_reranker("replay", access=access).scores("query", PASSAGES)
 
-    assert access["ledger"].steps() == {
+    ledger: Any = access["ledger"]
+    assert ledger.steps() == {
         STEP: StepLedger(calls=3, tokens=20, cost=10.0, cached=3, cached_tokens=6, cached_cost=3.0),
         RERANK_STEP: StepLedger(
             calls=1, tokens=9, cost=4.5, cached=1, cached_tokens=9, cached_cost=4.5

@@ -22,7 +22,11 @@ _LONG, _COMPOUND = 0.7, 0.5
 
 @functools.lru_cache(maxsize=1)
 def _listed() -> dict[str, float]:
-    lines = (files(__package__) / "words.txt").read_text(encoding="utf-8").splitlines()
+    lines = (
+        (files("freshstack_dspy.lm.baseline") / "words.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     by_line = [*zip(lines, (_FUNCTION, _COMMON, _FREQUENT), strict=True)]
     return {term: share for words, share in reversed(by_line) for term in terms(words)}
 

@@ -183,7 +183,8 @@ class AnthropicBatches:
         key = key or os.environ.get("ANTHROPIC_API_KEY")
         if not key:
             raise FatalModelError(f"no key for {model.name}: set ANTHROPIC_API_KEY")
-        self._client = AnthropicLM(api_key=key, **({"base_url": base} if base else {}))
+        address: dict[str, Any] = {"base_url": base} if base else {}
+        self._client = AnthropicLM(api_key=key, **address)
 
     def line(self, request: ChatRequest) -> bytes:
         """One request as it is sent: with the body of a live call."""

@@ -34,7 +34,7 @@ def test_the_command_pushes_the_export_as_one_commit(tmp_path: Path, hub: Hub) -
     collection = write_small(tmp_path / "c")
     export_collection(collection, "hf", tmp_path / "out")
     home = {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
-    words = ["export", tmp_path / "c", "--format", "hf", "--push", NAME]
+    words = ["export", str(tmp_path / "c"), "--format", "hf", "--push", NAME]
     done = subprocess.run(
         [sys.executable, "-m", "freshstack_dspy", *words],
         capture_output=True,
