@@ -2,7 +2,7 @@
 
 from typing import Any, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from freshstack_dspy.signatures.checks import FilledText, Item, number_faults, numbers_of, raise_if
 
@@ -11,6 +11,14 @@ class NuggetNumber(Item):
     """Which nugget a grade is of; each scale adds its `grade`."""
 
     nugget: int = Field(description="the number of the nugget")
+
+    @field_validator("grade", mode="before", check_fields=False)
+    @classmethod
+    def _grade_is_a_whole_number(cls, grade: Any) -> Any:
+        """`true` and `1.0` equal 1, which is all that a `Literal` asks, strict or not."""
+        if type(grade) is not int:
+            raise ValueError(f"a grade is a whole number, not {grade!r}")
+        return grade
 
 
 class GradedChunk(Item):

@@ -146,7 +146,7 @@ def test_every_grade_of_the_scale_and_no_other_is_accepted(scale: ScaleName) -> 
 
     for grade in range(highest + 1):
         validated(JUDGES[scale], {"verdicts": [graded(2, (2, grade), (1, 0))]})
-    for wrong in (-1, highest + 1, "1", None):
+    for wrong in (-1, highest + 1, "1", None, True, 1.0):
         assert "grade" in faults(JUDGES[scale], {"verdicts": [graded(1, (1, wrong), (2, 0))]})
 
 
