@@ -382,7 +382,7 @@ class CacheConfig(Section):
     clones: Path = Path(".freshstack/clones")
     """Copies of the repositories that a corpus names by URL."""
     bundles: tuple[Path, ...] = ()
-    """Recorded replies to read beside the store: JSON Lines files."""
+    """Recorded replies to read next to the store: JSON Lines files."""
 
 
 class NuggetsConfig(Section):
@@ -563,7 +563,7 @@ def as_config(config: BuildConfig | Path | str) -> BuildConfig:
 def load_judging(path: Path | str) -> BuildConfig:
     """Read a TOML configuration for what it says of the model and the judge alone.
 
-    Whoever judges for a collection that stands needs no questions and no documents: `[queries]`,
+    Judging for an existing collection needs no questions and no documents: `[queries]`,
     `[[corpus]]`, `name` and `out` may lack, and the files that they name too.
 
     Raises:

@@ -146,7 +146,7 @@ SliceName = Literal["answerable", "partly_supported", "unanswerable", "undetermi
 
 
 class Attribution(Record):
-    """Who wrote a text, where it stands and under which licence it may be passed on."""
+    """Who wrote a text, where it is and under which licence it may be passed on."""
 
     author: str
     url: str
@@ -196,7 +196,7 @@ class Nugget(Record):
     call_id: str | None
     """None where it was imported."""
     answer_span: tuple[int, int] | None = None
-    """Where in the answer it comes from, as `query.answer[start:end]`; None where nobody knows."""
+    """Where in the answer it comes from, as `query.answer[start:end]`; None where it is unknown."""
     importance: Importance | None = None
     """`vital` or `okay` (nuggetizer's scale); None where it was not rated."""
     importance_call_id: str | None = None
@@ -254,9 +254,9 @@ class Contamination(Record):
 
 
 Assignment = Literal["support", "partial_support", "not_support", "failed"]
-"""nuggetizer's words for how far a text supports a nugget; `failed` where nobody knows."""
+"""nuggetizer's words for how far a text supports a nugget; `failed` where it is unknown."""
 AnswerStatus = Status | Literal["not_retrieved"]
-"""`not_retrieved`: the context is empty, so that nobody was asked."""
+"""`not_retrieved`: the context is empty, so that nothing was asked."""
 AgreementStatus = (
     Literal["ok", "not_retrieved", "no_gold_context", "no_gold_answer"] | FailureStatus
 )
@@ -392,7 +392,7 @@ SkipKind = Literal[
     "oversized",
     "empty",
     "binary",
-    "undecodable",  # text in no encoding that can be told
+    "undecodable",  # text in an encoding that is not known
     "generated",
     "minified",
     "vendored",
@@ -425,9 +425,9 @@ class Chunk(Record):
     encoding: str = "utf-8"
     """How the file's bytes are read; see `SourceFile.encoding`."""
     title: str = ""
-    """Of a document that came with one, as those of BEIR do; it stands in front of the text."""
+    """Of a document that came with one, as those of BEIR do; it is shown in front of the text."""
     url: str | None = None
-    """Where the text stands, as an imported corpus says it."""
+    """Where the text is, as an imported corpus says it."""
 
     @property
     def titled(self) -> str:
@@ -463,7 +463,7 @@ class SkippedFile(Record):
 
 
 class LicenceFile(Record):
-    """A licence, notice or list of authors of a corpus: kept beside its passages, not among them."""
+    """A licence, notice or list of authors of a corpus: kept next to its passages, not among them."""
 
     source: str
     path: str

@@ -100,14 +100,14 @@ class Span(NamedTuple):
 
 
 class _Bare(NamedTuple):
-    """What is compared of a text, and where each of its characters stands in it."""
+    """What is compared of a text, and where each of its characters is in it."""
 
     text: str
     places: tuple[int, ...]
 
 
 def find_quotation(quotation: str, text: str) -> Span | None:
-    """Find where a quotation stands in a text, which is Markdown.
+    """Find where a quotation is in a text, which is Markdown.
 
     White space, marks of Markdown (emphasis, code, links, headings, list items, tags, escapes) and
     the form of quotation marks and dashes may differ.

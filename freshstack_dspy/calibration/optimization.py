@@ -206,7 +206,7 @@ def _compile(
     # With new instructions DSPy makes a signature without a name; the request is known by it.
     compiled.signature = compiled.signature.with_instructions(compiled.signature.instructions)
     compiled.signature.__name__ = JudgeSupport.__name__
-    # Bootstrapped demonstrations also carry what the call brought beside the answer.
+    # Bootstrapped demonstrations also carry what the call brought next to the answer.
     compiled.demos = [
         {field: demo[field] for field in compiled.signature.fields} for demo in compiled.demos
     ]

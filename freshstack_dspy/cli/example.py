@@ -28,7 +28,7 @@ path = "src/my-library"                 # a folder, a git repository, a wheel or
 [chunking]
 max_tokens = 512
 
-# [[embedder]]                          # a retriever beside bm25 and lsa
+# [[embedder]]                          # a retriever next to bm25 and lsa
 # name = "small"
 # model = "openai/text-embedding-3-small"
 
@@ -81,5 +81,5 @@ batch = 20                              # most chunks in one call
 
 # [cache]
 # path = ".freshstack/cache"            # every reply is kept here
-# bundles = ["replies.jsonl"]           # recorded replies to read beside it
+# bundles = ["replies.jsonl"]           # recorded replies to read next to it
 """

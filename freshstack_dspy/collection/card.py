@@ -210,7 +210,7 @@ def _corpus(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> 
     header = ("source", "from", "revision", "chunks", "files left out", "licences and notices")
     return (
         "## Sources of the corpus\n\n"
-        "Each is under its own licence; the texts of the files named here stand in "
+        "Each is under its own licence; the texts of the files named here are in "
         "licences.jsonl. Why a file was left out is in skipped.jsonl.\n\n"
         f"{table(header, rows)}"
     )
@@ -271,7 +271,7 @@ def _costs(manifest: Manifest) -> str:
     return (
         f"{table(('step', 'requests', 'tokens', 'US dollars'), rows)}\n"
         "These are the tokens that the provider counted and what they cost when they were first "
-        "asked for, whether or not this build paid for them; 0 where nobody said.\n"
+        "asked for, whether or not this build paid for them; 0 where it is unknown.\n"
     )
 
 
@@ -418,7 +418,7 @@ def _contamination(manifest: Manifest) -> str:
     return (
         f"## Contamination\n\n{table(('what', 'number'), rows)}\n"
         "What a model knows of a query without the corpus, no retriever has to find. "
-        "`contamination.jsonl` has the figures of every query.\n"
+        "`contamination.jsonl` has the numbers of every query.\n"
     )
 
 

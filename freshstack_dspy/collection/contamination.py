@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.config import ContaminationConfig
 
 CONTAMINATED = 0.5
-"""From which closed-book coverage on a query counts as contaminated unless told otherwise."""
+"""From which closed-book coverage on a query counts as contaminated by default."""
 
 _WORD = re.compile(r"\w+")
 

@@ -56,7 +56,7 @@ class Provenance(Record):
     """The configuration of the build."""
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """SHA-256 of what it was made from, by part, and of the folder as it was written: by these a
-    rerun tells that nothing changed. Empty where nobody knows."""
+    rerun tells that nothing changed. Empty where it is unknown."""
     reasked: tuple[str, ...] = ()
     """Keys of the replies that no record names: they were sent back as invalid, or belong to
     synthetic questions that were refused."""
@@ -132,7 +132,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 
 NO_MODEL = "none"
-"""The model of a collection that was imported: nobody was asked."""
+"""The model of a collection that was imported: no model was asked."""
 _BASELINE = "extractive/"
 _NAMED = ("collection", "content_hash", "recipe", "model")
 

@@ -35,11 +35,11 @@ def retrieve(
             `hybrid+rerank`.
         depth: How many chunks for each query.
         slices: Whose queries; None: every query that has a nugget.
-        models: Embedders beside `lsa`, and what `hybrid+rerank` scores chunks with.
+        models: Embedders next to `lsa`, and what `hybrid+rerank` scores chunks with.
         fusion: How `hybrid` fuses.
         index_path: Where indexes are kept. That of the collection's build is opened if it holds
             the same chunks; else one is built next to it, and opened from then on.
-        progress: Told how far the stages of an index are, where one has to be built.
+        progress: Notified how far the stages of an index are, where one has to be built.
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.

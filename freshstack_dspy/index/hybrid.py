@@ -81,10 +81,10 @@ class HybridIndex:
             name: Of this index, and of its folder.
             chunks: In any order, with distinct ids, one revision for each source.
             files: That the chunks were cut from; kept for the caller to compare.
-            models: What gives the chunks vectors, beside `lsa`, and what reranks.
+            models: What gives the chunks vectors, next to `lsa`, and what reranks.
             dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
             cut_by: How the chunks were cut; kept for the caller to compare.
-            progress: Told how far the stages are: `terms`, `bm25`, `lsa`, the names of the
+            progress: Notified how far the stages are: `terms`, `bm25`, `lsa`, the names of the
                 embedders, and `table`; nothing where the index is there already.
 
         Raises:
@@ -314,7 +314,7 @@ class HybridIndex:
 
 
 def _no_report(_stage: str, _fraction: float) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 def _rescored(

@@ -56,7 +56,7 @@ class Reranker(Protocol):
 
 
 class Models(NamedTuple):
-    """The models that an index is searched with, beside its own `bm25` and `lsa`."""
+    """The models that an index is searched with, next to its own `bm25` and `lsa`."""
 
     embedders: Sequence[Embedder] = ()
     reranker: Reranker | None = None

@@ -134,7 +134,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Wait until nobody else writes an index, then keep others waiting."""
+    """Wait until no other process writes an index, then keep others waiting."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with closing(_connected(folder / ".lock", timeout=1)) as lock:
@@ -156,7 +156,7 @@ def new_version(folder: Path) -> Path:
 
 
 def remove_old_versions(folder: Path, current: str) -> None:
-    """Remove what nobody reads any more; for the one writer."""
+    """Remove what is read no more; for the one writer."""
     for entry in sorted(folder.iterdir()):
         if _VERSION.fullmatch(entry.name) and entry.name != current:
             with closing(_connected(entry / _READERS)) as lock:

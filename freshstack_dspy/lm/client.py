@@ -82,7 +82,7 @@ class Client(Recorder[Prompt, Reply]):
 
     @functools.cached_property
     def price(self) -> Price | None:
-        """What the model costs, or None where nobody says."""
+        """What the model costs, or None where it is unknown."""
         return price_of(self.model.name, self._own_prices)
 
     def complete(self, request: Request) -> Response:

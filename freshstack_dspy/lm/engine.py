@@ -71,7 +71,7 @@ def provider_for(model: ModelConfig) -> Provider:
     """Choose what answers a model; nothing is sent.
 
     Raises:
-        FatalModelError: The name has no provider, as `openai/…`, or one that nobody knows.
+        FatalModelError: The name has no provider, as `openai/…`, or an unknown one.
     """
     if model.name == BASELINE:
         return BaselineProvider()
@@ -230,7 +230,7 @@ def imported_litellm(model: Model) -> Any:
         litellm.get_llm_provider(model.name)
     except litellm.BadRequestError:
         raise FatalModelError(
-            f"{getattr(model, 'section', '[model]')}: nobody knows the provider of {model.name!r}; "
+            f"{getattr(model, 'section', '[model]')}: {model.name!r} has no known provider; "
             "those of LiteLLM are at https://docs.litellm.ai/docs/providers; for a server of one's "
             "own it is hosted_vllm/… with api_base"
         ) from None

@@ -4,6 +4,7 @@ import base64
 import functools
 import logging
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -51,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 
 class InputTypes(NamedTuple):
-    """How a provider is told whether a text is searched or searched for."""
+    """How a provider learns whether a text is searched or searched for."""
 
     query: str
     passage: str
@@ -67,7 +68,7 @@ _INPUT_TYPES = {
 
 
 def input_types_of(model: str) -> InputTypes | None:
-    """What a model must be told of its texts, or None; others take prefixes, or nothing."""
+    """What a model must know of its texts, or None; others take prefixes, or nothing."""
     provider, _, name = model.partition("/")
     if provider == "bedrock" and "cohere." in name:
         return _COHERE
@@ -226,7 +227,7 @@ class EmbeddingClient(NumbersClient):
 
         Args:
             texts: With their prefixes, and cut; equal ones are asked for once.
-            input_type: What they are to the model, where it must be told.
+            input_type: What they are to the model, where it must know.
             progress: Called with the fraction that is done, by many threads.
 
         Returns:
@@ -344,7 +345,7 @@ _BY_OPENAI_SDK = ("openai", "together_ai", "nvidia_nim", "mistral", "fireworks_a
 _WARNS_OF_BASE64 = r"(?s)Pydantic serializer warnings:.*list\[float\].*field_name='embedding'"
 
 
-class _LiteLLM:
+class _LiteLLM(ABC):
     """One of LiteLLM's functions; makes one attempt."""
 
     def __init__(self, model: HostedModel) -> None:
@@ -373,8 +374,8 @@ class _LiteLLM:
 
     _remedy: str
 
-    def _asked(self, items: Sequence[Wanted]) -> Answer:
-        raise NotImplementedError
+    @abstractmethod
+    def _asked(self, items: Sequence[Wanted]) -> Answer: ...
 
 
 class LiteLLMEmbedding(_LiteLLM):

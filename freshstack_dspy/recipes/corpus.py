@@ -165,7 +165,7 @@ def asks_models(config: BuildConfig) -> bool:
 
 
 def cut_by(config: BuildConfig) -> str:
-    """SHA-256 of what the chunks of a file depend on beside its content and its encoding.
+    """SHA-256 of what the chunks of a file depend on next to its content and its encoding.
 
     That is the settings, the code that cuts files, and the versions of the packages it uses.
     """

@@ -52,7 +52,7 @@ class Progress(Protocol):
 
 
 class Silence:
-    """Progress for nobody."""
+    """Progress that is not shown."""
 
     def start(self, step: str, total: int) -> None:
         """Print nothing."""

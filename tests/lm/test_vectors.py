@@ -384,7 +384,7 @@ def test_one_attempt_is_one_request_with_every_kind_of_client(
 def test_what_cannot_be_mended_by_asking_again_stops(
     server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
 ) -> None:
-    with pytest.raises(FatalModelError, match="nobody knows the provider of 'nobody/scripted'"):
+    with pytest.raises(FatalModelError, match="'nobody/scripted' has no known provider"):
         open_client(name="nobody/scripted").vectors(["a"])
     with pytest.raises(FatalModelError, match=r"mistral/scripted cannot be asked: .*dimensions"):
         open_client(name="mistral/scripted", dimensions=4).vectors(["a"])

@@ -118,7 +118,7 @@ class Batches:
         """Keep other processes away, and settle what an earlier one left unsettled.
 
         Raises:
-            StoreError: Another process is at work, or a lost batch cannot be told from others.
+            StoreError: Another process is at work, or a lost batch is like others.
             ModelError: The provider could not be asked.
         """
         with self.folder.exclusive():

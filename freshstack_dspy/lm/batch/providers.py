@@ -163,7 +163,7 @@ class AnthropicBatches:
     """Message batches; they hold no metadata, so a lost one is known by time and size.
 
     LiteLLM reads such batches and cannot make them; lm15's `batch_submit` numbers the requests,
-    so that a lost batch could not be told by our keys. The body and the headers of each request
+    so that a lost batch could not be found by our keys. The body and the headers of each request
     come from lm15, as those of live calls do; the rest is four short calls.
     """
 
