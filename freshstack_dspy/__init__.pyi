@@ -23,11 +23,11 @@ from .measures.run import read_run as read_run
 from .measures.run import write_run as write_run
 from .programs.answer_comparer import AnswerComparer as AnswerComparer
 from .programs.answer_generator import AnswerGenerator as AnswerGenerator
-from .programs.closed_book_answerer import ClosedBookAnswerer as ClosedBookAnswerer
+from .programs.expansion import ClosedBookAnswerer as ClosedBookAnswerer
+from .programs.expansion import QuestionDecomposer as QuestionDecomposer
 from .programs.nuggetizer import Nuggetizer as Nuggetizer
 from .programs.passage_decontextualizer import PassageDecontextualizer as PassageDecontextualizer
 from .programs.query_synthesizer import QuerySynthesizer as QuerySynthesizer
-from .programs.question_decomposer import QuestionDecomposer as QuestionDecomposer
 from .programs.support_judge import SupportJudge as SupportJudge
 from .recipes.build import build as build
 from .recipes.extend import extend as extend

@@ -1,14 +1,15 @@
-"""Cut an accepted answer into nuggets, and flag near-duplicates among them."""
+"""Cut an accepted answer into nuggets, flag near-duplicates among them, rate their importance."""
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.programs.support_judge import numbered_nuggets
 from freshstack_dspy.records import Failure, Nugget, Query
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer, misquotations
+from freshstack_dspy.signatures.rate_importance import RateImportance
 from freshstack_dspy.text import denies, find_quotation, jaccard, terms
 
 
@@ -26,8 +27,7 @@ class Nuggetizer(dspy.Module):
         Returns:
             A prediction with `nuggets`, a tuple of `Nugget`, most important first, each with its
             place in the answer, and near-duplicates flagged; and with `failure`, a `Failure` if
-            quotes do not stand in the answer. That is no reason to lose a query's nuggets: they
-            are as good as others, but where they come from is not known, and counted as such.
+            quotes are not in the answer: the nuggets count, but their places are not known.
         """
         reply = self.predict(question=query.text, answer=query.answer, limit=self.limit)
         nuggets = tuple(
@@ -53,17 +53,39 @@ class Nuggetizer(dspy.Module):
         return dspy.Prediction(nuggets=with_near_duplicates(nuggets), failure=failure)
 
 
+class ImportanceRater(dspy.Module):
+    """From the nuggets of a question to the same, each vital or okay (nuggetizer; TREC RAG 2024).
+
+    As there the rater sees the question and the nuggets, and neither the answer nor documents; all
+    nuggets of a question are rated in one call.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = TypedPredict(RateImportance)
+
+    def forward(self, query: Query, nuggets: Sequence[Nugget]) -> dspy.Prediction:
+        """Rate.
+
+        Returns:
+            A prediction with `nuggets`, the same in the same order, with `importance` and
+            `importance_call_id`. Nothing is asked where there are none.
+        """
+        if not nuggets:
+            return dspy.Prediction(nuggets=())
+        reply = self.predict(question=query.text, nuggets=numbered_nuggets(nuggets))
+        importance = {rating.nugget: rating.importance for rating in reply.ratings}
+        rated = []
+        for number, nugget in enumerate(nuggets, 1):
+            found = {"importance": importance[number], "importance_call_id": reply.call_id}
+            rated.append(nugget.model_copy(update=found))
+        return dspy.Prediction(nuggets=tuple(rated))
+
+
 NEARLY_THE_SAME = 0.8
 """From which Jaccard index of their terms on two nuggets state nearly the same."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)*")
-
-
-class _Statement(NamedTuple):
-    nugget: Nugget
-    terms: frozenset[str]
-    numbers: frozenset[str]
-    denies: bool
 
 
 def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
@@ -73,33 +95,16 @@ def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
     they name the same numbers, and both or neither deny something: in a long sentence one number,
     or one `not`, changes few terms and the whole meaning.
 
-    Args:
-        nuggets: Of one or several queries, each query's in their order.
-
     Returns:
         The same nuggets, each with `duplicate_of` as the earliest such nugget, or None.
     """
-    statements = [
-        _Statement(
-            nugget,
-            frozenset(terms(nugget.text)),
-            frozenset(_NUMBER.findall(nugget.text)),
-            denies(nugget.text),
-        )
-        for nugget in nuggets
-    ]
     flagged = []
-    for place, statement in enumerate(statements):
-        same = (one for one in statements[:place] if _nearly_the_same(one, statement))
-        first = next((one.nugget.nugget_id for one in same), None)
-        flagged.append(statement.nugget.model_copy(update={"duplicate_of": first}))
+    earlier: dict[tuple[str, frozenset[str], bool], list[tuple[str, frozenset[str]]]] = {}
+    for nugget in nuggets:
+        numbers = frozenset(_NUMBER.findall(nugget.text))
+        alike = earlier.setdefault((nugget.query_id, numbers, denies(nugget.text)), [])
+        found = frozenset(terms(nugget.text))
+        same = (name for name, other in alike if jaccard(other, found) >= NEARLY_THE_SAME)
+        flagged.append(nugget.model_copy(update={"duplicate_of": next(same, None)}))
+        alike.append((nugget.nugget_id, found))
     return tuple(flagged)
-
-
-def _nearly_the_same(one: _Statement, other: _Statement) -> bool:
-    return (
-        one.nugget.query_id == other.nugget.query_id
-        and one.numbers == other.numbers
-        and one.denies == other.denies
-        and jaccard(one.terms, other.terms) >= NEARLY_THE_SAME
-    )

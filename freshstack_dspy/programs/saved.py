@@ -37,22 +37,18 @@ class SavedProgram(BaseModel):
 
 
 def save_program(program: Any, path: Path) -> None:
-    """Write a program's instructions and complete demonstrations as JSON.
-
-    Raises:
-        CollectionError: The file cannot be written.
-    """
-    predictors = {
-        name: SavedPredictor(
+    """Write a program's instructions and complete demonstrations as JSON; see `load_program`."""
+    predictors = {}
+    for name, predictor in program.named_predictors():
+        fields = predictor.signature.fields
+        predictors[name] = SavedPredictor(
             instructions=predictor.signature.instructions,
             demos=[
-                plain({field: demo[field] for field in predictor.signature.fields})
+                plain({field: demo[field] for field in fields})
                 for demo in predictor.demos
-                if all(field in demo for field in predictor.signature.fields)
+                if all(field in demo for field in fields)
             ],
         )
-        for name, predictor in program.named_predictors()
-    }
     saved = SavedProgram(program=type(program).__name__, predictors=predictors).model_dump()
     text = json.dumps(saved, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     try:
@@ -77,39 +73,36 @@ def load_program(program: Any, path: Path) -> Any:
             f"{path}: not a program that this version of `freshstack optimize` saves: "
             f"{first_fault(error)}"
         ) from None
-    expected = dict(program.named_predictors())
-    if saved.program != type(program).__name__ or saved.predictors.keys() != expected.keys():
+    predictors = dict(program.named_predictors())
+    if saved.program != type(program).__name__ or saved.predictors.keys() != predictors.keys():
         raise CollectionError(
             f"{path}: a saved {saved.program}, and a {type(program).__name__} is needed here"
         )
-    for name, predictor in expected.items():
+    for name, predictor in predictors.items():
         for number, demo in enumerate(saved.predictors[name].demos, 1):
-            _check_demonstration(demo, predictor.signature, f"{path}: demonstration {number}")
-    for name, predictor in expected.items():
-        question = predictor.signature.__name__
-        predictor.signature = predictor.signature.with_instructions(
-            saved.predictors[name].instructions
-        )
-        predictor.signature.__name__ = question  # DSPy's copy has none of its own
-        predictor.demos = saved.predictors[name].demos
+            try:
+                _check_demonstration(demo, predictor.signature)
+            except ValueError as error:
+                fault = first_fault(error) if isinstance(error, ValidationError) else error
+                raise CollectionError(f"{path}: demonstration {number}: {fault}") from None
+    for name, predictor in predictors.items():
+        given, asked = saved.predictors[name], predictor.signature
+        predictor.signature = asked.with_instructions(given.instructions)
+        predictor.signature.__name__ = asked.__name__  # DSPy's copy has none of its own
+        predictor.demos = given.demos
     return program
 
 
-def _check_demonstration(demo: dict[str, Any], signature: Any, where: str) -> None:
-    """Refuse a demonstration that is not an input and a valid answer to it."""
+def _check_demonstration(demo: dict[str, Any], signature: Any) -> None:
+    """Raise a ValueError for a demonstration that is not an input and a valid answer to it."""
     if demo.keys() != signature.fields.keys():
-        raise CollectionError(
-            f"{where}: its fields are {', '.join(demo)}; needed: {', '.join(signature.fields)}"
-        )
-    try:
-        for name, field in signature.input_fields.items():
-            TypeAdapter(field.annotation).validate_json(json.dumps(demo[name]), strict=True)
-        inputs = {name: demo[name] for name in signature.input_fields}
-        answer = {name: demo[name] for name in signature.output_fields}
-        with validating_against(inputs):
-            valid = answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
-    except ValidationError as error:
-        raise CollectionError(f"{where}: {first_fault(error)}") from None
+        raise ValueError(f"its fields are {', '.join(demo)}; needed: {', '.join(signature.fields)}")
+    for name, field in signature.input_fields.items():
+        TypeAdapter(field.annotation).validate_json(json.dumps(demo[name]), strict=True)
+    inputs = {name: demo[name] for name in signature.input_fields}
+    answer = {name: demo[name] for name in signature.output_fields}
+    with validating_against(inputs):
+        valid = answer_model(signature).model_validate_json(json.dumps(answer), strict=True)
     name, each = itemized_output(signature) or ("", None)
     if each is not None and each.left_out(inputs, getattr(valid, name)):
-        raise CollectionError(f"{where}: its {name} leave out some of its {each.given}")
+        raise ValueError(f"its {name} leave out some of its {each.given}")

@@ -9,8 +9,7 @@ from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Step
-from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
-from freshstack_dspy.signatures.scales import JUDGES
+from freshstack_dspy.signatures.judge_support import JUDGES, NumberedChunk, NumberedNugget
 
 
 class Passage(NamedTuple):
@@ -43,7 +42,7 @@ class SupportJudge(dspy.Module):
     """
 
     def __init__(self, scale: ScaleName = "binary") -> None:
-        """Make the judge of a scale; see `signatures/scales.py`."""
+        """Make the judge of a scale; see `signatures/judge_support.py`."""
         super().__init__()
         self.predict = TypedPredict(JUDGES[scale])
 
@@ -89,7 +88,19 @@ class SupportJudge(dspy.Module):
         left_out: list[Chunk] = []
         for number, passage in enumerate(passages, 1):
             if number in verdicts:
-                judgments += _judged(query, nuggets, passage.chunk, *verdicts[number])
+                verdict, call_id = verdicts[number]
+                judgments += [
+                    Judgment(
+                        query_id=query.query_id,
+                        nugget_id=nugget.nugget_id,
+                        chunk_id=passage.chunk.chunk_id,
+                        label=verdict.label_of(place),
+                        status="ok",
+                        reason=verdict.reason,
+                        call_id=call_id,
+                    )
+                    for place, nugget in enumerate(nuggets, 1)
+                ]
             elif error is not None:
                 judgments += unjudged(query, nuggets, passage.chunk, error)
                 left_out.append(passage.chunk)
@@ -103,12 +114,14 @@ def judge_inputs(
     """The question that a judge is asked: numbers are those of the places, from 1."""
     return {
         "question": query.text,
-        "nuggets": [
-            NumberedNugget(number=number, text=nugget.text)
-            for number, nugget in enumerate(nuggets, 1)
-        ],
+        "nuggets": numbered_nuggets(nuggets),
         "chunks": numbered(passages),
     }
+
+
+def numbered_nuggets(nuggets: Sequence[Nugget]) -> list[NumberedNugget]:
+    """Nuggets as a model sees them, numbered from 1."""
+    return [NumberedNugget(number=number, text=one.text) for number, one in enumerate(nuggets, 1)]
 
 
 def numbered(passages: Sequence[Passage]) -> list[NumberedChunk]:
@@ -116,23 +129,6 @@ def numbered(passages: Sequence[Passage]) -> list[NumberedChunk]:
     return [
         NumberedChunk(number=number, path=passage.path, text=passage.text)
         for number, passage in enumerate(passages, 1)
-    ]
-
-
-def _judged(
-    query: Query, nuggets: Sequence[Nugget], chunk: Chunk, verdict: Any, call_id: str
-) -> list[Judgment]:
-    return [
-        Judgment(
-            query_id=query.query_id,
-            nugget_id=nugget.nugget_id,
-            chunk_id=chunk.chunk_id,
-            label=verdict.label_of(number),
-            status="ok",
-            reason=verdict.reason,
-            call_id=call_id,
-        )
-        for number, nugget in enumerate(nuggets, 1)
     ]
 
 

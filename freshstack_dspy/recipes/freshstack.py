@@ -14,11 +14,9 @@ from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
-from freshstack_dspy.programs.importance_rater import ImportanceRater
-from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
+from freshstack_dspy.programs.nuggetizer import ImportanceRater, Nuggetizer
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
-from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
 from freshstack_dspy.recipes.contamination import contamination_of, score

@@ -1,25 +1,19 @@
 """Each program alone: what it asks, and the records that it makes of the answer."""
 
-import dspy
 import pytest
 
-from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.programs.answer_comparer import AnswerComparer
 from freshstack_dspy.programs.answer_generator import AnswerGenerator
-from freshstack_dspy.programs.closed_book_answerer import ClosedBookAnswerer
-from freshstack_dspy.programs.importance_rater import ImportanceRater
-from freshstack_dspy.programs.nuggetizer import Nuggetizer, with_near_duplicates
+from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
+from freshstack_dspy.programs.nuggetizer import ImportanceRater, Nuggetizer, with_near_duplicates
 from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
-from freshstack_dspy.programs.question_decomposer import QuestionDecomposer
-from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import (
     Answer,
     Chunk,
     CitedSentence,
     Expansion,
     Failure,
-    Judgment,
     Nugget,
 )
 
@@ -41,10 +35,6 @@ def chunk(path: str, text: str = "text") -> Chunk:
 
 def said(text: str, quote: str = "") -> dict[str, str]:
     return {"quote": quote, "text": text}
-
-
-def nugget(number: int) -> Nugget:
-    return Nugget(nugget_id=f"n{number}", query_id="q7", text=f"fact {number}", call_id="c")
 
 
 def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: Answering) -> None:
@@ -114,84 +104,11 @@ def test_the_synthesizer_gives_questions_with_answers(answering: Answering) -> N
     assert (query.call_id, len(query.call_id)) == (prediction.call_id, 64)
 
 
-@pytest.mark.parametrize(
-    ("program", "answer"),
-    [
-        (Nuggetizer(limit=1), {"NuggetizeAnswer": {"nuggets": [said("a"), said("b")]}}),
-        (QuestionDecomposer(limit=1), {"DecomposeQuestion": {"sub_questions": ["a", "b"]}}),
-    ],
-)
-def test_more_than_the_limit_is_no_answer(
-    answering: Answering, program: dspy.Module, answer: dict[str, object]
-) -> None:
-    answering(**answer)
-
-    with pytest.raises(ReplyError, match=r"at most 1 .* are allowed, and there are 2"):
-        program(QUERY)
-
-
-def test_the_judge_labels_every_pair_by_the_chunks_own_verdict(answering: Answering) -> None:
-    """The verdicts come in another order than the chunks were given in."""
-    model = answering(
-        JudgeSupport={
-            "verdicts": [
-                {"chunk": 2, "reason": "says 1 and 3", "supported": [3, 1]},
-                {"chunk": 1, "reason": "says nothing", "supported": []},
-            ]
-        }
-    )
-    chunks = [chunk("a.py", "def f(): ..."), chunk("b.md", "# b")]
-    judgments = SupportJudge()(QUERY, [nugget(5), nugget(6), nugget(7)], chunks).judgments
-    (call_id,) = {made.call_id for made in judgments}
-
-    assert model.inputs == [
-        {
-            "question": "Widths? How are they read?",
-            "nuggets": [
-                {"number": 1, "text": "fact 5"},
-                {"number": 2, "text": "fact 6"},
-                {"number": 3, "text": "fact 7"},
-            ],
-            "chunks": [
-                {"number": 1, "path": "xylo/a.py", "text": "def f(): ..."},
-                {"number": 2, "path": "xylo/b.md", "text": "# b"},
-            ],
-        }
-    ]
-    assert judgments == tuple(
-        Judgment(
-            query_id="q7",
-            nugget_id=f"n{number}",
-            chunk_id=chunk_id,
-            label=label,
-            status="ok",
-            reason=reason,
-            call_id=call_id,
-        )
-        for chunk_id, reason, labels in (
-            ("xylo/a.py_0_4", "says nothing", (0, 0, 0)),
-            ("xylo/b.md_0_4", "says 1 and 3", (1, 0, 1)),
-        )
-        for number, label in zip((5, 6, 7), labels, strict=True)
-    )
-
-
 def nuggets(*texts: str, query_id: str = "q7") -> list[Nugget]:
     return [
         Nugget(nugget_id=f"{query_id}_{number}", query_id=query_id, text=text, call_id="c")
         for number, text in enumerate(texts)
     ]
-
-
-def test_a_nugget_knows_its_place_in_the_answer(answering: Answering) -> None:
-    answering(NuggetizeAnswer={"nuggets": [said("one", "`width`"), said("two"), said("3", "use")]})
-    query = QUERY.model_copy(update={"answer": "Best  use\n`width`."})
-    made = Nuggetizer()(query)
-
-    assert [
-        query.answer[slice(*one.answer_span)] if one.answer_span else None for one in made.nuggets
-    ] == ["`width`", None, "use"]
-    assert made.failure is None
 
 
 def test_a_wrong_quote_loses_no_nugget_and_is_a_failure(answering: Answering) -> None:
@@ -209,14 +126,6 @@ def test_a_wrong_quote_loses_no_nugget_and_is_a_failure(answering: Answering) ->
         "in the answer; copy its words exactly, or leave the quote empty",
         call_id=call_id,
     )
-
-
-def test_a_restatement_is_no_nugget(answering: Answering) -> None:
-    query = QUERY.model_copy(update={"title": "How are ring widths read from a file?"})
-    answering(NuggetizeAnswer={"nuggets": [said("one"), said("Ring widths are read from a file")]})
-
-    with pytest.raises(ReplyError, match="only restates the question"):
-        Nuggetizer()(query)
 
 
 def test_near_duplicates_are_flagged_with_the_earliest_and_kept(answering: Answering) -> None:
@@ -252,12 +161,8 @@ def test_another_number_or_a_denial_makes_another_fact(other: str) -> None:
     one = "Widths of rings in the file are read in whole units of 10 µm by the reader"
 
     assert [it.duplicate_of for it in with_near_duplicates(nuggets(one, other))] == [None, None]
-
-
-def test_nuggets_of_other_queries_are_no_duplicates() -> None:
-    both = [*nuggets("The same fact"), *nuggets("The same fact", query_id="q70")]
-
-    assert [it.duplicate_of for it in with_near_duplicates(both)] == [None, None]
+    elsewhere = [*nuggets(one), *nuggets(one, query_id="q70")]
+    assert [it.duplicate_of for it in with_near_duplicates(elsewhere)] == [None, None]
 
 
 def test_the_rater_sees_question_and_nuggets_and_adds_importance_by_number(
@@ -285,13 +190,6 @@ def test_the_rater_sees_question_and_nuggets_and_adds_importance_by_number(
     assert [
         one.model_copy(update={"importance": None, "importance_call_id": None}) for one in rated
     ] == before
-
-
-def test_a_rating_that_leaves_a_nugget_out_is_no_answer(answering: Answering) -> None:
-    answering(RateImportance={"ratings": [{"nugget": 1, "importance": "okay"}]})
-
-    with pytest.raises(ReplyError, match=r"no rating for nugget \[2\]"):
-        ImportanceRater()(QUERY, nuggets("one", "two"))
 
 
 CHUNKS = [chunk("a.md", "Use `width`."), chunk("b.md", "It is in mm.")]

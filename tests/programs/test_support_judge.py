@@ -101,18 +101,16 @@ def test_only_the_chunks_that_were_left_out_are_asked_about_again(store: ReplySt
     assert judged.failure is None
     assert [one.chunk_id for one in judged.judgments[::2]] == ["c1", "c2", "c3", "c4", "c5"]
     assert account(lm) == (3, 0, 2)
-
-
-def test_each_judgment_leads_to_the_reply_that_made_it(store: ReplyStore) -> None:
-    judged = ask(lm_to(store, only({1, 2, 4}, {5}, {3})))
-
     for one in judged.judgments:
         reply = store.get(one.call_id)
         assert reply is not None
         assert reply.status == "ok"
-        said = {verdict["chunk"] for verdict in json.loads(reply.text)["verdicts"]}
-        assert int(one.chunk_id[1:]) in said
-    assert len({one.call_id for one in judged.judgments}) == 3
+        assert int(one.chunk_id[1:]) in {
+            verdict["chunk"] for verdict in json.loads(reply.text)["verdicts"]
+        }
+    replay = lm_to(store, None, "replay")
+    assert ask(replay).judgments == judged.judgments
+    assert account(replay) == (0, 3, 2)
 
 
 def test_a_targeted_re_ask_is_the_question_about_these_chunks_and_nothing_else(
@@ -127,14 +125,6 @@ def test_a_targeted_re_ask_is_the_question_about_these_chunks_and_nothing_else(
     assert targeted.request.messages[0] == whole.request.messages[0]
     assert targeted.request.parameters == whole.request.parameters
     assert whole.reasked_as is None, "it was not sent back"
-
-
-def test_replay_takes_the_same_path_and_asks_nobody(store: ReplyStore) -> None:
-    live = ask(lm_to(store, only({1, 2, 4}, {5}, {3})))
-    replay = lm_to(store, None, "replay")
-
-    assert ask(replay).judgments == live.judgments
-    assert account(replay) == (0, 3, 2)
 
 
 def test_a_targeted_re_ask_can_be_deferred_and_gone_on_with(
@@ -156,7 +146,7 @@ def test_a_targeted_re_ask_can_be_deferred_and_gone_on_with(
     assert labels(judged.judgments) == LABELS
 
 
-@pytest.mark.parametrize("reasks", [0, 1, 2])
+@pytest.mark.parametrize("reasks", [0, 2])
 def test_chunks_that_every_reply_leaves_out_have_no_label_and_the_others_keep_theirs(
     store: ReplyStore, reasks: int
 ) -> None:

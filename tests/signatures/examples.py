@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.lm.typed import TypedAdapter
-from freshstack_dspy.signatures.answer_closed_book import AnswerClosedBook
 from freshstack_dspy.signatures.answer_question import AnswerQuestion
 from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
-from freshstack_dspy.signatures.decompose_question import DecomposeQuestion
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
-from freshstack_dspy.signatures.grade_answerability import GradeAnswerability
-from freshstack_dspy.signatures.grade_support import GradeSupport
-from freshstack_dspy.signatures.judge_support import JudgeSupport, NumberedChunk, NumberedNugget
-from freshstack_dspy.signatures.judge_support_level import JudgeSupportLevel
+from freshstack_dspy.signatures.expand_question import AnswerClosedBook, DecomposeQuestion
+from freshstack_dspy.signatures.judge_support import (
+    GradeAnswerability,
+    GradeSupport,
+    JudgeSupport,
+    JudgeSupportLevel,
+    NumberedChunk,
+    NumberedNugget,
+)
 from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
 from freshstack_dspy.signatures.rate_importance import RateImportance
 from freshstack_dspy.signatures.synthesize_queries import SeedPassage, SynthesizeQueries

@@ -21,7 +21,7 @@ from freshstack_dspy.lm.baseline.support import (
 )
 from freshstack_dspy.lm.typed import answer_model, validating_against
 from freshstack_dspy.records import SCALES, ScaleName
-from freshstack_dspy.signatures.scales import JUDGES
+from freshstack_dspy.signatures.judge_support import JUDGES
 
 from .test_replies import LINES, judge_inputs
 

@@ -1,4 +1,4 @@
-"""Which simpler questions does a question consist of?"""
+"""Which simpler questions does a question consist of, and how would a model answer it unaided?"""
 
 from typing import Annotated
 
@@ -20,3 +20,16 @@ class DecomposeQuestion(dspy.Signature):
     sub_questions: Annotated[list[FilledText], within_limit("sub-questions")] = dspy.OutputField(
         desc="the sub-questions", min_length=1
     )
+
+
+class AnswerClosedBook(dspy.Signature):
+    """Answer a technical question from what you know, without any document.
+
+    Write the answer that an expert of the library in question would give: the likely cause, the
+    functions, options and code that solve it. Name things as the library's documentation would.
+    The answer is used to search for documents like it, so a plausible answer in the right
+    vocabulary is better than none.
+    """
+
+    question: str = dspy.InputField(desc="the question, as Markdown")
+    answer: FilledText = dspy.OutputField(desc="the answer, as Markdown")
