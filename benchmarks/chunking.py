@@ -24,7 +24,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-from freshstack_dspy.corpus.chunks import chunk_files, text_of
+from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.records import Chunk, SourceFile
 
@@ -139,7 +139,7 @@ def speed(python: str | None) -> None:
     ours, theirs = [], []
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        chunks = list(chunk_files(files, MAX_TOKENS))
+        chunks = [chunk_file(file, MAX_TOKENS) for file in files]
         ours.append(megabytes / (time.perf_counter() - start))
         if python:
             theirs.append(megabytes / official(python, files)["seconds"])
@@ -159,7 +159,7 @@ def speed(python: str | None) -> None:
 def coverage(python: str | None) -> None:
     """Count the files that give chunks, of all kinds of text."""
     files = other_files()
-    chunks = list(chunk_files(files, MAX_TOKENS))
+    chunks = [chunk_file(file, MAX_TOKENS) for file in files]
     found = faults(files, chunks)
     covered = sum(bool(of_file) for of_file in chunks)
     report(f"chunking.others.{len(files)}.covered", covered, "all", holds=covered == len(files))

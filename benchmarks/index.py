@@ -23,7 +23,7 @@ import bm25s
 from scifact import report, scifact
 
 from freshstack_dspy.config import PoolConfig
-from freshstack_dspy.corpus.chunks import chunk_files
+from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.recipes.pooling import pool
@@ -63,7 +63,7 @@ def corpus() -> list[Chunk]:
             continue
         if data.strip() and len(data) <= LARGEST_FILE:
             file = SourceFile(NAME, path.relative_to(root).as_posix(), data)
-            chunks += [chunk for of_file in chunk_files([file], MAX_TOKENS) for chunk in of_file]
+            chunks += chunk_file(file, MAX_TOKENS)
             files, size = files + 1, size + len(data)
         if len(chunks) >= CHUNKS:
             break
@@ -130,10 +130,8 @@ def speed(index: HybridIndex, chunks: Sequence[Chunk]) -> None:
     bare.index([terms(indexed_text(chunk)) for chunk in index.chunks()], show_progress=False)
     for words in (8, 60, 300):
         texts = queries(chunks, QUERIES, words)
-        tokens = [
-            [bare.vocab_dict[term] for term in terms(text) if term in bare.vocab_dict]
-            for text in texts
-        ]
+        found = (bare.get_tokens_ids(terms(text)) for text in texts)
+        tokens = [ids for ids in found if ids]  # bare bm25s fails at a text of stop words alone
         index.search("bm25", texts, 100)
         _, ours = timed(lambda texts=texts: index.search("bm25", texts, 100))
         _, theirs = timed(lambda tokens=tokens: bare.retrieve(tokens, k=100, show_progress=False))

@@ -5,7 +5,6 @@ An outline (of code, Markdown, a notebook …) gives the places its grammar know
 suffice adds finer ones: paragraphs, lines, sentences, words.
 """
 
-import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
@@ -52,34 +51,22 @@ def refine(outline: Iterable[Boundary], data: bytes, fits: Fits) -> list[Boundar
             offsets_at.setdefault(level, []).append(offset)
     kept: list[Boundary] = []
     pieces = [(0, len(data))]
-
-    def cut(level: int, offsets_in: Callable[[int, int], list[int]]) -> None:
-        nonlocal pieces
-        smaller = []
+    for level in [*sorted(offsets_at), *range(FINER, FINER + len(_CUTS))]:
+        smaller: list[tuple[int, int]] = []
         for start, end in pieces:
             if fits(start, end):
                 continue
-            ends = offsets_in(start, end)
+            if level < FINER:
+                offsets = offsets_at[level]
+                ends = offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
+            else:
+                matches = _CUTS[level - FINER].finditer(data, start, end)
+                ends = [one.end() for one in matches if one.end() < end]
+                ends = [offset for offset in ends if offset not in joined]
             kept.extend(Boundary(offset, level) for offset in ends)
-            smaller += list(zip([start, *ends], [*ends, end], strict=True))
+            smaller += zip([start, *ends], [*ends, end], strict=True)
         pieces = smaller
-
-    for level, offsets in sorted(offsets_at.items()):
-        cut(level, functools.partial(_between, offsets))
-    for level, pattern in enumerate(_CUTS, start=FINER):
-        cut(level, functools.partial(_matched, pattern, data, joined))
     return _with_text_between(sorted(kept), data)
-
-
-def _between(offsets: list[int], start: int, end: int) -> list[int]:
-    return offsets[bisect_right(offsets, start) : bisect_left(offsets, end)]
-
-
-def _matched(
-    pattern: re.Pattern[bytes], data: bytes, joined: frozenset[int], start: int, end: int
-) -> list[int]:
-    ends = [match.end() for match in pattern.finditer(data, start, end)]
-    return [offset for offset in ends if offset < end and offset not in joined]
 
 
 def _with_text_between(boundaries: list[Boundary], data: bytes) -> list[Boundary]:

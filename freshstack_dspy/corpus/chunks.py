@@ -1,24 +1,88 @@
 """Chunks of one file: cut by kind of text, and byte-exact."""
 
 import functools
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from freshstack_dspy.corpus.boundaries import Boundary, file_kind, has_text, refine
-from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
+from freshstack_dspy.corpus.encodings import NOTEBOOK, FileText, chunk_encoding
 from freshstack_dspy.corpus.notebook import Notebook
 from freshstack_dspy.corpus.outlines import outline_of
-from freshstack_dspy.corpus.tokens import TokenTable
+from freshstack_dspy.lm.tokens import count_tokens, encoding
 from freshstack_dspy.records import Chunk, SourceFile
 
 SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
-NOTEBOOK = "ipynb"
-"""The encoding of notebooks."""
 _SMALLEST_SHARE = 8
 """A boundary that would leave less than this part of the limit is a last resort."""
+_INDENTED_TEXT = re.compile(rb"[ \t\f\v]*+[^\s\x80-\xff]")
+
+
+class TokenTable:
+    """Where each token of a text ends, in bytes: the token count of any part of it, nearly.
+
+    A part that begins or ends inside a token, or whose ends the tokenizer would join
+    differently, may have a few tokens more or less when it is encoded by itself.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        """Encode a text in UTF-8, which is not empty."""
+        self._data = data
+        tokens = encoding().encode_to_numpy(data.decode(), disallowed_special=())
+        self._ends: list[int] = np.cumsum(_token_lengths()[tokens]).tolist()
+
+    def count(self, start: int, end: int) -> int:
+        """Count the tokens that lie, with at least a part, in a range of bytes."""
+        return bisect_left(self._ends, end) + 1 - bisect_right(self._ends, start)
+
+    def exact_count(self, start: int, end: int) -> int:
+        """Count the tokens of a part as if it were encoded by itself.
+
+        cl100k_base first cuts a text into words, from the left and without looking back, and
+        always cuts between a line break and a line with text on it. So a part that begins with
+        such a line, up to the end of a line, has the tokens it has in the whole; of any other
+        only the last line is encoded again. (Non-ASCII white space is not worth the trouble.)
+        """
+        if not self._begins_line(start, end):
+            return count_tokens(self._data[start:end].decode())
+        if end == len(self._data) or self._begins_line(end, len(self._data)):
+            return self.count(start, end)
+        part = self._data[start:end]
+        last_line = start + max(part.rfind(b"\n"), part.rfind(b"\r")) + 1
+        if last_line == start or not self._begins_line(last_line, end):
+            return count_tokens(part.decode())
+        return self.count(start, last_line) + count_tokens(self._data[last_line:end].decode())
+
+    def _begins_line(self, offset: int, end: int) -> bool:
+        """Whether a line of a part begins here, with ASCII text after any indentation."""
+        if offset == 0:
+            return True
+        if self._data[offset - 1] not in b"\r\n":
+            return False
+        return _INDENTED_TEXT.match(self._data, offset, end) is not None
+
+    def reach(self, start: int, tokens: int) -> int:
+        """Give the end of the `tokens`-th token from a byte on, or the end of the text."""
+        last = bisect_right(self._ends, start) + tokens - 1
+        return self._ends[min(last, len(self._ends) - 1)]
+
+
+@functools.cache
+def _token_lengths() -> "np.ndarray[Any, np.dtype[np.int64]]":
+    """Give the length in bytes of each token."""
+    known = encoding()
+    lengths = np.zeros(known.n_vocab, dtype=np.int64)
+    for token in range(known.max_token_value + 1):
+        try:
+            lengths[token] = len(known.decode_single_token_bytes(token))
+        except KeyError:  # the numbering has gaps
+            continue
+    return lengths
 
 
 class Piece(NamedTuple):
@@ -138,8 +202,7 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
-    encoding = file.encoding
-    text = _notebook(file.data) if encoding == NOTEBOOK else FileText(file.data, encoding)
+    text = _notebook(file.data) if file.encoding == NOTEBOOK else FileText(file.data, file.encoding)
     pieces = _pieces(text, file.path, max_tokens)
     inner = text.file_offsets([piece.start for piece in pieces[1:]])
     bounds = pairwise([0, *inner, len(file.data)])
@@ -153,18 +216,10 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
             text=text.utf8[piece.start : piece.end].decode(),
             tokens=piece.tokens,
             revision=file.revision,
-            encoding=encoding
-            if encoding == NOTEBOOK
-            else chunk_encoding(file.data, start, encoding),
+            encoding=chunk_encoding(file.data, start, file.encoding),
         )
         for piece, (start, end) in zip(pieces, bounds, strict=False)
     ]
-
-
-def chunk_files(files: Iterable[SourceFile], max_tokens: int) -> Iterator[list[Chunk]]:
-    """Cut files into chunks, one after the other, as `chunk_file` does."""
-    for file in files:
-        yield chunk_file(file, max_tokens)
 
 
 def text_of(file_bytes: bytes, chunk: Chunk) -> str:
@@ -173,7 +228,6 @@ def text_of(file_bytes: bytes, chunk: Chunk) -> str:
     Of all files but notebooks it is
     `file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)`;
     of a notebook the source of the cells in that range.
-
     """
     if chunk.encoding == NOTEBOOK:
         return _notebook(file_bytes).part(chunk.start_byte, chunk.end_byte)

@@ -18,7 +18,7 @@ import lxml.etree
 import lxml.html
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from freshstack_dspy.corpus.tree import Entry, Skip, named_entry
+from freshstack_dspy.corpus.tree import Entry, FileTree, Skip, named_entry
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.html import html_to_markdown
@@ -50,14 +50,12 @@ def document_bytes(title: str | None, text: str) -> bytes:
     return (f"{title}\n\n{text}" if title else text).encode()
 
 
-class JsonDocuments:
-    """The documents of a file."""
+class JsonDocuments(FileTree):
+    """The documents of a file of JSON Lines."""
 
-    revision: str | None = None
     of_files = False
 
     def __init__(self, path: Path) -> None:
-        """Open the file."""
         self._path = path
         try:
             self._file = path.open("rb")
@@ -82,12 +80,12 @@ class JsonDocuments:
                         "each needs an id of its own"
                     )
                 size = len(document_bytes(document.title, document.text))
-                yield named_entry(document.path.encode(), size, key=f"{start} {len(line)}")
+                yield named_entry(document.path, size, key=(start, len(line)))
             start += len(line)
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
         """Read a document."""
-        start, length = map(int, entry.key.split())
+        start, length = entry.key
         self._file.seek(start)
         document = _parsed(self._file.read(length), f"{self._path}: {entry.path}")
         return document_bytes(document.title, document.text)[:most]

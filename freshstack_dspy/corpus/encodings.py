@@ -14,6 +14,8 @@ from freshstack_dspy.corpus.tree import Skip
 BOM = "\ufeff"
 """A byte order mark at the beginning of a file is a part of its bytes, and not of its text."""
 
+NOTEBOOK = "ipynb"
+"""Stands for the encoding of a notebook; see `corpus.notebook`."""
 _MARKS = (  # the longer first: UTF-32's mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -134,10 +136,9 @@ class FileText:
 
 def chunk_encoding(data: bytes, start: int, encoding: str) -> str:
     """Name the codec that reads a part of a file: at its start, one that knows byte order marks."""
-    name = codecs.lookup(encoding).name
-    if start == 0 and name in _AFTER_MARK and data.startswith(BOM.encode(name)):
-        return _AFTER_MARK[name]
-    return encoding
+    name = codecs.lookup(encoding).name if start == 0 and encoding != NOTEBOOK else ""
+    marked = name in _AFTER_MARK and data.startswith(BOM.encode(name))
+    return _AFTER_MARK[name] if marked else encoding
 
 
 def _character_starts(data: bytes, encoding: str) -> Sequence[int]:

@@ -2,16 +2,16 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.corpus.documents import JsonDocuments, page_text, pdf_text
-from freshstack_dspy.corpus.encodings import BOM, detect
+from freshstack_dspy.corpus.encodings import BOM, NOTEBOOK, detect
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.corpus.notebook import NotANotebookError, Notebook
 from freshstack_dspy.corpus.packages import Package, Wheel
-from freshstack_dspy.corpus.tree import FileTree, Folder, Glob, Skip
+from freshstack_dspy.corpus.tree import Entry, FileTree, Folder, Glob, Skip, without_hidden
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.records import LicenceFile, SkipKind, SkippedFile, SourceFile
 
@@ -40,31 +40,27 @@ def read_files(
         SourceError: The place cannot be read (raised by the call, but for damage met later).
     """
     try:
-        include, exclude = (tuple(map(Glob.of, t)) for t in (corpus.include, corpus.exclude))
+        include = [Glob.of(text) for text in corpus.include]
+        exclude = [Glob.of(text) for text in corpus.exclude]
     except ValueError as error:
         raise ConfigError(f"corpus {corpus.name!r}: {error}") from None
-    return _read(corpus, max_file_bytes, open_tree(corpus), (include, exclude))
+    return _read(corpus, max_file_bytes, _open(corpus), include, exclude)
 
 
 def _read(
-    corpus: CorpusConfig, max_file_bytes: int, tree: FileTree, globs: tuple[tuple[Glob, ...], ...]
+    corpus: CorpusConfig,
+    max_file_bytes: int,
+    tree: FileTree,
+    include: Sequence[Glob],
+    exclude: Sequence[Glob],
 ) -> Iterator[SourceFile | SkippedFile | LicenceFile]:
-    include, exclude = globs
     with contextlib.closing(tree):
-        for entry in sorted(tree.entries(), key=lambda entry: entry.path):
-            path, most = entry.path, largest(entry.path, max_file_bytes)
+        entries = without_hidden(tree.entries()) if tree.of_files else tree.entries()
+        for entry in sorted(entries, key=lambda entry: entry.path):
+            path = entry.path
             licence = tree.of_files and is_licence(path)
             skip = entry.skip or _outside(path, () if licence else include, exclude)
-            if skip is None and tree.of_files:
-                skip = skip_by_path(path, entry.size, corpus.keep)
-            if skip is None and entry.size > most:
-                skip = _too_large(entry.size, most)
-            data = skip or tree.read(entry, most)
-            found = (
-                data
-                if isinstance(data, Skip)
-                else _understood(corpus, path if tree.of_files else "", data, max_file_bytes)
-            )
+            found = skip or _content(corpus, tree, entry, max_file_bytes)
             if isinstance(found, Skip):
                 yield SkippedFile(
                     source=corpus.name, path=path, kind=found.kind, reason=found.reason
@@ -75,8 +71,7 @@ def _read(
                 yield SourceFile(corpus.name, path, found.data, tree.revision, found.encoding)
 
 
-def open_tree(corpus: CorpusConfig) -> FileTree:
-    """Open the place of a corpus."""
+def _open(corpus: CorpusConfig) -> FileTree:
     if corpus.package is not None:
         return Package(corpus.package)
     path = corpus.path
@@ -91,21 +86,12 @@ def open_tree(corpus: CorpusConfig) -> FileTree:
     return Folder(path)
 
 
-def _outside(path: str, include: tuple[Glob, ...], exclude: tuple[Glob, ...]) -> Skip | None:
+def _outside(path: str, include: Sequence[Glob], exclude: Sequence[Glob]) -> Skip | None:
     if include and not any(glob.matches(path) for glob in include):
         names = ", ".join(repr(glob.text) for glob in include)
         return Skip("not_chosen", f"not included by {names}")
     excluding = next((glob for glob in exclude if glob.matches(path)), None)
     return Skip("not_chosen", f"excluded by {excluding.text!r}") if excluding else None
-
-
-def _understood(
-    corpus: CorpusConfig, path: str, data: bytes, max_file_bytes: int
-) -> "Readable | Skip":
-    found = understand(path, data, max_file_bytes, pages=corpus.pages)
-    if isinstance(found, Skip) or not path or is_licence(path):
-        return found
-    return skip_by_text(path, found.text, corpus.keep) or found
 
 
 class Readable(NamedTuple):
@@ -127,13 +113,30 @@ def _too_large(size: int, most: int) -> Skip:
     return Skip("oversized", f"larger than max_file_bytes ({size:,} of {most:,} bytes)")
 
 
+def _content(
+    corpus: CorpusConfig, tree: FileTree, entry: Entry, max_file_bytes: int
+) -> Readable | Skip:
+    path = entry.path if tree.of_files else ""
+    skip = skip_by_path(path, entry.size)
+    if skip and skip.kind not in corpus.keep:
+        return skip
+    most = largest(path, max_file_bytes)
+    data = _too_large(entry.size, most) if entry.size > most else tree.read(entry, most)
+    if isinstance(data, Skip):
+        return data
+    found = understand(path, data, max_file_bytes, pages=corpus.pages)
+    if isinstance(found, Skip) or is_licence(path):
+        return found
+    return skip_by_text(path, found.text, corpus.keep) or found
+
+
 def understand(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
     """Read the text of a file, whose suffix tells PDFs, notebooks and pages."""
     if not data:
         return Skip("empty", "empty")
     if data.startswith(_LFS_POINTER):
         return Skip("unreadable", "a Git LFS pointer; fetch the file itself with: git lfs pull")
-    found = _content(path.lower(), data, max_file_bytes, pages=pages)
+    found = _text(path.lower(), data, max_file_bytes, pages=pages)
     if isinstance(found, Skip):
         return found
     if not found.text.strip():
@@ -142,10 +145,10 @@ def understand(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> R
     return _too_large(size, max_file_bytes) if size > max_file_bytes else found
 
 
-def _content(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
+def _text(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
     if path.endswith(".ipynb"):
         try:
-            return Readable(data, "ipynb", Notebook(data).utf8.decode())
+            return Readable(data, NOTEBOOK, Notebook(data).utf8.decode())
         except NotANotebookError as error:
             return Skip("unreadable", str(error))
     text: str | Skip
@@ -246,13 +249,8 @@ _SAYS_GENERATED = re.compile(
 )
 
 
-def skip_by_path(path: str, size: int, keep: Collection[SkipKind]) -> Skip | None:
+def skip_by_path(path: str, size: int) -> Skip | None:
     """Tell from its path in the corpus and its size why a file is not worth indexing, if it is not."""
-    found = _skip_by_path(path, size)
-    return found if found and found.kind not in keep else None
-
-
-def _skip_by_path(path: str, size: int) -> Skip | None:
     name = path.rpartition("/")[2]
     suffix = f".{name.lower().rpartition('.')[2]}"
     if folder := _VENDORED.search(path):

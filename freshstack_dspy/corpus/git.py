@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig
-from freshstack_dspy.corpus.tree import LINK, Entry, Skip, named_entry, without_hidden
+from freshstack_dspy.corpus.tree import LINK, Entry, FileTree, Skip, named_entry
 from freshstack_dspy.errors import SourceError
 
 _OVERRIDES = (
@@ -248,10 +248,8 @@ def _unreachable(source: Remote, stderr: bytes) -> SourceError:
 # Repositories here
 
 
-class Repository:
+class Repository(FileTree):
     """The files of one commit."""
-
-    of_files = True
 
     def __init__(self, path: Path, revision: str) -> None:
         """Find a commit, tag or branch in a bare repository or at the root of a working tree."""
@@ -267,13 +265,10 @@ class Repository:
                 f"{path}: has no commit {revision!r}; allowed: a commit, tag or branch, as "
                 f"listed by: git -C {path} log --all --oneline"
             )
-        self.revision: str | None = known
+        self.revision = known
 
     def entries(self) -> Iterator[Entry]:
-        """List the files of the commit; what is in a hidden folder is one entry."""
-        return without_hidden(self._listed())
-
-    def _listed(self) -> Iterator[Entry]:
+        """List the files of the commit."""
         output = self._output("ls-tree", "-r", "-l", "-z", "--full-tree", str(self.revision))
         for line in output.split(b"\0")[:-1]:
             facts, _, raw_path = line.partition(b"\t")
@@ -283,7 +278,8 @@ class Repository:
                 skip = LINK
             elif kind != b"blob":
                 skip = Skip("link", "a submodule; name its repository as a corpus of its own")
-            yield named_entry(raw_path, int(size) if size.isdigit() else 0, skip, key.decode())
+            path = raw_path.decode("utf-8", "surrogateescape")
+            yield named_entry(path, int(size) if size.isdigit() else 0, skip, key.decode())
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
         """Read a file."""

@@ -6,7 +6,8 @@ and metadata are left out. A place in the text leads back to the place in the fi
 
 import json
 import re
-from bisect import bisect_left, bisect_right
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from json import scanner
 from json.decoder import JSONObject, scanstring  # type: ignore[attr-defined]
@@ -16,7 +17,7 @@ from freshstack_dspy.corpus.boundaries import JOINED, Boundary, FileKind, Fits, 
 from freshstack_dspy.corpus.encodings import FileText
 from freshstack_dspy.corpus.outlines import outline_of
 
-_SEPARATOR = b"\n\n"
+_SEPARATOR = "\n\n"
 _CELL_LEVEL, _IN_CODE = 20, 100
 """Headings are better places than the beginnings of other cells, and these than what is in them."""
 _CHARACTER = re.compile(
@@ -69,17 +70,7 @@ class _Cell(NamedTuple):
     start: int
     """In the text."""
     end: int
-    json_start: int
     kind: FileKind
-
-
-class _Line(NamedTuple):
-    """One string of a cell's source: a line, or all of it."""
-
-    start: int
-    """In the text."""
-    json_start: int
-    json_end: int
 
 
 class Notebook:
@@ -87,45 +78,49 @@ class Notebook:
 
     def __init__(self, data: bytes) -> None:
         """Read a notebook of nbformat 3 or 4, in UTF-8, UTF-16 or UTF-32."""
+        self.utf8 = b""
+        self.inseparable: set[int] = set()
+        """Offsets in `utf8` that have no place of their own in the file."""
         self._cells: list[_Cell] = []
-        self._lines: list[_Line] = []
+        self._places = array("q")
+        """Of each character of the text, in the JSON; of the first one in a cell, its brace."""
         try:
             encoding = json.detect_encoding(data).removesuffix("-sig")
             if encoding in ("utf-16", "utf-32"):  # with a mark
                 encoding += "-le" if data.startswith(b"\xff\xfe") else "-be"
             self._file = FileText(data, encoding)
             self._json = self._file.utf8.decode()
-            found = _cells(_placed_json(self._json))
-            self._assemble(found)
+            parts: list[str] = []
+            for cell, kind in _cells(_placed_json(self._json)):
+                parts += self._take(cell, kind)
         except KeyError:
             raise NotANotebookError("no notebook: it has no list of cells") from None
         except (ValueError, RecursionError, AttributeError, TypeError) as error:
             raise NotANotebookError(f"no notebook: {error}") from None
-        ends = [cell.end for cell in self._cells[:-1]]
-        self.inseparable = frozenset(offset + more for offset in ends for more in (0, 1))
-        """Offsets in `utf8` that have no place of their own in the file."""
-        self._cell_at = {cell.start: cell for cell in self._cells}
-        self._line_starts = [line.start for line in self._lines]
-        self._line_json_starts = [line.json_start for line in self._lines]
-        self._characters: dict[_Line, list[int]] = {}
+        self.utf8 = "".join(parts).encode()
 
-    def _assemble(self, found: Sequence[tuple[_Object, FileKind]]) -> None:
-        parts: list[bytes] = []
-        size = 0
-        for cell, kind in found:
-            texts = _source(cell)
-            if not "".join(texts).strip():
-                continue
-            if parts:
-                parts.append(_SEPARATOR)
-                size += len(_SEPARATOR)
-            cell_start = size
-            for text in filter(None, texts):
-                self._lines.append(_Line(size, text.start, text.end))
-                parts.append(text.encode())
-                size += len(parts[-1])
-            self._cells.append(_Cell(cell_start, size, cell.start, kind))
-        self.utf8 = b"".join(parts)
+    def _take(self, cell: _Object, kind: FileKind) -> list[str]:
+        """Give the parts of the text that come of a cell, and note where they are."""
+        texts = [text for text in _source(cell) if text]
+        written = "".join(texts)
+        if not written.strip():
+            return []
+        parts: list[str] = []
+        start = 0
+        if self._cells:
+            parts = [_SEPARATOR]
+            end = self._cells[-1].end
+            start = end + len(_SEPARATOR)
+            self.inseparable.update(range(end, start))
+            self._places.extend([self._places[-1] + 1] * len(_SEPARATOR))
+        first = len(self._places)
+        for text in texts:
+            self._places.extend(
+                match.start() for match in _CHARACTER.finditer(self._json, text.start, text.end)
+            )
+        self._places[first] = cell.start
+        self._cells.append(_Cell(start, start + len(written.encode()), kind))
+        return [*parts, written]
 
     def outline(self, fits: Fits) -> Iterator[Boundary]:
         """Give the beginnings of the cells, and below them the joints of each that is too long."""
@@ -133,7 +128,7 @@ class Notebook:
             yield Boundary(cell.start, _CELL_LEVEL)
             text = self.utf8[cell.start : cell.end]
             if cell.kind == "markdown":
-                text += _SEPARATOR + b"."  # a heading at the end is about the next cell
+                text += b"\n\n."  # a heading at the end is about the next cell
             elif fits(cell.start, cell.end):
                 continue
             base = cell.start
@@ -147,46 +142,21 @@ class Notebook:
                     yield Boundary(base + offset, deeper)
 
     def file_offsets(self, offsets: Sequence[int]) -> list[int]:
-        """Give the places in the file of offsets in `utf8`, which ascend and part no character.
-
-        That of a cell's beginning is its opening brace.
-        """
-        found, before, size = [], 0, 0
-        for place in map(self._json_place, offsets):
-            size += len(self._json[before:place].encode())
+        """Give the places in the file of offsets in `utf8`, which ascend and part no character."""
+        found, number, before, size, place = [], 0, 0, 0, 0
+        for offset in offsets:
+            number += len(self.utf8[before:offset].decode())
+            size += len(self._json[place : self._places[number]].encode())
+            before, place = offset, self._places[number]
             found.append(size)
-            before = place
         return self._file.file_offsets(found)
-
-    def _json_place(self, offset: int) -> int:
-        if offset in self._cell_at:
-            return self._cell_at[offset].json_start
-        line = self._lines[bisect_right(self._line_starts, offset) - 1]
-        return self._characters_of(line)[len(self.utf8[line.start : offset].decode())]
 
     def part(self, start: int, end: int) -> str:
         """Give the text that is in a range of the file's bytes."""
-        return self.utf8[self._offset(start) : self._offset(end)].decode()
-
-    def _offset(self, file_offset: int) -> int:
-        place = self._file.character(file_offset)
-        number = bisect_right(self._line_json_starts, place) - 1
-        if number < 0:
-            return 0
-        line = self._lines[number]
-        if place >= line.json_end:
-            following = self._line_starts[number + 1 : number + 2]
-            return following[0] if following else len(self.utf8)
-        characters = self._characters_of(line)
-        text = self.utf8[line.start :][: 4 * len(characters)].decode(errors="ignore")
-        return line.start + len(text[: bisect_left(characters, place)].encode())
-
-    def _characters_of(self, line: _Line) -> list[int]:
-        """Give where in the JSON each character of a line begins."""
-        if line not in self._characters:
-            found = _CHARACTER.finditer(self._json, line.json_start, line.json_end)
-            self._characters[line] = [match.start() for match in found]
-        return self._characters[line]
+        first, last = (
+            bisect_left(self._places, self._file.character(offset)) for offset in (start, end)
+        )
+        return self.utf8.decode()[first:last]
 
 
 def _cells(notebook: Any) -> list[tuple[_Object, FileKind]]:

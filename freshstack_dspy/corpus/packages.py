@@ -13,11 +13,11 @@ from pathlib import Path
 from freshstack_dspy.corpus.tree import (
     LINK,
     Entry,
+    FileTree,
     Skip,
     named_entry,
     not_readable,
     read_file,
-    without_hidden,
 )
 from freshstack_dspy.errors import SourceError
 
@@ -35,13 +35,10 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 """Those that Python unpacks in pieces of bounded size."""
 
 
-class Package:
+class Package(FileTree):
     """The files that an installer recorded; its revision is the installed version."""
 
-    of_files = True
-
     def __init__(self, name: str) -> None:
-        """Find a distribution."""
         try:
             found = distribution(name)
         except (PackageNotFoundError, ValueError):
@@ -63,11 +60,11 @@ class Package:
         paths = {row[0].replace("\\", "/") for row in csv.reader(record.splitlines()) if row}
         self._paths = sorted(path for path in paths if not _INSTALLERS_OWN.search(path))
         self._root = Path(str(found.locate_file(""))).resolve()
-        self.revision: str | None = found.version
+        self.revision = found.version
 
     def entries(self) -> Iterator[Entry]:
         """List the recorded files; those outside of the folder of packages are not read."""
-        return without_hidden(map(self._entry, self._paths))
+        return map(self._entry, self._paths)
 
     def _entry(self, path: str) -> Entry:
         file = self._root / path
@@ -82,14 +79,11 @@ class Package:
         except OSError as error:
             skip = not_readable(error)
         shown = "/".join(part for part in path.split("/") if part not in ("", ".."))
-        return named_entry(shown.encode("utf-8", "surrogateescape"), size, skip, path)
+        return named_entry(shown, size, skip, path)
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
         """Read a file."""
         return read_file(self._root / entry.key, most)
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _editable(found: Distribution) -> str | None:
@@ -100,19 +94,16 @@ def _editable(found: Distribution) -> str | None:
     return str(origin.get("url", "")).removeprefix("file://")
 
 
-class Wheel:
+class Wheel(FileTree):
     """The files of a wheel; its revision is the version in its name."""
 
-    of_files = True
-
     def __init__(self, path: Path) -> None:
-        """Open a wheel."""
         named = _WHEEL_NAME.fullmatch(path.name)
         if named is None:
             raise SourceError(
                 f"{path}: not the name of a wheel; it is NAME-VERSION-PYTHON-ABI-PLATFORM.whl"
             )
-        self.revision: str | None = named["version"]
+        self.revision = named["version"]
         try:
             self._archive = zipfile.ZipFile(path)
         except _DAMAGED as error:
@@ -123,14 +114,10 @@ class Wheel:
             raise SourceError(f"{path}: would unpack to {size:,} bytes, as no honest wheel does")
 
     def entries(self) -> Iterator[Entry]:
-        """List the files; what is in a hidden folder is one entry."""
+        """List the files."""
         infos = {info.filename: info for info in self._archive.infolist() if not info.is_dir()}
-        return without_hidden(
-            named_entry(
-                name.encode("utf-8", "surrogateescape"), info.file_size, _against(info), name
-            )
-            for name, info in infos.items()
-        )
+        for name, info in infos.items():
+            yield named_entry(name, info.file_size, _against(info), name)
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
         """Read a file; the size that the archive states is not relied on."""

@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SkipKind
@@ -30,19 +30,19 @@ class Entry(NamedTuple):
     """Bytes, as the place says."""
     skip: Skip | None = None
     """Why it cannot be read."""
-    key: str = ""
+    key: Any = None
     """By which the tree finds its content."""
 
 
 class FileTree(Protocol):
     """A set of files."""
 
-    revision: str | None
-    of_files: bool
+    revision: str | None = None
+    of_files: bool = True
     """Whether a name says what a file is; that of a document in a JSON file is only an id."""
 
     def entries(self) -> Iterator[Entry]:
-        """List the entries, in any order; a hidden folder is one entry."""
+        """List the entries, in any order."""
         ...
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
@@ -51,20 +51,19 @@ class FileTree(Protocol):
 
     def close(self) -> None:
         """Let go of what reading needed."""
-        ...
 
 
-def named_entry(raw_path: bytes, size: int = 0, skip: Skip | None = None, key: str = "") -> Entry:
-    r"""Make the entry of a path as the system has it.
+def named_entry(path: str, size: int = 0, skip: Skip | None = None, key: Any = None) -> Entry:
+    """Make the entry of a path, in which bytes that are not UTF-8 are surrogates (PEP 383).
 
     A path becomes part of ids, and ids become words in lines of run and qrels files; so paths
     that could break a line are not read. They are shown with escapes.
     """
-    path = raw_path.decode("utf-8", "backslashreplace")
-    if path.encode() != raw_path:
+    decoded = path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if decoded != path:
         skip = Skip("unreadable", "its name is not UTF-8")
-    shown = "".join(map(_visible, path))
-    if shown != path:
+    shown = "".join(map(_visible, decoded))
+    if shown != decoded:
         skip = Skip("unreadable", "its name holds a line break or control character")
     return Entry(shown, size, skip, key)
 
@@ -91,14 +90,10 @@ def without_hidden(entries: Iterable[Entry]) -> Iterator[Entry]:
             yield Entry(path, skip=Skip("hidden", "hidden"))
 
 
-class Folder:
+class Folder(FileTree):
     """The files below a folder, as they are on disk."""
 
-    revision: str | None = None
-    of_files = True
-
     def __init__(self, path: Path) -> None:
-        """Take a folder."""
         self._path = path
         if not path.exists():
             raise SourceError(f"{path}: no such folder")
@@ -122,33 +117,22 @@ class Folder:
                 with os.scandir(self._path / folder) as listing:
                     children = list(listing)
             except OSError as error:
-                yield named_entry(os.fsencode(folder), skip=not_readable(error))
+                yield named_entry(folder, skip=not_readable(error))
                 continue
             for child in children:
                 path = f"{folder}/{child.name}" if folder else child.name
                 if child.is_dir(follow_symlinks=False) and not child.name.startswith("."):
                     pending.append(path)
-                else:
-                    yield _entry(child, path)
+                    continue
+                skip = LINK if child.is_symlink() else None
+                if not skip and not child.is_file():
+                    skip = Skip("unreadable", "not a regular file")
+                size = child.stat(follow_symlinks=False).st_size
+                yield named_entry(path, size, skip, key=path)
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
         """Read a file."""
         return read_file(self._path / entry.key, most)
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-def _entry(child: os.DirEntry[str], path: str) -> Entry:
-    skip = None
-    if child.name.startswith("."):
-        skip = Skip("hidden", "hidden")
-    elif child.is_symlink():
-        skip = LINK
-    elif not child.is_file():
-        skip = Skip("unreadable", "not a regular file")
-    size = child.stat(follow_symlinks=False).st_size
-    return named_entry(os.fsencode(path), size, skip, key=path)
 
 
 def read_file(path: Path, most: int) -> bytes | Skip:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from freshstack_dspy.collection.counts import count_kinds, listed
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
-from freshstack_dspy.corpus.chunks import chunk_files
+from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import fetch
 from freshstack_dspy.errors import IndexingError, SourceError
@@ -87,8 +87,8 @@ def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
     known = set(index.manifest.files) if index else set()
     changed = [file for file, row in zip(sources, cut.files, strict=True) if row not in known]
     progress.start("chunks", len(changed))
-    for chunks in chunk_files(changed, config.chunking.max_tokens):
-        cut.chunks.extend(chunks)
+    for file in changed:
+        cut.chunks.extend(chunk_file(file, config.chunking.max_tokens))
         progress.advance("chunks")
     progress.finish("chunks", f"{len(cut.chunks):,} of {len(changed):,} files")
     if index:

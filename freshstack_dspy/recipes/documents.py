@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from freshstack_dspy.config import ChunkingConfig, CorpusConfig
-from freshstack_dspy.corpus.chunks import chunk_files
+from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.files import largest, read_files, understand
 from freshstack_dspy.corpus.tree import Skip
 from freshstack_dspy.errors import ReplyError, SourceError
@@ -91,7 +91,7 @@ def _harvest(
     cut: ChunkingConfig,
 ) -> Harvest:
     files, skipped = _read(path, cut.max_file_bytes)
-    chunks = [chunk for group in chunk_files(files, cut.max_tokens) for chunk in group]
+    chunks = [chunk for file in files for chunk in chunk_file(file, cut.max_tokens)]
 
     def run(chunk: Chunk) -> list[Record] | NoReply:
         try:

@@ -101,7 +101,7 @@ def test_what_is_about_licences_is_none(path: str) -> None:
     ],
 )  # fmt: skip
 def test_paths_tell_what_a_file_is(path: str, kind: SkipKind | None) -> None:
-    found = skip_by_path(path, 10, ())
+    found = skip_by_path(path, 10)
 
     assert (found.kind if found else None) == kind
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from freshstack_dspy.corpus.tokens import TokenTable
+from freshstack_dspy.corpus.chunks import TokenTable
 from freshstack_dspy.lm.tokens import count_tokens
 
 
