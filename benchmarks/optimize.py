@@ -87,7 +87,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             store = ReplyStore(Path(folder))
             lm = connect(ModelConfig(), store=store)
-            report = optimize("support_judge", labels, lm, optimizer=optimizer).report
+            report = optimize(labels, lm, optimizer=optimizer).report
             store.close()
         measured(
             f"{optimizer}: queries to train and test", [report.train_queries, report.test_queries]

@@ -2,8 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from freshstack_dspy.calibration.labels import read_labels
 from freshstack_dspy.collection.collection import Collection
@@ -27,11 +28,10 @@ from freshstack_dspy.measures.agreement import (
 from freshstack_dspy.measures.statistics import Estimate, Interval, bootstrap_interval
 from freshstack_dspy.records import SCALES, HumanLabel, Record
 
-SUPPORTS, SUPPORTS_NOT = 1, 0
 PairId = tuple[str, str, str]
+"""query_id, nugget_id, chunk_id."""
 ByQuery = Mapping[str, Sequence[LabelPair]]
-Metric = Callable[[Sequence[LabelPair]], Estimate]
-ClassMeasure = Callable[[Sequence[LabelPair], int], Estimate]
+_CLASSES = {"support": 1, "no_support": 0}
 
 
 class JudgeMetrics(Record):
@@ -92,14 +92,7 @@ class AgreementReport(Record):
     """Labels of pairs that were not in the pool; they are left out."""
     first_failed: PairId | None = None
     first_unjudged: PairId | None = None
-    """The first of them, in the order of the labels: query_id, nugget_id, chunk_id."""
-
-
-class _Compared(NamedTuple):
-    pairs: ByQuery
-    """(judge's label, person's label), as they were given, by query."""
-    failed: list[PairId]
-    unjudged: list[PairId]
+    """The first of them, in the order of the labels."""
 
 
 def agree(
@@ -124,21 +117,42 @@ def agree(
     if isinstance(labels, Path | str):
         labels = read_labels(labels)
     _check_scale(collection, labels)
+    judged = {
+        (judgment.query_id, judgment.nugget_id, judgment.chunk_id): judgment.label
+        for judgment in collection.judgments
+    }
+    pairs: defaultdict[str, list[LabelPair]] = defaultdict(list)
+    given: defaultdict[PairId, list[int]] = defaultdict(list)
+    failed: list[PairId] = []
+    unjudged: list[PairId] = []
+    for label in labels:
+        pair = _pair(label)
+        given[pair].append(label.label)
+        verdict = judged.get(pair)
+        if verdict is not None:
+            pairs[label.query_id].append((verdict, label.label))
+        else:
+            (failed if pair in judged else unjudged).append(pair)
+    if not pairs:
+        raise CollectionError(
+            f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
+            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs whose judgment "
+            "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
+        )
     threshold = collection.threshold
-    pairs, failed, unjudged = _compared(collection, labels)
-    on_support = {query: [_on_support(pair, threshold) for pair in pairs[query]] for query in pairs}
+    on_support = {
+        query: [(binary(judge, threshold), binary(person, threshold)) for judge, person in of_query]
+        for query, of_query in pairs.items()
+    }
     highest = SCALES[collection.manifest.scale.name].highest
-    graded = None
-    if highest > 1:
-        graded = graded_metrics(pairs, highest, resamples=resamples, seed=seed)
     return AgreementReport(
         metrics=judge_metrics(on_support, resamples=resamples, seed=seed),
-        graded=graded,
+        graded=_graded_metrics(pairs, highest, resamples, seed) if highest > 1 else None,
         annotators=tuple(sorted({label.annotator for label in labels})),
         ceiling=mean_pairwise_kappa(
-            (_pair_id(label), label.annotator, binary(label.label, threshold)) for label in labels
+            (_pair(label), label.annotator, binary(label.label, threshold)) for label in labels
         ),
-        among=_among(labels, threshold, graded=highest > 1),
+        among=_among(given, threshold, graded=highest > 1),
         failed=len(failed),
         unjudged=len(unjudged),
         first_failed=next(iter(failed), None),
@@ -146,90 +160,43 @@ def agree(
     )
 
 
-def _compared(collection: Collection, labels: Sequence[HumanLabel]) -> _Compared:
-    """Pair the judge's labels with the people's; pairs without a label are listed apart."""
-    judged = {
-        (judgment.query_id, judgment.nugget_id, judgment.chunk_id): judgment.label
-        for judgment in collection.judgments
-    }
-    pairs: defaultdict[str, list[LabelPair]] = defaultdict(list)
-    failed: list[PairId] = []
-    unjudged: list[PairId] = []
-    for label in labels:
-        identity = _pair_id(label)
-        verdict = judged.get(identity)
-        if identity not in judged:
-            unjudged.append(identity)
-        elif verdict is None:
-            failed.append(identity)
-        else:
-            pairs[label.query_id].append((verdict, label.label))
-    if not pairs:
-        raise CollectionError(
-            f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
-            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs whose judgment "
-            "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
-        )
-    return _Compared(pairs, failed, unjudged)
-
-
 def judge_metrics(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> JudgeMetrics:
-    """Compute all metrics of a judge, from its pairs by query."""
-
-    def interval(metric: Metric) -> Interval:
-        return _interval(pairs, metric, resamples, seed)
-
-    def by_class(measure: ClassMeasure) -> dict[str, Interval]:
-        def of_label(label: int) -> Interval:
-            return interval(lambda items: measure(items, label))
-
-        return {"support": of_label(SUPPORTS), "no_support": of_label(SUPPORTS_NOT)}
-
+    """Compute all metrics of a judge, from its pairs of 0 and 1 by query."""
+    interval = partial(_interval, pairs, resamples, seed)
     everything = _together(pairs)
     return JudgeMetrics(
         pairs=len(everything),
         kappa=interval(cohen_kappa),
         exact_match=interval(exact_match),
-        precision=by_class(class_precision),
-        recall=by_class(class_recall),
+        precision={
+            name: interval(partial(class_precision, label=label))
+            for name, label in _CLASSES.items()
+        },
+        recall={
+            name: interval(partial(class_recall, label=label)) for name, label in _CLASSES.items()
+        },
         confusion=confusion(everything),
     )
 
 
-def graded_metrics(
-    pairs: ByQuery, highest: int, *, resamples: int = 1000, seed: int = 0
-) -> GradedMetrics:
-    """Compute the metrics of a judge on a graded scale, from its pairs by query.
-
-    Args:
-        pairs: (judge's label, person's label), as they were given.
-        highest: The highest label of the scale.
-        resamples: Of the bootstrap.
-        seed: Of the bootstrap.
-    """
-
-    def interval(metric: Metric) -> Interval:
-        return _interval(pairs, metric, resamples, seed)
-
-    def support_from(label: int) -> Interval:
-        return interval(lambda items: binarised_kappa(items, label))
-
+def _graded_metrics(pairs: ByQuery, highest: int, resamples: int, seed: int) -> GradedMetrics:
+    interval = partial(_interval, pairs, resamples, seed)
     return GradedMetrics(
         kappa=interval(cohen_kappa),
-        linear_kappa=interval(lambda items: weighted_kappa(items, "linear")),
-        quadratic_kappa=interval(lambda items: weighted_kappa(items, "quadratic")),
+        linear_kappa=interval(partial(weighted_kappa, weights="linear")),
+        quadratic_kappa=interval(partial(weighted_kappa, weights="quadratic")),
         exact_match=interval(exact_match),
-        support_from={label: support_from(label) for label in range(1, highest + 1)},
+        support_from={
+            label: interval(partial(binarised_kappa, threshold=label))
+            for label in range(1, highest + 1)
+        },
         confusion=confusion(_together(pairs)),
     )
 
 
-def _among(labels: Sequence[HumanLabel], threshold: int, *, graded: bool) -> Annotators:
-    of_pair: defaultdict[PairId, list[int]] = defaultdict(list)
-    for label in labels:
-        of_pair[_pair_id(label)].append(label.label)
-    shared = [of_pair[pair] for pair in sorted(of_pair) if len(of_pair[pair]) > 1]
-    on_support = [[binary(label, threshold) for label in given] for given in shared]
+def _among(given: Mapping[PairId, list[int]], threshold: int, *, graded: bool) -> Annotators:
+    shared = [given[pair] for pair in sorted(given) if len(given[pair]) > 1]
+    on_support = [[binary(label, threshold) for label in labels] for labels in shared]
     levels: tuple[Level, ...] = get_args(Level) if graded else ()
     return Annotators(
         pairs=len(shared),
@@ -239,7 +206,9 @@ def _among(labels: Sequence[HumanLabel], threshold: int, *, graded: bool) -> Ann
     )
 
 
-def _interval(pairs: ByQuery, metric: Metric, resamples: int, seed: int) -> Interval:
+def _interval(
+    pairs: ByQuery, resamples: int, seed: int, metric: Callable[[Sequence[LabelPair]], Estimate]
+) -> Interval:
     return bootstrap_interval(
         pairs, lambda items: metric(items).value, resamples=resamples, seed=seed
     )
@@ -249,18 +218,13 @@ def _together(pairs: ByQuery) -> list[LabelPair]:
     return [pair for _, group in sorted(pairs.items()) for pair in group]
 
 
-def _pair_id(label: HumanLabel) -> PairId:
+def _pair(label: HumanLabel) -> PairId:
     return label.query_id, label.nugget_id, label.chunk_id
 
 
-def _on_support(pair: LabelPair, threshold: int) -> LabelPair:
-    judge, person = pair
-    return binary(judge, threshold), binary(person, threshold)
-
-
-def binary(label: int, threshold: int = SUPPORTS) -> int:
-    """Read a label of any scale as support or no support."""
-    return SUPPORTS if label >= threshold else SUPPORTS_NOT
+def binary(label: int, threshold: int = 1) -> int:
+    """Read a label of any scale as support, 1, or no support, 0."""
+    return int(label >= threshold)
 
 
 def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import dspy
 
@@ -12,9 +12,6 @@ from freshstack_dspy.collection.near_duplicates import alike_pairs, clusters
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel
 from freshstack_dspy.signatures.judge_support import ChunkVerdict, NumberedChunk, NumberedNugget
-
-Key = TypeVar("Key")
-Text = TypeVar("Text")
 
 _NEARLY_THE_SAME = 0.8
 """From which similarity on two questions count as one: Jaccard of their terms."""
@@ -51,7 +48,7 @@ def judge_examples(
         CollectionError: A text is neither in the labels nor in the collection, or two labels
             give the same thing different texts.
     """
-    texts = _Texts(labels, collection)
+    texts = _texts(labels, collection)
     by_query: dict[str, dict[str, dict[str, int]]] = {}
     for (query_id, nugget_id, chunk_id), label in _majorities(labels).items():
         chunks = by_query.setdefault(query_id, {})
@@ -64,9 +61,8 @@ def judge_examples(
         for nugget_ids, chunk_ids in groups.items():
             for start in range(0, len(chunk_ids), batch):
                 some = {chunk_id: chunks[chunk_id] for chunk_id in chunk_ids[start : start + batch]}
-                examples.append(
-                    LabelledExample(query_id, _example(query_id, nugget_ids, some, texts))
-                )
+                example = _example(query_id, nugget_ids, some, texts)
+                examples.append(LabelledExample(query_id, example))
     return examples
 
 
@@ -110,85 +106,69 @@ def _tested(groups: Sequence[Sequence[str]], count: int) -> set[str]:
     return tested or set(smallest)
 
 
-class _Texts:
-    """The texts of queries, nuggets and chunks: a collection's, or else the labels' own."""
+def _texts(
+    labels: Sequence[HumanLabel], collection: Collection | None
+) -> dict[tuple[str, ...], Any]:
+    """The texts of labels: the collection's, or else their own; of a chunk its path and text.
 
-    def __init__(self, labels: Sequence[HumanLabel], collection: Collection | None) -> None:
-        self._questions: dict[str, str] = {}
-        self._nuggets: dict[tuple[str, str], str] = {}
-        self._chunks: dict[str, NumberedChunk] = {}
-        for label in labels:
-            _keep_one(self._questions, label.query_id, label.question, "question")
-            _keep_one(self._nuggets, (label.query_id, label.nugget_id), label.nugget, "nugget")
-            if label.chunk is not None:
-                shown = NumberedChunk(number=0, path=label.chunk_id, text=label.chunk)
-                _keep_one(self._chunks, label.chunk_id, shown, "chunk")
-        self._collection = collection
-        if collection is not None:
-            self._questions |= {query.query_id: query.text for query in collection.queries}
-            self._nuggets |= {
-                (nugget.query_id, nugget.nugget_id): nugget.text for nugget in collection.nuggets
-            }
-            wanted = {label.chunk_id for label in labels}
-            self._chunks |= {
-                chunk.chunk_id: NumberedChunk(
-                    number=0, path=f"{chunk.source}/{chunk.path}", text=chunk.passage
+    By ("question", query_id), ("nugget", query_id, nugget_id) and ("chunk", chunk_id).
+    """
+    texts: dict[tuple[str, ...], Any] = {}
+    needed: set[tuple[str, ...]] = set()
+    for label in labels:
+        shown = None if label.chunk is None else (label.chunk_id, label.chunk)
+        own: dict[tuple[str, ...], Any] = {
+            ("question", label.query_id): label.question,
+            ("nugget", label.query_id, label.nugget_id): label.nugget,
+            ("chunk", label.chunk_id): shown,
+        }
+        needed |= own.keys()
+        for key, text in own.items():
+            if text is not None and texts.setdefault(key, text) != text:
+                raise CollectionError(
+                    f"two labels give {key[0]} {key[-1]!r} different texts; one id is one {key[0]}"
                 )
-                for chunk in collection.chunks()
-                if chunk.chunk_id in wanted
-            }
-
-    def question(self, query_id: str) -> str:
-        return self._found(self._questions, query_id, "question", query_id)
-
-    def nugget(self, number: int, query_id: str, nugget_id: str) -> NumberedNugget:
-        text = self._found(self._nuggets, (query_id, nugget_id), "nugget", nugget_id)
-        return NumberedNugget(number=number, text=text)
-
-    def chunk(self, number: int, chunk_id: str) -> NumberedChunk:
-        chunk = self._found(self._chunks, chunk_id, "chunk", chunk_id)
-        return chunk.model_copy(update={"number": number})
-
-    def _found(self, texts: Mapping[Key, Text], key: Key, what: str, identity: str) -> Text:
-        if key in texts:
-            return texts[key]
-        if self._collection is not None:
+    if collection is not None:
+        texts |= {("question", one.query_id): one.text for one in collection.queries}
+        texts |= {("nugget", one.query_id, one.nugget_id): one.text for one in collection.nuggets}
+        texts |= {
+            ("chunk", one.chunk_id): (f"{one.source}/{one.path}", one.passage)
+            for one in collection.chunks()
+            if ("chunk", one.chunk_id) in needed
+        }
+    for what, *_, identity in sorted(needed - texts.keys()):
+        if collection is not None:
             raise CollectionError(
-                f"{self._collection.name}: the collection has no {what} {identity!r}, which labels "
+                f"{collection.name}: the collection has no {what} {identity!r}, which labels "
                 "name: take these labels out, or name the collection that they are of"
             )
         raise CollectionError(
             f"the labels do not carry the text of {what} {identity!r}: give each label its "
             f"{what!r}, or name the collection with --collection"
         )
-
-
-def _keep_one(texts: dict[Key, Text], key: Key, text: Text | None, what: str) -> None:
-    if text is not None and texts.setdefault(key, text) != text:
-        raise CollectionError(
-            f"two labels give {what} {key!r} different texts; one id is one {what}"
-        )
+    return texts
 
 
 def _example(
     query_id: str,
     nugget_ids: Sequence[str],
     chunks: Mapping[str, Mapping[str, int]],
-    texts: _Texts,
+    texts: Mapping[tuple[str, ...], Any],
 ) -> dspy.Example:
-    verdicts = []
-    for number, labels in enumerate(chunks.values(), 1):
+    shown, verdicts = [], []
+    for number, (chunk_id, labels) in enumerate(chunks.items(), 1):
+        path, text = texts["chunk", chunk_id]
+        shown.append(NumberedChunk(number=number, path=path, text=text))
         supported = [place for place, nugget in enumerate(nugget_ids, 1) if labels[nugget]]
-        verdicts.append(
-            ChunkVerdict(chunk=number, reason=_REASON[bool(supported)], supported=supported)
-        )
+        reason = _REASON[bool(supported)]
+        verdicts.append(ChunkVerdict(chunk=number, reason=reason, supported=supported))
     return dspy.Example(
-        question=texts.question(query_id),
+        question=texts["question", query_id],
         nuggets=[
-            texts.nugget(number, query_id, nugget_id)
+            NumberedNugget(number=number, text=texts["nugget", query_id, nugget_id])
             for number, nugget_id in enumerate(nugget_ids, 1)
         ],
-        chunks=[texts.chunk(number, chunk_id) for number, chunk_id in enumerate(chunks, 1)],
+        chunks=shown,
         verdicts=verdicts,
     ).with_inputs("question", "nuggets", "chunks")
 

@@ -64,7 +64,6 @@ class Optimized(NamedTuple):
 
 
 def optimize(
-    program: str,
     labels: Sequence[HumanLabel],
     lm: RecordedLM,
     *,
@@ -74,10 +73,9 @@ def optimize(
     batch: int = 5,
     seed: int = 0,
 ) -> Optimized:
-    """Compile a program with one of DSPy's optimizers.
+    """Compile the support judge with one of DSPy's optimizers.
 
     Args:
-        program: `support_judge`, the program that people's labels are about.
         labels: With their texts, or with ids of the collection.
         lm: The model to optimize for.
         optimizer: `labeled` (LabeledFewShot), `bootstrap` (BootstrapFewShot) or `mipro` (MIPROv2).
@@ -87,12 +85,12 @@ def optimize(
         seed: Of the split, and of `mipro`; the others draw nothing by chance.
 
     Raises:
-        ConfigError: The program or optimizer is unknown, is not installed, or does not go with
-            the model, or the collection is not judged on the binary scale.
+        ConfigError: The optimizer is unknown, is not installed, or does not go with the model, or
+            the collection is not judged on the binary scale.
         CollectionError: The labels cannot be split, or lack texts.
         ModelError: The model cannot be asked.
     """
-    _check_names(program, optimizer, lm.model)
+    _check_optimizer(optimizer, lm.model)
     if collection is not None and collection.manifest.scale.name != "binary":
         raise ConfigError(
             f"the labels of {collection.name!r} are on the scale {collection.manifest.scale.name}, "
@@ -122,9 +120,9 @@ def optimize(
     report = OptimizationReport(
         optimizer=optimizer,
         model=lm.model,
-        train_queries=_queries(split.train),
+        train_queries=len({one.query_id for one in split.train}),
         train_examples=len(split.train),
-        test_queries=_queries(split.test),
+        test_queries=len({one.query_id for one in split.test}),
         test_examples=len(split.test),
         demonstrations=len(compiled.demos),
         before=before,
@@ -168,11 +166,7 @@ class _StoppingPredict(TypedPredict):
             raise
 
 
-def _check_names(program: str, optimizer: str, model: str) -> None:
-    if program != "support_judge":
-        raise ConfigError(
-            f"{program!r} cannot be optimized on support labels; allowed: support_judge"
-        )
+def _check_optimizer(optimizer: str, model: str) -> None:
     if optimizer not in OPTIMIZERS:
         raise ConfigError(f"unknown optimizer {optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
     if optimizer == "mipro" and model == BASELINE:
@@ -259,7 +253,3 @@ def _pairs(example: dspy.Example, prediction: Any) -> list[LabelPair]:
         for verdict in example.verdicts
         for nugget in example.nuggets
     ]
-
-
-def _queries(examples: Sequence[LabelledExample]) -> int:
-    return len({example.query_id for example in examples})

@@ -34,14 +34,13 @@ def agree(
     if as_json:
         show_json(report)
         return
-    show_agreement(report, loaded.threshold)
+    _show_agreement(report, loaded.threshold)
     say(labels_by(loaded))
 
 
 def optimize(
-    program: Annotated[str, typer.Argument(help="support_judge.")],
-    labels: Annotated[Path, typer.Option(help=LABELS_HELP)],
-    config: Annotated[Path, typer.Option(help="TOML file; its [model], [budget] and [cache].")],
+    config: Annotated[Path, typer.Argument(help="TOML file; its [model], [budget] and [cache].")],
+    labels: Annotated[Path, typer.Argument(help=LABELS_HELP)],
     out: Annotated[Path, typer.Option(help="Program file to write.")],
     optimizer: Annotated[
         Literal["labeled", "bootstrap", "mipro"],
@@ -53,7 +52,7 @@ def optimize(
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tune a program against people's labels, tested on queries it never saw."""
+    """Tune the support judge against people's labels, tested on queries it never saw."""
     from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.calibration.optimization import optimize as compile_program
     from freshstack_dspy.cli.options import check_out, judging
@@ -66,13 +65,7 @@ def optimize(
     given = read_labels(labels)
     texts = Collection.load(collection) if collection else None
     with judging(load_judging(config)) as session:
-        optimized = compile_program(
-            program,
-            given,
-            session.lm,
-            optimizer=optimizer,
-            collection=texts,
-        )
+        optimized = compile_program(given, session.lm, optimizer=optimizer, collection=texts)
     save_program(optimized.program, out)
     if as_json:
         show_json(optimized.report)
@@ -80,13 +73,8 @@ def optimize(
         _show_optimization(optimized.report, out)
 
 
-def show_agreement(report: "AgreementReport", support_from: int = 1) -> None:
-    """Print how a judge agrees with people.
-
-    Args:
-        report: What `agree` found.
-        support_from: The lowest label that is support.
-    """
+def _show_agreement(report: "AgreementReport", support_from: int) -> None:
+    """Print how a judge agrees with people; `support_from` is the lowest label that is support."""
     from freshstack_dspy.cli.printing import counted, say, show
 
     people = counted(len(report.annotators), "annotator")
@@ -102,7 +90,17 @@ def show_agreement(report: "AgreementReport", support_from: int = 1) -> None:
     for reason in sorted({one.reason for _, one in rows if one.reason is not None}):
         names = ", ".join(name for name, one in rows if one.reason == reason)
         say(f"no interval for {names}: {reason}")
-    _say_ceiling(report)
+    among = report.among
+    if among.pairs:
+        pairs = counted(among.pairs, "pair")
+        say(f"annotators among themselves, on {pairs} that several labelled:")
+        say(f"  kappa, the mean of each two: {metric(report.ceiling)}")
+        say(f"  Fleiss' kappa: {metric(among.fleiss_kappa)}")
+        say(f"  Krippendorff's alpha: {metric(among.alpha)}")
+        for level, found in among.graded_alpha.items():
+            say(f"  Krippendorff's alpha of the grades, {level}: {metric(found)}")
+    else:
+        say(f"annotators among themselves: {report.ceiling.reason}")
     for number, what, first in (
         (report.unjudged, "not in judgments.jsonl", report.first_unjudged),
         (report.failed, "whose judgment failed", report.first_failed),
@@ -118,21 +116,6 @@ def show_agreement(report: "AgreementReport", support_from: int = 1) -> None:
 def metric(found: "Estimate") -> str:
     """Write a value, or why there is none."""
     return str(found.reason) if found.value is None else f"{found.value:.3f}"
-
-
-def _say_ceiling(report: "AgreementReport") -> None:
-    from freshstack_dspy.cli.printing import counted, say
-
-    among = report.among
-    if not among.pairs:
-        say(f"annotators among themselves: {report.ceiling.reason}")
-        return
-    say(f"annotators among themselves, on {counted(among.pairs, 'pair')} that several labelled:")
-    say(f"  kappa, the mean of each two: {metric(report.ceiling)}")
-    say(f"  Fleiss' kappa: {metric(among.fleiss_kappa)}")
-    say(f"  Krippendorff's alpha: {metric(among.alpha)}")
-    for level, found in among.graded_alpha.items():
-        say(f"  Krippendorff's alpha of the grades, {level}: {metric(found)}")
 
 
 def _show_optimization(report: "OptimizationReport", path: Path) -> None:

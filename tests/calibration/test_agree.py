@@ -1,7 +1,5 @@
 """The judge against people, on pairs that can be counted by hand."""
 
-from pathlib import Path
-
 import pytest
 
 from freshstack_dspy.calibration.agreement import AgreementReport, agree
@@ -36,38 +34,26 @@ def report(collection: Collection) -> AgreementReport:
     return agree(collection, LABELS)
 
 
-def test_the_confusion_by_hand(report: AgreementReport) -> None:
-    """The judge's label down, the person's across."""
-    assert report.metrics.confusion.labels == (0, 1)
-    assert report.metrics.confusion.counts == ((2, 0), (1, 3))
+def test_the_metrics_by_hand(report: AgreementReport) -> None:
+    """A failed and an unjudged pair are counted, and in no metric."""
+    metrics = report.metrics
 
-
-def test_the_figures_by_hand(report: AgreementReport) -> None:
-    figures = report.metrics
-
-    assert figures.pairs == 6
-    assert figures.exact_match.value == pytest.approx(5 / 6)
-    assert figures.precision["support"].value == pytest.approx(3 / 4)
-    assert figures.recall["support"].value == 1
-    assert figures.precision["no_support"].value == 1
-    assert figures.recall["no_support"].value == pytest.approx(2 / 3)
+    assert metrics.confusion.labels == (0, 1)
+    assert metrics.confusion.counts == ((2, 0), (1, 3))
+    assert metrics.pairs == 6
+    assert metrics.exact_match.value == pytest.approx(5 / 6)
+    assert metrics.precision["support"].value == pytest.approx(3 / 4)
+    assert metrics.recall["support"].value == 1
+    assert metrics.precision["no_support"].value == 1
+    assert metrics.recall["no_support"].value == pytest.approx(2 / 3)
     # By chance they agree on (4·3 + 2·3) / 36 = 1/2.
-    assert figures.kappa.value == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
-
-
-def test_a_failed_and_an_unjudged_pair_are_counted_and_in_no_figure(
-    report: AgreementReport,
-) -> None:
+    assert metrics.kappa.value == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
+    assert metrics.exact_match.groups == 2, "intervals are over queries"
     assert (report.failed, report.unjudged) == (1, 1)
-
-
-def test_intervals_are_over_queries(report: AgreementReport) -> None:
-    interval = report.metrics.exact_match
-
-    assert interval.groups == 2
-    assert interval.low is not None
-    assert interval.high is not None
-    assert interval.low <= (interval.value or 0) <= interval.high
+    assert (report.first_failed, report.first_unjudged) == (
+        ("123", "123_0", D),
+        ("5", "5_0", B),
+    )
 
 
 def test_a_graded_label_is_read_as_support(collection: Collection) -> None:
@@ -104,6 +90,7 @@ def test_the_same_labels_give_the_same_report(
     collection: Collection, report: AgreementReport
 ) -> None:
     assert agree(collection, tuple(reversed(LABELS))) == report
+    assert AgreementReport.model_validate_json(report.model_dump_json()) == report
     other = agree(collection, LABELS, seed=1, resamples=50)
     assert other.metrics.kappa.value == report.metrics.kappa.value
     assert other.metrics.kappa.resamples == 50
@@ -123,15 +110,3 @@ def test_labels_of_nothing_that_was_judged_are_refused(
 ) -> None:
     with pytest.raises(CollectionError, match="pair with a label of 'small'"):
         agree(collection, labels)
-
-
-def test_the_report_is_json(report: AgreementReport) -> None:
-    assert AgreementReport.model_validate_json(report.model_dump_json()) == report
-
-
-def test_labels_of_a_collection_on_disk_are_found_by_their_ids(
-    collection: Collection, tmp_path: Path
-) -> None:
-    again = write_small(tmp_path / "again")
-
-    assert agree(again, LABELS) == agree(collection, LABELS)

@@ -44,13 +44,6 @@ def graded(folder: Path) -> Collection:
     return write_collection(folder / "collection", contents, CHUNKS, provenance)
 
 
-def test_labels_are_support_from_the_threshold_on(tmp_path: Path) -> None:
-    report = agree(graded(tmp_path), GRADES)
-
-    assert report.metrics.confusion.counts == ((2, 0), (1, 1))
-    assert report.metrics.exact_match.value == 3 / 4
-
-
 def test_labels_of_another_scale_are_refused(tmp_path: Path) -> None:
     collection = graded(tmp_path)
 
@@ -64,13 +57,14 @@ def test_labels_of_a_graded_collection_are_not_optimized_on(tmp_path: Path) -> N
     labels = [label("12", "12_0", A, 3), label("123", "123_0", A, 0)]
 
     with pytest.raises(ConfigError, match="on the scale graded_3"):
-        optimize("support_judge", labels, connect(ModelConfig()), collection=graded(tmp_path))
+        optimize(labels, connect(ModelConfig()), collection=graded(tmp_path))
 
 
 def test_the_grades_themselves_by_hand(tmp_path: Path) -> None:
     """The judge's 3, 1, 2, 0 against 2, 1, 1, 0: 1 + 1 apart, by chance 18/4 and 32/4 squared."""
     report = agree(graded(tmp_path), GRADES)
 
+    assert report.metrics.confusion.counts == ((2, 0), (1, 1)), "support from 2 on"
     found = report.graded
     assert found is not None
     assert found.confusion.labels == (0, 1, 2, 3)

@@ -10,7 +10,7 @@ from freshstack_dspy.calibration.examples import LabelledExample, judge_examples
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel
-from tests.collection.small import A, B, D, write_small
+from tests.collection.small import A, write_small
 
 from .people import FACTS, label, synthetic_labels
 
@@ -82,12 +82,6 @@ def test_a_batch_holds_at_most_so_many_chunks() -> None:
         assert [c.number for c in one.example.chunks] == list(range(1, len(one.example.chunks) + 1))
 
 
-def test_the_order_of_the_labels_does_not_matter() -> None:
-    labels = synthetic_labels()
-
-    assert judge_examples(labels[::-1], None, 2) == judge_examples(labels, None, 2)
-
-
 def test_queries_may_number_their_nuggets_alike() -> None:
     """An id is one nugget within its query; labels from elsewhere may count from 1 in each."""
     labels = [
@@ -125,16 +119,6 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     return write_small(tmp_path_factory.mktemp("small") / "collection")
 
 
-def test_texts_come_from_the_collection_by_their_ids(collection: Collection) -> None:
-    labels = [label("12", "12_0", A, 1), label("12", "12_0", B, 0)]
-
-    (example,) = judge_examples(labels, collection, 5)
-
-    assert example.example.question == "How? It fails."
-    assert verdicts(example) == {"alpha": {"fact 12_0"}, "bêta": set()}
-    assert [chunk.path for chunk in example.example.chunks] == ["docs/x", "docs/x"]
-
-
 def test_a_chunk_is_shown_as_a_build_shows_it(
     collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +137,8 @@ def test_the_collections_texts_go_before_the_labels(collection: Collection) -> N
 
     other, example = judge_examples(given, collection, 5)
 
+    assert example.example.question == "How? It fails."
+    assert [chunk.path for chunk in example.example.chunks] == ["docs/x"]
     assert verdicts(example) == {"alpha": {"fact 12_0"}}
     assert verdicts(other) == {"text elsewhere": {"fact n"}}
 
@@ -160,12 +146,6 @@ def test_the_collections_texts_go_before_the_labels(collection: Collection) -> N
 def test_an_id_that_is_nowhere_is_a_fault(collection: Collection) -> None:
     with pytest.raises(CollectionError, match="small: the collection has no chunk 'nowhere'"):
         judge_examples([label("12", "12_0", "nowhere", 1)], collection, 5)
-
-
-def test_a_chunk_with_a_space_in_its_id_is_one_chunk(collection: Collection) -> None:
-    (example,) = judge_examples([label("123", "123_0", D, 1)], collection, 5)
-
-    assert verdicts(example) == {"def d:": {"fact 123_0"}}
 
 
 @settings(deadline=None)
@@ -202,21 +182,6 @@ def test_the_split_is_the_same_on_every_machine() -> None:
     assert tested == {0: ["q0", "q3", "q9"], 1: ["q4", "q6", "q8"]}
 
 
-def test_adding_a_query_moves_at_most_one_other() -> None:
-    """The order of the others by their hashes stays."""
-    for count in range(3, 12):
-        before, after = (
-            {
-                one.query_id
-                for one in split_by_query(
-                    judge_examples(synthetic_labels(number), None, 5), 0.5, 0
-                ).test
-            }
-            for number in (count, count + 1)
-        )
-        assert len(before - after) <= 1
-
-
 def test_one_query_cannot_be_split() -> None:
     with pytest.raises(CollectionError, match=r"at least two queries are needed.* here is 1"):
         split_by_query(judge_examples(synthetic_labels(1), None, 2), 0.4, 0)
@@ -225,7 +190,7 @@ def test_one_query_cannot_be_split() -> None:
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("seed", range(5))
 def test_questions_that_ask_nearly_the_same_are_on_one_side(share: float, seed: int) -> None:
-    """Else the test would be on what was trained."""
+    """Else the test would be on what was trained; such two alone cannot be split."""
     asked = {
         "1": "How do I index a BAM file with samtools on a cluster?",
         "2": "How do I index a BAM file with samtools on the cluster",
@@ -243,13 +208,5 @@ def test_questions_that_ask_nearly_the_same_are_on_one_side(share: float, seed: 
     assert train
     assert test
     assert {"1", "2"} <= train or {"1", "2"} <= test
-
-
-def test_one_question_in_two_words_cannot_be_split() -> None:
-    labels = [
-        with_texts(label(query_id, f"n{query_id}", "a", 1), question="Why is the dial stuck?")
-        for query_id in ("1", "2")
-    ]
-
     with pytest.raises(CollectionError, match="do not ask nearly the same"):
-        split_by_query(judge_examples(labels, None, 2), 0.5, 0)
+        split_by_query(judge_examples(labels[:2], None, 2), share, seed)

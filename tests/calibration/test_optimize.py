@@ -10,7 +10,6 @@ import pytest
 
 from freshstack_dspy.calibration.examples import judge_examples, split_by_query
 from freshstack_dspy.calibration.optimization import (
-    OPTIMIZERS,
     OptimizationReport,
     Optimized,
     optimize,
@@ -22,7 +21,6 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedAdapter
-from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import HumanLabel
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
 
@@ -62,12 +60,15 @@ def test_demonstrations_are_of_train_queries_and_go_into_the_prompt(
     labels = synthetic_labels()
     split = split_by_query(judge_examples(labels, None, 5), 0.4, 0)
 
-    optimized = optimize("support_judge", labels, lm_to(), optimizer=optimizer)
+    optimized = optimize(labels, lm_to(), optimizer=optimizer)
 
     report = optimized.report
     assert (report.train_queries, report.test_queries) == (4, 2)
     assert (report.train_examples, report.test_examples) == (4, 2)
     assert report.demonstrations == len(optimized.program.predict.demos) == 4
+    assert OptimizationReport.model_validate_json(report.model_dump_json()) == report
+    for demo in optimized.program.predict.demos:
+        assert demo.keys() == {"question", "nuggets", "chunks", "verdicts"}
     messages = prompts(optimized)
     assert [message["role"] for message in messages] == [
         "system",
@@ -80,35 +81,14 @@ def test_demonstrations_are_of_train_queries_and_go_into_the_prompt(
     assert not any(text in shown for text in texts_of(labels, tested))
 
 
-def test_a_demonstration_has_the_fields_of_the_question_and_no_other(lm_to: Connect) -> None:
-    optimized = optimize("support_judge", synthetic_labels(), lm_to(), optimizer="bootstrap")
-
-    for demo in optimized.program.predict.demos:
-        assert demo.keys() == {"question", "nuggets", "chunks", "verdicts"}
-
-
 def test_a_judge_that_agrees_keeps_its_own_words_as_demonstrations(lm_to: Connect) -> None:
     """BootstrapFewShot shows what the model itself answered, where people agree with it."""
     provider = ScriptedProvider()
 
-    optimized = optimize("support_judge", synthetic_labels(), lm_to(provider))
+    optimized = optimize(synthetic_labels(), lm_to(provider))
 
     assert "whether the words are there" in json.dumps(prompts(optimized))
     assert optimized.report.after.metrics.exact_match.value == 1
-
-
-def test_a_judge_that_disagrees_is_shown_what_people_said(lm_to: Connect) -> None:
-    def naysay(inputs: Inputs) -> Any:
-        verdicts = judge(inputs)["verdicts"]
-        return {"verdicts": [{**verdict, "supported": []} for verdict in verdicts]}
-
-    optimized = optimize(
-        "support_judge", synthetic_labels(), lm_to(ScriptedProvider(JudgeSupport=naysay))
-    )
-
-    shown = json.dumps(prompts(optimized))
-    assert "A person found these nuggets in the chunk." in shown
-    assert "whether the words are there" not in shown
 
 
 def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None:
@@ -122,9 +102,7 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
     def _none(inputs: Inputs) -> Any:
         return {"verdicts": [{**v, "supported": []} for v in judge(inputs)["verdicts"]]}
 
-    report = optimize(
-        "support_judge", synthetic_labels(), lm_to(Pupil()), optimizer="labeled"
-    ).report
+    report = optimize(synthetic_labels(), lm_to(Pupil()), optimizer="labeled").report
 
     # Per query 2 nuggets x 3 chunks, of which 2 are supported.
     assert report.before.metrics.pairs == report.after.metrics.pairs == 12
@@ -143,21 +121,11 @@ def test_an_example_without_a_valid_reply_is_counted_and_in_no_figure(lm_to: Con
     assert "q3" in tested
     lm = lm_to(ScriptedProvider(JudgeSupport=check_q3))
 
-    report = optimize("support_judge", labels, lm, optimizer="labeled").report
+    report = optimize(labels, lm, optimizer="labeled").report
 
     assert (report.before.failed, report.after.failed) == (1, 1)
     assert report.before.metrics.pairs == 6
     assert lm.ledger.steps()["optimize: test before"].failed == 1
-
-
-def test_a_judge_that_never_answers_has_no_figures(lm_to: Connect) -> None:
-    lm = lm_to(ScriptedProvider(JudgeSupport=lambda _: Said("?")))
-
-    report = optimize("support_judge", synthetic_labels(), lm).report
-
-    assert report.before.failed == report.test_examples
-    assert report.before.metrics.pairs == 0
-    assert report.before.metrics.kappa.value is None
 
 
 def test_more_failures_than_dspy_puts_up_with_do_not_stop_the_optimizer(
@@ -166,7 +134,7 @@ def test_more_failures_than_dspy_puts_up_with_do_not_stop_the_optimizer(
     """DSPy gives up after ten; here a reply that is no answer is one example that scores nothing."""
     lm = lm_to(ScriptedProvider(JudgeSupport=lambda _: Said("", "content_filter")))
 
-    optimized = optimize("support_judge", synthetic_labels(24), lm)
+    optimized = optimize(synthetic_labels(24), lm)
 
     assert optimized.report.train_examples > 10
     assert optimized.report.demonstrations == 8, "labelled ones"
@@ -188,76 +156,48 @@ def test_a_budget_that_is_used_up_stops_the_optimizer(lm_to: Connect, optimizer:
     lm = lm_to(Writer(JudgeSupport=judge_until_the_budget_ends))
 
     with pytest.raises(BudgetError, match="used up"):
-        optimize("support_judge", synthetic_labels(12), lm, optimizer=optimizer)
+        optimize(synthetic_labels(12), lm, optimizer=optimizer)
 
 
 def test_a_model_that_cannot_be_asked_stops_the_optimizer(lm_to: Connect) -> None:
     lm = lm_to(ScriptedProvider(JudgeSupport=lambda _: FatalModelError("no key: set OPENAI_…")))
 
     with pytest.raises(FatalModelError, match="no key"):
-        optimize("support_judge", synthetic_labels(), lm)
+        optimize(synthetic_labels(), lm)
 
 
 def test_optimizing_again_asks_nobody_and_gives_the_same_program(lm_to: Connect) -> None:
-    first = optimize("support_judge", synthetic_labels(), lm_to())
+    first = optimize(synthetic_labels(), lm_to())
 
     lm = lm_to(mode="replay")
-    second = optimize("support_judge", synthetic_labels(), lm)
+    second = optimize(synthetic_labels(), lm)
 
     assert second.report == first.report
     assert prompts(second) == prompts(first)
     assert all(account.calls == 0 for account in lm.ledger.steps().values())
 
 
-def test_the_seed_chooses_the_split(lm_to: Connect) -> None:
-    splits = {
-        json.dumps(prompts(optimize("support_judge", synthetic_labels(), lm_to(), seed=seed)))
-        for seed in (0, 1)
-    }
-
-    assert len(splits) == 2
-
-
-def test_nothing_is_printed(lm_to: Connect, capfd: pytest.CaptureFixture[str]) -> None:
-    """The optimizers print bars and notes; the caller may be printing JSON."""
-    optimize("support_judge", synthetic_labels(), lm_to(ScriptedProvider()))
-
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_report_is_json(lm_to: Connect) -> None:
-    report = optimize("support_judge", synthetic_labels(), lm_to()).report
-
-    assert OptimizationReport.model_validate_json(report.model_dump_json()) == report
-
-
 @pytest.mark.parametrize(
-    ("program", "optimizer", "said"),
+    ("optimizer", "said"),
     [
-        ("nuggetizer", "bootstrap", "'nuggetizer' cannot be optimized .* allowed: support_judge"),
-        ("support_judge", "gepa", "unknown optimizer 'gepa'; allowed: labeled, bootstrap, mipro"),
-        ("support_judge", "mipro", "mipro needs a model that can write instructions"),
+        ("gepa", "unknown optimizer 'gepa'; allowed: labeled, bootstrap, mipro"),
+        ("mipro", "mipro needs a model that can write instructions"),
     ],
 )
 def test_what_cannot_be_done_is_said_before_anything_is_asked(
-    lm_to: Connect, program: str, optimizer: Any, said: str
+    lm_to: Connect, optimizer: Any, said: str
 ) -> None:
     lm = lm_to()
 
     with pytest.raises(ConfigError, match=said):
-        optimize(program, synthetic_labels(), lm, optimizer=optimizer)
+        optimize(synthetic_labels(), lm, optimizer=optimizer)
 
     assert lm.ledger.steps() == {}
 
 
-def test_labels_of_one_query_are_too_few(lm_to: Connect) -> None:
-    with pytest.raises(CollectionError, match="at least two queries"):
-        optimize("support_judge", synthetic_labels(1), lm_to())
-
-
 def test_mipro_needs_two_examples_to_train_on(lm_to: Connect) -> None:
     with pytest.raises(CollectionError, match="needs 2 examples to train on, and here is 1"):
-        optimize("support_judge", synthetic_labels(2), lm_to(ScriptedProvider()), optimizer="mipro")
+        optimize(synthetic_labels(2), lm_to(ScriptedProvider()), optimizer="mipro")
 
 
 class Writer(ScriptedProvider):
@@ -286,7 +226,7 @@ def test_mipro_runs_to_the_end(lm_to: Connect, capfd: pytest.CaptureFixture[str]
     writer = Writer()
     lm = lm_to(writer)
 
-    optimized = optimize("support_judge", synthetic_labels(8), lm, optimizer="mipro")
+    optimized = optimize(synthetic_labels(8), lm, optimizer="mipro")
 
     assert writer.calls["instructions"] > 0
     assert optimized.report.optimizer == "mipro"
@@ -315,17 +255,3 @@ def test_the_metric_is_the_share_of_pairs_agreed_on() -> None:
     assert share_agreed(example, right, trace=[]) is True
     assert share_agreed(example, half, trace=[]) is False
     assert share_agreed(example, prediction([1], [2], [1]), trace=[]) is True, "5 of 6"
-
-
-def test_the_optimizers_are_those_of_the_command() -> None:
-    assert OPTIMIZERS == ("labeled", "bootstrap", "mipro")
-
-
-def test_the_optimized_program_is_a_judge(lm_to: Connect) -> None:
-    optimized = optimize("support_judge", synthetic_labels(), lm_to(), optimizer="labeled")
-
-    assert isinstance(optimized.program, SupportJudge)
-    assert (
-        optimized.program.predict.signature.instructions
-        == SupportJudge().predict.signature.instructions
-    )

@@ -1,9 +1,7 @@
 """A program that was optimized, saved and named in a build's configuration."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,7 +27,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     store = ReplyStore(folder / "cache")
     lm = connect(ModelConfig(), store=store)
     save_program(
-        optimize("support_judge", synthetic_labels(), lm, optimizer="labeled").program,
+        optimize(synthetic_labels(), lm, optimizer="labeled").program,
         folder / "judge.json",
     )
     store.close()
@@ -44,8 +42,9 @@ def test_its_demonstrations_go_before_every_question_of_that_step(
     bundle = tmp_path / "replies.jsonl"
     config = domain(tmp_path, programs={"support_judge": "judge.json"})
 
-    build(config, provider=ScriptedProvider(), replies_file=bundle)
+    first = build(config, provider=ScriptedProvider(), replies_file=bundle)
 
+    assert build(config, mode="replay").manifest.content_hash == first.manifest.content_hash
     for reply in Bundle(bundle).replies():
         roles = [message.role for message in reply.request.messages]
         shown = "".join(message.content for message in reply.request.messages[:-1])
@@ -71,56 +70,10 @@ def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved:
     assert tuned.config["programs"]["support_judge"] == "judge.json"  # type: ignore[index, call-overload]
 
 
-def test_the_baseline_judges_with_it(tmp_path: Path, saved: str) -> None:
-    (tmp_path / "judge.json").write_text(saved)
-    config = domain(
-        tmp_path, model={"name": "extractive/baseline"}, programs={"support_judge": "judge.json"}
-    )
-
-    collection = build(config)
-
-    assert collection.failures == ()
-    assert collection.judgments
-
-
-def test_it_can_be_replayed(tmp_path: Path, saved: str) -> None:
-    (tmp_path / "judge.json").write_text(saved)
-    config = domain(tmp_path, programs={"support_judge": "judge.json"})
-    first = build(config, provider=ScriptedProvider())
-
-    assert build(config, mode="replay").manifest.content_hash == first.manifest.content_hash
-
-
-def _of_another_step(program: dict[str, Any]) -> None:
-    program["program"] = "Nuggetizer"
-
-
-def _naming_a_model(program: dict[str, Any]) -> None:
-    program["predictors"]["predict"]["lm"] = {"model": "openai/x", "api_base": "http://evil"}
-
-
-def _with_code(program: dict[str, Any]) -> None:
-    program["predictors"]["predict"]["demos"][0]["__reduce__"] = "os.system('true')"
-
-
-def _with_a_wrong_verdict(program: dict[str, Any]) -> None:
-    program["predictors"]["predict"]["demos"][0]["verdicts"][0]["supported"] = [99]
-
-
-HOSTILE: list[Callable[[dict[str, Any]], None]] = [
-    _of_another_step,
-    _naming_a_model,
-    _with_code,
-    _with_a_wrong_verdict,
-]
-
-
-@pytest.mark.parametrize("change", HOSTILE)
-def test_a_foreign_or_hostile_one_stops_the_build_before_anything_is_asked(
-    tmp_path: Path, saved: str, change: Callable[[dict[str, Any]], None]
-) -> None:
+def test_a_hostile_one_stops_the_build_before_anything_is_asked(tmp_path: Path, saved: str) -> None:
+    """What is refused in such a file: `tests/programs/test_saved.py`."""
     program = json.loads(saved)
-    change(program)
+    program["predictors"]["predict"]["lm"] = {"model": "openai/x", "api_base": "http://evil"}
     (tmp_path / "judge.json").write_text(json.dumps(program))
     provider = ScriptedProvider()
 

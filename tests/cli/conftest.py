@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from freshstack_dspy.calibration.labels import write_labels
 from freshstack_dspy.cli import main
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
+from freshstack_dspy.files import encode_records
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import HumanLabel
 from tests.calibration.people import synthetic_labels
@@ -66,7 +66,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def labels(tmp_path: Path) -> Path:
     """Labels with their texts, for optimizing."""
     path = tmp_path / "labels.jsonl"
-    write_labels(synthetic_labels(), path)
+    path.write_bytes(encode_records(synthetic_labels()))
     return path
 
 
@@ -74,17 +74,15 @@ def labels(tmp_path: Path) -> Path:
 def labels_of_built(tmp_path: Path, built: Path) -> Path:
     """Labels of the collection's judged pairs, by one who always agrees with the judge."""
     path = tmp_path / "agreeing.jsonl"
-    write_labels(
-        (
-            HumanLabel(
-                query_id=judgment.query_id,
-                nugget_id=judgment.nugget_id,
-                chunk_id=judgment.chunk_id,
-                label=judgment.label or 0,
-                annotator="ada",
-            )
-            for judgment in Collection.load(built).judgments
-        ),
-        path,
-    )
+    labels = [
+        HumanLabel(
+            query_id=judgment.query_id,
+            nugget_id=judgment.nugget_id,
+            chunk_id=judgment.chunk_id,
+            label=judgment.label or 0,
+            annotator="ada",
+        )
+        for judgment in Collection.load(built).judgments
+    ]
+    path.write_bytes(encode_records(labels))
     return path

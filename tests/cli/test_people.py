@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration.labels import write_labels
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
+from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import HumanLabel
 from tests.recipes.domain import write_domain
 
@@ -39,7 +39,7 @@ def write_people(collection: Path, *annotators: str) -> Path:
         if judgment.label is not None
         for annotator in annotators
     ]
-    write_labels(labels, "people.jsonl")
+    Path("people.jsonl").write_bytes(encode_records(labels))
     return Path("people.jsonl")
 
 
@@ -117,7 +117,8 @@ def test_labels_of_pairs_that_were_not_judged_are_counted(
         label=1,
         annotator="ada",
     )
-    write_labels([label, label.model_copy(update={"nugget_id": "9_9"})], tmp_path / "one.jsonl")
+    labels = [label, label.model_copy(update={"nugget_id": "9_9"})]
+    (tmp_path / "one.jsonl").write_bytes(encode_records(labels))
 
     out = freshstack("agree", built, "one.jsonl").out
 
@@ -128,8 +129,7 @@ def test_labels_of_pairs_that_were_not_judged_are_counted(
 
 def optimize(freshstack: Command, labels: Path, *words: object) -> Done:
     Path("tune.toml").write_text('[model]\nname = "extractive/baseline"\n')
-    given = ("--labels", labels, "--config", "tune.toml", "--out", "judge.json", *words)
-    return freshstack("optimize", "support_judge", *given)
+    return freshstack("optimize", "tune.toml", labels, "--out", "judge.json", *words)
 
 
 def test_an_optimized_program_is_one_that_a_build_takes(
