@@ -8,7 +8,6 @@ from typing import get_args
 
 from freshstack_dspy.calibration.labels import read_labels
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.explain import check_labels_above
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.agreement import (
     Confusion,
@@ -230,11 +229,19 @@ def binary(label: int, threshold: int = 1) -> int:
 def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:
     """Check that the labels can be on the collection's scale.
 
-    None is above its highest. Labels that are all 0 or 1, with a 1 that would not be support, were
-    given as yes and no.
+    None is above its highest; where that is yes or no, a person's scale may be finer: any label
+    from 1 on is support. Labels that are all 0 or 1, with a 1 that would not be support, were given
+    as yes and no.
     """
-    check_labels_above(collection, labels)
     scale = collection.manifest.scale
+    top = SCALES[scale.name].highest
+    for label in labels:
+        if scale.name != "binary" and label.label > top:
+            raise CollectionError(
+                f"a label is {label.label} (query {label.query_id!r}, nugget {label.nugget_id!r}, "
+                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and the scale {scale.name} of "
+                f"{collection.name!r} ends at {top}: label on the scale of the collection"
+            )
     highest = max((label.label for label in labels), default=0)
     if highest == 1 < scale.threshold:
         raise CollectionError(

@@ -429,21 +429,20 @@ def _pool(contents: Contents) -> str:
     pool = pooled(contents, SUPPORTED)
     if not pool.candidates:
         return ""
-    found = leave_one_out(pool)
     rows = [
         (
             escape(one.without),
             one.kind,
             *map("{:,}".format, (one.chunks, one.relevant, one.nuggets)),
         )
-        for one in found.without
+        for one in leave_one_out(pool)
     ]
-    whole = map("{:,}".format, (found.chunks, found.relevant, found.nuggets))
-    rows.append(("(the whole pool)", "", *whole))
+    whole = map(len, (pool.candidates, pool.relevant, pool.supported))
+    rows.append(("(the whole pool)", "", *map("{:,}".format, whole)))
     header = ("without", "is a", "pooled chunks lost", "supporting ones", "supported nuggets")
     return (
         "## The pool\n\n"
-        f"Of the {len(pool.queries):,} queries with a supported nugget. What only one technique "
+        f"Of the {len(pool.qrels.nuggets):,} queries with a supported nugget. What only one technique "
         "or retriever brought in would be missing without it:\n\n"
         f"{table(header, rows)}\n"
         "`freshstack diagnose` also says what a shallower pool would have found.\n"

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +20,6 @@ from freshstack_dspy.records import (
     TECHNIQUES,
     Candidate,
     CandidateOrigin,
-    QuerySlice,
     Record,
     ScoredChunk,
     SliceName,
@@ -29,9 +28,6 @@ from freshstack_dspy.records import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_ORACLES: tuple[Technique, ...] = ("answer", "nuggets")
-"""They search with the answer, or with what was made of it."""
 
 
 class QueryChunk(NamedTuple):
@@ -44,15 +40,16 @@ class QueryChunk(NamedTuple):
 class Pooled(NamedTuple):
     """The pool of some queries. A chunk is relevant to a query if it supports one of its nuggets."""
 
-    queries: dict[str, QuerySlice]
+    qrels: NuggetQrels
+    """All judgments of these queries, of chunks outside of the pool too."""
+    answerable: frozenset[str]
+    """Those of the queries whose every nugget is supported."""
     candidates: dict[QueryChunk, Candidate]
     """What the techniques pooled."""
     outside: dict[CandidateOrigin, int]
     """Candidates that no technique pooled, by how they came in; their ranks are not known."""
     support: dict[QueryChunk, set[str]]
     """Each relevant chunk, pooled or not, with the nuggets that it supports."""
-    ranks: dict[QueryChunk, int]
-    """The best rank that any technique's fused list gives each pooled chunk."""
 
     @property
     def top_k(self) -> int:
@@ -67,6 +64,11 @@ class Pooled(NamedTuple):
         return {pair: each for pair, each in self.candidates.items() if pair in self.support}
 
     @property
+    def supported(self) -> set[str]:
+        """The nuggets that a chunk supports, pooled or not."""
+        return set().union(*self.support.values())
+
+    @property
     def techniques(self) -> tuple[Technique, ...]:
         """The techniques that pooled anything, in the order of `TECHNIQUES`."""
         pooled = {by.technique for each in self.candidates.values() for by in each.pooled_by}
@@ -75,81 +77,69 @@ class Pooled(NamedTuple):
     @property
     def retrievers(self) -> tuple[str, ...]:
         """The retrievers that found anything of the pool, by name."""
-        return tuple(
-            sorted({by.retriever for each in self.candidates.values() for by in each.found_by})
-        )
+        found = {by.retriever for each in self.candidates.values() for by in each.found_by}
+        return tuple(sorted(found))
 
 
 def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     """Take the pool of the queries with nuggets in some slices, with what supports their nuggets."""
-    wanted = set(contents.queries_in(slices))
+    qrels = contents.qrels_of(slices)
     candidates: dict[QueryChunk, Candidate] = {}
     outside: Counter[CandidateOrigin] = Counter()
     for candidate in contents.pool:
-        if candidate.query_id in wanted and candidate.pooled_by:
+        if candidate.query_id in qrels.nuggets and candidate.pooled_by:
             candidates[QueryChunk(candidate.query_id, candidate.chunk_id)] = candidate
-        elif candidate.query_id in wanted:
+        elif candidate.query_id in qrels.nuggets:
             outside[candidate.origin] += 1
     support: defaultdict[QueryChunk, set[str]] = defaultdict(set)
     for one in contents.judgments:
-        if one.query_id in wanted and contents.supports(one):
+        if one.query_id in qrels.nuggets and contents.supports(one):
             support[QueryChunk(one.query_id, one.chunk_id)].add(one.nugget_id)
+    answerable = {part.query_id for part in contents.slices if part.slice == "answerable"}
     return Pooled(
-        queries={part.query_id: part for part in contents.slices if part.query_id in wanted},
+        qrels=qrels,
+        answerable=frozenset(answerable & qrels.nuggets.keys()),
         candidates=candidates,
-        outside={origin: outside[origin] for origin in sorted(outside)},
+        outside=dict(sorted(outside.items())),
         support=dict(support),
-        ranks={
-            pair: min(by.rank for by in candidate.pooled_by)
-            for pair, candidate in candidates.items()
-        },
     )
 
 
 class Depth(Record):
-    """What would have been judged with `pool.top_k` of this depth; shares are of the whole pool."""
+    """What would have been judged with `pool.top_k` of this depth."""
 
     depth: int
     chunks: int
     """Chunks among the first `depth` of any technique's fused list."""
-    chunk_share: float
     relevant: int
     """Relevant chunks among them."""
-    relevant_share: float | None
-    """None where no pooled chunk is relevant."""
     nuggets: int
     """Nuggets that one of these chunks supports."""
-    nugget_share: float | None
 
 
 def depth_curve(pool: Pooled) -> tuple[Depth, ...]:
     """Say, for each depth from 1 to the pool's, what a pool of that depth would hold.
 
     It is exact: a build with a smaller `pool.top_k` judges just the chunks whose best rank in a
-    technique's fused list is at most that. A depth that adds no chunk is left out.
+    technique's fused list is at most that. A depth that adds no chunk is left out; the last is
+    the whole pool.
     """
+    ranks = {pair: min(by.rank for by in each.pooled_by) for pair, each in pool.candidates.items()}
     nugget_ranks: dict[str, int] = {}
     for pair in pool.relevant:
         for nugget in pool.support[pair]:
-            nugget_ranks[nugget] = min(pool.ranks[pair], nugget_ranks.get(nugget, pool.top_k))
-    ranks = sorted(pool.ranks.values())
-    of_relevant = sorted(pool.ranks[pair] for pair in pool.relevant)
+            nugget_ranks[nugget] = min(ranks[pair], nugget_ranks.get(nugget, ranks[pair]))
+    of_chunks = sorted(ranks.values())
+    of_relevant = sorted(ranks[pair] for pair in pool.relevant)
     of_nuggets = sorted(nugget_ranks.values())
-
-    def share(number: int, of: list[int]) -> float | None:
-        return number / len(of) if of else None
-
     return tuple(
         Depth(
             depth=depth,
-            chunks=(chunks := bisect_right(ranks, depth)),
-            chunk_share=chunks / len(ranks),
-            relevant=(relevant := bisect_right(of_relevant, depth)),
-            relevant_share=share(relevant, of_relevant),
-            nuggets=(nuggets := bisect_right(of_nuggets, depth)),
-            nugget_share=share(nuggets, of_nuggets),
+            chunks=bisect_right(of_chunks, depth),
+            relevant=bisect_right(of_relevant, depth),
+            nuggets=bisect_right(of_nuggets, depth),
         )
-        for depth in sorted(set(ranks))
+        for depth in sorted(set(of_chunks))
     )
 
 
@@ -162,67 +152,45 @@ class Finder(Record):
     """Relevant chunks among its first `top_k`."""
     first: float
     """Relevant chunks that no other ranks better, to whatever depth; where several give the same
-    best rank, each gets an equal part."""
+    best rank, each gets an equal part. Adds up to the relevant chunks of the pool."""
     alone: int
-    """Relevant chunks among its first `top_k` and nobody else's."""
+    """Relevant chunks among its first `top_k` and those of no other."""
 
 
-class Finders(Record):
-    """Who found the relevant chunks of a pool; `first` adds up to `relevant`."""
-
-    top_k: int
-    relevant: int
-    """Pooled chunks that support a nugget of their query."""
-    by_fusion: int
-    """Of these, those among the first `top_k` of no single list: only fusion raised them so far."""
-    finders: tuple[Finder, ...]
-    """By technique, then retriever."""
-
-
-def finders(pool: Pooled) -> Finders:
-    """Count, for every technique and retriever, the relevant chunks that it found."""
+def finders(pool: Pooled) -> tuple[Finder, ...]:
+    """Count the relevant chunks that each retriever found; by technique, then retriever."""
     found: Counter[tuple[Technique, str]] = Counter()
     alone: Counter[tuple[Technique, str]] = Counter()
     first: defaultdict[tuple[Technique, str], Fraction] = defaultdict(Fraction)
-    by_fusion, top_k = 0, pool.top_k
+    top_k = pool.top_k
     for candidate in pool.relevant.values():
-        ranks: dict[tuple[Technique, str], int] = {}
-        for by in candidate.found_by:
-            ranks[by.technique, by.retriever] = by.rank
-        near_top: list[tuple[Technique, str]] = [
-            pair for pair, rank in ranks.items() if rank <= top_k
-        ]
-        best = [pair for pair, rank in ranks.items() if rank == min(ranks.values())]
+        ranks = {(by.technique, by.retriever): by.rank for by in candidate.found_by}
+        near_top = [finder for finder, rank in ranks.items() if rank <= top_k]
         found.update(near_top)
         if len(near_top) == 1:
             alone.update(near_top)
-        by_fusion += not near_top
-        for pair in best:
-            first[pair] += Fraction(1, len(best))
-    return Finders(
-        top_k=top_k,
-        relevant=len(pool.relevant),
-        by_fusion=by_fusion,
-        finders=tuple(
-            Finder(
-                technique=technique,
-                retriever=retriever,
-                found=found[technique, retriever],
-                first=float(first[technique, retriever]),
-                alone=alone[technique, retriever],
-            )
-            for technique in pool.techniques
-            for retriever in pool.retrievers
-        ),
+        best = [finder for finder, rank in ranks.items() if rank == min(ranks.values())]
+        for finder in best:
+            first[finder] += Fraction(1, len(best))
+    return tuple(
+        Finder(
+            technique=technique,
+            retriever=retriever,
+            found=found[technique, retriever],
+            first=float(first[technique, retriever]),
+            alone=alone[technique, retriever],
+        )
+        for technique in pool.techniques
+        for retriever in pool.retrievers
     )
 
 
 class Loss(Record):
     """What a pool would lack without one technique, or without one retriever."""
 
-    kind: Literal["technique", "retriever"]
     without: str
     """Its name."""
+    kind: Literal["technique", "retriever"]
     chunks: int
     """Chunks that would not have been pooled, and so not judged."""
     relevant: int
@@ -233,106 +201,57 @@ class Loss(Record):
     """Answerable queries that would not be answerable: a nugget of theirs is lost."""
 
 
-class Losses(Record):
-    """What there is, and what would be lost without each technique and each retriever."""
-
-    chunks: int
-    """Pooled chunks."""
-    relevant: int
-    """Relevant chunks among them."""
-    nuggets: int
-    """Supported nuggets."""
-    queries: int
-    """Answerable queries."""
-    without: tuple[Loss, ...]
-    """The techniques in their order, then the retrievers by name."""
-
-
-def leave_one_out(pool: Pooled) -> Losses:
+def leave_one_out(pool: Pooled) -> tuple[Loss, ...]:
     """Say what would be lost without each technique, and without each retriever, alone.
 
     A chunk is lost without a technique if no other technique pooled it, and without a retriever
     if pooling found so (`Candidate.lost_without`): the lists of every technique were fused anew
     without that retriever. So a chunk that would come in instead is not counted.
     What was judged besides the pool, as unjudged chunks of a run, is never lost.
+
+    Returns:
+        The techniques in their order, then the retrievers by name.
     """
-    answerable = {query_id for query_id, part in pool.queries.items() if part.slice == "answerable"}
-    supporters: defaultdict[str, set[QueryChunk]] = defaultdict(set)
-    for pair, nuggets in pool.support.items():
-        for nugget in nuggets:
-            supporters[nugget].add(pair)
-    losses = []
-    for kind, name, lost in _lost(pool):
-        gone = [pairs for pairs in supporters.values() if pairs <= lost]
-        losses.append(
-            Loss(
-                kind=kind,
-                without=name,
-                chunks=len(lost),
-                relevant=len(lost & pool.support.keys()),
-                nuggets=len(gone),
-                queries=len({pair.query_id for pairs in gone for pair in pairs} & answerable),
-            )
+
+    def loss(without: str, kind: Literal["technique", "retriever"], lost: set[QueryChunk]) -> Loss:
+        left = {n for pair, nuggets in pool.support.items() if pair not in lost for n in nuggets}
+        queries = {pair.query_id for pair, nuggets in pool.support.items() if not nuggets <= left}
+        return Loss(
+            without=without,
+            kind=kind,
+            chunks=len(lost),
+            relevant=len(lost & pool.support.keys()),
+            nuggets=len(pool.supported - left),
+            queries=len(queries & pool.answerable),
         )
-    return Losses(
-        chunks=len(pool.candidates),
-        relevant=len(pool.relevant),
-        nuggets=len(supporters),
-        queries=len(answerable),
-        without=tuple(losses),
+
+    by_technique: defaultdict[str, set[QueryChunk]] = defaultdict(set)
+    by_retriever: defaultdict[str, set[QueryChunk]] = defaultdict(set)
+    for pair, candidate in pool.candidates.items():
+        techniques = {by.technique for by in candidate.pooled_by}
+        if len(techniques) == 1:
+            by_technique[techniques.pop()].add(pair)
+        for retriever in candidate.lost_without:
+            by_retriever[retriever].add(pair)
+    return (
+        *(loss(name, "technique", by_technique[name]) for name in pool.techniques),
+        *(loss(name, "retriever", by_retriever[name]) for name in pool.retrievers),
     )
 
 
-def _lost(
-    pool: Pooled,
-) -> Iterator[tuple[Literal["technique", "retriever"], str, set[QueryChunk]]]:
-    for technique in pool.techniques:
-        alone = [
-            pair
-            for pair, candidate in pool.candidates.items()
-            if {by.technique for by in candidate.pooled_by} == {technique}
-        ]
-        yield "technique", technique, set(alone)
-    for retriever in pool.retrievers:
-        lost = [pair for pair, one in pool.candidates.items() if retriever in one.lost_without]
-        yield "retriever", retriever, set(lost)
+class Missing(Record):
+    """What the overlap of the techniques says of relevant chunks that none of them pooled."""
 
-
-class RankRate(Record):
-    """How many of the chunks whose best rank in a technique's fused list is this are relevant."""
-
-    rank: int
-    chunks: int
-    relevant: int
-    rate: float
-
-
-class MissingSupport(Record):
-    """What the bottom of the pool, and the overlap of the techniques, say of what is below it."""
-
-    top_k: int
-    relevant: int
-    """Pooled chunks that are relevant: S."""
-    bottom_from: int
-    """The first rank of the last quarter of the pool."""
-    bottom_chunks: int
-    """Chunks whose best rank is in the last quarter."""
-    bottom_relevant: int
-    """Relevant chunks among them: a pool that ends above the quarter lacks them."""
-    bottom_nuggets: int
-    """Nuggets that only these chunks support."""
-    rates: tuple[RankRate, ...]
-    """By rank, from 1; a rank that is no chunk's best is left out."""
     by_techniques: dict[int, int]
     """How many relevant chunks were pooled by exactly 1, 2, … techniques: f1, f2, …"""
     chao1: Estimate
-    """S + f1² / 2 f2: how many relevant chunks there are at least (Chao 1984)."""
+    """S + f1² / 2 f2, of S pooled ones: how many relevant chunks there are at least."""
     chao1_corrected: Estimate
     """S + f1 (f1 - 1) / 2 (f2 + 1): the bias-corrected form, defined where f2 is 0 too."""
 
 
-def missing_support(pool: Pooled) -> MissingSupport:
-    """Estimate how much support the pool has missed.
+def estimate_missing(pool: Pooled) -> Missing:
+    """Estimate how many relevant chunks there are.
 
     Chao's estimate takes the techniques for independent samples of the relevant chunks: many
     that a single technique found mean that many were found by none. Techniques share retrievers
@@ -343,34 +262,17 @@ def missing_support(pool: Pooled) -> MissingSupport:
     Scandinavian Journal of Statistics 11, 1984; the bias-corrected form as in Chao, Estimating
     the population size for capture-recapture data with unequal catchability, Biometrics 43, 1987.
     """
-    relevant, ranks = pool.relevant, pool.ranks
-    bottom_from = 3 * pool.top_k // 4 + 1
-    above: set[str] = set()
-    below: set[str] = set()
-    for pair, nuggets in pool.support.items():
-        (below if ranks.get(pair, 0) >= bottom_from else above).update(nuggets)
+    relevant = pool.relevant
     counts = Counter(len({by.technique for by in each.pooled_by}) for each in relevant.values())
-    by_techniques = {number: counts[number] for number in range(1, len(pool.techniques) + 1)}
     once, twice = counts[1], counts[2]
     chao1 = corrected = Estimate(reason="one technique alone overlaps with none")
-    if len(by_techniques) > 1:
+    if len(pool.techniques) > 1:
         corrected = Estimate(value=len(relevant) + once * (once - 1) / (2 * (twice + 1)))
         chao1 = Estimate(reason="no relevant chunk was pooled by exactly two techniques")
         if twice:
             chao1 = Estimate(value=len(relevant) + once**2 / (2 * twice))
-    at_rank, relevant_at = Counter(ranks.values()), Counter(ranks[pair] for pair in relevant)
-    return MissingSupport(
-        top_k=pool.top_k,
-        relevant=len(relevant),
-        bottom_from=bottom_from,
-        bottom_chunks=sum(rank >= bottom_from for rank in ranks.values()),
-        bottom_relevant=sum(ranks[pair] >= bottom_from for pair in relevant),
-        bottom_nuggets=len(below - above),
-        rates=tuple(
-            RankRate(rank=rank, chunks=n, relevant=relevant_at[rank], rate=relevant_at[rank] / n)
-            for rank, n in sorted(at_rank.items())
-        ),
-        by_techniques=by_techniques,
+    return Missing(
+        by_techniques={number: counts[number] for number in range(1, len(pool.techniques) + 1)},
         chao1=chao1,
         chao1_corrected=corrected,
     )
@@ -379,21 +281,17 @@ def missing_support(pool: Pooled) -> MissingSupport:
 class PoolingResult(Record):
     """How well one technique finds what supports the nuggets (Table 4 of the FreshStack paper)."""
 
-    setting: Literal["inference", "oracle"]
-    """`oracle` techniques know the answer; `inference` techniques know the question only."""
     technique: Technique
-    retriever: str | None
-    """None: all retrievers of the pool, fused."""
+    knows: Literal["question", "answer"]
+    """What it searches with is made of the question only, or of the answer (the oracle)."""
+    retriever: str
+    """`fusion`: all retrievers of the pool."""
     means: dict[str, float]
     """By measure, the mean over all queries of these slices."""
-    without_results: int
-    """Queries for which it holds no pooled chunk: 0 in every measure."""
 
 
 def pooling_results(
-    contents: Contents,
-    slices: Sequence[SliceName],
-    measures: Sequence[str] = FRESHSTACK_MEASURES,
+    pool: Pooled, measures: Sequence[str] = FRESHSTACK_MEASURES
 ) -> tuple[PoolingResult, ...]:
     """Evaluate every technique with every retriever, and with all of them fused.
 
@@ -406,35 +304,29 @@ def pooling_results(
     Returns:
         By technique, then retriever, the fusion last; none where nothing was pooled.
     """
-    pool = pooled(contents, slices)
-    qrels = _qrels_of_pool(contents.qrels_of(slices), pool)
-    results = []
-    for technique in pool.techniques:
-        for retriever in (*pool.retrievers, None):
-            found = evaluate(qrels, _run(pool, technique, retriever), measures)
-            results.append(
-                PoolingResult(
-                    setting="oracle" if technique in _ORACLES else "inference",
-                    technique=technique,
-                    retriever=retriever,
-                    means=found.means,
-                    without_results=len(found.absent),
-                )
-            )
-    return tuple(results)
+    qrels = _qrels_of_pool(pool)
+    return tuple(
+        PoolingResult(
+            technique=technique,
+            knows="answer" if technique in ("answer", "nuggets") else "question",
+            retriever=retriever or "fusion",
+            means=evaluate(qrels, _run(pool, technique, retriever), measures).means,
+        )
+        for technique in pool.techniques
+        for retriever in (*pool.retrievers, None)
+    )
 
 
-def _qrels_of_pool(qrels: NuggetQrels, pool: Pooled) -> NuggetQrels:
-    chunks: defaultdict[str, set[str]] = defaultdict(set)
-    for pair in pool.candidates:
-        chunks[pair.query_id].add(pair.chunk_id)
-    labels, failed = {}, {}
-    for query_id, nuggets in qrels.nuggets.items():
+def _qrels_of_pool(pool: Pooled) -> NuggetQrels:
+    labels: dict[str, dict[str, int]] = {}
+    for query_id, nuggets in pool.qrels.nuggets.items():
         for nugget in nuggets:
-            given = qrels.labels[nugget].items()
-            labels[nugget] = {id_: label for id_, label in given if id_ in chunks[query_id]}
-            failed[nugget] = qrels.failed[nugget] & chunks[query_id]
-    return replace(qrels, labels=labels, failed=failed)
+            labels[nugget] = {
+                chunk_id: label
+                for chunk_id, label in pool.qrels.labels[nugget].items()
+                if QueryChunk(query_id, chunk_id) in pool.candidates
+            }
+    return replace(pool.qrels, labels=labels)
 
 
 def _run(pool: Pooled, technique: Technique, retriever: str | None) -> Run:
@@ -463,21 +355,29 @@ class Diagnosis(Record):
     slices: tuple[SliceName, ...]
     queries: int
     """Queries of these slices that have nuggets."""
+    answerable: int
+    """Those of them whose every nugget is supported."""
+    nuggets: int
+    """Their supported nuggets."""
+    top_k: int
+    """The deepest rank in a technique's fused list that was pooled."""
     pooled: int
     """(Query, chunk) pairs that a technique pooled."""
+    relevant: int
+    """Of these, those where the chunk supports a nugget."""
     outside: dict[CandidateOrigin, int]
     """Candidates that no technique pooled, by how they came in."""
-    relevant: int
-    """(Query, chunk) pairs where the chunk supports a nugget, pooled or not."""
     relevant_outside: int
-    """Of these, those that no technique pooled."""
+    """Relevant pairs that no technique pooled."""
     unknown: str | None
     """Why there is nothing below, where there is not."""
-    finders: Finders | None = None
-    losses: Losses | None = None
+    by_fusion: int = 0
+    """Relevant pooled pairs among the first `top_k` of no retriever: only fusion raised them."""
+    finders: tuple[Finder, ...] = ()
+    losses: tuple[Loss, ...] = ()
     depths: tuple[Depth, ...] = ()
     results: tuple[PoolingResult, ...] = ()
-    missing: MissingSupport | None = None
+    missing: Missing | None = None
     votes: SelfAgreement | None = None
     """How far several votes of the judge agree; None where it had one vote."""
 
@@ -486,13 +386,7 @@ class Diagnosis(Record):
         import pandas as pd
 
         return pd.DataFrame(
-            {
-                "technique": one.technique,
-                "setting": one.setting,
-                "retriever": one.retriever or "fusion",
-                **one.means,
-            }
-            for one in self.results
+            {**one.model_dump(exclude={"means"}), **one.means} for one in self.results
         )
 
 
@@ -510,14 +404,20 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
     check_any(contents, slices)
     slices = slices_of(slices)
     pool = pooled(contents, slices)
-    votes = self_agreement(each for each in contents.judgments if each.query_id in pool.queries)
+    relevant = len(pool.relevant)
+    votes = self_agreement(
+        each for each in contents.judgments if each.query_id in pool.qrels.nuggets
+    )
     found = Diagnosis(
         slices=slices,
-        queries=len(pool.queries),
+        queries=len(pool.qrels.nuggets),
+        answerable=len(pool.answerable),
+        nuggets=len(pool.supported),
+        top_k=pool.top_k,
         pooled=len(pool.candidates),
+        relevant=relevant,
         outside=pool.outside,
-        relevant=len(pool.support),
-        relevant_outside=len(pool.support.keys() - pool.candidates.keys()),
+        relevant_outside=len(pool.support) - relevant,
         unknown=None,
         votes=votes if votes.pairs or votes.failed_votes else None,
     )
@@ -529,10 +429,13 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         return found.model_copy(update={"unknown": why})
     return found.model_copy(
         update={
+            "by_fusion": sum(
+                all(by.rank > pool.top_k for by in each.found_by) for each in pool.relevant.values()
+            ),
             "finders": finders(pool),
             "losses": leave_one_out(pool),
             "depths": depth_curve(pool),
-            "results": pooling_results(contents, slices),
-            "missing": missing_support(pool),
+            "results": pooling_results(pool),
+            "missing": estimate_missing(pool),
         }
     )

@@ -11,18 +11,17 @@ from freshstack_dspy.collection.explain import explain
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.reply import Reply, receive
 from freshstack_dspy.lm.request import ChatMessage, ChatRequest
-from freshstack_dspy.records import Candidate, HumanLabel, Vote
+from freshstack_dspy.records import Candidate, Vote
 
-from .small import CONTENTS, A, B, D, judgment, write_small
+from .small import CONTENTS, A, D, judgment, write_small
 
-ASK = ChatRequest(
-    model="openai/some-model",
-    endpoint="",
-    messages=(ChatMessage(role="user", content="Does it?"),),
-    parameters={"response_format": {"name": "JudgeSupport"}},
-)
 REPLY = receive(
-    ASK,
+    ChatRequest(
+        model="openai/some-model",
+        endpoint="",
+        messages=(ChatMessage(role="user", content="Does it?"),),
+        parameters={"response_format": {"name": "JudgeSupport"}},
+    ),
     text="yes",
     finish_reason="stop",
     input_tokens=7,
@@ -47,16 +46,14 @@ def collection(tmp_path: Path) -> Collection:
 def test_every_nugget_of_the_query_has_its_judgment(collection: Collection, tmp_path: Path) -> None:
     found = explain(tmp_path / "small", "12", A)
 
-    assert [(each.nugget.nugget_id, each.supports) for each in found.nuggets] == [
-        ("12_0", True),
-        ("12_1", False),
+    assert [(each.nugget.nugget_id, each.number, each.supports) for each in found.nuggets] == [
+        ("12_0", 1, True),
+        ("12_1", 2, False),
     ]
     assert found.candidate == next(each for each in CONTENTS.pool if each.chunk_id == A)
-    assert found.chunk.text == "alpha"
-    assert found.slice.slice == "answerable"
+    assert (found.chunk.text, found.slice.slice) == ("alpha", "answerable")
     (call,) = found.calls
-    named = len(CONTENTS.judgments)
-    assert (call.call_id, call.judgments, call.recorded, call.model) == ("k2", named, False, None)
+    assert (call.call_id, call.judgments, call.reply) == ("k2", len(CONTENTS.judgments), None)
 
 
 def test_a_failed_judgment_has_its_failure(collection: Collection) -> None:
@@ -68,57 +65,30 @@ def test_a_failed_judgment_has_its_failure(collection: Collection) -> None:
     assert [failure.status for failure in found.failures] == ["refused"]
 
 
-def test_each_call_is_there_once_as_it_is_recorded(tmp_path: Path) -> None:
-    key = REPLY.key
+def test_each_call_is_there_once_with_its_reply(tmp_path: Path) -> None:
     votes = tuple(
         Vote(vote=number, label=1, status="ok", reason="so", call_id=call)
-        for number, call in ((1, key), (2, "k9"))
+        for number, call in ((1, REPLY.key), (2, "k9"))
     )
-    voted = judgment("12_0", A, 1).model_copy(update={"call_id": key, "votes": votes})
-    judgments = (voted, *CONTENTS.judgments[1:])
-    contents = dataclasses.replace(CONTENTS, judgments=judgments)
+    voted = judgment("12_0", A, 1).model_copy(update={"call_id": REPLY.key, "votes": votes})
+    contents = dataclasses.replace(CONTENTS, judgments=(voted, *CONTENTS.judgments[1:]))
     recorded: Any = Replies()
 
     found = explain(write_small(tmp_path, contents), "12", A, replies=[recorded])
 
-    assert [(call.call_id, call.judgments) for call in found.calls] == [
-        (key, 1),
-        ("k9", 1),
-        ("k2", 7),
-    ]
-    first = found.calls[0]
-    assert (first.model, first.task, first.input_tokens, first.finish_reason, first.cost) == (
-        "openai/some-model",
-        "JudgeSupport",
-        7,
-        "stop",
-        None,
-    )
-    assert found.looked_up
-
-
-def test_labels_of_people_are_with_their_pair(collection: Collection) -> None:
-    labels = [
-        HumanLabel(query_id="12", nugget_id=nugget, chunk_id=chunk, label=1, annotator="ada")
-        for nugget, chunk in (("12_0", A), ("12_0", B))
+    assert [(call.call_id, call.judgments, call.reply) for call in found.calls] == [
+        (REPLY.key, 1, REPLY),
+        ("k9", 1, None),
+        ("k2", 7, None),
     ]
 
-    found = explain(collection, "12", A, labels=labels)
 
-    assert [each.labels for each in found.nuggets] == [(labels[0],), ()]
-
-
-def test_the_seed_of_a_synthetic_query_is_named(tmp_path: Path) -> None:
-    queries = tuple(
-        each.model_copy(update={"seed_chunk_ids": (D,)}) if each.query_id == "12" else each
-        for each in CONTENTS.queries
-    )
+def test_a_candidate_may_have_no_judgment(tmp_path: Path) -> None:
     pool = (*CONTENTS.pool, Candidate(query_id="12", chunk_id=D, origin="seed"))
-    contents = dataclasses.replace(CONTENTS, queries=queries, pool=pool)
+    contents = dataclasses.replace(CONTENTS, pool=pool)
 
     found = explain(write_small(tmp_path, contents), "12", D)
 
-    assert found.is_seed
     assert [each.judgment for each in found.nuggets] == [None, None]
 
 

@@ -120,7 +120,7 @@ def test_the_loss_of_a_technique_is_what_pooling_without_it_lacks(
     candidates = pooled_from(scores, FusionConfig())
     losses = leave_one_out(pooled(judged(candidates, support), ("answerable",)))
 
-    for loss in losses.without:
+    for loss in losses:
         if loss.kind == "technique":
             others = tuple(name for name in TECHNIQUES if name != loss.without)
             lost = ids(candidates) - ids(pooled_from(scores, FusionConfig(), techniques=others))
@@ -152,14 +152,14 @@ def test_pooling_results_are_those_of_runs_by_the_retrievers(
     index: Any = WrittenRankings(scores)
     measures = ("alpha_nDCG@1", "alpha_nDCG@5", "Coverage@3", "Recall@4", "Recall@50")
 
-    for result in pooling_results(contents, ("answerable",), measures):
+    for result in pooling_results(pooled(contents, ("answerable",)), measures):
         by_retriever = {
             name: index.search(name, [result.technique], DEPTH, fusion=FusionConfig())[0]
             for name in RETRIEVERS
         }
         ranking = (
             fuse(by_retriever, DEPTH, FusionConfig())
-            if result.retriever is None
+            if result.retriever == "fusion"
             else by_retriever[result.retriever]
         )
         run = Run("again", {"q": tuple(ranking)})
