@@ -48,7 +48,7 @@ class Scripted:
         from dspy.lm15 import Message, Response, Usage
 
         task = str((request.config.response_format or {}).get("name"))
-        inputs = json.loads(request.messages[-1].text or "")
+        inputs = json.loads(request.messages[0].text or "")  # also where a reply was sent back
         with self._guard:
             self.calls[task] += 1
         text = json.dumps(ANSWERS[task](inputs))
@@ -105,17 +105,18 @@ def questions(folder: Path, number: int) -> Iterator[dict[str, str]]:
     chance = random.Random(0)
     texts = [path.read_text(errors="replace") for path in sorted(folder.rglob("*.py"))]
     words = [found for found in map(WORDS.findall, texts) if len(found) > 100]
-    for position in range(number):
-        source = chance.choice(words)
 
-        def sentence(source: list[str] = source) -> str:
-            return " ".join(chance.choices(source, k=8))
+    def sentence(source: list[str]) -> str:
+        return " ".join(chance.choices(source, k=8))
+
+    for position in range(number):
+        asked, answering = chance.sample(words, 2)  # an answer is more than its question again
 
         yield {
             "query_id": str(position),
-            "title": f"How does {sentence()} work?",
-            "body": ". ".join(sentence() for _ in range(4)),
-            "answer": ". ".join(sentence() for _ in range(NUGGETS)),
+            "title": f"How does {sentence(asked)} work?",
+            "body": ". ".join(sentence(asked) for _ in range(4)),
+            "answer": ". ".join(sentence(answering) for _ in range(NUGGETS)),
         }
 
 

@@ -6,7 +6,7 @@ In each round several processes write replies from several threads, and say on a
 recorded; each is killed with SIGKILL at a random moment, some while they make the store. Then
 
 - every reply that was said to be recorded is there, word by word;
-- every entry is whole, and so is the database (`verify_store`);
+- every entry is whole, and so is the database (`verify`);
 - the account holds exactly what the replies that are there cost, said to be recorded or not;
 - the store can be written.
 
@@ -27,7 +27,7 @@ import time
 from pathlib import Path
 
 from freshstack_dspy.lm.budget import Spent
-from freshstack_dspy.lm.bundle import verify_store
+from freshstack_dspy.lm.bundle import verify
 from freshstack_dspy.lm.reply import Reply
 from freshstack_dspy.lm.request import ChatMessage, ChatRequest
 from freshstack_dspy.lm.store import ReplyStore
@@ -129,7 +129,7 @@ def losses(folder: Path, recorded: list[str]) -> dict[str, int]:
     for name in recorded:
         expected = reply_named(name)
         found["lost"] += store.get(expected.key) != expected
-    report = verify_store(folder)
+    report = verify(folder)
     found["damaged"] = len(report.damaged)
     replies = report.counts.get("chat", 0) + report.counts.get("replaced", 0)
     spent = store.spent(ACCOUNT)

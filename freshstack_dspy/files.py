@@ -143,12 +143,18 @@ def write_file(path: Path | str, data: bytes | str) -> None:
     Raises:
         OSError: It cannot be written; what was there before still is.
     """
+    with replace_file(Path(path)) as partial:
+        partial.write_bytes(data.encode("utf-8") if isinstance(data, str) else data)
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """Give the name of a hidden file to write, which takes the place of `path` at the end."""
     path = Path(os.path.realpath(path))
     partial = _partial(path)
     try:
-        with partial.open("wb") as file:
-            file.write(data.encode("utf-8") if isinstance(data, str) else data)
-            file.flush()
+        yield partial
+        with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(path)
     finally:

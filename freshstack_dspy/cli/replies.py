@@ -95,23 +95,22 @@ def verify_replies(
 ) -> None:
     """Check every recorded reply; the exit code is 1 if one is damaged."""
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.bundle import verify_bundle, verify_store
+    from freshstack_dspy.lm.bundle import verify
     from freshstack_dspy.lm.store import holds_store
 
     if path.suffix == ".toml":
         cache = load_config(path).cache
         stores = [cache.path] if holds_store(cache.path) or not cache.bundles else []
-        bundles = list(cache.bundles)
+        reports = [verify(each) for each in (*stores, *cache.bundles)]
     else:
-        stores, bundles = ([path], []) if path.is_dir() else ([], [path])
-    reports = [*map(verify_store, stores), *map(verify_bundle, bundles)]
+        reports = [verify(path)]
     if as_json:
         show_json(reports)
     else:
         for report in reports:
             say(str(report))
-            for found in report.damaged[:100]:
-                complain(f"{found.entry}: {found.reason}")
+            for name, reason in list(report.damaged.items())[:100]:
+                complain(f"{name}: {reason}")
     if any(report.damaged for report in reports):
         raise typer.Exit(1)
 

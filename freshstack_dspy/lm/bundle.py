@@ -7,29 +7,20 @@ when it is asked for. A bundle whose name ends in `.zst` is compressed.
 
 import contextlib
 import os
-import secrets
 import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, KeysView
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.reply import Entry, entry_from_json, same_content
-from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.store import (
-    Line,
-    Recorded,
-    ReplyStore,
-    recorded_entries,
-    recorded_entry,
-)
+from freshstack_dspy.files import LONGEST_LINE, replace_file
+from freshstack_dspy.lm.reply import Entry, entry_from_json, entry_json, same_content
+from freshstack_dspy.lm.store import Line, Recorded, ReplyStore, recorded_entry
 from freshstack_dspy.records import Record
 
-LONGEST_LINE = 16 * 2**20
-"""Bytes; a prompt and a reply of a million tokens each have half of them."""
 LARGEST = 8 * 2**30
 """Bytes after decompression; a million replies of 8 KB."""
 LARGEST_RATIO = 200
@@ -76,11 +67,6 @@ class Bundle(Recorded):
         place = self._places.get(key)
         return None if place is None else entry_from_json(self._read(place), str(self.path))
 
-    def entries(self) -> Iterator[Entry]:
-        """All entries, in the order of the file."""
-        for place in self._places.values():
-            yield entry_from_json(self._read(place), str(self.path))
-
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
         """The entries whose JSON holds some bytes; see `Recorded`."""
         for key, place in self._places.items():
@@ -108,12 +94,12 @@ class Several(Recorded):
 
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
         """The entries whose JSON holds some bytes; see `Recorded`."""
+        given: set[str] = set()
         for source in self._sources:
-            yield from source.lines(holding)
-
-    def entries(self) -> Iterator[Entry]:
-        """All entries of all places, each key once."""
-        return recorded_entries({line.key for line in self.lines()}, self._sources)
+            for line in source.lines(holding):
+                if line.key not in given:
+                    given.add(line.key)
+                    yield line
 
     def close(self) -> None:
         """Close every place."""
@@ -131,13 +117,11 @@ class Bundles(Several):
             StoreError: One cannot be opened, or two have different replies to one request.
         """
         bundles: list[Bundle] = []
-        with contextlib.ExitStack() as stack:
-            for path in paths:
-                bundle = stack.enter_context(closing(Bundle(path)))
-                for other in bundles:
-                    _check_conflict(bundle, other)
-                bundles.append(bundle)
-            stack.pop_all()
+        for path in paths:
+            bundle = Bundle(path)
+            for other in bundles:
+                _check_conflict(bundle, other)
+            bundles.append(bundle)
         super().__init__(bundles)
 
 
@@ -159,18 +143,24 @@ def write_bundle(entries: Iterable[Entry], path: Path) -> int:
     Raises:
         StoreError: It cannot be written, or two entries have one key.
     """
+    import pyarrow as pa
+
     places: dict[str, _Place] = {}
+    compression = "zstd" if path.suffix == ".zst" else None
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile() as unsorted:
             for entry in entries:
                 if entry.key in places:
                     raise StoreError(f"{path}: two replies have the key {entry.key}")
-                text = canonical_json(entry.model_dump(mode="json", by_alias=True))
-                line = text.encode() + b"\n"
+                line = entry_json(entry).encode() + b"\n"
                 places[entry.key] = _Place(unsorted.tell(), len(line))
                 unsorted.write(line)
             unsorted.flush()
-            with _written(path) as file:
+            with (
+                replace_file(path) as partial,
+                pa.output_stream(str(partial), compression=compression) as file,
+            ):
                 for _, place in sorted(places.items()):
                     file.write(os.pread(unsorted.fileno(), place.length, place.offset))
     except OSError as error:
@@ -191,12 +181,14 @@ class MergeReport(Record):
 
     def __str__(self) -> str:
         text = f"{self.added} added, {self.same} there already"
-        if self.replaced:
-            text += f", {len(self.replaced)} replaced ({_listed(self.replaced)})"
+        for name in ("conflicts", "replaced"):
+            if keys := getattr(self, name):
+                listed = ", ".join(key[:16] for key in keys[:5])
+                text += f", {len(keys)} {name} ({listed}{', …' if len(keys) > 5 else ''})"
         if self.conflicts:
             text += (
-                f", {len(self.conflicts)} conflicts ({_listed(self.conflicts)}): the store has "
-                "other replies to these requests, which stay; --replace takes the bundle's"
+                ": the store has other replies to these requests, which stay; --replace takes the "
+                "bundle's"
             )
         return text
 
@@ -204,37 +196,21 @@ class MergeReport(Record):
 def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) -> MergeReport:
     """Record the entries of a bundle.
 
-    The bundle was validated when it was opened. With `replace` its reply takes the place of another
-    one in the store.
+    With `replace` its reply takes the place of another one in the store.
     """
     added = same = 0
-    conflicts: list[str] = []
+    others: list[str] = []
     for entry in bundle.entries():
         if store.add(entry):
             added += 1
-            continue
-        known = store.entry(entry.key)
-        if known is not None and same_content(known, entry):
+        elif (known := store.entry(entry.key)) is not None and same_content(known, entry):
             same += 1
-            continue
-        conflicts.append(entry.key)
-        if replace:
-            store.put(entry)
-    found = {"replaced" if replace else "conflicts": tuple(conflicts)}
+        else:
+            others.append(entry.key)
+            if replace:
+                store.put(entry)
+    found = {"replaced" if replace else "conflicts": tuple(others)}
     return MergeReport(added=added, same=same, **found)
-
-
-def _listed(keys: tuple[str, ...]) -> str:
-    shown = [key[:16] for key in keys[:5]]
-    return ", ".join(shown) + (", …" if len(keys) > len(shown) else "")
-
-
-class DamagedEntry(Record):
-    """One entry that is damaged."""
-
-    entry: str
-    """Its name in a store; `line 7` in a bundle."""
-    reason: str
 
 
 class VerifyReport(Record):
@@ -243,43 +219,38 @@ class VerifyReport(Record):
     path: Path
     counts: dict[str, int]
     """Valid entries by kind."""
-    damaged: tuple[DamagedEntry, ...]
+    damaged: dict[str, str]
+    """What is wrong with an entry, by its name in a store, or by `line 7` in a bundle."""
 
     def __str__(self) -> str:
         found = ", ".join(f"{number:,} {kind}" for kind, number in self.counts.items())
         return f"{self.path}: {found or 'empty'}; {len(self.damaged):,} damaged"
 
 
-def verify_store(path: Path) -> VerifyReport:
-    """Validate every entry of a store, and its database.
+def verify(path: Path) -> VerifyReport:
+    """Validate every entry of a store, which is a folder, and its database; or of a bundle.
 
     Raises:
-        StoreError: There is none, it is of another schema, or cannot be read.
+        StoreError: It is not there, is of another schema, or cannot be read.
     """
-    with closing(ReplyStore(path, read_only=True)) as store:
-        return _report(path, store.check_rows())
-
-
-def verify_bundle(path: Path) -> VerifyReport:
-    """Validate every line of a bundle.
-
-    Raises:
-        StoreError: It cannot be read.
-    """
-    with _opened(path) as file:
-        lines = enumerate(_checked_lines(path, file), 1)
-        return _report(path, ((f"line {number}", entry) for number, (_, entry) in lines))
-
-
-def _report(path: Path, found: Iterable[tuple[str, Entry | str | StoreError]]) -> VerifyReport:
     counts: Counter[str] = Counter()
-    damaged: list[DamagedEntry] = []
-    for name, item in found:
-        if isinstance(item, StoreError):
-            damaged.append(DamagedEntry(entry=name, reason=str(item)))
+    damaged: dict[str, str] = {}
+    with contextlib.ExitStack() as stack:
+        found: Iterable[tuple[str, str | StoreError]]
+        if path.is_dir():
+            found = stack.enter_context(closing(ReplyStore(path, read_only=True))).check_rows()
         else:
-            counts[item if isinstance(item, str) else item.kind] += 1
-    return VerifyReport(path=path, counts=dict(sorted(counts.items())), damaged=tuple(damaged))
+            lines = _checked_lines(path, stack.enter_context(_opened(path)))
+            found = (
+                (f"line {number}", item if isinstance(item, StoreError) else item.kind)
+                for number, (_, item) in enumerate(lines, 1)
+            )
+        for name, item in found:
+            if isinstance(item, StoreError):
+                damaged[name] = str(item)
+            else:
+                counts[item] += 1
+    return VerifyReport(path=path, counts=dict(sorted(counts.items())), damaged=damaged)
 
 
 def _opened(path: Path) -> IO[bytes]:
@@ -326,27 +297,6 @@ def _checked_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[_Place, Entry 
         except StoreError as error:
             yield place, error
             continue
-        if entry.key in keys:
-            yield place, StoreError(f"{path}:{number}: the key {entry.key} comes twice")
-        else:
-            keys.add(entry.key)
-            yield place, entry
-
-
-@contextmanager
-def _written(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file that appears whole or not at all, compressed if its name ends in `.zst`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
-    try:
-        with unfinished.open("xb") as plain:
-            if path.suffix == ".zst":
-                import pyarrow as pa
-
-                with pa.output_stream(plain, compression="zstd") as compressed:
-                    yield compressed
-            else:
-                yield plain
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        twice = StoreError(f"{path}:{number}: the key {entry.key} comes twice")
+        yield place, twice if entry.key in keys else entry
+        keys.add(entry.key)

@@ -26,16 +26,10 @@ from freshstack_dspy.lm.budget import Account, Caps, Reservation, Spent
 from freshstack_dspy.lm.engine import Model
 from freshstack_dspy.lm.events import Callback, call_event
 from freshstack_dspy.lm.misses import Misses
-from freshstack_dspy.lm.reply import Numbers, Reply
+from freshstack_dspy.lm.reply import Numbers, Reply, content_hash
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, endpoint_identity
 from freshstack_dspy.lm.retry import Retries
-from freshstack_dspy.lm.store import (
-    Recorded,
-    ReplyStore,
-    UsedEntries,
-    recorded_entries,
-    recorded_entry,
-)
+from freshstack_dspy.lm.store import Recorded, ReplyStore, recorded_entries, recorded_entry
 from freshstack_dspy.lm.usage import Ledger, current_step
 
 _log = logging.getLogger(__name__)
@@ -115,7 +109,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         )
         self._under_way: dict[str, Future[EntryT]] = {}
         self._rerecorded: set[str] = set()
-        self._used = UsedEntries()
+        self._used: dict[str, str] = {}
         self._guard = threading.Lock()
 
     def answer(self, items: Sequence[ItemT]) -> list[EntryT]:
@@ -167,8 +161,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def reuse(self, entries: Sequence[EntryT]) -> None:
         """Enter recorded replies that are given out."""
-        for entry in entries:
-            self._used.enter(entry)
+        self._enter_used(entries)
         if entries:
             self.ledger.enter(
                 cached=len(entries),
@@ -178,12 +171,12 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def used(self) -> Iterator[EntryT]:
         """Every reply that was given out, as it is recorded now, by key."""
-        found: Any = recorded_entries(self._used.by_key(), self._sources)
+        found: Any = recorded_entries(self._used.copy(), self._sources)
         return found
 
     def used_replies(self) -> dict[str, str]:
         """The content hash of each reply that was given out, by key."""
-        return self._used.by_key()
+        return dict(sorted(self._used.copy().items()))
 
     def close(self) -> None:
         """Close the provider's connections."""
@@ -236,13 +229,19 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         with self._retries.asking(), self._caps.reserved(bound, charge) as reservation:
             sent = self._send(items, reservation)
             store.put(*sent.entries, account=self._account, spent=sent.spent)
-        for entry in sent.entries:
-            self._used.enter(entry)
-            self._rerecorded.add(entry.key)
+        self._enter_used(sent.entries)
+        self._rerecorded.update(entry.key for entry in sent.entries)
         tokens = sum(entry.tokens for entry in sent.entries)
         cost = sum(entry.cost or 0.0 for entry in sent.entries)
         self.ledger.enter(calls=1, tokens=tokens, cost=cost)
         return sent
+
+    def _enter_used(self, entries: Sequence[EntryT]) -> None:
+        for entry in entries:
+            now = content_hash(entry)
+            if self._used.setdefault(entry.key, now) != now:
+                # Asked again in one run: no single reply represents all that was made from this key.
+                self._used[entry.key] = "two replies in one run"
 
     def _writable(self) -> ReplyStore:
         if self._store is None:

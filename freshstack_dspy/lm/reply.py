@@ -19,6 +19,7 @@ from freshstack_dspy.lm.request import (
     NumbersRequest,
     RerankRequest,
     SearchRequest,
+    canonical_json,
     sha256_of,
 )
 from freshstack_dspy.records import Record, Status
@@ -248,6 +249,11 @@ def entry_from_json(data: bytes, where: str) -> Entry:
     except ValueError as error:
         fault = str(error)
     raise StoreError(f"{where}: not a recorded reply: {fault}")
+
+
+def entry_json(entry: Entry) -> str:
+    """The one JSON text of an entry, as stores and bundles hold it."""
+    return canonical_json(entry.model_dump(mode="json", by_alias=True))
 
 
 def content_hash(entry: Entry) -> str:

@@ -1,9 +1,6 @@
-"""The replies store: diskcache over JSON text, with nothing ever unpickled or thrown away.
+"""The replies store: one SQLite table of JSON text, from which nothing is ever thrown away.
 
-diskcache pickles keys and values that are not plain, and unpickles whatever a row says it is
-(CVE-2025-69872; its JSONDisk does not close it). `JsonTextDisk` writes text only, and reading
-refuses every other row. There is no eviction and no expiry: the defaults would throw paid replies
-away. The store is its user's own; people exchange bundles (`bundle.py`).
+The store is its user's own; people exchange bundles (`bundle.py`).
 """
 
 import contextlib
@@ -16,29 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import diskcache
-from diskcache.core import MODE_RAW
-
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
-from freshstack_dspy.lm.reply import Entry, Reply, content_hash, entry_from_json
+from freshstack_dspy.lm.reply import Entry, Reply, content_hash, entry_from_json, entry_json
 from freshstack_dspy.lm.request import ChatRequest, canonical_json, sha256_of
 from freshstack_dspy.records import Status
 
-SCHEMA = "3"
+SCHEMA = 4
 """Raised when the rows change; a store of another schema says how to rebuild it."""
 DATABASE = "cache.db"
-_FORMAT = "format"
 _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
-_VALUE = (
-    "SELECT raw = 1 AND mode = 1 AND filename IS NULL AND typeof(value) = 'text', value FROM Cache "
-    "WHERE key = ?"
-)
-_PAGE = (
-    "SELECT key, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
-    "AND typeof(value) = 'text' ORDER BY key LIMIT 1000"
-)
+_PAGE = "SELECT name, value FROM Replies WHERE name > ? AND name < ? ORDER BY name LIMIT 1000"
+_ADD = "INSERT OR IGNORE INTO Replies VALUES (?, ?)"
 
 
 class Line(NamedTuple):
@@ -49,7 +36,7 @@ class Line(NamedTuple):
 
 
 class Recorded(ABC):
-    """Entries that can be looked up by key: a store, a bundle, or several bundles."""
+    """Entries that can be looked up by key: a store, a bundle, or several of them."""
 
     @abstractmethod
     def entry(self, key: str) -> Entry | None:
@@ -61,15 +48,16 @@ class Recorded(ABC):
 
     @abstractmethod
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The entries whose JSON holds some bytes, one at a time."""
-
-    @abstractmethod
-    def entries(self) -> Iterator[Entry]:
-        """Every entry that is served."""
+        """The entries that are served and whose JSON holds some bytes, one at a time."""
 
     @abstractmethod
     def close(self) -> None:
         """Close files and connections."""
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry that is served."""
+        found = (self.entry(line.key) for line in self.lines())
+        return (entry for entry in found if entry is not None)
 
     def get(self, key: str) -> Reply | None:
         """The chat reply recorded for a key, or None; see `entry`."""
@@ -94,61 +82,14 @@ def recorded_entries(keys: Iterable[str], sources: Iterable[Recorded | None]) ->
     return (entry for entry in found if entry is not None)
 
 
-class UsedEntries:
-    """The entries that a run was given, each hashed when it was used; shared by threads."""
-
-    def __init__(self) -> None:
-        self._hashes: dict[str, str] = {}
-
-    def enter(self, entry: Entry) -> None:
-        """Enter an entry that is given out."""
-        now = content_hash(entry)
-        if self._hashes.setdefault(entry.key, now) != now:
-            # Asked again in one run: no single reply represents all that was made from this key.
-            self._hashes[entry.key] = "two replies in one run"
-
-    def by_key(self) -> dict[str, str]:
-        """The content hash of each entry by key, in the order of the keys."""
-        return dict(sorted(self._hashes.copy().items()))
-
-
 def fingerprint(keys: Iterable[str], sources: Iterable[Recorded | None]) -> str | None:
     """One hash of what is recorded for these keys, or None where one is missing.
 
-    It equals `sha256_of(used.by_key())` of the run that used these entries.
+    It is that of the `used_replies` of the run that used these entries.
     """
-    sources = tuple(sources)
-    hashes: dict[str, str] = {}
-    for key in keys:
-        entry = recorded_entry(key, sources)
-        if entry is None:
-            return None
-        hashes[key] = content_hash(entry)
-    return sha256_of(hashes)
-
-
-class JsonTextDisk(diskcache.Disk):
-    """Keys and values are text inside the database row, and nothing else is read back."""
-
-    def put(self, key: Any) -> Any:
-        """Take a text key as it is."""
-        return key, True
-
-    def get(self, key: Any, raw: Any) -> str:
-        """Read a key back, refusing one that would have to be unpickled."""
-        if not raw or not isinstance(key, str):
-            raise DamagedReplyError("a key of the replies store is not plain text")
-        return key
-
-    def store(self, value: Any, read: Any, key: Any = None) -> Any:
-        """Take a text value, which stays in the row."""
-        return 0, MODE_RAW, None, value
-
-    def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> str:
-        """Read a value back, refusing pickles and files."""
-        if mode != MODE_RAW or filename is not None or not isinstance(value, str):
-            raise DamagedReplyError("a value of the replies store is not plain text")
-        return value
+    keys = set(keys)
+    hashes = {entry.key: content_hash(entry) for entry in recorded_entries(keys, sources)}
+    return sha256_of(hashes) if len(hashes) == len(keys) else None
 
 
 class ReplyStore(Recorded):
@@ -169,26 +110,17 @@ class ReplyStore(Recorded):
             StoreError: The folder cannot be used, or holds a store of another schema version.
         """
         self.path = path
-        self._write_lock = threading.Lock()
-        self._read_lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._cache: Any = None
-        if holds_store(path):
-            self._check_schema()
-        elif read_only:
+        self._read_only = read_only
+        self._lock = threading.RLock()
+        if read_only and not holds_store(path):
             raise StoreError(f"{path}: there is no replies store")
-        if not read_only:
-            with self._errors_explained():
-                self._cache = diskcache.Cache(
-                    str(path.absolute()),
-                    disk=JsonTextDisk,
-                    timeout=_PATIENCE,
-                    eviction_policy="none",
-                    cull_limit=0,
-                    size_limit=2**62,
-                    sqlite_cache_size=8192,
-                )
-                self._cache.add(_FORMAT, SCHEMA)
+        with self._errors_explained():
+            if not read_only:
+                path.mkdir(parents=True, exist_ok=True)
+            self._database = _connect(path / DATABASE, read_only=read_only)
+            self._check_schema()
+            if not read_only:
+                self._make()
 
     def entry(self, key: str) -> Entry | None:
         """The entry recorded for a key, validated, or None.
@@ -201,11 +133,6 @@ class ReplyStore(Recorded):
     def replaced(self, key: str, number: int) -> Entry | None:
         """The entry that was recorded for a key before others; 1 is the oldest."""
         return self._entry(f"entry:{key}:{number}")
-
-    def entries(self) -> Iterator[Entry]:
-        """Every entry that is served, by key."""
-        for line in self.lines():
-            yield entry_from_json(line.json, f"{self.path}: entry {line.key}")
 
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
         """The entries whose JSON holds some bytes, in the order of their keys."""
@@ -237,21 +164,16 @@ class ReplyStore(Recorded):
         """
         with self._writing():
             for entry in entries:
-                name, text = f"entry:{entry.key}", _text(entry)
-                if not self._cache.add(name, text):
-                    self._number_replaced(name)
-                    self._cache.set(name, text)
-                self._cache.delete(f"deferred:{entry.key}")
+                if not self._added(entry):
+                    self._number_replaced(f"entry:{entry.key}")
+                    self._added(entry)
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
     def add(self, entry: Entry) -> bool:
         """Record an entry unless its key has one; tell whether it had none."""
         with self._writing():
-            added: bool = self._cache.add(f"entry:{entry.key}", _text(entry))
-            if added:
-                self._cache.delete(f"deferred:{entry.key}")
-        return added
+            return self._added(entry)
 
     def charge(self, account: str, spent: Spent) -> None:
         """Add to what an account has spent."""
@@ -260,24 +182,22 @@ class ReplyStore(Recorded):
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a recorded reply turned out to be worth."""
-        known = self.get(key)
-        if known is None or (known.status, known.reasked_as) == (status, reasked_as):
-            return
         with self._writing():
-            reply = self.get(key) or known
-            noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
-            self._cache.set(f"entry:{key}", _text(noted))
+            reply = self.get(key)
+            if reply is not None and (reply.status, reply.reasked_as) != (status, reasked_as):
+                noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
+                self._set(f"entry:{key}", entry_json(noted))
 
     def defer(self, request: ChatRequest) -> None:
         """Write down a request that is to be answered later."""
         text = canonical_json(request.model_dump(mode="json"))
         with self._writing():
-            self._cache.add(f"deferred:{request.key}", text)
+            self._database.execute(_ADD, (f"deferred:{request.key}", text))
 
     def check_rows(self) -> Iterator[tuple[str, str | StoreError]]:
         """Every row's name, with its kind or with what is wrong with it; then SQLite's own faults."""
-        for (key,) in self._rows("SELECT key FROM Cache WHERE key <> ? ORDER BY key", (_FORMAT,)):
-            name = bytes(key).decode(errors="replace")
+        for (row,) in self._rows("SELECT name FROM Replies ORDER BY name"):
+            name = row.decode(errors="replace")
             try:
                 yield name, self._checked_kind(name)
             except StoreError as error:
@@ -287,23 +207,30 @@ class ReplyStore(Recorded):
                 yield "database", StoreError(fault.decode(errors="replace"))
 
     def close(self) -> None:
-        """Close this thread's connections; those of threads that have ended are closed already."""
-        with self._read_lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
-        if self._cache is not None:
-            self._cache.close()
+        """Close the connection."""
+        with self._lock:
+            self._database.close()
 
     def _check_schema(self) -> None:
-        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'Cache'"):
-            return  # its making was interrupted, and goes on
-        if (found := (self._value(_FORMAT) or SCHEMA.encode()).decode()) != SCHEMA:
+        ((version, tables),) = self._rows(
+            "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
+        )
+        if version != SCHEMA and tables:  # without any its making was cut short, and goes on
             raise StoreError(
-                f"{self.path}: a replies store of schema {found}, and this version reads {SCHEMA}: "
-                "move the folder away and record its replies again with "
-                "freshstack replies import BUNDLE CONFIG"
+                f"{self.path}: a replies store of another version of freshstack_dspy: move the "
+                "folder away and record its replies again with freshstack replies import BUNDLE "
+                "CONFIG"
             )
+
+    def _make(self) -> None:
+        self._database.execute("PRAGMA synchronous = normal")
+        with contextlib.suppress(sqlite3.OperationalError):  # another that makes it sets it too
+            self._database.execute("PRAGMA journal_mode = wal")
+        with self._writing():
+            self._rows(
+                "CREATE TABLE IF NOT EXISTS Replies (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+            )
+            self._rows(f"PRAGMA user_version = {SCHEMA}")
 
     def _entry(self, name: str) -> Entry | None:
         value = self._value(name)
@@ -318,24 +245,37 @@ class ReplyStore(Recorded):
         return entry
 
     def _checked_kind(self, name: str) -> str:
-        if self._value(name) is None:
-            raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
         kind, _, key = name.partition(":")
         if entry := self._entry(name) if kind == "entry" else None:
             return "replaced" if ":" in key else entry.kind
         return "accounts" if kind == "spent" else kind
 
+    def _added(self, entry: Entry) -> bool:
+        name = f"entry:{entry.key}"
+        if not self._database.execute(_ADD, (name, entry_json(entry))).rowcount:
+            return False
+        self._database.execute("DELETE FROM Replies WHERE name = ?", (f"deferred:{entry.key}",))
+        return True
+
+    def _number_replaced(self, name: str) -> None:
+        ((known,),) = self._rows(
+            "SELECT count(*) FROM Replies WHERE name > ? AND name < ?", (f"{name}:", f"{name};")
+        )
+        self._rows("UPDATE Replies SET name = ? WHERE name = ?", (f"{name}:{known + 1}", name))
+
+    def _charge(self, account: str, spent: Spent) -> None:
+        total = self.spent(account) + spent
+        self._set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
+
+    def _set(self, name: str, value: str) -> None:
+        self._database.execute("INSERT OR REPLACE INTO Replies VALUES (?, ?)", (name, value))
+
     def _value(self, name: str) -> bytes | None:
-        rows = self._rows(_VALUE, (name,))
-        if not rows:
-            return None
-        is_text, value = rows[0]
-        if not is_text:
-            raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
-        return bytes(value)
+        found = self._rows("SELECT value FROM Replies WHERE name = ?", (name,))
+        return bytes(found[0][0]) if found else None
 
     def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """The text rows whose names begin so, in pages, so that others can write meanwhile."""
+        """The rows whose names begin so, in pages, so that others can write meanwhile."""
         last, end = prefix, prefix + "\x7f"
         while page := self._rows(_PAGE, (last, end)):
             for name, value in page:
@@ -343,45 +283,32 @@ class ReplyStore(Recorded):
             last = page[-1][0].decode()
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
-        with self._errors_explained(), self._read_lock:
-            if self._connection is None:
-                self._connection = _connect(self.path / DATABASE)
-            return self._connection.execute(sql, parameters).fetchall()
-
-    def _charge(self, account: str, spent: Spent) -> None:
-        total = self.spent(account) + spent
-        self._cache.set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
-
-    def _number_replaced(self, name: str) -> None:
-        with contextlib.suppress(DamagedReplyError):
-            old = (self._value(name) or b"").decode()
-            number = 1
-            while not self._cache.add(f"{name}:{number}", old):
-                number += 1
+        with self._errors_explained(), self._lock:
+            return self._database.execute(sql, parameters).fetchall()
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        if self._cache is None:
+        if self._read_only:
             raise StoreError(f"{self.path}: the replies store is open for reading only")
-        # Not `retry=True`: it would go on for ever where the file cannot be written at all.
-        with self._errors_explained(), self._write_lock, self._cache.transact():
+        with self._errors_explained(), self._lock, self._database:
+            self._database.execute("BEGIN IMMEDIATE")
             yield
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            reason = " ".join(str(error).split()) or "it is locked or read-only"
+        except (sqlite3.Error, OSError) as error:
             raise StoreError(
-                f"{self.path}: the replies store cannot be read or written: {reason}; "
+                f"{self.path}: the replies store cannot be read or written: {error}; "
                 "check the disk's free space and the folder's permissions"
             ) from error
 
 
-def _connect(database: Path) -> sqlite3.Connection:
+def _connect(database: Path, *, read_only: bool) -> sqlite3.Connection:
     # Where the folder can be written SQLite may have to undo what a killed process left half done.
-    mode = "rw" if os.access(database.parent, os.W_OK) and os.access(database, os.W_OK) else "ro"
+    writable = os.access(database.parent, os.W_OK) and os.access(database, os.W_OK)
+    mode = "rwc" if not read_only else "rw" if writable else "ro"
     connection = sqlite3.connect(
         f"{database.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -390,14 +317,11 @@ def _connect(database: Path) -> sqlite3.Connection:
         timeout=_PATIENCE,
     )
     connection.text_factory = bytes
-    connection.execute("PRAGMA query_only = ON")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
     return connection
 
 
 def holds_store(path: Path) -> bool:
     """Whether there is a store in a folder."""
     return (path / DATABASE).exists()
-
-
-def _text(entry: Entry) -> str:
-    return canonical_json(entry.model_dump(mode="json", by_alias=True))

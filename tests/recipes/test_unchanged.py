@@ -14,6 +14,7 @@ from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import fingerprint_inputs, unchanged
 from freshstack_dspy.recipes.session import Replies
+from tests.lm.recording import every_value, rows
 
 from .domain import domain, files_of
 from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
@@ -193,13 +194,14 @@ def test_a_reply_that_is_gone_or_damaged_is_a_change(copied: BuildConfig) -> Non
     config = copied
     store = ReplyStore(config.cache.path)
     name = f"entry:{Collection.load(config.out).nuggets[0].call_id}"
-    entry = store._cache.get(name)
+    entry = every_value(store)[name]
 
-    store._cache.set(name, entry.replace("Install", "Uninstall").replace("reset", "resets"))
-    assert found_unchanged(config) is None
-    store._cache.set(name, entry)
-    assert found_unchanged(config) is not None
-    store._cache.delete(name)
+    for text, same in ((entry.replace("?", "!"), False), (entry, True)):
+        with rows(store) as table:
+            table.execute("UPDATE Replies SET value = ? WHERE name = ?", (text, name))
+        assert (found_unchanged(config) is not None) == same
+    with rows(store) as table:
+        table.execute("DELETE FROM Replies WHERE name = ?", (name,))
     assert found_unchanged(config, "replay") is None
 
 
