@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
@@ -630,20 +630,6 @@ def _validated(values: object, section: type[S], path: Path) -> S:
         return section.model_validate_json(text, strict=True)
     except ValidationError as error:
         raise ConfigError(f"{path}: {in_one_line(error, section)}") from None
-
-
-def with_bundles(config: BuildConfig, bundles: Sequence[Path]) -> BuildConfig:
-    """A configuration that reads further bundles of recorded replies.
-
-    Raises:
-        ConfigError: There is no such file.
-    """
-    for bundle in bundles:
-        if not bundle.is_file():
-            raise ConfigError(f"{bundle}: no such bundle of recorded replies")
-    added = tuple(bundle.resolve() for bundle in bundles)
-    cache = config.cache.model_copy(update={"bundles": (*config.cache.bundles, *added)})
-    return config.model_copy(update={"cache": cache})
 
 
 def _with_absolute_paths(config: S, file: Path) -> S:

@@ -257,9 +257,7 @@ Assignment = Literal["support", "partial_support", "not_support", "failed"]
 """nuggetizer's words for how far a text supports a nugget; `failed` where it is unknown."""
 AnswerStatus = Status | Literal["not_retrieved"]
 """`not_retrieved`: the context is empty, so that nothing was asked."""
-AgreementStatus = (
-    Literal["ok", "not_retrieved", "no_gold_context", "no_gold_answer"] | FailureStatus
-)
+AgreementStatus = Literal["ok", "not_retrieved", "no_gold_answer"] | FailureStatus
 Place = Annotated[int, Field(ge=0)]
 
 
@@ -331,9 +329,8 @@ class Agreement(Record):
     agrees: bool | None
     """None unless the status is `ok`."""
     status: AgreementStatus
-    """`not_retrieved`: the run has nothing for the query; `no_gold_context`: no chunk supports a
-    nugget of it; `no_gold_answer`: the generator found no answer in the gold context, so that there
-    is nothing to agree with."""
+    """`not_retrieved`: the run has nothing for the query; `no_gold_answer`: the generator found no
+    answer in the gold context, so that there is nothing to agree with."""
     reason: str
     call_id: str | None
     """The reply that compared; None where it was plain without asking."""

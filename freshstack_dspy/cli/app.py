@@ -8,7 +8,6 @@ from typer.core import TyperGroup
 from freshstack_dspy.cli import (
     answer,
     build,
-    documents,
     exchange,
     look,
     measure,
@@ -16,7 +15,7 @@ from freshstack_dspy.cli import (
     replies,
     score,
     search,
-    suggest,
+    sources,
 )
 
 GROUPS = ("Build", "Search", "Measure", "Look", "Exchange", "People", "Replies")
@@ -58,14 +57,14 @@ def _add(group: str, **commands: Any) -> None:
 _add(
     "Build",
     init=build.init,
-    suggest=suggest.suggest,
+    suggest=sources.suggest,
     plan=build.plan,
     build=build.build,
     extend=build.extend,
     refresh=build.refresh,
     rejudge=build.rejudge,
-    synthesize=documents.synthesize,
-    decontextualize=documents.decontextualize,
+    synthesize=sources.synthesize,
+    decontextualize=sources.decontextualize,
 )
 _add("Search", index=search.index, search=search.search, retrieve=search.retrieve)
 _add(

@@ -1,8 +1,8 @@
 """`freshstack init`, `plan`, `build`, `extend`, `refresh` and `rejudge`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -12,7 +12,6 @@ from freshstack_dspy.cli.options import (
     JsonOption,
     LogOption,
     ModeOption,
-    RepliesOption,
     RequestsOption,
     RunsArgument,
     check_out,
@@ -38,12 +37,11 @@ def init(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
 ) -> None:
     """Write a commented example of a configuration."""
-    from freshstack_dspy.cli.example import EXAMPLE
     from freshstack_dspy.cli.printing import say
 
     check_out(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(EXAMPLE, encoding="utf-8")
+    path.write_bytes(Path(__file__).with_name("example.toml").read_bytes())
     say(f"{path} written; name your questions and your corpus in it, then: freshstack plan {path}")
 
 
@@ -52,9 +50,8 @@ def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
     from freshstack_dspy.cli.printing import Bars, show_json
     from freshstack_dspy.recipes.plan import plan as plan_build
 
-    settings = _settings(config)
     with Bars() as bars:
-        found = plan_build(settings, progress=bars)
+        found = plan_build(config, progress=bars)
     if as_json:
         show_json(found)
     else:
@@ -65,7 +62,6 @@ def build(
     config: ConfigArgument,
     mode: ModeOption = "live",
     requests: RequestsOption = None,
-    replies: RepliesOption = None,
     save_replies: Annotated[
         Path | None, typer.Option(help="Write the replies that were used to this bundle.")
     ] = None,
@@ -78,10 +74,11 @@ def build(
     """Build a judged collection; run it again to resume."""
     from freshstack_dspy.cli.options import asking
     from freshstack_dspy.cli.printing import show_json
+    from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.build import UNCHANGED
     from freshstack_dspy.recipes.build import build as build_collection
 
-    settings = _settings(config, replies)
+    settings = load_config(config)
     _check_outputs(settings, save_replies, requests, log)
     with asking(mode, requests, log) as (options, bars):
         collection = build_collection(
@@ -98,9 +95,6 @@ def extend(
     runs: RunsArgument,
     config: JudgingOption,
     k: Annotated[int, typer.Option("--k", min=1, help="Chunks of each ranking to judge.")] = 20,
-    unknown_ids: Annotated[
-        Literal["error", "drop"], typer.Option(help="What to do about chunks not in the corpus.")
-    ] = "error",
     out: Annotated[
         Path | None, typer.Option(help="Folder to write; by default the collection's own.")
     ] = None,
@@ -112,12 +106,8 @@ def extend(
     from freshstack_dspy.cli.printing import labels_by, say, show_json
     from freshstack_dspy.recipes.extend import extend as extend_collection
 
-    settings = _judging(config)
     with asking(mode) as (options, _):
-        found = extend_collection(
-            collection, runs, settings, k=k, unknown_ids=unknown_ids, out=out, **options
-        )
-    before, after = found.before.manifest.counts, found.collection.manifest.counts
+        found = extend_collection(collection, runs, config, k=k, out=out, **options)
     if as_json:
         values = {"changed": found.changed, "judged": found.judged, "failed": found.failed}
         show_json({**values, "manifest": found.collection.manifest})
@@ -125,11 +115,12 @@ def extend(
     if not found.changed:
         say(f"{collection}: nothing to add, so nothing was written")
         return
+    before, after = found.before.manifest.counts, found.collection.manifest.counts
     for run, judged in found.judged.items():
         say(f"{run}: {judged:,} pairs judged in its top {k}")
     say(f"judged chunks of queries: {before.pool:,}, now {after.pool:,}")
     say(f"supported pairs: {before.supported:,}, now {after.supported:,}")
-    say("slices: " + ", ".join(f"{n} {name}" for name, n in after.slices.items()))
+    say(f"slices: {_listed(after.slices)}")
     if found.failed:
         say(f"{found.failed:,} pairs failed; extend again to retry them")
     say(labels_by(found.collection))
@@ -147,9 +138,10 @@ def refresh(
     """Take in new questions and files; reuse every judgment of unchanged content."""
     from freshstack_dspy.cli.options import asking
     from freshstack_dspy.cli.printing import say, show_json
+    from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
-    settings = _settings(config)
+    settings = load_config(config)
     changes = settings.out.with_name(f"{settings.out.name}.changes.jsonl")
     with asking(mode) as (options, _):
         found = refresh_collection(
@@ -161,19 +153,19 @@ def refresh(
         show_json({**values, "difference": difference, "manifest": found.collection.manifest})
         return
     _show_collection(found.collection, settings.out, unchanged=not found.changed)
-    _show_difference(found.difference, changes, changed=found.changed)
-    if found.changed:
-        say(f"{found.calls:,} calls for this refresh; above are those before it too")
+    if not found.changed:
+        say("nothing differs, so nothing was written")
+        return
+    _show_difference(found.difference)
+    say(f"in another slice than before: {found.difference.resliced} queries")
+    say(f"all changes: {changes}")
+    say(f"{found.calls:,} calls for this refresh; above are those before it too")
 
 
 def rejudge(
     collection: CollectionArgument,
     config: JudgingOption,
     out: Annotated[Path | None, typer.Option(help="Folder of the new collection.")] = None,
-    shape: Annotated[
-        Literal["batch", "windowed", "pairwise"] | None,
-        typer.Option(help="What one call holds; by default as [judge] shape says."),
-    ] = None,
     sample: Annotated[
         int | None,
         typer.Option(min=1, help="Judge so many chunks one by one, and write nothing."),
@@ -185,11 +177,12 @@ def rejudge(
     from freshstack_dspy.cli.options import asking
     from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.collection.diff import write_changes
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
 
-    settings = _judging(config)
+    settings = load_judging(config)
     with asking(mode) as (options, _):
-        found = judge_again(collection, settings, out, shape=shape, sample=sample, **options)
+        found = judge_again(collection, settings, out, sample=sample, **options)
     changes = None
     if out is not None and found.difference is not None:
         changes = out.with_name(f"{out.name}.changes.jsonl")
@@ -202,27 +195,14 @@ def rejudge(
         _show_agreement(found, settings.model.name, out, changes)
 
 
-def _settings(config: Path, replies: list[Path] | None = None) -> "BuildConfig":
-    from freshstack_dspy.config import load_config, with_bundles
-
-    return with_bundles(load_config(config), replies or ())
-
-
-def _judging(config: Path) -> "BuildConfig":
-    from freshstack_dspy.config import load_judging
-
-    return load_judging(config)
-
-
 def _check_outputs(settings: "BuildConfig", *outputs: Path | None) -> None:
     """Check that no file is written into the collection or the store, nor over one that is read."""
     from freshstack_dspy.errors import ConfigError
 
     folders = (settings.out, settings.cache.path, settings.index.path)
     read = {settings.file.resolve(), settings.queries.path, *settings.cache.bundles}
-    for path in outputs:
-        place = path.resolve() if path is not None else None
-        if place and (place in read or any(place.is_relative_to(folder) for folder in folders)):
+    for path in (path.resolve() for path in outputs if path is not None):
+        if path in read or any(path.is_relative_to(folder) for folder in folders):
             raise ConfigError(
                 f"{path} is read or replaced by this command, and would be lost; write elsewhere"
             )
@@ -231,26 +211,22 @@ def _check_outputs(settings: "BuildConfig", *outputs: Path | None) -> None:
 def _show_plan(found: "Plan") -> None:
     from freshstack_dspy.cli.printing import Table, say, show
 
-    rows = [*found.steps, found.total]
-    show(
-        Table(
-            ("step", "requests", "recorded", "input tokens", "output tokens"),
-            [(r.step, r.requests, r.recorded, r.input_tokens, r.output_tokens) for r in rows],
-            f"{found.name}: {found.queries:,} questions for {found.model}",
+    header = ("step", "requests", "recorded", "input tokens", "output tokens")
+    rows = [
+        (
+            *(one.step, one.requests, one.recorded, one.input_tokens, one.output_tokens),
+            *map(_money, (one.cost, one.batch_cost, one.upper_bound)),
         )
-    )
-    show(
-        Table(
-            ("step", "live", "batch", "upper bound"),
-            [(r.step, *map(_money, (r.cost, r.batch_cost, r.upper_bound))) for r in rows],
-            "dollars for what is not recorded",
-        )
-    )
+        for one in (*found.steps, found.total)
+    ]
+    title = f"{found.name}: {found.queries:,} questions for {found.model}"
+    show(Table((*header, "live", "batch", "upper bound"), rows, title))
     if found.sampled < found.queries:
         say(f"estimated from {found.sampled} of the {found.queries:,} questions, scaled up")
+    say("tokens (by cl100k_base) and dollars are of what is not recorded")
     say(
         "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
-        "an estimate; tokens by cl100k_base; re-asks and reasoning come on top"
+        "an estimate; re-asks and reasoning come on top"
     )
     if found.total.cost is None:
         say(
@@ -301,17 +277,17 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         f"{counts.judgments - counts.unlabelled:,} judged pairs ({counts.supported:,} supported)"
         + (f", {counts.unlabelled:,} without a label" if counts.unlabelled else "")
     )
-    say("slices: " + ", ".join(f"{n:,} {name}" for name, n in counts.slices.items()))
+    if counts.rejected:
+        hint = "; raise [queries] limit for more" if counts.rejected.get("beyond limit") else ""
+        say(f"questions left out: {_listed(counts.rejected)}{hint}")
+    say(f"slices: {_listed(counts.slices)}")
+    if measured := collection.left_out():
+        say(f"measures are taken on {measured}")
     for line in _query_lines(counts):
         say(line)
-    if counts.rejected:
-        left = ", ".join(f"{n:,} {reason}" for reason, n in counts.rejected.items())
-        say(f"questions left out: {left}")
     if counts.skipped:
-        from freshstack_dspy.collection.counts import listed
-
         number = sum(counts.skipped.values())
-        say(f"{number:,} files skipped ({listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
+        say(f"{number:,} files skipped ({_listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values())
     if failed:
         say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
@@ -323,7 +299,7 @@ def _query_lines(counts: "Counts") -> Iterator[str]:
     """What the summary of a build says of its queries: contamination, and who made them."""
 
     def some(number: int) -> str:
-        return f"{number:,} ({number / counts.queries:.1%})" if counts.queries else f"{number:,}"
+        return f"{number:,} ({number / counts.queries:.1%})"
 
     if counts.synthetic:
         yield f"made by a model: {some(counts.synthetic)}"
@@ -337,6 +313,11 @@ def _query_lines(counts: "Counts") -> Iterator[str]:
         yield f"asked up to the model's cut-off: {found.before_cutoff:,} of {dated:,}"
     if found.near_duplicates:
         yield f"nearly duplicate another query: {some(found.near_duplicates)}"
+
+
+def _listed(counts: Mapping[Any, int]) -> str:
+    """Write counts as `1,198 binary, 3 vendored`."""
+    return ", ".join(f"{number:,} {what}" for what, number in counts.items())
 
 
 def _show_account(manifest: "Manifest", path: Path) -> None:
@@ -358,18 +339,12 @@ def _show_account(manifest: "Manifest", path: Path) -> None:
     show(Table(header, rows, f"{manifest.name}: {path}"))
 
 
-def _show_difference(found: "Difference", path: Path, *, changed: bool) -> None:
-    from freshstack_dspy.cli.printing import Table, say, show
+def _show_difference(found: "Difference") -> None:
+    from freshstack_dspy.cli.printing import Table, show
 
-    if not changed:
-        say("nothing differs, so nothing was written")
-        return
-    rows = []
-    for name in _COMPARED:
-        tally = getattr(found, name)
-        rows.append((name, tally.kept, tally.added, tally.dropped, tally.changed))
+    tallies = [(name, getattr(found, name)) for name in _COMPARED]
+    rows = [(name, one.kept, one.added, one.dropped, one.changed) for name, one in tallies]
     show(Table(("", "unchanged", "added", "dropped", "changed"), rows, "difference"))
-    say(f"in another slice than before: {found.resliced} queries; all changes: {path}")
 
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:
@@ -385,11 +360,11 @@ def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Pa
     show(Table(("label", "before", "now", "precision", "recall"), rows, title, digits=3))
     if agreement.on_support:
         say("the scales differ, so labels are compared as support (1) or none (0)")
-    values = [("same label", agreement.exact), ("kappa", agreement.kappa)]
+    values = {"same label": agreement.exact, "kappa": agreement.kappa}
     if agreement.weighted:
-        values += [(f"kappa, {name} weights", one) for name, one in agreement.weighted.items()]
-        values.append(("kappa of support or none", agreement.on_support_kappa))
-    for name, value in values:
+        values |= {f"kappa, {name} weights": one for name, one in agreement.weighted.items()}
+        values["kappa of support or none"] = agreement.on_support_kappa
+    for name, value in values.items():
         say(f"{name}: {metric(value)}")
     if found.textless:
         say(f"{found.textless:,} pairs were not asked about, for their chunk has no text")

@@ -30,10 +30,6 @@ ModeOption = Annotated[
 RequestsOption = Annotated[
     Path | None, typer.Option(help="With defer: the file of missing requests.")
 ]
-RepliesOption = Annotated[
-    list[Path] | None,
-    typer.Option("--replies", help="Bundle of recorded replies to read too; may be repeated."),
-]
 LogOption = Annotated[
     Path | None, typer.Option(help="Append one JSON line for each request to this file.")
 ]
@@ -62,8 +58,12 @@ OutOption = Annotated[Path | None, typer.Option(help="File or folder to write.")
 ReplaceOption = Annotated[bool, typer.Option("--replace", help="Replace what is at --out.")]
 
 
-def check_out(out: Path | None, *, replace: bool = False) -> None:
+def check_out(out: Path | None, *, replace: bool | None = None) -> None:
     """Check that an output can be written, before anything is read or paid for.
+
+    Args:
+        out: The file or folder.
+        replace: Whether one that exists is replaced; None: there is no such option.
 
     Raises:
         ConfigError: Something is there and is not to be replaced, or its folder does not exist or
@@ -74,7 +74,8 @@ def check_out(out: Path | None, *, replace: bool = False) -> None:
     if out is None:
         return
     if out.exists() and not replace:
-        raise ConfigError(f"{out} exists; add --replace, or name another --out")
+        hint = "name another" if replace is None else "add --replace, or name another --out"
+        raise ConfigError(f"{out} exists; {hint}")
     folder = next(parent for parent in out.absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ConfigError(f"{out} cannot be written: {folder} is no folder that can be written")

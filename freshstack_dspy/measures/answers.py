@@ -449,7 +449,7 @@ class ComparedAnswer(NamedTuple):
         agrees: One verdict on all gold answers together, or one on each; None where the
             comparison failed or did not decide.
         reason: Of the verdict; where there is none, why.
-        status: Where there is no verdict, the kind of the reason, as `no_gold_context`. One that is
+        status: Where there is no verdict, the kind of the reason, as `no_gold_answer`. One that is
             `not_retrieved` is no answer: its query is absent.
     """
 

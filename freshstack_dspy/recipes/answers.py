@@ -29,29 +29,20 @@ from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.provenance import prompt_hash
 from freshstack_dspy.recipes.reteval import SAMPLED_TEMPERATURE, Answering, LLMRetEval
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Agreement, AssignedAnswer, Record, Scale, SliceName
+from freshstack_dspy.records import Agreement, AssignedAnswer, Record, Scale
 
 FAMILIES = ("alpha_nDCG", "Coverage", "Recall")
 """The ranking measures next to the answers, cut off where the contexts are."""
-ANSWERING = "answering.json"
-
-
-class Coverage(NamedTuple):
-    """The mean Cov(y) of a run's answers (CRUX, arXiv 2506.20051, eq. 3)."""
-
-    mean: Interval
-    answers: int
-    """How many have one."""
 
 
 class AnswerMetrics(NamedTuple):
-    """All metrics of answers from runs, on the same queries."""
+    """All metrics of answers from runs, on the same queries; run `gold` is the gold answers."""
 
     agreement: Scores
     nuggets: Scores
-    """Of the nuggets that the answers support; the gold answers are run `gold`."""
-    coverage: dict[str, Coverage]
-    """By run, also `gold`."""
+    """Of the nuggets that the answers support."""
+    coverage: dict[str, Interval]
+    """By run, the mean Cov(y) of its answers (CRUX, arXiv 2506.20051, eq. 3)."""
     rankings: dict[str, Evaluation]
     """By run."""
     relations: dict[str, list[FoundAndAgrees]]
@@ -61,11 +52,9 @@ class AnswerMetrics(NamedTuple):
 class AnsweringAccount(Record):
     """How answers were made; it names no secret and no machine."""
 
-    schema_version: Literal[2] = 2
+    schema_version: Literal[3] = 3
     collection: str
     content_hash: str
-    slices: tuple[SliceName, ...] | None
-    """Whose queries were answered; None: those with a supported nugget."""
     runs: tuple[str, ...]
     k: int
     """How many chunks of each ranking, and of the gold ones, were shown at most."""
@@ -79,54 +68,38 @@ class AnsweringAccount(Record):
     prompts: dict[str, str]
     """SHA-256 of the prompt, by signature."""
     queries: int
-    without_gold: tuple[str, ...]
-    """Ids of the queries of which no chunk supports a nugget."""
 
 
 def answer_metrics(
-    found: Answering,
-    collection: Collection,
-    runs: Iterable[Run],
-    *,
-    k: int,
-    scale: Scale,
-    slices: Sequence[SliceName] | None = None,
+    found: Answering, account: AnsweringAccount, collection: Collection, runs: Iterable[Run]
 ) -> AnswerMetrics:
-    """Compute all metrics of answers from runs.
-
-    Args:
-        found: What `answer_from_runs` gave.
-        collection: That the runs are over.
-        runs: That were answered from.
-        k: How many chunks an answer was written from.
-        scale: Of the judge of the answers.
-        slices: Whose queries were answered.
-    """
-    qrels = collection.qrels(slices)
+    """Compute all metrics of the answers from runs over a collection."""
+    qrels = collection.qrels()
     agreement = score_agreement(map(_compared, found.agreements))
     assigned = (*found.assignments, *found.gold_assignments)
-    by_name = {run.name: run for run in sorted(runs, key=lambda run: run.name)}
-    recall = f"Recall@{k}"
-    relations = {
-        name: [
-            found_and_agrees(
-                evaluate(qrels, run, [recall]).values(recall, only_defined=True),
-                verdicts_of(agreement, name),
-                measure=recall,
-            )
-        ]
-        for name, run in by_name.items()
+    measures = [f"{family}@{account.k}" for family in FAMILIES]
+    recall = measures[-1]
+    rankings = {
+        run.name: evaluate(qrels, run, measures) for run in sorted(runs, key=lambda run: run.name)
     }
-    measures = [f"{family}@{k}" for family in FAMILIES]
     return AnswerMetrics(
         agreement=agreement,
         nuggets=score_assignments(map(_assigned, assigned)),
         coverage={
-            run_id: Coverage(mean_interval(values, resamples=RESAMPLES), len(values))
-            for run_id, values in _coverages(assigned, qrels, scale).items()
+            run_id: mean_interval(values, resamples=RESAMPLES)
+            for run_id, values in _coverages(assigned, qrels, account.scale).items()
         },
-        rankings={name: evaluate(qrels, run, measures) for name, run in by_name.items()},
-        relations=relations,
+        rankings=rankings,
+        relations={
+            name: [
+                found_and_agrees(
+                    ranking.values(recall, only_defined=True),
+                    verdicts_of(agreement, name),
+                    measure=recall,
+                )
+            ]
+            for name, ranking in rankings.items()
+        },
     )
 
 
@@ -137,7 +110,6 @@ def answering_account(
     *,
     k: int,
     gold_answers: int,
-    slices: tuple[SliceName, ...] | None = None,
 ) -> AnsweringAccount:
     """Record how answers were made."""
     model = session.config.model
@@ -146,7 +118,6 @@ def answering_account(
     return AnsweringAccount(
         collection=collection.manifest.name,
         content_hash=collection.manifest.content_hash,
-        slices=slices,
         runs=tuple(sorted({answer.run_id for answer in found.answers})),
         k=k,
         gold_answers=gold_answers,
@@ -157,7 +128,6 @@ def answering_account(
         scale=session.config.judge.graded,
         prompts=dict(sorted(map(prompt_hash, predictors))),
         queries=len({answer.topic_id for answer in found.answers}),
-        without_gold=found.without_gold,
     )
 
 
@@ -179,7 +149,7 @@ def write_answers(folder: Path, found: Answering, account: AnsweringAccount) -> 
         for name, rows in records.items():
             (partial / name).write_bytes(encode_records(rows))
         text = json.dumps(account.model_dump(mode="json"), ensure_ascii=False, indent=2)
-        (partial / ANSWERING).write_text(f"{text}\n", encoding="utf-8")
+        (partial / "answering.json").write_text(f"{text}\n", encoding="utf-8")
 
 
 def _coverages(
@@ -187,8 +157,8 @@ def _coverages(
 ) -> dict[str, dict[str, float]]:
     """Run, query id -> coverage.
 
-    Left out are answers with a nugget that nobody could judge, and queries without an answerable
-    nugget. The judge of the answers may have another scale than the collection.
+    Left out are answers with a nugget without a label, and queries without an answerable nugget.
+    The judge of the answers may have another scale than the collection.
     """
     found: dict[str, dict[str, float]] = {}
     for answer in answers:

@@ -174,7 +174,7 @@ def _top(collection: Collection, path: Path, depth: int, unknown_ids: UnknownIds
         raise CollectionError(
             f"{path}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
             f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection, or "
-            "go on without them with --unknown-ids drop"
+            "go on without them, in Python with unknown_ids='drop'"
         )
     left_out = {
         "queries that are not in the collection or have no nuggets": sorted(

@@ -14,15 +14,15 @@ import dspy
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.exports import assignment
-from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
+from freshstack_dspy.errors import CollectionError, FatalModelError, ReplyError
 from freshstack_dspy.measures.contexts import required_subset
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.programs.answer_comparer import AnswerComparer, comparer_inputs
+from freshstack_dspy.programs.answer_comparer import AnswerComparer
 from freshstack_dspy.programs.answer_generator import AnswerGenerator, generator_inputs
-from freshstack_dspy.programs.support_judge import failure_of, whole
+from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, Window, judge_calls, merged
+from freshstack_dspy.recipes.judge import ToJudge, Window, judge_calls, merged, once
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -36,13 +36,11 @@ from freshstack_dspy.records import (
     OmittedChunk,
     Query,
     Scale,
-    SliceName,
     Step,
 )
 
 GOLD = "gold"
 """The run id of answers from gold chunks."""
-MOST_GOLD_ANSWERS = 15
 SAMPLED_TEMPERATURE = 0.5
 """Of several gold answers (§3.2: three); at 0 they would all be the same."""
 
@@ -58,14 +56,19 @@ class Context(NamedTuple):
     temperature: float | None = None
 
 
+class Answered(NamedTuple):
+    """The answer from a context; with a failure it has no sentences."""
+
+    answer: Answer
+    failure: AnsweringFailure | None = None
+
+
 class Comparison(NamedTuple):
     """An answer from a run's context, and those from the gold context."""
 
     query: Query
     answer: Answer
     gold: Sequence[Answer]
-    fits: bool = True
-    """Whether they fit into the model's window together."""
 
     @property
     def references(self) -> list[str]:
@@ -78,13 +81,20 @@ class Comparison(NamedTuple):
         return next((one for one in self.gold if one.status != "ok"), None)
 
 
+class Compared(NamedTuple):
+    """Whether answers agree; with a failure it is not known."""
+
+    agreement: Agreement
+    failure: AnsweringFailure | None = None
+
+
 class Answering(NamedTuple):
     """Answers from runs and from gold chunks; records by run, then query, in the order of ids."""
 
     answers: tuple[Answer, ...]
     """One for each run and query."""
     gold_answers: tuple[Answer, ...]
-    """For each query with a gold context as many as were asked for."""
+    """For each query as many as were asked for."""
     agreements: tuple[Agreement, ...]
     """One for each run and query."""
     assignments: tuple[AssignedAnswer, ...]
@@ -92,8 +102,6 @@ class Answering(NamedTuple):
     gold_assignments: tuple[AssignedAnswer, ...]
     """The nuggets of the first gold answer to each query."""
     failures: tuple[AnsweringFailure, ...]
-    without_gold: tuple[str, ...]
-    """Ids of the queries of which no chunk supports a nugget."""
 
 
 class LLMRetEval(dspy.Module):
@@ -109,13 +117,6 @@ class LLMRetEval(dspy.Module):
     ) -> dspy.Prediction:
         """Run every step for one query; all chunks are shown, whatever the model's window.
 
-        Args:
-            query: What is asked.
-            retrieved: What a retriever found for it, the best first; where it is empty nothing is
-                asked, and the status of the agreement is `not_retrieved`.
-            gold: What an ideal retriever would have found.
-            run_id: What the retriever is called.
-
         Returns:
             A prediction with `answer` and `gold_answer` (`Answer`) and `agreement` (`Agreement`).
 
@@ -124,17 +125,14 @@ class LLMRetEval(dspy.Module):
         """
         answer = self.answer_generator(query=query, chunks=retrieved, run_id=run_id).answer
         gold_answer = self.answer_generator(query=query, chunks=gold, run_id=GOLD).answer
-        asked = Comparison(query, answer, [gold_answer] if gold else [])
-        found = known_agreement(asked) or self._compared(asked)
+        asked = Comparison(query, answer, [gold_answer])
+        found = known_agreement(asked) or self._agreement(asked)
         return dspy.Prediction(answer=answer, gold_answer=gold_answer, agreement=found)
 
-    def answered(self, context: Context) -> Answer | AnsweringFailure:
-        """The answer from a context, or why there is none."""
-        step: Step = "gold_answer" if context.run_id == GOLD else "answer"
-        if context.omitted and not context.chunks:
-            error = ReplyError(_nothing_shown(context), status="failed", call_id=None)
-            return _failure(context.query, step, error, context.run_id, context.sample)
+    def answered(self, context: Context) -> Answered:
+        """The answer from a context, or the record that there is none."""
         try:
+            _check_shown(context)
             answer: Answer = self.answer_generator(
                 query=context.query,
                 chunks=context.chunks,
@@ -143,25 +141,31 @@ class LLMRetEval(dspy.Module):
                 temperature=context.temperature,
             ).answer
         except ReplyError as error:
-            return _failure(context.query, step, error, context.run_id, context.sample)
-        return answer.model_copy(update={"omitted": context.omitted})
-
-    def compared(self, asked: Comparison) -> Agreement | AnsweringFailure:
-        """Whether an answer agrees with a gold one, or why that could not be said."""
-        if not asked.fits:
-            error = ReplyError(
-                f"the question with an answer and {len(asked.gold)} gold answers does not fit into "
-                "the model's window: take a model with a larger one, or lower [model] max_tokens",
-                status="failed",
-                call_id=None,
+            step: Step = "gold_answer" if context.run_id == GOLD else "answer"
+            answer = Answer(
+                run_id=context.run_id,
+                topic_id=context.query.query_id,
+                topic=context.query.text,
+                references=tuple(chunk.chunk_id for chunk in context.chunks),
+                response_length=0,
+                answer=(),
+                sample=context.sample,
+                omitted=context.omitted,
+                status=error.status,
+                call_id=error.call_id,
             )
-            return _failure(asked.query, "comparison", error, asked.answer.run_id)
-        try:
-            return self._compared(asked)
-        except ReplyError as error:
-            return _failure(asked.query, "comparison", error, asked.answer.run_id)
+            return Answered(answer, _failure(answer, step, error))
+        return Answered(answer.model_copy(update={"omitted": context.omitted}))
 
-    def _compared(self, asked: Comparison) -> Agreement:
+    def compared(self, asked: Comparison) -> Compared:
+        """Whether an answer agrees with a gold one, or the record that it is not known."""
+        try:
+            return Compared(self._agreement(asked))
+        except ReplyError as error:
+            agreement = _agreement(asked, str(error), status=error.status, call_id=error.call_id)
+            return Compared(agreement, _failure(asked.answer, "comparison", error))
+
+    def _agreement(self, asked: Comparison) -> Agreement:
         reply = self.answer_comparer(
             query=asked.query, references=asked.references, answer=asked.answer.text
         )
@@ -177,34 +181,28 @@ def answer_from_runs(
     runs: Sequence[Run],
     *,
     k: int = 10,
-    slices: Sequence[SliceName] | None = None,
     gold_answers: int = 1,
 ) -> Answering:
-    """Answer every query from the top of every run and from its gold chunks, and compare.
+    """Answer every query with gold chunks from these and from the top of every run, and compare.
 
     Args:
         session: Its `[model]` answers and compares; its `[judge]` judges answers by nuggets.
         collection: With the queries, the gold chunks and the texts.
         runs: Over its queries and its corpus; each has a name of its own.
         k: How many chunks of a ranking, and of the gold ones, an answer is written from at most.
-        slices: Of which slices the queries are; None: those with a supported nugget.
         gold_answers: How often the gold context is answered; several are drawn at
             `SAMPLED_TEMPERATURE`.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
         DeferredError: In mode `defer`, requests were written down.
-        ConfigError: The number of gold answers is not allowed, or replies leave no room.
-        CollectionError: There is no query, no chunk with a text, or a run cannot be used.
+        ConfigError: Replies leave no room for a prompt.
+        CollectionError: No query has a supported nugget, or a run cannot be used.
         FatalModelError: Not one answer came.
     """
-    if not 1 <= gold_answers <= MOST_GOLD_ANSWERS:
-        raise ConfigError(f"gold answers are 1 to {MOST_GOLD_ANSWERS}, not {gold_answers}")
-    qrels = collection.qrels(slices)
+    qrels = collection.qrels()
     by_id = {query.query_id: query for query in collection.queries}
     queries = {query_id: by_id[query_id] for query_id in sorted(qrels.nuggets)}
-    if not queries:
-        raise CollectionError(f"{collection.name}: no query with nuggets is in these slices")
     gold = {query_id: gold_chunks(qrels.judged(query_id), k) for query_id in queries}
     tops = _tops(collection, runs, queries, k)
 
@@ -213,37 +211,34 @@ def answer_from_runs(
     golds = [
         packing.context(GOLD, queries[query_id], ids, sample, gold_answers)
         for query_id, ids in gold.items()
-        if ids
         for sample in range(1, gold_answers + 1)
     ]
     contexts = [
-        packing.context(run_id, query, top.get(query_id, ()))
+        packing.context(run_id, query, top[query_id])
         for run_id, top in tops.items()
         for query_id, query in queries.items()
     ]
 
     recipe = LLMRetEval()
-    gold_found = session.each("gold_answer", recipe.answered, golds)
-    found = session.each("answer", recipe.answered, contexts)
+    found = session.each("gold_answer", recipe.answered, golds)
+    found += session.each("answer", recipe.answered, contexts)
     session.stop_if_deferred()
-    _check_any_answer([*gold_found, *found])
-    gold_records = list(map(_answer, golds, gold_found))
-    answers = list(map(_answer, contexts, found))
+    _check_any_answer(found)
+    gold_records = [one.answer for one in found[: len(golds)]]
+    answers = [one.answer for one in found[len(golds) :]]
 
     firsts = [one for one in gold_records if one.sample == 1]
-    measured = [one for one in collection.nuggets if one.nugget_id in qrels.labels]
-    nuggets = nuggets_by_query(measured)
+    nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
     assigned, unassigned = _assign(session, [*firsts, *answers], queries, nuggets)
-    agreements, uncompared = _compare(session, recipe, answers, gold_records, queries)
+    compared = _compare(session, recipe, answers, gold_records, queries)
     session.stop_if_deferred()
     return Answering(
         answers=tuple(answers),
         gold_answers=tuple(gold_records),
-        agreements=tuple(agreements),
+        agreements=tuple(one.agreement for one in compared),
         assignments=tuple(assigned[len(firsts) :]),
         gold_assignments=tuple(assigned[: len(firsts)]),
-        failures=(*_failures(gold_found), *_failures(found), *unassigned, *uncompared),
-        without_gold=tuple(query_id for query_id, ids in gold.items() if not ids),
+        failures=(*_failures(found), *unassigned, *_failures(compared)),
     )
 
 
@@ -269,11 +264,6 @@ class Packing:
     def __init__(self, collection: Collection, shown: set[str], session: Session) -> None:
         """Read the chunks with these ids."""
         self._chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in shown}
-        if shown and not any(chunk.passage for chunk in self._chunks.values()):
-            raise CollectionError(
-                f"{collection.name}: none of the {len(shown)} chunks has a text to answer from; "
-                "import it with its corpus: freshstack import … --corpus PATH"
-            )
         self._window = Window(session.config.model, AnswerGenerator().predict)
 
     def context(
@@ -300,9 +290,7 @@ def known_agreement(asked: Comparison) -> Agreement | None:
     """What is known of two answers without a comparer; None where it has to be asked."""
     answer, failed = asked.answer, asked.failed
     status, agrees, reason = "ok", None, ""
-    if not asked.gold:
-        status, reason = "no_gold_context", "no chunk supports a nugget of the query"
-    elif answer.status not in ("ok", "not_retrieved"):
+    if answer.status not in ("ok", "not_retrieved"):
         status, reason = answer.status, "the answer from the retrieved context failed"
     elif not asked.references and failed is not None:
         status, reason = failed.status, "the answer from the gold context failed"
@@ -322,14 +310,12 @@ def _tops(
     collection: Collection, runs: Sequence[Run], queries: Mapping[str, Query], k: int
 ) -> dict[str, dict[str, list[str]]]:
     """Run name, query id -> ids of the chunks in its top, the best first; runs by name."""
-    names = Counter(run.name for run in runs)
-    if GOLD in names:
-        raise CollectionError(
-            f"a run is named {GOLD!r}, as the answers from the gold chunks are; give it another "
-            "name in the last field of its lines"
-        )
+    names = Counter([GOLD, *(run.name for run in runs)])
     if repeated := next((name for name, count in names.items() if count > 1), None):
-        raise CollectionError(f"two runs are named {repeated!r}; give each a name of its own")
+        raise CollectionError(
+            f"two runs are named {repeated!r} (answers from gold chunks are run {GOLD!r}); give "
+            "each a name of its own, in the last field of its lines"
+        )
     tops = {}
     for run in sorted(runs, key=lambda run: run.name):
         tops[run.name] = {
@@ -339,7 +325,7 @@ def _tops(
         if not any(tops[run.name].values()):
             raise CollectionError(
                 f"run {run.name!r} holds nothing for any of the {len(queries)} queries; retrieve "
-                f"with: freshstack retrieve, or choose other --slices of {collection.name}"
+                f"for those of {collection.name} with: freshstack retrieve"
             )
     return tops
 
@@ -350,47 +336,36 @@ def _assign(
     queries: Mapping[str, Query],
     nuggets: Mapping[str, Sequence[Nugget]],
 ) -> tuple[list[AssignedAnswer], list[AnsweringFailure]]:
-    """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote.
-
-    An answer that says that there is none supports nothing, and nothing is asked. Of one that
-    failed, or that is not there because its run retrieved nothing, every nugget is `failed`.
-    """
-    config = session.config
-    once = config.judge.model_copy(update={"shape": "batch", "votes": 1, "shuffle": None})
+    """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote."""
+    config, scale = once(session.config), session.config.judge.graded
     recipe = FreshStack(config)
     pairs = [
         ToJudge(queries[one.topic_id], nuggets[one.topic_id], [_as_chunk(one)])
         for one in answers
         if one.is_answered
     ]
-    once_config = config.model_copy(update={"judge": once})
-    calls = judge_calls(once_config, recipe.support_judge, pairs, step="assignment")
+    calls = judge_calls(config, recipe.support_judge, pairs, step="assignment")
     batches = session.each("assignment", recipe.judged, calls)
     judged = {(one.chunk_id, one.nugget_id): one for one in merged(batches, 1)}
     assigned = [
         AssignedAnswer(
-            query=queries[one.topic_id].text,
-            qid=one.topic_id,
-            answer_text=one.text,
-            response_length=one.response_length,
-            run_id=one.run_id,
+            query=queries[answer.topic_id].text,
+            qid=answer.topic_id,
+            answer_text=answer.text,
+            response_length=answer.response_length,
+            run_id=answer.run_id,
             nuggets=tuple(
-                _assigned(
-                    nugget, one, judged.get((one.run_id, nugget.nugget_id)), config.judge.graded
-                )
-                for nugget in nuggets[one.topic_id]
+                _assigned(one, answer, judged.get((answer.run_id, one.nugget_id)), scale)
+                for one in nuggets[answer.topic_id]
             ),
-            status=one.status,
+            status=answer.status,
         )
-        for one in answers
+        for answer in answers
     ]
     failures = [
-        AnsweringFailure.model_validate(
-            {
-                **dict(batch.failure),
-                "chunk_ids": (),
-                "run_id": batch.call.passages[0].chunk.chunk_id,
-            }
+        AnsweringFailure(
+            **{**dict(batch.failure), "chunk_ids": ()},
+            run_id=batch.call.passages[0].chunk.chunk_id,
         )
         for batch in batches
         if batch.failure is not None
@@ -401,15 +376,17 @@ def _assign(
 def _assigned(
     nugget: Nugget, answer: Answer, judged: Judgment | None, scale: Scale
 ) -> AssignedNugget:
-    """A nugget with nuggetizer's word for its label, or what is known without the judge."""
+    """A nugget with nuggetizer's word for its label, or what is known without the judge.
+
+    An answer that says that there is none supports nothing. Of one that failed, or whose run
+    retrieved nothing, every nugget is `failed`.
+    """
     if judged is not None:
         label, reason, call_id = judged.label, judged.reason, judged.call_id
     elif answer.status == "ok":
         label, reason, call_id = 0, "there is no answer", None
-    elif answer.status == "not_retrieved":
-        label, reason, call_id = None, "nothing was retrieved to answer from", None
     else:
-        label, reason, call_id = None, "the answer failed", None
+        label, reason, call_id = None, f"the answer is {answer.status}", None
     return AssignedNugget(
         text=nugget.text,
         importance=nugget.importance or "vital",
@@ -428,31 +405,18 @@ def _compare(
     answers: Sequence[Answer],
     golds: Sequence[Answer],
     queries: Mapping[str, Query],
-) -> tuple[list[Agreement], tuple[AnsweringFailure, ...]]:
+) -> list[Compared]:
     """Compare every answer from a run with all gold answers to its query."""
-    window = Window(session.config.model, recipe.answer_comparer.predict)
     of_query: dict[str, list[Answer]] = {}
     for gold in golds:
         of_query.setdefault(gold.topic_id, []).append(gold)
-    asked = []
-    for answer in answers:
-        one = Comparison(queries[answer.topic_id], answer, of_query.get(answer.topic_id, []))
-        inputs: dict[str, Any] = comparer_inputs(one.query, one.references, answer.text)
-        room = window.room_beside(inputs)
-        asked.append(one._replace(fits=room is None or room >= 0))
+    asked = [Comparison(queries[one.topic_id], one, of_query[one.topic_id]) for one in answers]
     known = [known_agreement(one) for one in asked]
     to_ask = [one for one, found in zip(asked, known, strict=True) if found is None]
     replies = session.each("comparison", recipe.compared, to_ask)
-    if len(replies) < len(to_ask):  # deferred: the caller stops
-        return [], ()
-    compared = iter(map(_compared, to_ask, replies))
-    return [found or next(compared) for found in known], _failures(replies)
-
-
-def _compared(asked: Comparison, found: Agreement | AnsweringFailure) -> Agreement:
-    if isinstance(found, Agreement):
-        return found
-    return _agreement(asked, found.message, status=found.status, call_id=found.call_id)
+    session.stop_if_deferred()
+    compared = iter(replies)
+    return [Compared(found) if found else next(compared) for found in known]
 
 
 def _agreement(
@@ -475,24 +439,6 @@ def _agreement(
     )
 
 
-def _answer(context: Context, found: Answer | AnsweringFailure) -> Answer:
-    """The answer, or the record that there is none."""
-    if isinstance(found, Answer):
-        return found
-    return Answer(
-        run_id=context.run_id,
-        topic_id=context.query.query_id,
-        topic=context.query.text,
-        references=tuple(chunk.chunk_id for chunk in context.chunks),
-        response_length=0,
-        answer=(),
-        sample=context.sample,
-        omitted=context.omitted,
-        status=found.status,
-        call_id=found.call_id,
-    )
-
-
 def _as_chunk(answer: Answer) -> Chunk:
     """The answer as the judge is shown it: equal answers of two runs are the same request."""
     return Chunk(
@@ -506,9 +452,25 @@ def _as_chunk(answer: Answer) -> Chunk:
     )
 
 
-def _check_any_answer(found: Sequence[Answer | AnsweringFailure]) -> None:
+def _failure(answer: Answer, step: Step, error: ReplyError) -> AnsweringFailure:
+    return AnsweringFailure(
+        query_id=answer.topic_id,
+        step=step,
+        status=error.status,
+        message=str(error),
+        call_id=error.call_id,
+        run_id=answer.run_id,
+        sample=answer.sample,
+    )
+
+
+def _failures(found: Sequence[Answered] | Sequence[Compared]) -> list[AnsweringFailure]:
+    return [one.failure for one in found if one.failure is not None]
+
+
+def _check_any_answer(found: Sequence[Answered]) -> None:
     failures = _failures(found)
-    asked = [one for one in found if not isinstance(one, Answer) or one.status != "not_retrieved"]
+    asked = [one for one in found if one.answer.status != "not_retrieved"]
     if failures and len(failures) == len(asked):
         raise FatalModelError(
             f"none of the {len(asked)} answers came, so nothing was written; the first: "
@@ -516,22 +478,13 @@ def _check_any_answer(found: Sequence[Answer | AnsweringFailure]) -> None:
         )
 
 
-def _failures(found: Sequence[object]) -> tuple[AnsweringFailure, ...]:
-    return tuple(one for one in found if isinstance(one, AnsweringFailure))
-
-
-def _failure(
-    query: Query, step: Step, error: ReplyError, run_id: str, sample: int = 1
-) -> AnsweringFailure:
-    values = dict(failure_of(query, step, error))
-    return AnsweringFailure.model_validate({**values, "run_id": run_id, "sample": sample})
-
-
-def _nothing_shown(context: Context) -> str:
-    if all(one.reason == "no_text" for one in context.omitted):
-        return f"none of the {len(context.omitted)} chunks of the context has a text"
-    return (
-        f"none of the {len(context.omitted)} chunks of the context fits into the model's window: "
-        "take a model with a larger one, say with [model] context what really fits, or lower "
-        "[model] max_tokens"
-    )
+def _check_shown(context: Context) -> None:
+    """Raise a `ReplyError` where there are chunks, and none of them can be shown."""
+    if context.omitted and not context.chunks:
+        raise ReplyError(
+            f"none of the {len(context.omitted)} chunks of the context can be shown: they have no "
+            "text (freshstack import … --corpus PATH), or do not fit into the model's window "
+            "([model] context, max_tokens)",
+            status="failed",
+            call_id=None,
+        )

@@ -45,13 +45,3 @@ def test_answers_are_written_and_what_they_are_worth_is_said(
     assert (told["k"], told["queries"], told["model"]) == (5, 2, "extractive/baseline")
     scored = freshstack("score", "agreement", "answers/agreement.jsonl")
     assert scored.code == 0, scored.err
-
-
-def test_queries_without_gold_chunks_are_named(freshstack: Command, desk: Path) -> None:
-    done = freshstack(
-        "answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers",
-        "--slices", "all",
-    )  # fmt: skip
-
-    assert done.code == 0, done.err
-    assert "1 query without gold chunks, left out: x" in done.out

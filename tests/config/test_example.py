@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
-from freshstack_dspy.cli.example import EXAMPLE
+from freshstack_dspy import cli
 from freshstack_dspy.config import BuildConfig, load_config
 
 from .least import written
+
+EXAMPLE = Path(cli.__file__).with_name("example.toml").read_text(encoding="utf-8")
 
 
 def test_the_example_loads_once_its_inputs_are_there(tmp_path: Path) -> None:

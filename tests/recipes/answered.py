@@ -13,11 +13,10 @@ from freshstack_dspy.measures.run import Run, read_run, write_run
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.reteval import Answering, answer_from_runs
 from freshstack_dspy.recipes.session import open_session
-from freshstack_dspy.records import ScoredChunk, SliceName
+from freshstack_dspy.records import ScoredChunk
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 
-ALL: tuple[SliceName, ...] = ("answerable", "partly_supported", "unanswerable")
 FACTS = ("Install it with pip", "Python 3.11 is needed", "call reset twice", "phase of the moon")
 
 

@@ -1,0 +1,132 @@
+"""`freshstack suggest`, `synthesize` and `decontextualize`: over questions or documents alone."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from freshstack_dspy.cli.options import JsonOption, LimitOption, ReplaceOption, check_out
+
+if TYPE_CHECKING:
+    from freshstack_dspy.config import QueriesConfig
+    from freshstack_dspy.recipes.documents import Harvest
+
+DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
+ConfigOption = Annotated[Path, typer.Option(help="TOML file; its [model], [budget] and [cache].")]
+LinesOption = Annotated[Path, typer.Option(help="JSON Lines file to write.")]
+EachOption = Annotated[
+    int, typer.Option("--limit", min=1, max=20, help="Most for each piece of a document.")
+]
+
+
+def suggest(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A Stack Exchange dump: Posts.xml, a 7z archive, a folder with either; "
+            "or a configuration, whose [queries] are taken."
+        ),
+    ],
+    tag: Annotated[
+        list[str] | None, typer.Option(help="Only questions with any of these. Repeat it.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Do not list this tag, as too general. Repeat it.")
+    ] = None,
+    limit: LimitOption = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """List the tags next to a topic's own, by the questions they cover: what a corpus should hold."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
+    from freshstack_dspy.errors import SourceError
+    from freshstack_dspy.questions.tags import question_tags, tag_coverage
+
+    config = _queries(source)
+    if tag:
+        config = config.model_copy(update={"tags": tuple(tag)})
+    topic = (*config.tags, *config.all_tags)
+    screen = sys.stderr.isatty()
+    with Progress(console=Console(stderr=True), transient=True, disable=not screen) as bar:
+        task = bar.add_task(str(source), total=None)
+        tags = question_tags(config, lambda done, of: bar.update(task, completed=done, total=of))
+    found = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
+    if not found.questions:
+        raise SourceError(f"{source}: no question passes the filters; widen them")
+    if as_json:
+        show_json(found)
+        return
+    header = ("tag", "questions", "share", "added", "coverage")
+    rows = [(one.tag, one.questions, one.share, one.added, one.coverage) for one in found.tags]
+    title = counted(found.questions, "question") + (f" with {', '.join(topic)}" if topic else "")
+    show(Table(header, rows, title, digits=3))
+    say(f"{found.distinct:,} tags to choose from; {found.without:,} questions have none of them")
+
+
+def synthesize(
+    path: DocumentsArgument,
+    config: ConfigOption,
+    out: LinesOption,
+    limit: EachOption = 3,
+    replace: ReplaceOption = False,
+) -> None:
+    """Make questions with answers from documents."""
+    from freshstack_dspy.cli.options import judging
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.documents import synthesize as from_documents
+
+    check_out(out, replace=replace)
+    with judging(load_judging(config)) as session:
+        harvest = from_documents(session, path, limit=limit)
+    _write(harvest, out, "questions")
+
+
+def decontextualize(
+    path: DocumentsArgument,
+    config: ConfigOption,
+    out: LinesOption,
+    limit: EachOption = 3,
+    replace: ReplaceOption = False,
+) -> None:
+    """Break documents into passages that can be read alone."""
+    from freshstack_dspy.cli.options import judging
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.documents import decontextualize as from_documents
+
+    check_out(out, replace=replace)
+    with judging(load_judging(config)) as session:
+        harvest = from_documents(session, path, limit=limit)
+    _write(harvest, out, "passages")
+
+
+def _queries(source: Path) -> "QueriesConfig":
+    """Take the questions of a configuration, or of a dump; the rest may not be there yet."""
+    from freshstack_dspy.config import QueriesConfig, load_queries
+    from freshstack_dspy.errors import ConfigError
+
+    if source.suffix != ".toml":
+        return QueriesConfig(source="stackexchange", path=source)
+    config = load_queries(source)
+    if config.is_synthetic:
+        raise ConfigError(
+            f"{source}: queries.source is synthetic, and such questions have no tags; name a "
+            "dump, or a configuration that reads questions"
+        )
+    return config
+
+
+def _write(harvest: "Harvest", out: Path, what: str) -> None:
+    from freshstack_dspy.cli.printing import complain, say
+    from freshstack_dspy.files import encode_records
+
+    out.write_bytes(encode_records(harvest.records))
+    say(f"{out}: {len(harvest.records)} {what}")
+    for failure in harvest.failures:
+        place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"
+        complain(f"failed: {place}: {failure.status}: {failure.message}")
+    if harvest.skipped:
+        first = harvest.skipped[0]
+        complain(f"{len(harvest.skipped)} files skipped, as {first.path}: {first.reason}")
