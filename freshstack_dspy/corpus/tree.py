@@ -3,9 +3,10 @@
 import os
 import re
 import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.records import SkipKind
@@ -34,22 +35,22 @@ class Entry(NamedTuple):
     """By which the tree finds its content."""
 
 
-class FileTree(Protocol):
+class FileTree(ABC):
     """A set of files."""
 
     revision: str | None = None
     of_files: bool = True
     """Whether a name says what a file is; that of a document in a JSON file is only an id."""
 
+    @abstractmethod
     def entries(self) -> Iterator[Entry]:
         """List the entries, in any order."""
-        ...
 
+    @abstractmethod
     def read(self, entry: Entry, most: int) -> bytes | Skip:
         """Read at most so many bytes of a file, or say why it cannot be read."""
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most hold nothing
         """Let go of what reading needed."""
 
 

@@ -5,32 +5,32 @@ import json
 import logging
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from freshstack_dspy.config import RETRIEVERS
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.lexical import K1, B, CorpusTerms, LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import fit_lsa
-from freshstack_dspy.index.models import Embedder, is_recorded
+from freshstack_dspy.index.models import Embedder
 from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
+    MANIFEST,
     SCHEMA_VERSION,
     Hold,
     IndexedFile,
     Manifest,
     VectorColumn,
-    is_outdated,
     new_version,
     only_writer,
     remove_old_versions,
     write_manifest,
 )
 from freshstack_dspy.index.table import ChunkTable
+from freshstack_dspy.lm.vectors import Recording
 from freshstack_dspy.records import Chunk
 
 Report = Callable[[str, float], None]
@@ -40,55 +40,44 @@ BM25, LSA, TABLE = "bm25", "lsa", "table"
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
 class Draft:
-    """What an index is to be made from."""
+    """What an index is to be made from.
 
-    chunks: list[Chunk]
-    """In the order of their ids."""
-    texts: list[str]
-    """What each chunk is found by."""
-    hashes: list[str]
-    """SHA-256 of these texts."""
-    fingerprint: str
-    revisions: dict[str, str | None]
-    dimensions: int
-    embedders: Sequence[Embedder]
-    files: Sequence[IndexedFile]
-    cut_by: str
-    report: Report
-    _recorded: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+    Attributes:
+        chunks: In the order of their ids.
+        texts: What each chunk is found by.
+        hashes: SHA-256 of these texts.
+        fingerprint: See `Manifest`.
+    """
 
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         chunks: Sequence[Chunk],
         dimensions: int,
         embedders: Sequence[Embedder],
-        files: Sequence[IndexedFile],
-        cut_by: str,
-        report: Report,
-    ) -> Self:
-        """Check and hash what an index is to be made from."""
+        files: Sequence[IndexedFile] = (),
+        cut_by: str = "",
+        report: Report | None = None,
+    ) -> None:
         if not chunks:
             raise IndexingError(
                 "there are no chunks to index; is the corpus empty, or all skipped?"
             )
-        rows = sorted(chunks, key=lambda chunk: chunk.chunk_id)
-        texts = [indexed_text(chunk) for chunk in rows]
-        with_chunks = {(chunk.source, chunk.path) for chunk in rows}
-        return cls(
-            chunks=rows,
-            texts=texts,
-            hashes=[hashlib.sha256(text.encode()).hexdigest() for text in texts],
-            fingerprint=_fingerprint(rows, dimensions),
-            revisions=_revisions(rows),
-            dimensions=dimensions,
-            embedders=embedders,
-            files=sorted(file for file in files if (file.source, file.path) in with_chunks),
-            cut_by=cut_by,
-            report=report,
-        )
+        names = [*RETRIEVERS, *(embedder.name for embedder in embedders)]
+        if len(set(names)) < len(names):
+            raise IndexingError(f"a name of a retriever is taken: {', '.join(names)}")
+        self.chunks = sorted(chunks, key=lambda chunk: chunk.chunk_id)
+        self.texts = [indexed_text(chunk) for chunk in self.chunks]
+        self.hashes = [hashlib.sha256(text.encode()).hexdigest() for text in self.texts]
+        self.fingerprint = _fingerprint(self.chunks, dimensions)
+        self.revisions = _revisions(self.chunks)
+        self.dimensions = dimensions
+        self.embedders = embedders
+        with_chunks = {(chunk.source, chunk.path) for chunk in chunks}
+        self.files = sorted(file for file in files if (file.source, file.path) in with_chunks)
+        self.cut_by = cut_by
+        self.report: Report = report or (lambda _stage, _fraction: None)
+        self._recorded: dict[str, NDArray[np.float32]] = {}
 
     def recorded(self, embedder: Embedder) -> NDArray[np.float32]:
         """The vectors of all chunks by an embedder whose replies are recorded; asked for once."""
@@ -110,7 +99,7 @@ class Draft:
             and all(
                 np.array_equal(table.matrix(each.name), self.recorded(each))
                 for each in self.embedders
-                if is_recorded(each)
+                if isinstance(each, Recording)
             )
         )
 
@@ -126,8 +115,7 @@ def build(folder: Path, draft: Draft) -> Hold:
     """Hold the index of a draft: the one that is there, or a new one."""
     held = _held(folder)
     if held:
-        same = draft.is_in(folder, held.manifest)
-        if same and draft.described(held.manifest) == held.manifest:
+        if draft.is_in(folder, held.manifest) and draft.described(held.manifest) == held.manifest:
             return held
         held.lock.close()
     with only_writer(folder):
@@ -135,8 +123,8 @@ def build(folder: Path, draft: Draft) -> Hold:
         if before and draft.is_in(folder, before.manifest):
             write_manifest(folder, draft.described(before.manifest))
         else:
-            if is_outdated(folder):
-                _log.warning("%s: of another version of this program; it is built again", folder)
+            if before is None and (folder / MANIFEST).exists():
+                _log.warning("%s: damaged, or of another version; it is built again", folder)
             _write(folder, draft, before.manifest if before else None)
         if before:
             before.lock.close()
@@ -165,20 +153,15 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
     reused: dict[str, int] = {}
     if draft.dimensions:
         report(LSA, 0)
-        fitted = fit_lsa(corpus, draft.dimensions, lambda done: report(LSA, done))
-        fitted.model.save(version / LSA)
-        vectors[LSA] = fitted.vectors
+        model, vectors[LSA] = fit_lsa(corpus, draft.dimensions, lambda done: report(LSA, done))
+        model.save(version / LSA)
     for embedder in draft.embedders:
         known = _known_vectors(embedder, folder, before)
         vectors[embedder.name] = _vectors(embedder, draft, known)
         identities[embedder.name] = embedder.identity
         reused[embedder.name] = sum(each in known for each in draft.hashes)
     columns = tuple(
-        VectorColumn(
-            name=name,
-            identity=identities[name],
-            dimensions=matrix.shape[1],
-        )
+        VectorColumn(name=name, identity=identities[name], dimensions=matrix.shape[1])
         for name, matrix in vectors.items()
     )
     report(TABLE, 0)
@@ -208,7 +191,7 @@ def _known_vectors(
     """The vectors of an embedder in the version before, by the hash of their text."""
     columns = before.vectors if before else ()
     name = next((each.name for each in columns if each.identity == embedder.identity), None)
-    if before is None or name is None or is_recorded(embedder):
+    if before is None or name is None or isinstance(embedder, Recording):
         return {}
     table = ChunkTable(folder / before.version / TABLE)
     return dict(zip(table.values("content_sha256"), table.matrix(name), strict=True))
@@ -218,7 +201,7 @@ def _vectors(
     embedder: Embedder, draft: Draft, known: dict[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
     """The vectors of all chunks: recorded, known of equal content, or made now."""
-    if is_recorded(embedder):
+    if isinstance(embedder, Recording):
         return draft.recorded(embedder)
     new = {
         digest: text

@@ -17,12 +17,8 @@ from freshstack_dspy.index.building import BM25, LSA, TABLE, Draft, Report, buil
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import NO_MODELS, Embedder, Models, Reranker
-from freshstack_dspy.index.ranking import (
-    SCORE_DECIMALS,
-    nearest,
-    unit_rows,
-)
+from freshstack_dspy.index.models import NO_MODELS, Models, Reranker
+from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     DIMENSIONS,
     Hold,
@@ -73,28 +69,25 @@ class HybridIndex:
         """Open the index of these chunks, settings and embedders, or build it.
 
         Vectors of the same embedder for the same content are taken from the index that is there;
-        `bm25` and `lsa` are made anew. Until the new index is whole, the old one is what others
-        open.
+        `bm25` and `lsa` are made anew. Until the new index is whole, others open the old one.
 
         Args:
             root: The folder where indexes are kept, one folder for each.
             name: Of this index, and of its folder.
             chunks: In any order, with distinct ids, one revision for each source.
-            files: That the chunks were cut from; kept for the caller to compare.
+            files: That the chunks were cut from; kept for the caller to compare, as `cut_by` is.
             models: What gives the chunks vectors, next to `lsa`, and what reranks.
             dimensions: Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa`.
-            cut_by: How the chunks were cut; kept for the caller to compare.
-            progress: Notified how far the stages are: `terms`, `bm25`, `lsa`, the names of the
-                embedders, and `table`; nothing where the index is there already.
+            cut_by: How the chunks were cut.
+            progress: Notified how far each stage is: `terms`, `bm25`, `lsa`, the names of the
+                embedders, and `table`.
 
         Raises:
             IndexingError: No chunk, two chunks with one id, no word in any chunk, a folder that
                 cannot be written, or an embedder that gives no vectors.
         """
-        _check_names(models.embedders)
-        report = progress or _no_report
         folder = index_folder(root, name)
-        draft = Draft.of(chunks, dimensions, models.embedders, files, cut_by, report)
+        draft = Draft(chunks, dimensions, models.embedders, files, cut_by, progress)
         held = build(folder, draft)
         return cls(folder, held, models, [embedder.name for embedder in models.embedders])
 
@@ -111,7 +104,6 @@ class HybridIndex:
             IndexingError: There is none, there are several, it is of another version of this
                 program, or it has no vectors of one of these embedders as that is now.
         """
-        _check_names(models.embedders)
         folder = only_index(path) if name is None else index_folder(path, name)
         held = Hold.of(folder)
         stored = {each.name: each.identity for each in held.manifest.vectors if each.name != LSA}
@@ -140,7 +132,7 @@ class HybridIndex:
             held = Hold.of(folder)
         except IndexingError:
             return False
-        draft = Draft.of(chunks, dimensions, models.embedders, (), "", _no_report)
+        draft = Draft(chunks, dimensions, models.embedders)
         with closing(held.lock):
             return draft.is_in(folder, held.manifest)
 
@@ -161,7 +153,7 @@ class HybridIndex:
         where: str | None = None,
         fusion: FusionConfig = PAPER_FUSION,
     ) -> list[list[ScoredChunk]]:
-        """Rank the chunks for each text.
+        """Rank the chunks for each text: by score descending, then by chunk id.
 
         Only chunks of positive score are found (a reranker's scores may be any), so a ranking may
         be shorter than `depth`, and a text without any known term finds nothing by `bm25` and `lsa`.
@@ -172,11 +164,8 @@ class HybridIndex:
             texts: What to search for.
             depth: How many chunks to give at most, from 1.
             where: An SQL filter on the columns of the table; other chunks are as if not there, but
-                count in the weights of terms. None: all are searched.
+                count in the weights of terms.
             fusion: How `hybrid` fuses.
-
-        Returns:
-            One ranking for each text, by score descending, then by chunk id.
 
         Raises:
             IndexingError: The retriever is unknown or lacks its model, or the filter cannot be
@@ -201,14 +190,6 @@ class HybridIndex:
         if retriever == HYBRID:
             return fused
         return [ranking[:depth] for ranking in self._reranked(texts, fused)]
-
-    def chunk(self, chunk_id: str) -> Chunk:
-        """Give a chunk by its id; `chunks_by_id` is faster for many.
-
-        Raises:
-            IndexingError: There is none of this id.
-        """
-        return self.chunks_by_id([chunk_id])[chunk_id]
 
     def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
         """Give chunks by their ids, in the given order.
@@ -313,10 +294,6 @@ class HybridIndex:
         )
 
 
-def _no_report(_stage: str, _fraction: float) -> None:
-    """Report nothing."""
-
-
 def _rescored(
     reranker: Reranker, passages: Mapping[str, str], text: str, ranking: Sequence[ScoredChunk]
 ) -> list[ScoredChunk]:
@@ -330,14 +307,3 @@ def _rescored(
         )
     pairs = zip(ranking, scores, strict=True)
     return ranked({entry.chunk_id: round(float(score), SCORE_DECIMALS) for entry, score in pairs})
-
-
-def _check_names(embedders: Sequence[Embedder]) -> None:
-    taken = [BM25, LSA, HYBRID, RERANKED]
-    for embedder in embedders:
-        if embedder.name in taken:
-            raise IndexingError(
-                f"an embedder is called {embedder.name!r}, which is taken; names of retrievers "
-                f"must differ, and these are: {', '.join(taken)}"
-            )
-        taken.append(embedder.name)

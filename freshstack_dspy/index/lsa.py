@@ -71,16 +71,10 @@ class LsaModel(NamedTuple):
         )
 
 
-class FittedLsa(NamedTuple):
-    """A model, and the vectors of the corpus that it was fitted on."""
-
-    model: LsaModel
-    vectors: NDArray[np.float32]
-    """Shape (rows, dimensions), rows of length 1 or 0."""
-
-
-def fit_lsa(corpus: CorpusTerms, dimensions: int, report: Callable[[float], None]) -> FittedLsa:
-    """Fit a model on a corpus, and embed the corpus.
+def fit_lsa(
+    corpus: CorpusTerms, dimensions: int, report: Callable[[float], None]
+) -> tuple[LsaModel, NDArray[np.float32]]:
+    """Fit a model on a corpus, and embed the corpus: shape (rows, dimensions), length 1 or 0.
 
     The singular vectors are the converged ones of ARPACK from a fixed start, on one thread: the
     same bytes on the same machine, and the same up to the last digits on all.
@@ -112,7 +106,7 @@ def fit_lsa(corpus: CorpusTerms, dimensions: int, report: Callable[[float], None
             block = slice(start, start + _ROWS_AT_ONCE)
             vectors[block] = model.embed_counts(counts[block])
             report(0.8 + 0.2 * min(1.0, (start + _ROWS_AT_ONCE) / size))
-    return FittedLsa(model, vectors)
+    return model, vectors
 
 
 def _directions(

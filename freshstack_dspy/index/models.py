@@ -1,16 +1,49 @@
-"""The models that embed and rerank: what an index asks of them, and those of a configuration."""
+"""The models that embed and rerank: hosted ones, whose replies are recorded, and model folders."""
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import importlib
+import importlib.util
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple, Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.index.embedders import FolderEmbedder, HostedEmbedder
-from freshstack_dspy.index.rerankers import FolderReranker, HostedReranker
-from freshstack_dspy.lm.vectors import Access, Recording
+from freshstack_dspy.config import BuildConfig, EmbedderConfig, RerankerConfig, SearchModelConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.lm.prices import (
+    Price,
+    RerankPrice,
+    longest_input_of,
+    price_of,
+    rerank_price_of,
+)
+from freshstack_dspy.lm.reply import Numbers, encodable
+from freshstack_dspy.lm.request import KEY_VERSION, EmbeddingRequest, sha256_of
+from freshstack_dspy.lm.store import Recorded
+from freshstack_dspy.lm.tokens import count_tokens, cut
+from freshstack_dspy.lm.vectors import (
+    Access,
+    EmbeddingClient,
+    HostedModel,
+    RerankClient,
+    Wanted,
+    input_types_of,
+    packed,
+)
+from freshstack_dspy.records import Record
+
+_MILLION = 1_000_000
+_BATCHES_AT_ONCE = 4
+"""Of a model in a folder, between two reports of progress."""
+_PAIRS_AT_ONCE = 32
+_log = logging.getLogger(__name__)
 
 
 class Embedder(Protocol):
@@ -19,22 +52,18 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """Of the retriever, and of the column of vectors."""
-        ...
 
     @property
     def identity(self) -> str:
         """Everything its vectors depend on; another identity, and all chunks are embedded again."""
-        ...
 
     def embed_passages(
         self, texts: Sequence[str], progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
         """Embed what is searched: shape (texts, dimensions), rows of any length, none NaN."""
-        ...
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed what is searched for: shape (texts, dimensions)."""
-        ...
 
 
 class Reranker(Protocol):
@@ -43,16 +72,13 @@ class Reranker(Protocol):
     @property
     def at_once(self) -> int:
         """How many texts it may be asked about at the same time, by threads."""
-        ...
 
     @property
     def identity(self) -> str:
         """Everything its scores depend on."""
-        ...
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score each passage, in the given order; higher is better."""
-        ...
 
 
 class Models(NamedTuple):
@@ -67,30 +93,370 @@ class Models(NamedTuple):
 NO_MODELS = Models()
 
 
-def is_recorded(embedder: Embedder) -> bool:
-    """Whether an embedder's vectors are recorded replies, which decide, and not an index's copy."""
-    return isinstance(embedder, Recording)
+# Hosted models
+
+
+class Role(NamedTuple):
+    """What is sent to a hosted model with a text."""
+
+    prefix: str
+    input_type: str | None
+
+
+class _Hosted:
+    """What hosted embedders and rerankers have in common."""
+
+    _client: EmbeddingClient | RerankClient
+
+    def used(self) -> Iterator[Numbers]:
+        """What was given out, as it is recorded now, by key."""
+        return self._client.used()
+
+    def close(self) -> None:
+        """Close the provider's connections."""
+        self._client.close()
+
+
+class HostedEmbedder(_Hosted):
+    """A LiteLLM embedding model; see `Embedder`."""
+
+    _client: EmbeddingClient
+
+    def __init__(self, config: EmbedderConfig, access: Access) -> None:
+        assert config.model is not None
+        self.name = config.name
+        self.price = price_of(config.model)
+        if config.price is not None:
+            self.price = Price(input=config.price / _MILLION, output=0)
+        types = input_types_of(config.model)
+        self.passages = Role(config.passage_prefix, types and types.passage)
+        self.queries = Role(config.query_prefix, types and types.query)
+        self._longest = config.max_tokens or longest_input_of(config.model)
+        self._room = {role: self._room_after(role.prefix) for role in (self.passages, self.queries)}
+        model = _hosted_model(config, "[[embedder]]")
+        self._client = EmbeddingClient(
+            model, access, dimensions=config.dimensions, batch=config.batch, price=self.price
+        )
+        self.identity = sha256_of(
+            {
+                "kind": "hosted",
+                "key_version": KEY_VERSION,
+                "model": config.model,
+                "endpoint": model.endpoint,
+                "dimensions": config.dimensions,
+                "roles": [self.passages, self.queries],
+                "max_tokens": self._longest,
+            }
+        )
+
+    def embed_passages(
+        self, texts: Sequence[str], progress: Callable[[float], None]
+    ) -> NDArray[np.float32]:
+        """Embed what is searched; vectors that came before a failure are recorded."""
+        return self._embedded(texts, self.passages, progress)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed what is searched for."""
+        return self._embedded(texts, self.queries, lambda _: None)
+
+    def prepared(self, text: str, role: Role) -> str:
+        """Put the prefix before a text, and cut the text to what the model takes."""
+        room = self._room[role]
+        text = encodable(text)
+        return role.prefix + (text if room is None else cut(text, room))
+
+    def request_of(self, prepared: str, role: Role) -> EmbeddingRequest:
+        """The request for the vector of a prepared text; its key is that of the vector."""
+        return self._client.request_of(prepared, role.input_type)
+
+    def _embedded(
+        self, texts: Sequence[str], role: Role, progress: Callable[[float], None]
+    ) -> NDArray[np.float32]:
+        ready = [self.prepared(text, role) for text in texts]
+        shortened = sum(
+            len(sent) < len(role.prefix + encodable(text))
+            for sent, text in zip(ready, texts, strict=True)
+        )
+        _warn_of_cuts(self.name, shortened, len(texts), self._longest)
+        return self._client.vectors(ready, input_type=role.input_type, progress=progress)
+
+    def _room_after(self, prefix: str) -> int | None:
+        """How many tokens of a text fit behind a prefix; None where no limit is known."""
+        if self._longest is None:
+            return None
+        room = self._longest - (count_tokens(prefix) if prefix else 0)
+        if room < 1:
+            raise ConfigError(
+                f"[[embedder]] {self.name!r}: the prefix {prefix[:40]!r} leaves no room in "
+                f"{self._longest} tokens; shorten it, or raise max_tokens"
+            )
+        return room
+
+
+class HostedReranker(_Hosted):
+    """A LiteLLM rerank model; see `Reranker`."""
+
+    _client: RerankClient
+
+    def __init__(self, config: RerankerConfig, access: Access) -> None:
+        assert config.model is not None
+        model = _hosted_model(config, "[reranker]")
+        price = rerank_price_of(config.model)
+        if config.price is not None:
+            price = RerankPrice(token=config.price / _MILLION, unit=0)
+        self.at_once = config.concurrency
+        self._client = RerankClient(model, access, price=price)
+        self.identity = sha256_of(
+            {
+                "kind": "hosted",
+                "key_version": KEY_VERSION,
+                "model": config.model,
+                "endpoint": model.endpoint,
+            }
+        )
+
+    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
+        """Score each passage, in the given order."""
+        return self._client.scores(encodable(text), [encodable(each) for each in passages])
+
+
+def _hosted_model(config: SearchModelConfig, section: str) -> HostedModel:
+    shared = ("api_base", "api_key", "concurrency", "timeout", "retries")
+    settings = {name: getattr(config, name) for name in shared}
+    return HostedModel(name=str(config.model), section=section, **settings)
+
+
+def _warn_of_cuts(name: str, shortened: int, count: int, longest: int | None) -> None:
+    if shortened:
+        _log.warning(
+            f"{name}: {shortened} of {count} texts were cut to {longest} tokens, "
+            "which is what the model takes"
+        )
+
+
+# Models in folders. Their numbers are not recorded: whoever rebuilds needs the same folder.
+
+
+class FolderEmbedder:
+    """A sentence-transformers model in a folder; see `Embedder`.
+
+    Where no prefix is configured, the model's own prompts for queries and documents are used, if
+    it has any.
+    """
+
+    def __init__(self, config: EmbedderConfig) -> None:
+        assert config.path is not None
+        self.name = config.name
+        self._config = config
+        self._loaded: Any = None
+        settings = config.model_dump(
+            include={"dimensions", "query_prefix", "passage_prefix", "max_tokens"}
+        )
+        self.identity = sha256_of(
+            {"kind": "sentence-transformers", "files": _hash(config.path), **settings}
+        )
+
+    def embed_passages(
+        self, texts: Sequence[str], progress: Callable[[float], None]
+    ) -> NDArray[np.float32]:
+        """Embed what is searched."""
+        encode = self._model.encode_document
+        return self._embedded(texts, encode, self._config.passage_prefix, progress)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed what is searched for."""
+        encode = self._model.encode_query
+        return self._embedded(texts, encode, self._config.query_prefix, lambda _: None)
+
+    def close(self) -> None:
+        """Let the model go."""
+        self._loaded = None
+
+    @property
+    def _model(self) -> Any:
+        if self._loaded is None:
+            assert self._config.path is not None
+            self._loaded = _load(
+                self._config.path, "SentenceTransformer", truncate_dim=self._config.dimensions
+            )
+            if self._config.max_tokens is not None:
+                limits = (self._config.max_tokens, self._loaded.max_seq_length)
+                self._loaded.max_seq_length = min(limit for limit in limits if limit)
+        return self._loaded
+
+    def _embedded(
+        self,
+        texts: Sequence[str],
+        encode: Callable[..., Any],
+        prefix: str,
+        progress: Callable[[float], None],
+    ) -> NDArray[np.float32]:
+        if not texts:
+            return np.empty((0, 0), np.float32)
+        self._warn_of_cuts([prefix + text for text in texts])
+        parts = []
+        at_once = self._config.batch * _BATCHES_AT_ONCE
+        for start in range(0, len(texts), at_once):
+            part = encode(
+                list(texts[start : start + at_once]),
+                prompt=prefix or None,
+                batch_size=self._config.batch,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+            )
+            parts.append(np.asarray(part, np.float32))
+            progress(min(1.0, (start + at_once) / len(texts)))
+        return np.concatenate(parts)
+
+    def _warn_of_cuts(self, texts: Sequence[str]) -> None:
+        """The library cuts long texts without a word."""
+        most = self._model.max_seq_length
+        # No token is shorter than a byte, so short texts need not be counted.
+        long = [text for text in texts if most and len(text.encode()) + 2 > most]
+        tokenized = (self._model.tokenizer(text, truncation=False, verbose=False) for text in long)
+        shortened = sum(len(tokens["input_ids"]) > most for tokens in tokenized)
+        _warn_of_cuts(self.name, shortened, len(texts), most)
+
+
+class FolderReranker:
+    """A sentence-transformers cross-encoder in a folder; see `Reranker`."""
+
+    at_once = 1
+
+    def __init__(self, config: RerankerConfig) -> None:
+        assert config.path is not None
+        self._path = config.path
+        self._loaded: Any = None
+        self.identity = sha256_of({"kind": "cross-encoder", "files": _hash(self._path)})
+
+    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
+        """Score each passage, in the given order."""
+        if not passages:
+            return []
+        if self._loaded is None:
+            self._loaded = _load(self._path, "CrossEncoder")
+        pairs = [(text, passage) for passage in passages]
+        found = self._loaded.predict(
+            pairs, batch_size=_PAIRS_AT_ONCE, show_progress_bar=False, convert_to_numpy=True
+        )
+        scores = np.asarray(found, np.float64)
+        if scores.shape != (len(passages),):
+            raise ConfigError(
+                f"{self._path}: a reranker gives one score for a passage, and this model gives "
+                f"{scores.size // len(passages)}: it is a classifier"
+            )
+        return [float(score) for score in scores]
+
+    def close(self) -> None:
+        """Let the model go."""
+        self._loaded = None
+
+
+def _hash(path: Path) -> str:
+    """SHA-256 of the names and contents of a model folder's files, but for hidden ones."""
+    if importlib.util.find_spec("sentence_transformers") is None:
+        raise ConfigError(
+            "a model in a folder needs sentence-transformers; install it with: "
+            "pip install 'freshstack_dspy[transformers]'"
+        )
+    if not any((path / name).is_file() for name in ("config.json", "modules.json")):
+        raise ConfigError(
+            f"{path}: no model: a sentence-transformers folder has config.json or modules.json"
+        )
+    hashes = {}
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            with file.open("rb") as opened:
+                hashes[name.as_posix()] = hashlib.file_digest(opened, "sha256").hexdigest()
+    return sha256_of(hashes)
+
+
+def _load(path: Path, kind: str, **settings: Any) -> Any:
+    """Load a `SentenceTransformer` or `CrossEncoder` from a folder, offline."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        os.environ.setdefault(name, "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library = importlib.import_module("sentence_transformers")
+        # It draws a bar for every model that it loads, whoever draws another one.
+        importlib.import_module("transformers.utils.logging").disable_progress_bar()
+    try:
+        return getattr(library, kind)(str(path), local_files_only=True, **settings)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise ConfigError(f"{path}: the model cannot be loaded: {error}") from error
+
+
+# What a configuration names
 
 
 @contextmanager
 def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
     """Open the models of `[[embedder]]` and `[reranker]`, and close them at the end."""
     with ExitStack() as opened:
-        embedders = []
-        for embedder in config.embedder:
-            embedders.append(
-                HostedEmbedder(embedder, access)
-                if embedder.path is None
-                else FolderEmbedder(embedder)
-            )
+        embedders: list[HostedEmbedder | FolderEmbedder] = []
+        for each in config.embedder:
+            hosted = each.path is None
+            embedders.append(HostedEmbedder(each, access) if hosted else FolderEmbedder(each))
             opened.callback(embedders[-1].close)
         if config.reranker is None:
             yield Models(embedders)
             return
+        hosted = config.reranker.path is None
         reranker = (
-            HostedReranker(config.reranker, access)
-            if config.reranker.path is None
-            else FolderReranker(config.reranker)
+            HostedReranker(config.reranker, access) if hosted else FolderReranker(config.reranker)
         )
         opened.callback(reranker.close)
         yield Models(embedders, reranker, config.reranker.depth)
+
+
+class EmbeddingEstimate(Record):
+    """What one embedder would be asked for."""
+
+    name: str
+    texts: int = Field(ge=0)
+    """Different texts whose vectors are not recorded."""
+    recorded: int = Field(ge=0)
+    """Different texts whose vectors are."""
+    requests: int = Field(ge=0)
+    tokens: int = Field(ge=0)
+    """Of the texts, as cl100k_base counts; other tokenizers make up to a third more of them."""
+    dollars: float | None
+    """None where no price is known; 0 of a model in a folder."""
+
+
+def estimate_embedding(
+    config: EmbedderConfig,
+    passages: Sequence[str],
+    queries: Sequence[str] = (),
+    *,
+    recorded: Iterable[Recorded | None] = (),
+) -> EmbeddingEstimate:
+    """Find which texts a hosted embedder would be asked for, and what that costs.
+
+    `recorded` are the store and the bundles that may hold vectors. A model in a folder costs nothing.
+    """
+    if config.model is None:
+        return EmbeddingEstimate(
+            name=config.name, texts=0, recorded=0, requests=0, tokens=0, dollars=0.0
+        )
+    sources = [source for source in recorded if source is not None]
+    embedder = HostedEmbedder(config, Access(mode="replay"))
+    wanted: dict[str, Wanted] = {}
+    for texts, role in ((passages, embedder.passages), (queries, embedder.queries)):
+        for text in texts:
+            prepared = embedder.prepared(text, role)
+            ask = embedder.request_of(prepared, role)
+            wanted[ask.key] = Wanted(ask, prepared)
+    missing = [
+        one for key, one in wanted.items() if all(each.entry(key) is None for each in sources)
+    ]
+    tokens = sum(count_tokens(one.text) for one in missing)
+    return EmbeddingEstimate(
+        name=config.name,
+        texts=len(missing),
+        recorded=len(wanted) - len(missing),
+        requests=sum(1 for _ in packed(missing, config.batch)),
+        tokens=tokens,
+        dollars=tokens * embedder.price.input if embedder.price else None,
+    )

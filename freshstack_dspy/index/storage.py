@@ -25,12 +25,10 @@ from freshstack_dspy.records import Record
 
 SCHEMA_VERSION: Literal[5] = 5
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _VERSION = re.compile(r"\d{6}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _READERS = "readers.lock"
-
-
 DIMENSIONS = 256
 """Of the `lsa` vectors, at most; a small corpus has fewer. 0: no `lsa` at all."""
 
@@ -93,9 +91,9 @@ def index_folder(root: Path, name: str) -> Path:
 
 def only_index(path: Path) -> Path:
     """Give the folder of an index: this one, or the only one in it."""
-    if (path / _MANIFEST).is_file():
+    if (path / MANIFEST).is_file():
         return path
-    found = sorted(child.parent for child in path.glob(f"*/{_MANIFEST}"))
+    found = sorted(child.parent for child in path.glob(f"*/{MANIFEST}"))
     if len(found) == 1:
         return found[0]
     if not found:
@@ -108,7 +106,7 @@ def only_index(path: Path) -> Path:
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of an index."""
     try:
-        return Manifest.model_validate_json((folder / _MANIFEST).read_bytes(), strict=False)
+        return Manifest.model_validate_json((folder / MANIFEST).read_bytes(), strict=False)
     except FileNotFoundError:
         raise IndexingError(f"{folder}: no index here; build it: freshstack index CONFIG") from None
     except ValidationError:
@@ -118,18 +116,9 @@ def read_manifest(folder: Path) -> Manifest:
         ) from None
 
 
-def is_outdated(folder: Path) -> bool:
-    """Whether a folder holds an index of another version of this program."""
-    try:
-        read_manifest(folder)
-    except IndexingError:
-        return (folder / _MANIFEST).exists()
-    return False
-
-
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of an index: this commits."""
-    write_file(folder / _MANIFEST, manifest.model_dump_json(indent=1) + "\n")
+    write_file(folder / MANIFEST, manifest.model_dump_json(indent=1) + "\n")
 
 
 @contextmanager

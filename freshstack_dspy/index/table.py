@@ -34,25 +34,39 @@ class ChunkTable:
     def _table(self) -> Any:
         return _connected(self._folder).open_table(_NAME)
 
-    @classmethod
+    @staticmethod
     def create(
-        cls,
         folder: Path,
         chunks: Sequence[Chunk],
         hashes: Sequence[str],
         vectors: Mapping[str, NDArray[np.float32]],
-    ) -> "ChunkTable":
+    ) -> None:
         """Write a table of chunks in the order of their ids; vectors are of shape (chunks, dimensions)."""
         import pyarrow as pa
 
-        schema = _schema({name: matrix.shape[1] for name, matrix in vectors.items()})
-        batches = (
-            _batch(schema, slice(start, start + _ROWS_AT_ONCE), chunks, hashes, vectors)
-            for start in range(0, len(chunks), _ROWS_AT_ONCE)
-        )
+        types = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
+        types["text"] = pa.large_string()
+        columns = [(name, types.get(name, pa.string())) for name in COLUMNS]
+        for name, matrix in vectors.items():
+            columns.append((column_of(name), pa.list_(pa.float32(), matrix.shape[1])))
+        schema = pa.schema([("row", pa.int64()), *columns])
+
+        def batch(start: int) -> "pa.RecordBatch":
+            block = slice(start, start + _ROWS_AT_ONCE)
+            values: list[Any] = [range(len(chunks))[block]]
+            values += [[getattr(chunk, name) for chunk in chunks[block]] for name in _OF_CHUNK]
+            values.append(hashes[block])
+            arrays = [
+                pa.array(each, field.type) for each, field in zip(values, schema, strict=False)
+            ]
+            for matrix in vectors.values():
+                flat = pa.array(matrix[block].ravel())
+                arrays.append(pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1]))
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+        batches = map(batch, range(0, len(chunks), _ROWS_AT_ONCE))
         data = pa.RecordBatchReader.from_batches(schema, batches)
         _connected(folder).create_table(_NAME, data=data, schema=schema)
-        return cls(folder)
 
     def values(self, column: str) -> list[str]:
         """Read a column of texts, in the order of the rows."""
@@ -64,7 +78,8 @@ class ChunkTable:
         """Read all vectors of an embedder, shape (rows, dimensions)."""
         column = column_of(embedder)
         found = self._table.search().select(["row", column]).to_arrow()
-        return _matrix(found[column])[np.argsort(found["row"].to_numpy())]
+        vectors = found[column].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
+        return np.asarray(vectors[np.argsort(found["row"].to_numpy())])
 
     def rows_where(self, where: str) -> NDArray[np.intp]:
         """Give the rows that an SQL filter lets through, in any order."""
@@ -90,51 +105,6 @@ class ChunkTable:
 def column_of(embedder: str) -> str:
     """Name the column of an embedder's vectors; Lance takes no dot in a name."""
     return f"vector_{embedder.replace('.', '~')}"
-
-
-def _schema(widths: Mapping[str, int]) -> "pa.Schema":
-    import pyarrow as pa
-
-    types = {
-        **dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64()),
-        "text": pa.large_string(),
-    }
-    return pa.schema(
-        [
-            ("row", pa.int64()),
-            *((name, types.get(name, pa.string())) for name in COLUMNS),
-            *((column_of(name), pa.list_(pa.float32(), width)) for name, width in widths.items()),
-        ]
-    )
-
-
-def _batch(
-    schema: "pa.Schema",
-    block: slice,
-    chunks: Sequence[Chunk],
-    hashes: Sequence[str],
-    vectors: Mapping[str, NDArray[np.float32]],
-) -> "pa.RecordBatch":
-    import pyarrow as pa
-
-    rows = range(len(chunks))[block]
-    columns = [pa.array(rows, pa.int64())]
-    columns += [
-        pa.array([getattr(chunk, name) for chunk in chunks[block]], schema.field(name).type)
-        for name in _OF_CHUNK
-    ]
-    columns.append(pa.array(hashes[block]))
-    columns += [
-        pa.FixedSizeListArray.from_arrays(pa.array(matrix[block].ravel()), matrix.shape[1])
-        for matrix in vectors.values()
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _matrix(column: "pa.ChunkedArray") -> NDArray[np.float32]:
-    values = column.combine_chunks()
-    flat = values.flatten().to_numpy()
-    return np.asarray(flat.reshape(len(values), -1) if len(values) else flat.reshape(0, 1))
 
 
 def _connected(folder: Path) -> Any:

@@ -14,8 +14,8 @@ from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig, ModelConfig, as_config
 from freshstack_dspy.errors import FatalModelError
-from freshstack_dspy.index.embedders import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.index.lexical import indexed_text
+from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
 from freshstack_dspy.lm.bundle import Bundles, Several
 from freshstack_dspy.lm.client import connect, in_bulk

@@ -29,36 +29,19 @@ LSA = {"c": 0.9, "f": 0.75, "a": 0.5, "g": 0.25}
 NEGATIVE = {"g": -1.0, "a": -2.0, "e": -4.0, "h": -5.0}
 BY_RANX: dict[FusionMethod, dict[str, float]] = {
     "normalised_sum": {  # fuse(norm="min-max", method="sum")
-        "a": 2.1346153846153846,
-        "c": 1.7391304347826086,
-        "g": 1.0,
-        "f": 0.7692307692307692,
-        "b": 0.7608695652173914,
-        "d": 0.2826086956521739,
-        "e": 0.25,
-        "h": 0.0,
+        "a": 2.1346153846153846, "c": 1.7391304347826086, "g": 1.0, "f": 0.7692307692307692,
+        "b": 0.7608695652173914, "d": 0.2826086956521739, "e": 0.25, "h": 0.0,
     },
     "weighted": {  # fuse(norm="min-max", method="wsum", params={"weights": [0.5, 1.0, 0.25]})
-        "c": 1.3695652173913042,
-        "a": 1.0721153846153846,
-        "f": 0.7692307692307692,
-        "b": 0.3804347826086957,
-        "g": 0.25,
-        "d": 0.14130434782608695,
-        "e": 0.0625,
-        "h": 0.0,
+        "c": 1.3695652173913042, "a": 1.0721153846153846, "f": 0.7692307692307692,
+        "b": 0.3804347826086957, "g": 0.25, "d": 0.14130434782608695, "e": 0.0625, "h": 0.0,
     },
     "rrf": {  # fuse(norm=None, method="rrf")
-        "a": 0.04839549075403121,
-        "c": 0.032266458495966696,
-        "g": 0.032018442622950824,
-        "e": 0.03125763125763126,
-        "b": 0.016129032258064516,
-        "f": 0.016129032258064516,
-        "d": 0.015625,
-        "h": 0.015625,
+        "a": 0.04839549075403121, "c": 0.032266458495966696, "g": 0.032018442622950824,
+        "e": 0.03125763125763126, "b": 0.016129032258064516, "f": 0.016129032258064516,
+        "d": 0.015625, "h": 0.015625,
     },
-}
+}  # fmt: skip
 
 
 def ranking(scores: dict[str, float] | dict[str, int]) -> list[ScoredChunk]:
@@ -75,22 +58,6 @@ def by(method: FusionMethod) -> FusionConfig:
 
 def ids(fused: list[ScoredChunk]) -> list[str]:
     return [entry.chunk_id for entry in fused]
-
-
-def test_weighted_by_hand() -> None:
-    lists = rankings(bm25={"a": 10.0, "b": 6.0, "c": 2.0}, lsa={"c": 0.9, "d": 0.8, "a": 0.5})
-    fusion = FusionConfig(method="weighted", weights={"lsa": 4})  # bm25 weighs 1, so a quarter
-
-    assert fuse(lists, 10, fusion) == ranking({"c": 1.0, "d": 0.75, "a": 0.25, "b": 0.125})
-
-
-def test_rrf_by_hand() -> None:
-    lists = rankings(bm25={"a": 10.0, "b": 6.0}, lsa={"b": 0.9, "c": 0.8})
-
-    fused = fuse(lists, 10, by("rrf"))
-
-    assert ids(fused) == ["b", "a", "c"]
-    assert [score for _, score in fused] == pytest.approx([1 / 61 + 1 / 62, 1 / 61, 1 / 62])
 
 
 @pytest.mark.parametrize("method", BY_RANX)
@@ -167,12 +134,6 @@ def test_the_result_is_totally_ordered_and_finite(
     assert len(fused) == len(set(ids(fused))) <= depth
     assert set(ids(fused)) <= {chunk_id for scores in lists.values() for chunk_id in scores}
     assert all(math.isfinite(score) for _, score in fused)
-
-
-@pytest.mark.parametrize("score", [math.nan, math.inf])
-def test_a_score_that_is_not_finite_is_an_error(score: float) -> None:
-    with pytest.raises(IndexingError, match="not finite"):
-        fuse({"lsa": [ScoredChunk("a", score)]}, 10, SUM)
 
 
 def test_weights_that_are_all_0_are_an_error() -> None:

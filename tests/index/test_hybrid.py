@@ -1,14 +1,32 @@
+"""An index that is searched by words, by vectors, with a reranker and by filters."""
+
 import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
+from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.index.models import Models
 from freshstack_dspy.records import Chunk
-from tests.index.pieces import CAMEL, GREEK, GUIDE, SMALL, SNAKE, TWIN_A, TWIN_B, many, piece
+from tests.index.pieces import (
+    CAMEL,
+    GREEK,
+    GUIDE,
+    SMALL,
+    SNAKE,
+    TWIN_A,
+    Letters,
+    Shortest,
+    many,
+    piece,
+)
 
 RETRIEVERS = ("bm25", "lsa", "hybrid")
 NAME = "index"
@@ -17,11 +35,6 @@ NAME = "index"
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
     return HybridIndex.build(tmp_path_factory.mktemp("small"), NAME, SMALL)
-
-
-@pytest.fixture(scope="module")
-def large(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
-    return HybridIndex.build(tmp_path_factory.mktemp("large"), NAME, many(400), dimensions=32)
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -44,7 +57,7 @@ def test_words_find_prose_identifiers_and_other_scripts(
 ) -> None:
     (found,) = small.search(retriever, [query], 3)
 
-    assert small.chunk(found[0].chunk_id) == expected
+    assert found[0].chunk_id == expected.chunk_id
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
@@ -58,27 +71,12 @@ def test_chunks_of_equal_text_tie_and_stand_by_id(tmp_path: Path, retriever: str
     assert [entry.chunk_id for entry in found] == sorted(twin.chunk_id for twin in twins)[:4]
 
 
-@pytest.mark.parametrize("retriever", RETRIEVERS)
-def test_every_ranking_is_totally_ordered(large: HybridIndex, retriever: str) -> None:
-    rankings = large.search(retriever, [chunk.text[:40] for chunk in many(20, seed=1)], 50)
-
-    assert all(len(ranking) == 50 for ranking in rankings)
-    for ranking in rankings:
-        assert ranking == sorted(ranking, key=lambda entry: (-entry.score, entry.chunk_id))
-
-
-@pytest.mark.parametrize("retriever", RETRIEVERS)
-def test_a_text_without_a_known_word_finds_nothing(small: HybridIndex, retriever: str) -> None:
-    assert small.search(retriever, ["", "the", "unheard"], 10) == [[], [], []]
-    assert small.search(retriever, [], 10) == []
-
-
 def test_chunks_come_back_whole_and_in_the_order_of_their_ids(small: HybridIndex) -> None:
     expected = sorted(SMALL, key=lambda chunk: chunk.chunk_id)
 
     assert list(small.chunks()) == expected
     assert len(small) == len(SMALL)
-    assert small.chunk(TWIN_B.chunk_id) == TWIN_B
+    assert list(small.chunks_by_id(chunk.chunk_id for chunk in SMALL).values()) == SMALL
 
 
 def test_an_index_does_not_depend_on_the_order_of_the_chunks(tmp_path: Path) -> None:
@@ -99,35 +97,16 @@ def test_an_unknown_retriever_is_answered_with_the_known_ones(small: HybridIndex
         small.search("bm52", ["user"], 10)
 
 
-def test_two_chunks_of_one_id_are_refused(tmp_path: Path) -> None:
+def test_two_chunks_of_one_id_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(IndexingError, match=GUIDE.chunk_id):
         HybridIndex.build(tmp_path, NAME, [GUIDE, CAMEL, GUIDE])
 
 
-def test_a_corpus_without_a_word_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IndexingError, match="none of the 1 chunks holds a word"):
-        HybridIndex.build(tmp_path, NAME, [piece("-", "!?!")])
-
-
-def test_a_chunk_without_a_word_stands_beside_others(tmp_path: Path) -> None:
+def test_a_chunk_without_a_word_is_next_to_others(tmp_path: Path) -> None:
     index = HybridIndex.build(tmp_path, NAME, [piece("-", "!?!"), GUIDE])
 
-    assert [len(ranking) for ranking in index.search("hybrid", ["!?!", "server"], 10)] == [0, 1]
-
-
-def test_encodings_and_odd_paths_come_back(tmp_path: Path) -> None:
-    odd = [
-        piece("a 'quoted' \"name\".md", "one"),
-        piece("new\nline.md", "two"),
-        piece("percent%20.md", "three"),
-        piece("ключ/日本.md", "four").model_copy(update={"encoding": "utf-16-le"}),
-    ]
-    index = HybridIndex.build(tmp_path, NAME, odd)
-
-    assert sorted(index.chunks(), key=lambda chunk: chunk.tokens) == sorted(
-        odd, key=lambda chunk: chunk.chunk_id
-    )
-    assert [len(found) for found in index.search("bm25", ["one", "four", "日本"], 5)] == [1, 1, 1]
+    found = index.search("hybrid", ["!?!", "server", "", "unheard"], 10)
+    assert [len(ranking) for ranking in found] == [0, 1, 0, 0]
 
 
 def test_opening_reads_no_table_and_waits_for_no_heavy_library(tmp_path: Path) -> None:
@@ -140,3 +119,133 @@ def test_opening_reads_no_table_and_waits_for_no_heavy_library(tmp_path: Path) -
     )
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# With embedders and a reranker
+
+CHUNKS = [
+    *many(150),
+    *(
+        chunk.model_copy(update={"source": "other", "chunk_id": f"other{chunk.chunk_id}"})
+        for chunk in many(50, 1)
+    ),
+]
+QUERIES = [chunk.text for chunk in many(6, seed=2)] + ["", "unheard"]
+ALL = ("bm25", "lsa", "letters", "digits.v1", "hybrid", "hybrid+rerank")
+LETTERS, DIGITS = Letters(), Letters("digits.v1", "0123456789")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
+    models = Models([LETTERS, DIGITS], Shortest(), 20)
+    root = tmp_path_factory.mktemp("indexes")
+    return HybridIndex.build(root, NAME, CHUNKS, models=models, dimensions=16)
+
+
+def test_an_embedder_ranks_by_cosine(index: HybridIndex) -> None:
+    """Computed again for all chunks, unrounded and one by one."""
+    (found,) = index.search("letters", [QUERIES[0]], 10)
+
+    query = LETTERS.embed_queries([QUERIES[0]])[0].astype(float)
+    cosines = {}
+    for chunk in CHUNKS:
+        vector = LETTERS.embed_queries([f"{chunk.path}\n{chunk.text}"])[0].astype(float)
+        cosines[chunk.chunk_id] = query @ vector / np.linalg.norm(query) / np.linalg.norm(vector)
+    assert [score for _, score in found] == pytest.approx(
+        sorted(cosines.values(), reverse=True)[:10], abs=1e-6
+    )
+    assert [cosines[chunk_id] for chunk_id, _ in found] == pytest.approx(
+        [score for _, score in found], abs=1e-6
+    )
+
+
+@pytest.mark.parametrize("method", ["normalised_sum", "rrf", "weighted"])
+def test_hybrid_fuses_all_others(index: HybridIndex, method: Any) -> None:
+    fusion = FusionConfig(method=method, weights={"bm25": 3.0} if method == "weighted" else {})
+    parts = {name: index.search(name, QUERIES[:1], 15)[0] for name in ALL[:4]}
+
+    assert index.search("hybrid", QUERIES[:1], 15, fusion=fusion) == [fuse(parts, 15, fusion)]
+
+
+def test_a_reranker_orders_the_first_chunks_of_hybrid(index: HybridIndex) -> None:
+    (hybrid,) = index.search("hybrid", QUERIES[:1], 20)
+    chunks = index.chunks_by_id(entry.chunk_id for entry in hybrid)
+    scores = {
+        chunk_id: -float(len(f"{chunk.path}\n{chunk.text}")) for chunk_id, chunk in chunks.items()
+    }
+
+    (found,) = index.search("hybrid+rerank", QUERIES[:1], 100)
+    (first,) = index.search("hybrid+rerank", QUERIES[:1], 3)
+
+    assert dict(found) == scores
+    assert found == sorted(found, key=lambda entry: (-entry.score, entry.chunk_id))
+    assert first == found[:3]
+
+
+@pytest.mark.parametrize("scores", [[1.0], [float("nan")] * 20])
+def test_a_reranker_that_gives_no_scores_is_an_error(
+    index: HybridIndex, scores: list[float]
+) -> None:
+    class Broken(Shortest):
+        def scores(self, text: str, passages: Any) -> list[float]:
+            return scores
+
+    opened = HybridIndex.open(index.path, models=Models([LETTERS, DIGITS], Broken(), 20))
+
+    with pytest.raises(IndexingError, match="one number for each"):
+        opened.search("hybrid+rerank", QUERIES[:1], 5)
+
+
+def test_an_index_without_its_embedders_searches_by_the_rest(index: HybridIndex) -> None:
+    opened = HybridIndex.open(index.path)
+
+    assert opened.retrievers == ("bm25", "lsa")
+    assert opened.search("lsa", QUERIES, 9) == index.search("lsa", QUERIES, 9)
+    for retriever in ("hybrid", "letters"):
+        with pytest.raises(IndexingError, match="needs the embedder 'letters'"):
+            opened.search(retriever, QUERIES, 9)
+
+
+def test_another_model_under_the_name_of_an_embedder_is_an_error(index: HybridIndex) -> None:
+    with pytest.raises(IndexingError, match="no vectors of embedder 'letters'"):
+        HybridIndex.open(index.path, models=Models([Letters(letters="xyz")]))
+
+
+@pytest.mark.parametrize("name", ["bm25", "hybrid", "twice"])
+def test_a_name_that_is_taken_is_an_error(tmp_path: Path, name: str) -> None:
+    with pytest.raises(IndexingError, match="is taken"):
+        HybridIndex.build(tmp_path, NAME, CHUNKS, models=Models([Letters(name), Letters("twice")]))
+
+
+def test_a_chunk_without_a_vector_is_not_found_by_it(tmp_path: Path) -> None:
+    chunks = [piece("x", "xyz"), piece("y", "abc")]
+    index = HybridIndex.build(tmp_path, NAME, chunks, models=Models([LETTERS]))
+
+    (found,) = index.search("letters", ["abc"], 10)
+
+    assert [entry.chunk_id for entry in found] == [chunks[1].chunk_id]
+
+
+@pytest.mark.parametrize(
+    "where", ["source = 'other'", "path LIKE 'file1%' AND tokens > 10", "tokens < 0"]
+)
+def test_a_filter_is_applied_exactly(index: HybridIndex, where: str) -> None:
+    ids = {
+        "source = 'other'": {each.chunk_id for each in CHUNKS if each.source == "other"},
+        "path LIKE 'file1%' AND tokens > 10": {
+            each.chunk_id for each in CHUNKS if each.path.startswith("file1") and each.tokens > 10
+        },
+        "tokens < 0": set(),
+    }[where]
+
+    for retriever in ("bm25", "lsa", "letters"):
+        (everything,) = index.search(retriever, QUERIES[:1], len(CHUNKS))
+        (found,) = index.search(retriever, QUERIES[:1], 7, where=where)
+
+        assert found == [entry for entry in everything if entry.chunk_id in ids][:7]
+
+
+@pytest.mark.parametrize("where", ["nonsense = 1", "tokens >", "tokens > 1; tokens > 2"])
+def test_a_filter_that_is_none_is_answered_with_the_columns(index: HybridIndex, where: str) -> None:
+    with pytest.raises(IndexingError, match="SQL on the columns chunk_id, source"):
+        index.search("bm25", QUERIES[:1], 5, where=where)

@@ -54,16 +54,6 @@ def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) 
         assert math.isclose(score, expected[f"{row:02}"], abs_tol=1.1e-6)
 
 
-def test_a_score_by_hand() -> None:
-    """Two chunks of three words each, so |d| is the average; df 1 of 2.
-
-    ln(1 + 1.5 / 1.5) · 1 / (1 + 1.2) = .693147 / 2.2 = .315067
-    """
-    (found,) = indexed(["qa qb", "qc qd"]).search(["qa"], 10)
-
-    assert found == [(0, 0.315067)]
-
-
 def test_scores_of_identifiers_are_those_of_bm25s_itself() -> None:
     import bm25s
 

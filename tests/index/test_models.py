@@ -1,142 +1,270 @@
-"""An index that is searched with embedders and a reranker, and by filters."""
+"""Hosted embedders and rerankers, and those in folders where the extra `transformers` is installed."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from freshstack_dspy.config import FusionConfig
-from freshstack_dspy.errors import IndexingError
-from freshstack_dspy.index.fusion import fuse
-from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.models import Models
-from tests.index.pieces import Letters, Shortest, many, piece
+from freshstack_dspy.config import BuildConfig, EmbedderConfig, RerankerConfig
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.index.models import (
+    Embedder,
+    FolderEmbedder,
+    FolderReranker,
+    HostedEmbedder,
+    HostedReranker,
+    connected,
+    estimate_embedding,
+)
+from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.lm.vectors import Access, used_numbers
+from tests.index.tiny_models import MOST_TOKENS, tiny_cross_encoder, tiny_embedder
+from tests.lm.chat_server import ChatServer
+from tests.lm.numbers_server import answer, score, texts_asked, vector
 
-NAME = "index"
-CHUNKS = [
-    *many(150),
-    *(
-        chunk.model_copy(update={"source": "other", "chunk_id": f"other{chunk.chunk_id}"})
-        for chunk in many(50, 1)
-    ),
-]
-QUERIES = [chunk.text for chunk in many(6, seed=2)] + ["", "unheard"]
-ALL = ("bm25", "lsa", "letters", "digits.v1", "hybrid", "hybrid+rerank")
-LETTERS, DIGITS = Letters(), Letters("digits.v1", "0123456789")
-
-
-@pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
-    models = Models([LETTERS, DIGITS], Shortest(), 20)
-    root = tmp_path_factory.mktemp("indexes")
-    return HybridIndex.build(root, NAME, CHUNKS, models=models, dimensions=16)
+TEXTS = ["red", "green blue", "store : budget", "red"]
+PREFIXES = {"query_prefix": "query: ", "passage_prefix": "passage: "}
 
 
-def test_an_embedder_ranks_by_cosine(index: HybridIndex) -> None:
-    """Computed again for all chunks, unrounded and one by one."""
-    (found,) = index.search("letters", [QUERIES[0]], 10)
-
-    query = LETTERS.embed_queries([QUERIES[0]])[0].astype(float)
-    cosines = {}
-    for chunk in CHUNKS:
-        vector = LETTERS.embed_queries([f"{chunk.path}\n{chunk.text}"])[0].astype(float)
-        cosines[chunk.chunk_id] = query @ vector / np.linalg.norm(query) / np.linalg.norm(vector)
-    assert [score for _, score in found] == pytest.approx(
-        sorted(cosines.values(), reverse=True)[:10], abs=1e-6
-    )
-    assert [cosines[chunk_id] for chunk_id, _ in found] == pytest.approx(
-        [score for _, score in found], abs=1e-6
-    )
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(answer).running() as running:
+        yield running
 
 
-@pytest.mark.parametrize("method", ["normalised_sum", "rrf", "weighted"])
-def test_hybrid_fuses_all_others(index: HybridIndex, method: Any) -> None:
-    fusion = FusionConfig(method=method, weights={"bm25": 3.0} if method == "weighted" else {})
-    parts = {name: index.search(name, QUERIES[:1], 15)[0] for name in ALL[:4]}
-
-    assert index.search("hybrid", QUERIES[:1], 15, fusion=fusion) == [fuse(parts, 15, fusion)]
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ReplyStore]:
+    with closing(ReplyStore(tmp_path / "cache")) as store:
+        yield store
 
 
-def test_a_reranker_orders_the_first_chunks_of_hybrid(index: HybridIndex) -> None:
-    (hybrid,) = index.search("hybrid", QUERIES[:1], 20)
-    chunks = index.chunks_by_id(entry.chunk_id for entry in hybrid)
-    scores = {
-        chunk_id: -float(len(f"{chunk.path}\n{chunk.text}")) for chunk_id, chunk in chunks.items()
-    }
-
-    (found,) = index.search("hybrid+rerank", QUERIES[:1], 100)
-    (first,) = index.search("hybrid+rerank", QUERIES[:1], 3)
-
-    assert dict(found) == scores
-    assert found == sorted(found, key=lambda entry: (-entry.score, entry.chunk_id))
-    assert first == found[:3]
+def config(**fields: Any) -> EmbedderConfig:
+    return EmbedderConfig.model_validate({"name": "small", "model": "openai/scripted", **fields})
 
 
-@pytest.mark.parametrize("scores", [[1.0], [float("nan")] * 20])
-def test_a_reranker_that_gives_no_scores_is_an_error(
-    index: HybridIndex, scores: list[float]
+def hosted(**fields: Any) -> HostedEmbedder:
+    return HostedEmbedder(config(**fields), Access("replay"))
+
+
+def test_passages_and_queries_are_sent_with_their_prefixes(
+    server: ChatServer, store: ReplyStore
 ) -> None:
-    class Broken(Shortest):
-        def scores(self, text: str, passages: Any) -> list[float]:
-            return scores
+    settings = config(api_base=server.api_base, batch=2, **PREFIXES)
+    told: list[float] = []
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        checked: Embedder = one
+        passages = checked.embed_passages(["a", "b", "c"], told.append)
+        queries = checked.embed_queries(["a"])
 
-    opened = HybridIndex.open(index.path, models=Models([LETTERS, DIGITS], Broken(), 20))
-
-    with pytest.raises(IndexingError, match="one number for each"):
-        opened.search("hybrid+rerank", QUERIES[:1], 5)
-
-
-def test_an_index_without_its_embedders_searches_by_the_rest(index: HybridIndex) -> None:
-    opened = HybridIndex.open(index.path)
-
-    assert opened.retrievers == ("bm25", "lsa")
-    assert opened.search("lsa", QUERIES, 9) == index.search("lsa", QUERIES, 9)
-    for retriever in ("hybrid", "letters"):
-        with pytest.raises(IndexingError, match="needs the embedder 'letters'"):
-            opened.search(retriever, QUERIES, 9)
+    assert passages.tolist() == [vector(f"passage: {text}") for text in "abc"]
+    assert queries.tolist() == [vector("query: a")]
+    assert sorted(texts_asked(server)) == ["passage: a", "passage: b", "passage: c", "query: a"]
+    assert told[-1] == 1.0
 
 
-def test_another_model_under_the_name_of_an_embedder_is_an_error(index: HybridIndex) -> None:
-    with pytest.raises(IndexingError, match="no vectors of embedder 'letters'"):
-        HybridIndex.open(index.path, models=Models([Letters(letters="xyz")]))
+def test_a_provider_is_told_what_a_text_is_for(server: ChatServer, store: ReplyStore) -> None:
+    settings = config(model="voyage/scripted", api_base=server.api_base)
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        one.embed_passages(["a"], lambda _: None)
+        one.embed_queries(["a"])
+
+    assert [body["input_type"] for body in server.requests] == ["document", "query"]
 
 
-@pytest.mark.parametrize("name", ["bm25", "hybrid", "twice"])
-def test_a_name_that_is_taken_is_an_error(tmp_path: Path, name: str) -> None:
-    with pytest.raises(IndexingError, match="is taken"):
-        HybridIndex.build(tmp_path, NAME, CHUNKS, models=Models([Letters(name), Letters("twice")]))
+def test_texts_that_are_too_long_are_cut_and_reported(
+    server: ChatServer, store: ReplyStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = config(api_base=server.api_base, max_tokens=16, passage_prefix="passage: ")
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        one.embed_passages(["short", "word " * 40, "word " * 50], lambda _: None)
+
+    assert caplog.messages == [
+        "small: 2 of 3 texts were cut to 16 tokens, which is what the model takes"
+    ]
+    assert sorted(texts_asked(server)) == ["passage: short", "passage: " + "word " * 11 + "word"]
 
 
-def test_a_chunk_without_a_vector_is_not_found_by_it(tmp_path: Path) -> None:
-    chunks = [piece("x", "xyz"), piece("y", "abc")]
-    index = HybridIndex.build(tmp_path, NAME, chunks, models=Models([LETTERS]))
-
-    (found,) = index.search("letters", ["abc"], 10)
-
-    assert [entry.chunk_id for entry in found] == [chunks[1].chunk_id]
+def test_a_prefix_that_leaves_no_room_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="leaves no room in 16 tokens; shorten it, or raise max"):
+        hosted(max_tokens=16, query_prefix="word " * 16)
 
 
 @pytest.mark.parametrize(
-    "where", ["source = 'other'", "path LIKE 'file1%' AND tokens > 10", "tokens < 0"]
+    ("change", "same"),
+    [
+        ({"model": "openai/other"}, False),
+        ({"api_base": "http://127.0.0.1:1/v1"}, False),
+        ({"dimensions": 4}, False),
+        ({"query_prefix": "q"}, False),
+        ({"passage_prefix": "p"}, False),
+        ({"max_tokens": 99}, False),
+        ({"name": "other"}, True),
+        ({"batch": 1, "concurrency": 1, "timeout": 1, "retries": 0, "price": 1.0}, True),
+        ({"api_key": "secret"}, True),
+    ],
 )
-def test_a_filter_is_applied_exactly(index: HybridIndex, where: str) -> None:
-    ids = {
-        "source = 'other'": {each.chunk_id for each in CHUNKS if each.source == "other"},
-        "path LIKE 'file1%' AND tokens > 10": {
-            each.chunk_id for each in CHUNKS if each.path.startswith("file1") and each.tokens > 10
-        },
-        "tokens < 0": set(),
-    }[where]
-
-    for retriever in ("bm25", "lsa", "letters"):
-        (everything,) = index.search(retriever, QUERIES[:1], len(CHUNKS))
-        (found,) = index.search(retriever, QUERIES[:1], 7, where=where)
-
-        assert found == [entry for entry in everything if entry.chunk_id in ids][:7]
+def test_the_identity_is_what_changes_a_vector(change: dict[str, Any], same: bool) -> None:
+    assert (hosted(**change).identity == hosted().identity) is same
 
 
-@pytest.mark.parametrize("where", ["nonsense = 1", "tokens >", "tokens > 1; tokens > 2"])
-def test_a_filter_that_is_none_is_answered_with_the_columns(index: HybridIndex, where: str) -> None:
-    with pytest.raises(IndexingError, match="SQL on the columns chunk_id, source"):
-        index.search("bm25", QUERIES[:1], 5, where=where)
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"model": "infinity/other"}, False),
+        ({"api_base": "http://127.0.0.1:2"}, False),
+        ({"depth": 7, "timeout": 5, "price": 1.0}, True),
+    ],
+)
+def test_the_identity_of_a_reranker_is_what_changes_a_score(
+    change: dict[str, Any], same: bool
+) -> None:
+    settings = {"model": "infinity/scripted", "api_base": "http://127.0.0.1:1"}
+    one, other = (
+        HostedReranker(RerankerConfig.model_validate(each), Access("replay"))
+        for each in (settings, {**settings, **change})
+    )
+
+    assert (one.identity == other.identity) is same
+
+
+def test_a_build_opens_its_models_and_hands_on_what_they_used(
+    server: ChatServer, store: ReplyStore
+) -> None:
+    build = BuildConfig.model_validate(
+        {
+            "name": "domain",
+            "out": "collection",
+            "queries": {"path": "queries.jsonl"},
+            "corpus": [{"name": "docs", "path": "docs"}],
+            "embedder": [
+                {"name": "one", "model": "openai/scripted", "api_base": server.api_base},
+                {"name": "two", "model": "openai/other", "api_base": server.api_base},
+            ],
+            "reranker": {"model": "infinity/scripted", "api_base": server.api_base, "depth": 7},
+        }
+    )
+    with connected(build, Access("live", store)) as models:
+        for one in models.embedders:
+            one.embed_queries(["a"])
+        assert models.reranker is not None
+        found = models.reranker.scores("q", ["b", "a"])
+
+    assert [one.name for one in models.embedders] == ["one", "two"]
+    assert [body["model"] for body in server.requests] == ["scripted", "other", "scripted"]
+    assert (found, models.rerank_depth) == ([score("q", "b"), score("q", "a")], 7)
+    assert len(list(used_numbers([*models.embedders, models.reranker]))) == 3
+
+
+def test_an_estimate_counts_only_texts_that_are_not_recorded(
+    server: ChatServer, store: ReplyStore
+) -> None:
+    settings = config(api_base=server.api_base, price=2.0, **PREFIXES)
+    with closing(HostedEmbedder(settings, Access(store=store))) as one:
+        one.embed_passages(["a", "b"], lambda _: None)
+    sent = len(server.requests)
+
+    found = estimate_embedding(settings, ["a", "b", "c", "c"], ["a", "a"], recorded=[store, None])
+
+    assert (found.texts, found.recorded, found.requests) == (2, 2, 1)
+    assert found.tokens == count_tokens("passage: c") + count_tokens("query: a")
+    assert found.dollars == pytest.approx(found.tokens * 2e-6)
+    assert len(server.requests) == sent
+
+
+@pytest.mark.parametrize(
+    ("model", "dollars"),
+    [({"model": "openai/text-embedding-3-small"}, 4 * 0.02e-6), ({}, None)],
+)
+def test_an_estimate_has_the_price_that_is_known(model: dict[str, str], dollars: float) -> None:
+    found = estimate_embedding(config(**model), ["one two three four"])
+
+    assert (found.texts, found.tokens) == (1, 4)
+    assert found.dollars == (dollars and pytest.approx(dollars))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers", reason="needs the transformers extra")
+    return tiny_embedder(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def local(folder: Path, **fields: Any) -> FolderEmbedder:
+    return FolderEmbedder(EmbedderConfig(name="local", path=folder, **fields))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_vectors_of_a_folder_are_those_of_the_library(folder: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), local_files_only=True)
+    expected = model.encode([f"query : {text}" for text in TEXTS])
+    told: list[float] = []
+
+    found = local(folder, query_prefix="query : ").embed_queries(TEXTS)
+
+    np.testing.assert_allclose(expected, found, atol=1e-6)
+    assert local(folder).embed_passages(TEXTS * 9, told.append).shape == (36, 16)
+    assert told == [1.0]
+    short = local(folder, dimensions=4, batch=1).embed_queries(TEXTS)
+    np.testing.assert_allclose(local(folder).embed_queries(TEXTS)[:, :4], short, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_texts_that_a_folder_cuts_are_reported(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fits = " ".join(["red"] * (MOST_TOKENS - 2))
+
+    local(folder).embed_passages([fits, f"{fits} blue"], lambda _: None)
+
+    assert [
+        record.getMessage() for record in caplog.records if record.name.startswith("fresh")
+    ] == [f"local: 1 of 2 texts were cut to {MOST_TOKENS} tokens, which is what the model takes"]
+
+
+def test_a_folder_is_known_by_its_files_and_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    for name in ("one", "two"):
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "config.json").write_text("{}")
+        (tmp_path / name / "sub/model.safetensors").write_bytes(b"weights")
+        (tmp_path / name / ".cache").write_text(name)
+    one = tmp_path / "one"
+    changes: list[dict[str, Any]] = [
+        {}, {"query_prefix": "q"}, {"passage_prefix": "p"}, {"dimensions": 4}, {"max_tokens": 16},
+        {"batch": 1},
+    ]  # fmt: skip
+    before = local(one).identity
+
+    assert before == local(tmp_path / "two").identity
+    assert len({local(one, **change).identity for change in changes}) == 5
+    (one / "sub/model.safetensors").write_bytes(b"other")
+    assert local(one).identity != before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scores_of_a_folder_are_those_of_the_library(tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers", reason="needs the transformers extra")
+    folder = tiny_cross_encoder(tmp_path / "tiny")
+    passages = ["red", "green blue", "store"]
+    model = library.CrossEncoder(str(folder), local_files_only=True)
+    expected = model.predict([("query", passage) for passage in passages])
+    reranker = FolderReranker(RerankerConfig(path=folder))
+
+    assert reranker.scores("query", passages) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert reranker.scores("query", []) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_classifier_is_no_reranker(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs the transformers extra")
+    folder = tiny_cross_encoder(tmp_path / "tiny", labels=3)
+
+    with pytest.raises(ConfigError, match="this model gives 3: it is a classifier"):
+        FolderReranker(RerankerConfig(path=folder)).scores("query", ["red", "blue"])

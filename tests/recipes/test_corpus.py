@@ -116,7 +116,9 @@ def test_ids_of_documents_are_not_searched_as_text(tmp_path: Path) -> None:
 
     (found,) = index.search("hybrid", ["802"], 10)
 
-    assert [index.chunk(entry.chunk_id).path for entry in found] == ["17"]
+    assert [
+        chunk.path for chunk in index.chunks_by_id(entry.chunk_id for entry in found).values()
+    ] == ["17"]
 
 
 def test_without_an_index_one_is_told_how_to_build_it(tmp_path: Path) -> None:
