@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents
 from freshstack_dspy.collection.manifest import Manifest, makers, read_manifest
@@ -275,13 +275,13 @@ def corpus_sha256(chunks: Iterable[Chunk]) -> str:
     return digest.hexdigest()
 
 
-def write_rows(path: Path, schema: "pa.Schema", rows: Iterable[dict[str, Any]]) -> None:
+def write_rows(file: Path | BinaryIO, schema: "pa.Schema", rows: Iterable[dict[str, Any]]) -> None:
     """Write rows of plain values as Parquet, the same rows always to the same bytes."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     left = iter(rows)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         while batch := list(islice(left, _ROWS)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 

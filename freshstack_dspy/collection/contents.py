@@ -1,6 +1,6 @@
 """The records of a collection, file by file, each file in its one order."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -148,40 +148,59 @@ class Contents:
 
         return query_groups(self, by, at=at, contaminated_from=contaminated_from)
 
-    def qrels_of(
-        self, slices: Sequence[SliceName], tokens: Mapping[str, int] | None = None
-    ) -> "NuggetQrels":
-        """Give the judgments of the queries in these slices as the measures read them.
+    def measured(
+        self, slices: Sequence[SliceName], *, every_nugget: bool = False
+    ) -> "MeasuredNuggets":
+        """Give the nuggets on which the queries in these slices are measured, with their labels.
 
-        A query with a supported nugget is measured on its supported nuggets alone, any other on
-        all its nuggets. Only a judgment that is `ok` is a label; any other is counted as failed.
-
-        `tokens` are the lengths of chunks by id, where they are known.
+        A query with a supported nugget is measured on its supported nuggets alone, any other, or
+        with `every_nugget`, on all its nuggets.
         """
-        from freshstack_dspy.measures.qrels import NuggetQrels
-
-        supported = self.supported_nuggets()
+        supported = frozenset[str]() if every_nugget else self.supported_nuggets()
         some = {one.query_id for one in self.nuggets if one.nugget_id in supported}
         nuggets: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
         labels: dict[str, dict[str, int]] = {}
-        failed: dict[str, set[str]] = defaultdict(set)
+        failed: dict[str, set[str]] = {}
         for nugget in self.nuggets:
             measured = nugget.nugget_id in supported or nugget.query_id not in some
             if nugget.query_id in nuggets and measured:
                 nuggets[nugget.query_id].append(nugget.nugget_id)
-                labels[nugget.nugget_id] = {}
+                labels[nugget.nugget_id], failed[nugget.nugget_id] = {}, set()
         for one in self.judgments:
             if one.nugget_id in labels and one.label is not None:
                 labels[one.nugget_id][one.chunk_id] = one.label
             elif one.nugget_id in labels:
                 failed[one.nugget_id].add(one.chunk_id)
+        return MeasuredNuggets(nuggets, labels, failed)
+
+    def qrels_of(
+        self, slices: Sequence[SliceName], tokens: Mapping[str, int] | None = None
+    ) -> "NuggetQrels":
+        """Give the judgments of the queries in these slices as the measures read them.
+
+        `tokens` are the lengths of chunks by id, where they are known.
+        """
+        from freshstack_dspy.measures.qrels import NuggetQrels
+
+        nuggets, labels, failed = self.measured(slices)
         return NuggetQrels(
             nuggets={query_id: tuple(ids) for query_id, ids in nuggets.items()},
             labels=labels,
             failed={nugget_id: frozenset(chunks) for nugget_id, chunks in failed.items()},
             threshold=self.threshold,
-            tokens={} if tokens is None else tokens,
+            tokens=tokens if tokens is not None else {},
         )
+
+
+class MeasuredNuggets(NamedTuple):
+    """On which nuggets queries are measured, and what was judged of them."""
+
+    nuggets: dict[str, list[str]]
+    """Of each query, by query id, in their order."""
+    labels: dict[str, dict[str, int]]
+    """Nugget id -> chunk id -> label, of the judgments that are `ok`."""
+    failed: dict[str, set[str]]
+    """Nugget id -> the chunks whose judgment failed."""
 
 
 def nuggets_by_query(nuggets: Iterable[Nugget]) -> dict[str, list[Nugget]]:

@@ -8,26 +8,28 @@
     crux         topics, ratings, three qrels and passages
     nuggetizer   nuggets and assignments as castorini's nuggetizer writes them
 
-Every export has a README with the authors of its texts, `export.json` (of which collection it is,
-its scale, slices and counts), the licences of the corpus, and `ids.json` where a format could not
-hold an id: exported id -> ours, by kind. The same collection is always exported to the same bytes.
+Every export has a README with the authors of its texts, `export.json`, the licences of the corpus,
+and `ids.json` where a format could not hold an id: exported id -> ours, by kind.
 """
 
-import csv
 import hashlib
+import io
 import json
 import os
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel
 
 from freshstack_dspy.collection.card import attribution
 from freshstack_dspy.collection.collection import Collection, corpus_schema, write_rows
-from freshstack_dspy.collection.manifest import baseline_warning, exported_from, makers
+from freshstack_dspy.collection.manifest import NO_MODEL, baseline_warning, exported_from, makers
 from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -41,7 +43,6 @@ from freshstack_dspy.records import (
     Judgment,
     Nugget,
     Query,
-    Record,
     Scale,
 )
 
@@ -51,8 +52,32 @@ if TYPE_CHECKING:
 ExportFormat = Literal["freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer"]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 EXPORT_FILE, IDS_FILE, LICENCES_FILE = "export.json", "ids.json", "licences.jsonl"
+R = TypeVar("R", Query, Nugget, Judgment, Candidate)
 Ids = Mapping[str, str]
 """Our id -> the exported one."""
+
+
+class Description(BaseModel):
+    """`export.json`: of which collection it is, and what it holds."""
+
+    format: ExportFormat
+    collection: str
+    content_hash: str
+    schema_version: int
+    recipe: str
+    model: str
+    scale: Scale
+    slices: tuple[str, ...]
+    counts: dict[str, int]
+    imported_from: dict[str, str] = {}
+    """The `origin` of an earlier export, of which the collection was imported."""
+
+    def origin(self) -> dict[str, str]:
+        """Name the collection, with the model that was first asked, for those who import it."""
+        named = self.model_dump(include={"collection", "content_hash", "recipe", "model"})
+        if self.model == NO_MODEL:
+            named["model"] = self.imported_from.get("model")
+        return {name: text for name, text in named.items() if text}
 
 
 class Export(NamedTuple):
@@ -76,6 +101,7 @@ def export_collection(
 
     A label supports from the threshold of the collection's scale on. A judgment that failed is no
     label, and a pair that was never judged has none; neither becomes a 0.
+    The same collection is always exported to the same bytes.
 
     Args:
         collection: A collection, or its folder.
@@ -95,32 +121,28 @@ def export_collection(
         raise CollectionError(f"{out} exists; add --replace, or name another folder")
     if out.exists() and not (out / EXPORT_FILE).is_file():
         raise CollectionError(f"{out} is not an export; it is not replaced")
-    collection = Collection.of(collection)
-    selection = Selection(collection, slices, format)
+    selection = Selection(Collection.of(collection), slices, format)
     with replace_folder(out) as folder:
-        _WRITERS[format](folder, selection)
-        _write_json(folder / EXPORT_FILE, selection.description())
-        if collection.licences:
-            (folder / LICENCES_FILE).write_bytes(encode_records(collection.licences))
-    return Export(format, selection.counts(), selection.left_out())
+        for name, content in chain(_LAYOUTS[format](selection), _about(selection)):
+            _write(folder / name, content)
+    return Export(format, selection.counts, selection.left_out())
 
 
 def push_collection(
     collection: Collection | Path | str,
     repo_id: str,
     *,
-    private: bool = True,
     slices: Slices = None,
     replace: bool = False,
 ) -> str:
     """Export a collection as a data set of the Hugging Face hub and upload it, as one commit.
 
     The hub is that of `HF_ENDPOINT`, the token that of `HF_TOKEN`; it is neither stored nor shown.
+    A new data set is private.
 
     Args:
         collection: A collection, or its folder.
         repo_id: `owner/name` of the data set.
-        private: Whether a new data set can be seen by its owner alone.
         slices: Which queries, as for `export_collection`.
         replace: Allow for a data set that exists; its other Parquet files are deleted.
 
@@ -146,18 +168,17 @@ def push_collection(
             "pushing needs huggingface_hub; type: pip install 'freshstack_dspy[hub]'"
         ) from None
     collection = Collection.of(collection)
-    commit = f"{collection.name}, content hash {collection.manifest.content_hash}"
     api = HfApi(endpoint=endpoint, token=token)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "dataset"
         export_collection(collection, "hf", folder, slices=slices)
         try:
-            api.create_repo(repo_id, repo_type="dataset", private=private, exist_ok=replace)
+            api.create_repo(repo_id, repo_type="dataset", private=True, exist_ok=replace)
             api.upload_folder(
                 repo_id=repo_id,
                 repo_type="dataset",
                 folder_path=folder,
-                commit_message=commit,
+                commit_message=f"{collection.name}, content hash {collection.manifest.content_hash}",
                 delete_patterns="*.parquet" if replace else None,
             )
         except (httpx.HTTPError, OSError, ValueError, RuntimeError) as error:
@@ -181,49 +202,41 @@ _HUB_FAULTS = {
 class Selection:
     """The queries of some slices with all that belongs to them.
 
-    A query with a supported nugget is exported with its supported nuggets alone, as it is
-    measured; only `hf` has every nugget. `nuggetizer` has room for pooled and judged chunks only.
+    A query is exported with the nuggets that it is measured on; only `hf` has every nugget.
 
     Attributes:
         queries: Ascending by id.
+        measured: Their nuggets' ids, labels and failed judgments.
         nuggets: Of each query, by query id.
-        judgments: Of these nuggets, by query id, in the order of nugget and chunk ids.
-        pool: Of each query, by query id, in the order of chunk ids.
         support: Nugget id -> chunk id -> 1 where the label is support, else 0.
     """
 
     def __init__(self, collection: Collection, slices: Slices, format_: ExportFormat) -> None:
         self.collection, self.slices, self.format = collection, slices_of(slices), format_
         check_any(collection, self.slices)
-        ids = collection.query_ids(self.slices)
-        self.nuggets: dict[str, list[Nugget]] = {id_: [] for id_ in ids}
-        self.judgments: dict[str, list[Judgment]] = {id_: [] for id_ in ids}
-        self.pool: dict[str, list[Candidate]] = {id_: [] for id_ in ids}
-        self.queries = [one for one in collection.queries if one.query_id in self.nuggets]
-        supported = collection.supported_nuggets()
-        measured = {one.query_id for one in collection.nuggets if one.nugget_id in supported}
-        for nugget in collection.nuggets:
-            whole = format_ == "hf" or nugget.query_id not in measured
-            if nugget.query_id in self.nuggets and (whole or nugget.nugget_id in supported):
-                self.nuggets[nugget.query_id].append(nugget)
-        self.support: dict[str, dict[str, int]] = {
-            nugget.nugget_id: {} for nugget in chain.from_iterable(self.nuggets.values())
+        self.measured = collection.measured(self.slices, every_nugget=format_ == "hf")
+        self.support = {
+            nugget_id: {chunk: int(label >= collection.threshold) for chunk, label in of.items()}
+            for nugget_id, of in self.measured.labels.items()
         }
-        for judgment in collection.judgments:
-            if judgment.nugget_id in self.support:
-                self.judgments[judgment.query_id].append(judgment)
-                if judgment.label is not None:
-                    supports = int(judgment.label >= collection.threshold)
-                    self.support[judgment.nugget_id][judgment.chunk_id] = supports
-        for candidate in collection.pool:
-            if candidate.query_id in self.pool:
-                self.pool[candidate.query_id].append(candidate)
+        self.queries = self.of_queries(collection.queries)
+        nuggets = {nugget.nugget_id: nugget for nugget in collection.nuggets}
+        self.nuggets = {
+            query_id: [nuggets[id_] for id_ in ids]
+            for query_id, ids in self.measured.nuggets.items()
+        }
+
+    def of_queries(self, records: Iterable[R]) -> list[R]:
+        """Choose the records that belong to the exported queries."""
+        return [one for one in records if one.query_id in self.measured.nuggets]
 
     def labels(self, query_id: str) -> dict[str, dict[str, int | None]]:
         """Give the labels of a query: chunk id -> nugget id -> label, or None if it failed."""
         labels: dict[str, dict[str, int | None]] = defaultdict(dict)
-        for judgment in self.judgments[query_id]:
-            labels[judgment.chunk_id][judgment.nugget_id] = judgment.label
+        for nugget_id in self.measured.nuggets[query_id]:
+            failed = dict.fromkeys(self.measured.failed[nugget_id])
+            for chunk_id, label in {**self.measured.labels[nugget_id], **failed}.items():
+                labels[chunk_id][nugget_id] = label
         return {chunk_id: labels[chunk_id] for chunk_id in sorted(labels)}
 
     def grades(self) -> Iterator[tuple[str, str, int]]:
@@ -237,118 +250,163 @@ class Selection:
                 if grade or None not in labels.values():
                     yield query_id, chunk_id, grade
 
+    @cached_property
     def counts(self) -> dict[str, int]:
-        """Count what is exported."""
-        judgments = list(chain.from_iterable(self.judgments.values()))
-        judged = {one.nugget_id for one in judgments}
-        chunks = len(self.collection.corpus.rows)
-        if self.format == "nuggetizer":
-            held = {one.chunk_id for one in chain.from_iterable(self.pool.values())}
-            chunks = len(held.union(one.chunk_id for one in judgments))
+        """How much is exported."""
+        judged = {
+            id_: {*of, *self.measured.failed[id_]} for id_, of in self.measured.labels.items()
+        }
+        chunks: Any = self.collection.corpus.rows
+        if self.format == "nuggetizer":  # which has room for pooled and judged chunks only
+            pooled = {one.chunk_id for one in self.of_queries(self.collection.pool)}
+            chunks = pooled.union(*judged.values())
         return {
             "queries": len(self.queries),
             "synthetic_queries": sum(query.origin == "synthetic" for query in self.queries),
-            "nuggets": len(self.support),
-            "nuggets_without_judgment": len(self.support.keys() - judged),
-            "chunks": chunks,
-            "judgments": len(judgments),
+            "nuggets": len(judged),
+            "nuggets_without_judgment": sum(not chunks for chunks in judged.values()),
+            "chunks": len(chunks),
+            "judgments": sum(map(len, judged.values())),
             "supported": sum(sum(labels.values()) for labels in self.support.values()),
-            "judgments_without_label": sum(one.label is None for one in judgments),
+            "judgments_without_label": sum(map(len, self.measured.failed.values())),
         }
 
     def left_out(self) -> tuple[str, ...]:
         """Say what of the collection is not exported."""
-        chunks = len(self.collection.corpus.rows) - self.counts()["chunks"]
         queries = left_out(self.collection, self.slices)
         if self.format == "hf":  # has every nugget of its queries
             others = len(self.collection.queries) - len(self.queries)
             queries = f"{others:,} queries of other slices are left out" if others else ""
+        chunks = len(self.collection.corpus.rows) - self.counts["chunks"]
         unjudged = f"{chunks:,} chunks that were not pooled or judged are left out"
         return tuple(line for line in (queries, unjudged if chunks else "") if line)
 
-    def description(self) -> dict[str, Any]:
-        """Give what is in `export.json`."""
-        manifest = self.collection.manifest
-        origin = exported_from(manifest)
-        return {
-            "format": self.format,
-            "collection": manifest.name,
-            "content_hash": manifest.content_hash,
-            "schema_version": manifest.schema_version,
-            "recipe": manifest.recipe,
-            "model": manifest.model,
-            "scale": manifest.scale.model_dump(),
-            "slices": list(self.slices),
-            "counts": self.counts(),
-            **({"imported_from": origin} if origin else {}),
-        }
-
-    def readme(self, how_to_load: str) -> str:
+    def readme(self) -> str:
         """Write the README: what the export is, how a tool loads it, the authors and licences."""
-        manifest, counts = self.collection.manifest, self.counts()
-        by = ", ".join(map(escape, makers(manifest))) or "others"
-        numbers = (f"{number:,} {name.replace('_', ' ')}" for name, number in counts.items())
-        warning = baseline_warning(manifest)
-        synthetic = (
-            f"\n**{counts['synthetic_queries']} of the queries are synthetic: a language model wrote "
-            "them, no person asked them.**\n"
-        )
-        licences = f"in `{LICENCES_FILE}`" if self.collection.licences else "not recorded"
-        return (
-            f"# {escape(manifest.name)}\n\n"
-            + (f"{warning}\n\n" if warning else "")
-            + f"An export of the collection with the content hash `{manifest.content_hash}`, by the "
+        manifest, scale = self.collection.manifest, self.collection.manifest.scale
+        numbers = (f"{number:,} {name.replace('_', ' ')}" for name, number in self.counts.items())
+        parts = [f"# {escape(manifest.name)}", baseline_warning(manifest)]
+        parts.append(
+            f"An export of the collection with the content hash `{manifest.content_hash}`, by the "
             f"recipe {escape(manifest.recipe)}: its queries in the slices {', '.join(self.slices)}.\n"
             f"It has {', '.join(numbers)}.\n"
-            f"Labels by {by}, on the scale {manifest.scale.name}; {manifest.scale.threshold} or more "
-            "is support.\n"
-            + (synthetic if counts["synthetic_queries"] else "")
-            + f"\n## How to load it\n\n{how_to_load.strip()}\n\n"
-            f"The licences and notices of the corpus are {licences}.\n\n"
-            f"{attribution(self.queries)}"
+            f"Labels by {', '.join(map(escape, makers(manifest))) or 'others'}, on the scale "
+            f"{scale.name}; {scale.threshold} or more is support."
         )
+        if synthetic := self.counts["synthetic_queries"]:
+            parts.append(
+                f"**{synthetic} of the queries are synthetic: a language model wrote them, no "
+                "person asked them.**"
+            )
+        parts.append(f"## How to load it\n\n{_HOW_TO_LOAD[self.format]}")
+        licences = f"in `{LICENCES_FILE}`" if self.collection.licences else "not recorded"
+        parts.append(f"The licences and notices of the corpus are {licences}.")
+        return "\n\n".join([*filter(None, parts), attribution(self.queries)])
+
+
+_GRADES = (
+    "The score of a chunk is the number of the query's nuggets that it supports. It is 0 where the "
+    "chunk was judged and supports none; where a judgment of it failed, it has no line."
+)
+_HOW_TO_LOAD: dict[ExportFormat, str] = {
+    "freshstack": """\
+    loader = freshstack.datasets.DataLoader("path/to/this/queries", "path/to/this/corpus")
+    corpus, queries, nuggets = loader.load()
+    qrels_nuggets, qrels_query, query_to_nuggets = loader.load_qrels()""",
+    "beir": f"""\
+    from beir.datasets.data_loader import GenericDataLoader
+    corpus, queries, qrels = GenericDataLoader("path/to/this/folder").load(split="test")
+
+{_GRADES}""",
+    "mteb": f"""\
+    from task import CollectionRetrieval  # with this folder on the path
+    mteb.evaluate(mteb.get_model("model-name"), CollectionRetrieval())
+
+{_GRADES} The languages in `task.json` are undetermined: the collection does not record them.""",
+    "trec": f"""\
+    ir_measures diversity_qrels.txt path/to/run.txt 'alpha_nDCG@10'
+    ir_measures qrels.txt path/to/run.txt 'nDCG@10 R@50'
+
+{_GRADES} The second column of `diversity_qrels.txt` is the number of a nugget in `nuggets.jsonl`.
+Ids are words of visible ASCII (a space is `!20`); `ids.json` maps those back that had to change.""",
+    "hf": f"""\
+    queries = datasets.load_dataset("path/or/name", "queries", split="test")
+    judgments = datasets.load_dataset("path/or/name", "judgments", split="test")
+
+In the configuration `qrels` a row is a judged chunk of a query. {_GRADES}
+In `queries`, `origin` marks what is synthetic.""",
+    "crux": """\
+The names are those that `evaluation/llm_prejudge` of CRUX reads below its `--dataset_dir`, with
+`--threshold` as in the name of the folder `ranking_…`.
+A rating of -1 means that a judgment failed or was never asked for.
+In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and 1 a
+redundant one. A chunk is there once for each topic that it was judged for, and once under `!corpus`
+if for none; `ids.json` names the chunks of the passages.""",
+    "nuggetizer": """\
+    nuggetizer metrics --input-file assignments.jsonl --output-file metrics.jsonl
+
+A label of support is `support`, 0 is `not_support`, one between them `partial_support`; on the
+scale `support`, 1 is `partial_support` for every threshold. A judgment that failed is `failed`,
+which nuggetizer counts as no support. Chunks that were not pooled or judged are left out. Nuggets
+that were not rated are `vital`, with `"rated": false`.""",
+}
 
 
 # Files
 
+Files = Iterator[tuple[str, Any]]
+"""The files of a layout: each path, and what is written there, as `_write` takes it."""
 
-def _write_text(path: Path, text: str) -> None:
+
+def _about(selection: Selection) -> Files:
+    """Give `export.json` and the licences."""
+    manifest = selection.collection.manifest
+    origin = exported_from(manifest)
+    description = Description(
+        format=selection.format,
+        collection=manifest.name,
+        content_hash=manifest.content_hash,
+        schema_version=manifest.schema_version,
+        recipe=manifest.recipe,
+        model=manifest.model,
+        scale=manifest.scale,
+        slices=selection.slices,
+        counts=selection.counts,
+        imported_from=origin,
+    )
+    yield EXPORT_FILE, description.model_dump(exclude=None if origin else {"imported_from"})
+    if selection.collection.licences:
+        yield LICENCES_FILE, encode_records(selection.collection.licences)
+
+
+def _write(path: Path, content: Any) -> None:
+    """Write bytes, a text, an object (`.json`), objects (`.jsonl`) or lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode("utf-8"))
-
-
-def _write_json(path: Path, values: Mapping[str, Any]) -> None:
-    text = json.dumps(values, ensure_ascii=False, indent=2, sort_keys=True, allow_nan=False)
-    _write_text(path, f"{text}\n")
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, bytes | str):
+        path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+        return
+    if path.suffix == ".json":
+        content = [json.dumps(content, ensure_ascii=False, indent=2, sort_keys=True)]
+    elif path.suffix == ".jsonl":
+        content = (canonical_json(row).translate(_LINE_ENDS) for row in content)
     with path.open("w", encoding="utf-8", newline="") as file:
-        file.writelines(f"{line}\n" for line in lines)
+        file.writelines(f"{line}\n" for line in content)
 
 
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 """Some readers end a line at these, so they are escaped."""
 
 
-def _write_json_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    _write_lines(path, (canonical_json(row).translate(_LINE_ENDS) for row in rows))
-
-
-def _write_parquet(
-    folder: Path, split: str, schema: "pa.Schema", rows: Iterable[dict[str, Any]]
-) -> str:
-    """Write a split of a data set and give the name of its file, `{split}-{hash}.parquet`.
+def _parquet(split: str, schema: "pa.Schema", rows: Iterable[dict[str, Any]]) -> tuple[str, bytes]:
+    """Give the file of a split of a data set, `{split}-{hash}.parquet`.
 
     `datasets` caches what it reads under the names in the README and never looks whether the file
     behind them changed, so the name has the hash of the content.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    unnamed = folder / f"{split}.parquet"
-    write_rows(unnamed, schema, rows)
-    digest = hashlib.sha256(unnamed.read_bytes()).hexdigest()
-    return unnamed.rename(folder / f"{split}-{digest[:16]}.parquet").name
+    file = io.BytesIO()
+    write_rows(file, schema, rows)
+    digest = hashlib.sha256(file.getvalue()).hexdigest()
+    return f"{split}-{digest[:16]}.parquet", file.getvalue()
 
 
 def _schema(fields: Any) -> "pa.Schema":
@@ -373,6 +431,19 @@ def _arrow_type(kind: Any) -> "pa.DataType":
     if inner and origin is not Literal:  # annotated, or with None
         return _arrow_type(next(one for one in inner if one is not type(None)))
     return {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}.get(kind, pa.string())
+
+
+def _front_matter(files: Mapping[str, tuple[str, str]], about: str = "") -> str:
+    """Say for `datasets` where the one split of each configuration is: name -> split, file."""
+    configs = "".join(
+        f"- config_name: {json.dumps(name)}\n"
+        f"  data_files:\n  - split: {split}\n    path: {json.dumps(file)}\n"
+        for name, (split, file) in files.items()
+    )
+    return f"---\n{about}configs:\n{configs}---\n"
+
+
+_SOURCES = ("question_source", "answer_source")
 
 
 def _query_metadata(query: Query) -> dict[str, Any]:
@@ -412,10 +483,10 @@ def _corpus_rows(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
         yield {"_id": id_, "title": chunk.title, "text": chunk.text, "metadata": metadata}
 
 
-def _write_topics(path: Path, selection: Selection, names: Ids) -> None:
-    """Write each query in a line, under its exported id."""
-    texts = ((names[one.query_id], " ".join(one.text.split())) for one in selection.queries)
-    _write_lines(path, map("\t".join, texts))
+def _topics(selection: Selection, ids: Ids) -> Iterator[str]:
+    """Give each query in a line, under its exported id."""
+    for query in selection.queries:
+        yield f"{ids[query.query_id]}\t{' '.join(query.text.split())}"
 
 
 # Ids
@@ -463,12 +534,12 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     """
     # Whatever begins with an id is sorted right behind it.
     prefix_free = not any(two.startswith(one) for one, two in pairwise(sorted(nuggets)))
-    queries = {query: query for query in nuggets}
     if prefix_free and all(
         "_" not in query and all(nugget.startswith(f"{query}_") for nugget in ids)
         for query, ids in nuggets.items()
     ):
-        return queries, {nugget: nugget for ids in nuggets.values() for nugget in ids}
+        same = {nugget: nugget for ids in nuggets.values() for nugget in ids}
+        return {query: query for query in nuggets}, same
     width = len(str(len(nuggets) - 1))
     queries = {query: f"{number:0{width}}" for number, query in enumerate(sorted(nuggets))}
     return queries, {
@@ -478,53 +549,33 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     }
 
 
-def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
-    """Give CRUX's ids, `{topic}:{document}#{passage}`: files and chunks are numbered through.
-
-    CRUX's tools take the topic of a passage to be what is before the first `:`.
-    """
-    files: dict[tuple[str, str], int] = {}
-    return [
-        f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
-        for number, chunk in enumerate(chunks)
-    ]
-
-
-def _write_ids(folder: Path, **kinds: Iterable[tuple[str, str]]) -> None:
-    """Write which ids are called differently, of pairs of ours and the exported one, by kind."""
+def _changed_ids(**kinds: Iterable[tuple[str, str]]) -> Files:
+    """Give `ids.json`, if an id is called differently, of pairs of ours and the exported one."""
     changed = {
         kind: {exported: ours for ours, exported in ids if exported != ours}
         for kind, ids in kinds.items()
     }
     if found := {kind: ids for kind, ids in changed.items() if ids}:
-        _write_json(folder / IDS_FILE, found)
+        yield IDS_FILE, found
 
 
 # BEIR and MTEB
 
-_GRADES = (
-    "The score of a chunk is the number of the query's nuggets that it supports. It is 0 where the "
-    "chunk was judged and supports none; where a judgment of it failed, it has no line."
-)
-_LOAD_BEIR = f"""
-```python
-from beir.datasets.data_loader import GenericDataLoader
 
-corpus, queries, qrels = GenericDataLoader("path/to/this/folder").load(split="test")
-```
+def _beir(selection: Selection) -> Files:
+    chunks = table_ids(selection.collection.corpus.rows)
+    queries = table_ids(query.query_id for query in selection.queries)
+    # BEIR's evaluation passes over a chunk that is called as its query is.
+    while not set(chunks.values()).isdisjoint(queries.values()):
+        queries = {ours: f"query:{name}" for ours, name in queries.items()}
+    grades = (f"{queries[one]}\t{chunks[id_]}\t{grade}" for one, id_, grade in selection.grades())
+    yield "corpus.jsonl", _corpus_rows(selection, chunks)
+    yield "queries.jsonl", _query_rows(selection, queries, "_id")
+    yield "qrels/test.tsv", chain(["query-id\tcorpus-id\tscore"], grades)
+    yield from _changed_ids(queries=queries.items(), chunks=chunks.items())
+    yield "README.md", selection.readme()
 
-{_GRADES}
-"""
-_LOAD_MTEB = f"""
-```python
-import mteb
-from task import CollectionRetrieval  # with this folder on the path
 
-mteb.evaluate(mteb.get_model("model-name"), CollectionRetrieval())
-```
-
-{_GRADES} The languages in `task.json` are undetermined: the collection does not record them.
-"""
 _MTEB_TASK = '''\
 """A retrieval task of MTEB, on the files next to this one."""
 
@@ -579,26 +630,8 @@ class CollectionRetrieval(AbsTaskRetrieval):
 """The same for every collection: code is not made of other people's texts."""
 
 
-def _write_beir(folder: Path, selection: Selection, how_to_load: str = _LOAD_BEIR) -> None:
-    chunks = table_ids(selection.collection.corpus.rows)
-    queries = table_ids(query.query_id for query in selection.queries)
-    # BEIR's evaluation passes over a chunk that is called as its query is.
-    while not set(chunks.values()).isdisjoint(queries.values()):
-        queries = {ours: f"query:{name}" for ours, name in queries.items()}
-    _write_json_lines(folder / "corpus.jsonl", _corpus_rows(selection, chunks))
-    _write_json_lines(folder / "queries.jsonl", _query_rows(selection, queries, "_id"))
-    (folder / "qrels").mkdir()
-    with (folder / "qrels/test.tsv").open("w", encoding="utf-8", newline="") as file:
-        rows = csv.writer(file, delimiter="\t", lineterminator="\n")
-        rows.writerow(("query-id", "corpus-id", "score"))
-        for query_id, chunk_id, grade in selection.grades():
-            rows.writerow((queries[query_id], chunks[chunk_id], grade))
-    _write_ids(folder, queries=queries.items(), chunks=chunks.items())
-    _write_text(folder / "README.md", selection.readme(how_to_load))
-
-
-def _write_mteb(folder: Path, selection: Selection) -> None:
-    _write_beir(folder, selection, _LOAD_MTEB)
+def _mteb(selection: Selection) -> Files:
+    yield from _beir(selection)
     manifest = selection.collection.manifest
     values = {
         "name": manifest.name,
@@ -606,24 +639,14 @@ def _write_mteb(folder: Path, selection: Selection) -> None:
         "revision": manifest.content_hash,
         "languages": ["und"],
     }
-    _write_json(folder / "task.json", values)
-    _write_text(folder / "task.py", _MTEB_TASK)
+    yield "task.json", values
+    yield "task.py", _MTEB_TASK
 
 
 # TREC
 
-_LOAD_TREC = f"""
-```sh
-ir_measures diversity_qrels.txt path/to/run.txt 'alpha_nDCG@10'
-ir_measures qrels.txt path/to/run.txt 'nDCG@10 R@50'
-```
 
-{_GRADES} The second column of `diversity_qrels.txt` is the number of a nugget in `nuggets.jsonl`.
-Ids are words of visible ASCII (a space is `!20`); `ids.json` maps those back that had to change.
-"""
-
-
-def _write_trec(folder: Path, selection: Selection) -> None:
+def _trec(selection: Selection) -> Files:
     queries = {query.query_id: word(query.query_id) for query in selection.queries}
     chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.rows}
     nuggets: list[dict[str, Any]] = []
@@ -634,9 +657,6 @@ def _write_trec(folder: Path, selection: Selection) -> None:
             nuggets.append({"id": queries[query_id], "subtopic": number, **row})
             labels = selection.support[nugget.nugget_id].items()
             subtopics += [f"{queries[query_id]} {number} {chunks[id_]} {n}" for id_, n in labels]
-    _write_topics(folder / "topics.tsv", selection, queries)
-    _write_json_lines(folder / "topics.jsonl", _query_rows(selection, queries, "id"))
-    _write_json_lines(folder / "nuggets.jsonl", nuggets)
     corpus = (
         {
             "id": chunks[chunk.chunk_id],
@@ -645,26 +665,19 @@ def _write_trec(folder: Path, selection: Selection) -> None:
         }
         for chunk in selection.collection.chunks()
     )
-    _write_json_lines(folder / "corpus.jsonl", corpus)
     grades = (f"{queries[one]} 0 {chunks[id_]} {grade}" for one, id_, grade in selection.grades())
-    _write_lines(folder / "qrels.txt", grades)
-    _write_lines(folder / "diversity_qrels.txt", subtopics)
-    _write_ids(folder, queries=queries.items(), chunks=chunks.items())
-    _write_text(folder / "README.md", selection.readme(_LOAD_TREC))
+    yield "topics.tsv", _topics(selection, queries)
+    yield "topics.jsonl", _query_rows(selection, queries, "id")
+    yield "nuggets.jsonl", nuggets
+    yield "corpus.jsonl", corpus
+    yield "qrels.txt", grades
+    yield "diversity_qrels.txt", subtopics
+    yield from _changed_ids(queries=queries.items(), chunks=chunks.items())
+    yield "README.md", selection.readme()
 
 
 # FreshStack
 
-_LOAD_FRESHSTACK = """
-```python
-from freshstack.datasets import DataLoader
-
-loader = DataLoader("path/to/the/export/queries", "path/to/the/export/corpus")
-corpus, queries, nuggets = loader.load()
-qrels_nuggets, qrels_query, query_to_nuggets = loader.load_qrels()
-```
-"""
-_SOURCES = ("question_source", "answer_source")
 _FRESHSTACK_QUERIES = {
     **dict.fromkeys(("query_id", "query_title", "query_text"), str),
     "nuggets": [
@@ -680,99 +693,74 @@ _FRESHSTACK_CORPUS = {
 }
 
 
-def _write_freshstack(folder: Path, selection: Selection) -> None:
+def _freshstack(selection: Selection) -> Files:
     queries, nuggets = official_ids(
         {query: [one.nugget_id for one in each] for query, each in selection.nuggets.items()}
     )
-    readme = selection.readme(_LOAD_FRESHSTACK)
-    name = selection.collection.name
-    rows = (_freshstack_query(query, selection, queries, nuggets) for query in selection.queries)
-    file = _write_parquet(folder / "queries", "test", _schema(_FRESHSTACK_QUERIES), rows)
-    head = _front_matter({name: ("test", file)})
-    _write_text(folder / "queries/README.md", f"{head}\n{readme}")
-    chunks = _corpus_rows(selection, {})
-    file = _write_parquet(folder / "corpus", "train", _schema(_FRESHSTACK_CORPUS), chunks)
-    _write_text(folder / "corpus/README.md", _front_matter({name: ("train", file)}))
-    _write_ids(folder, queries=queries.items(), nuggets=nuggets.items())
-    _write_text(folder / "README.md", readme)
+    rows = [
+        {
+            "query_id": queries[query.query_id],
+            "query_title": query.title,
+            "query_text": query.body,
+            "nuggets": [
+                _freshstack_nugget(one, nuggets, selection.support[one.nugget_id])
+                for one in selection.nuggets[query.query_id]
+            ],
+            "answer_id": query.answer_id or "",
+            "answer_text": query.answer,
+            "metadata": _query_metadata(query),
+        }
+        for query in selection.queries
+    ]
+    readme = selection.readme()
+    for name, split, fields, found, text in (
+        ("queries", "test", _FRESHSTACK_QUERIES, rows, f"\n{readme}"),
+        ("corpus", "train", _FRESHSTACK_CORPUS, _corpus_rows(selection, {}), ""),
+    ):
+        file, content = _parquet(split, _schema(fields), found)
+        yield f"{name}/{file}", content
+        # The name of a collection is the `topic` of the official loader.
+        head = _front_matter({selection.collection.name: (split, file)})
+        yield f"{name}/README.md", f"{head}{text}"
+    yield from _changed_ids(queries=queries.items(), nuggets=nuggets.items())
+    yield "README.md", readme
 
 
-def _freshstack_query(
-    query: Query, selection: Selection, queries: Ids, nuggets: Ids
-) -> dict[str, Any]:
-    rows = []
-    for nugget in selection.nuggets[query.query_id]:
-        labels = selection.support[nugget.nugget_id]
-        rows.append(
-            {
-                "_id": nuggets[nugget.nugget_id],
-                "text": nugget.text,
-                "relevant_corpus_ids": [chunk for chunk, label in labels.items() if label],
-                "non_relevant_corpus_ids": [chunk for chunk, label in labels.items() if not label],
-            }
-        )
+def _freshstack_nugget(nugget: Nugget, ids: Ids, labels: Mapping[str, int]) -> dict[str, Any]:
     return {
-        "query_id": queries[query.query_id],
-        "query_title": query.title,
-        "query_text": query.body,
-        "nuggets": rows,
-        "answer_id": query.answer_id or "",
-        "answer_text": query.answer,
-        "metadata": {**dict.fromkeys(_SOURCES), **_query_metadata(query)},
+        "_id": ids[nugget.nugget_id],
+        "text": nugget.text,
+        "relevant_corpus_ids": [chunk for chunk, label in labels.items() if label],
+        "non_relevant_corpus_ids": [chunk for chunk, label in labels.items() if not label],
     }
-
-
-def _front_matter(files: Mapping[str, tuple[str, str]], about: str = "") -> str:
-    """Say for `datasets` where the one split of each configuration is: name -> split, file.
-
-    The name of a collection is the `topic` of the official loader.
-    """
-    configs = "".join(
-        f"- config_name: {json.dumps(name)}\n"
-        f"  data_files:\n  - split: {split}\n    path: {json.dumps(file)}\n"
-        for name, (split, file) in files.items()
-    )
-    return f"---\n{about}configs:\n{configs}---\n"
 
 
 # Hugging Face
 
-_LOAD_HF = f"""
-```python
-from datasets import load_dataset
 
-queries = load_dataset("path/or/name", "queries", split="test")
-judgments = load_dataset("path/or/name", "judgments", split="test")
-```
-
-In the configuration `qrels` a row is a judged chunk of a query. {_GRADES}
-In `queries`, `origin` marks what is synthetic.
-"""
-
-
-def _write_hf(folder: Path, selection: Selection) -> None:
+def _hf(selection: Selection) -> Files:
     from freshstack_dspy.collection.card import data_card
 
     collection = selection.collection
     chunks = list(collection.chunks())
     qrels = {"query_id": str, "chunk_id": str, "score": int}
-    records: dict[str, tuple[type[Record], Iterable[Record]]] = {
-        "queries": (Query, selection.queries),
-        "nuggets": (Nugget, chain.from_iterable(selection.nuggets.values())),
-        "judgments": (Judgment, chain.from_iterable(selection.judgments.values())),
-        "pool": (Candidate, chain.from_iterable(selection.pool.values())),
-    }
-    tables = {
+    grades = (dict(zip(qrels, grade, strict=True)) for grade in selection.grades())
+    tables: dict[str, tuple[pa.Schema, Iterable[dict[str, Any]]]] = {
         name: (_schema(record), (one.model_dump() for one in found))
-        for name, (record, found) in records.items()
+        for name, record, found in (
+            ("queries", Query, selection.queries),
+            ("nuggets", Nugget, selection.of_queries(collection.nuggets)),
+            ("judgments", Judgment, selection.of_queries(collection.judgments)),
+            ("pool", Candidate, selection.of_queries(collection.pool)),
+        )
     }
     tables["corpus"] = (corpus_schema(), (chunk.model_dump() for chunk in chunks))
-    grades = (dict(zip(qrels, row, strict=True)) for row in selection.grades())
     tables["qrels"] = (_schema(qrels), grades)
-    files = {
-        config: ("test", f"{config}/{_write_parquet(folder / config, 'test', schema, rows)}")
-        for config, (schema, rows) in tables.items()
-    }
+    files = {}
+    for config, (schema, rows) in tables.items():
+        file, content = _parquet("test", schema, rows)
+        files[config] = ("test", f"{config}/{file}")
+        yield files[config][1], content
     about = (
         f"pretty_name: {json.dumps(collection.name)}\n"
         "license: other\n"
@@ -782,76 +770,84 @@ def _write_hf(folder: Path, selection: Selection) -> None:
     )
     parts = (
         _front_matter(files, about),
-        selection.readme(_LOAD_HF),
+        selection.readme(),
         "---\n\nThe card of the whole collection, as it was built:\n",
         data_card(collection, chunks, collection.manifest),
     )
-    _write_text(folder / "README.md", "\n".join(parts))
+    yield "README.md", "\n".join(parts)
 
 
 # CRUX
 
-_LOAD_CRUX = """
-The names are those that `evaluation/llm_prejudge` of CRUX reads below its `--dataset_dir`, with
-`--threshold` as in the name of the folder `ranking_…`.
-A rating of -1 means that a judgment failed or was never asked for.
-In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and 1 a
-redundant one. A chunk is there once for each topic that it was judged for, and once under `!corpus`
-if for none; `ids.json` names the chunks of the passages.
-"""
 _REST = "!corpus"
 """No topic is called so: in a word, two digits follow every `!`."""
 
 
-def _write_crux(folder: Path, selection: Selection) -> None:
+def _crux(selection: Selection) -> Files:
+    from freshstack_dspy.measures.contexts import required_subset
+
     threshold = selection.collection.threshold
     chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
-    names = {one.query_id: word(one.query_id).replace(":", "!3A") for one in selection.queries}
+    topics = {one.query_id: word(one.query_id).replace(":", "!3A") for one in selection.queries}
     passages: dict[str, str] = {}  # passage id -> chunk id
-    rows: list[dict[str, Any]] = []
+    judgements: list[dict[str, Any]] = []
     subtopics: list[str] = []
     contexts: list[str] = []
     documents: list[str] = []
-    for query_id, topic in names.items():
+    for query_id, topic in topics.items():
         labels = selection.labels(query_id)
         nuggets = [nugget.nugget_id for nugget in selection.nuggets[query_id]]
-        ratings = [[found.get(nugget) for nugget in nuggets] for found in labels.values()]
         ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in labels))
         passages.update(zip(ids, labels, strict=True))
-        for id_, of_passage in zip(ids, ratings, strict=True):
-            given = [-1 if rating is None else rating for rating in of_passage]
-            rows.append({"example_id": topic, "pid": id_, "rating": given})
+        ratings = [[found.get(nugget) for nugget in nuggets] for found in labels.values()]
+        for id_, rated in zip(ids, ratings, strict=True):
+            row = [-1 if rating is None else rating for rating in rated]
+            judgements.append({"example_id": topic, "pid": id_, "rating": row})
             subtopics += [
                 f"{topic} {number} {id_} {int(rating >= threshold)}"
-                for number, rating in enumerate(of_passage, start=1)
+                for number, rating in enumerate(rated, start=1)
                 if rating is not None
             ]
-        required, graded = _oracle(topic, ids, ratings, threshold)
-        documents += required
-        contexts += graded
+        subset = required_subset(ratings, threshold)
+        if subset.required:
+            contexts += [f"{topic} 0 {ids[place]} {n}" for place, n in subset.labels.items()]
+            required = dict.fromkeys(ids[place].partition("#")[0] for place in subset.required)
+            documents += [f"{topic} 0 {document} 1" for document in required]
     pooled = set(passages.values())
     rest = [chunk for id_, chunk in chunks.items() if id_ not in pooled]
     passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))
 
-    ranking = folder / f"ranking_{threshold}"
-    _write_topics(ranking / "test_topics.tsv", selection, names)
-    _write_json_lines(ranking / "test_topics.jsonl", _crux_topics(selection, names))
-    _write_json_lines(ranking / "test_judgements.jsonl", rows)
-    _write_lines(ranking / "test_div_qrels_pr.txt", subtopics)
-    _write_lines(ranking / "test_qrels_oracle_context_pr.txt", contexts)
-    _write_lines(ranking / "test_qrels_oracle_adhoc_dr.txt", documents)
+    ranking = f"ranking_{threshold}"
+    yield f"{ranking}/test_topics.tsv", _topics(selection, topics)
+    yield f"{ranking}/test_topics.jsonl", _crux_topics(selection, topics)
+    yield f"{ranking}/test_judgements.jsonl", judgements
+    yield f"{ranking}/test_div_qrels_pr.txt", subtopics
+    yield f"{ranking}/test_qrels_oracle_context_pr.txt", contexts
+    yield f"{ranking}/test_qrels_oracle_adhoc_dr.txt", documents
     texts = ({"id": id_, "contents": chunks[chunk].titled} for id_, chunk in passages.items())
-    _write_json_lines(folder / "passages/test_psgs.jsonl", texts)
+    yield "passages/test_psgs.jsonl", texts
     chunk_ids = ((chunk, passage) for passage, chunk in passages.items())
-    _write_ids(folder, queries=names.items(), chunks=chunk_ids)
-    _write_text(folder / "README.md", selection.readme(_LOAD_CRUX))
+    yield from _changed_ids(queries=topics.items(), chunks=chunk_ids)
+    yield "README.md", selection.readme()
 
 
-def _crux_topics(selection: Selection, names: Ids) -> Iterator[dict[str, Any]]:
+def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
+    """Give CRUX's ids, `{topic}:{document}#{passage}`: files and chunks are numbered through.
+
+    CRUX's tools take the topic of a passage to be what is before the first `:`.
+    """
+    files: dict[tuple[str, str], int] = {}
+    return [
+        f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
+        for number, chunk in enumerate(chunks)
+    ]
+
+
+def _crux_topics(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
     for query in selection.queries:
         nuggets = selection.nuggets[query.query_id]
         yield {
-            "example_id": names[query.query_id],
+            "example_id": ids[query.query_id],
             "topic": query.text,
             "questions": [nugget.text for nugget in nuggets],
             "report": query.answer,
@@ -860,42 +856,21 @@ def _crux_topics(selection: Selection, names: Ids) -> Iterator[dict[str, Any]]:
         }
 
 
-def _oracle(
-    topic: str, ids: Sequence[str], ratings: Sequence[Sequence[int | None]], threshold: int
-) -> tuple[list[str], list[str]]:
-    """Give the lines of the documents that a topic requires, and of the grades of passages."""
-    from freshstack_dspy.measures.contexts import required_subset
-
-    subset = required_subset(ratings, threshold)
-    if not subset.required:
-        return [], []
-    required = dict.fromkeys(ids[place].partition("#")[0] for place in subset.required)
-    contexts = [f"{topic} 0 {ids[place]} {label}" for place, label in subset.labels.items()]
-    return [f"{topic} 0 {document} 1" for document in required], contexts
-
-
 # nuggetizer
 
-_LOAD_NUGGETIZER = """
-```sh
-nuggetizer metrics --input-file assignments.jsonl --output-file metrics.jsonl
-```
 
-A label of support is `support`, 0 is `not_support`, one between them `partial_support`; on the
-scale `support`, 1 is `partial_support` whatever the threshold. A judgment that failed is `failed`,
-which nuggetizer counts as no support. Chunks that were not pooled or judged are left out. Nuggets that were not rated are `vital`, with `"rated": false`.
-"""
-
-
-def _write_nuggetizer(folder: Path, selection: Selection) -> None:
+def _nuggetizer(selection: Selection) -> Files:
     texts = {chunk.chunk_id: chunk.titled for chunk in selection.collection.chunks()}
     scale = selection.collection.manifest.scale
+    pool: dict[str, list[Candidate]] = defaultdict(list)
+    for candidate in selection.of_queries(selection.collection.pool):
+        pool[candidate.query_id].append(candidate)
     inputs, nuggets, assigned = [], [], []
     for query in selection.queries:
         query_id, text = query.query_id, query.text
         candidates = [
-            {"docid": id_, "score": 1 / place, "doc": {"segment": texts[id_]}}
-            for place, id_ in enumerate(_ranked(selection.pool[query_id]), start=1)
+            {"docid": one.chunk_id, "score": 1 / place, "doc": {"segment": texts[one.chunk_id]}}
+            for place, one in enumerate(sorted(pool[query_id], key=_best_rank), start=1)
         ]
         inputs.append({"query": {"qid": query_id, "text": text}, "candidates": candidates})
         own = {
@@ -917,10 +892,10 @@ def _write_nuggetizer(folder: Path, selection: Selection) -> None:
             ]
             passage = {"candidate_text": texts[chunk_id], "docid": chunk_id}
             assigned.append({"text": text, "qid": query_id, **passage, "nuggets": given})
-    _write_json_lines(folder / "input.jsonl", inputs)
-    _write_json_lines(folder / "nuggets.jsonl", nuggets)
-    _write_json_lines(folder / "assignments.jsonl", assigned)
-    _write_text(folder / "README.md", selection.readme(_LOAD_NUGGETIZER))
+    yield "input.jsonl", inputs
+    yield "nuggets.jsonl", nuggets
+    yield "assignments.jsonl", assigned
+    yield "README.md", selection.readme()
 
 
 def assignment(label: int | None, scale: Scale) -> Assignment:
@@ -932,23 +907,19 @@ def assignment(label: int | None, scale: Scale) -> Assignment:
     return "partial_support" if label else "not_support"
 
 
-def _ranked(pool: Iterable[Candidate]) -> list[str]:
+def _best_rank(candidate: Candidate) -> tuple[float, str]:
     """Order by the best rank of a fused list or run, those without one last, then by id."""
-
-    def key(candidate: Candidate) -> tuple[float, str]:
-        ranks = [found.rank for found in candidate.pooled_by]
-        ranks += [run.rank for run in candidate.runs]
-        return min(ranks, default=float("inf")), candidate.chunk_id
-
-    return [candidate.chunk_id for candidate in sorted(pool, key=key)]
+    ranks = [found.rank for found in candidate.pooled_by]
+    ranks += [run.rank for run in candidate.runs]
+    return min(ranks, default=float("inf")), candidate.chunk_id
 
 
-_WRITERS = {
-    "freshstack": _write_freshstack,
-    "beir": _write_beir,
-    "mteb": _write_mteb,
-    "trec": _write_trec,
-    "hf": _write_hf,
-    "crux": _write_crux,
-    "nuggetizer": _write_nuggetizer,
+_LAYOUTS: dict[ExportFormat, Callable[[Selection], Files]] = {
+    "freshstack": _freshstack,
+    "beir": _beir,
+    "mteb": _mteb,
+    "trec": _trec,
+    "hf": _hf,
+    "crux": _crux,
+    "nuggetizer": _nuggetizer,
 }

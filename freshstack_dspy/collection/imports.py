@@ -8,7 +8,7 @@ are bounded, and an error names file and line.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -17,8 +17,8 @@ from pydantic import ValidationError
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.exports import EXPORT_FILE, IDS_FILE, LICENCES_FILE
-from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collection, texts_of
+from freshstack_dspy.collection.exports import EXPORT_FILE, IDS_FILE, LICENCES_FILE, Description
+from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collection
 from freshstack_dspy.collection.rows import Row, read_json, read_lines, read_rows, row_files
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
@@ -87,40 +87,39 @@ def import_collection(
         raise CollectionError(f"no format {format!r}; allowed: {', '.join(IMPORT_FORMATS)}")
     if out.exists() and not replace:
         raise CollectionError(f"{out} exists; name another folder, or replace it")
-    given = Path(corpus) if corpus is not None else None
-    found = read_layout(format, path, corpus=given, threshold=threshold, split=split)
+    found = read_layout(format, path, corpus=corpus, threshold=threshold, split=split)
     chunks, missing = found.with_existing_chunks(drop=unknown_ids == "drop")
     queries, nuggets = tuple(found.queries.values()), tuple(found.nuggets.values())
     judgments = tuple(found.judgments)
-    slices = slice_queries(queries, nuggets, judgments, found.scale.threshold)
+    judged = sorted({(one.query_id, one.chunk_id) for one in judgments})
     contents = Contents(
         queries=queries,
         nuggets=nuggets,
         pool=tuple(
             Candidate(query_id=query_id, chunk_id=chunk_id, origin="imported")
-            for query_id, chunk_id in sorted({(one.query_id, one.chunk_id) for one in judgments})
+            for query_id, chunk_id in judged
         ),
         judgments=judgments,
         failures=tuple(found.failures),
-        slices=tuple(slices),
+        slices=tuple(slice_queries(queries, nuggets, judgments, found.scale.threshold)),
         skipped=tuple(missing),
         licences=found.licences,
     )
+    settings = {
+        "format": format,
+        "files": dict(_hashes(found.files, path)),
+        "unknown_ids": unknown_ids,
+        "split": split,
+    }
+    if found.export is not None:
+        settings["export"] = found.export.origin()
     provenance = Provenance(
         name=_name_of(out),
         recipe=f"import:{format}",
         model=NO_MODEL,
         scale=found.scale,
         versions={"freshstack_dspy": version("freshstack_dspy")},
-        config={
-            "import": {
-                "format": format,
-                "files": dict(_hashes(found.files, path)),
-                "unknown_ids": unknown_ids,
-                "split": split,
-                **({"export": dict(found.exported)} if found.exported else {}),
-            }
-        },
+        config={"import": settings},
     )
     return write_collection(out, contents, chunks, provenance, rejected=found.rejected)
 
@@ -129,7 +128,7 @@ def read_layout(
     format: ImportFormat,  # noqa: A002
     path: Path,
     *,
-    corpus: Path | None = None,
+    corpus: Path | str | None = None,
     threshold: int | None = None,
     split: str | None = None,
 ) -> "Imported":
@@ -138,19 +137,15 @@ def read_layout(
         raise SourceError(f"{path}: no such file or folder")
     if is_collection(path):
         raise SourceError(f"{path}: is a collection already, and needs no import")
-    found = Imported(path)
-    exported = "beir" if found.format == "mteb" else found.format
-    if exported is not None and exported != format:
-        use = f"use --format {exported}" if exported in IMPORT_FORMATS else "export as freshstack"
-        raise SourceError(f"{path}: is an export in the format {found.format}; {use}")
-    if format == "freshstack":
-        _read_freshstack(found, corpus)
-    elif format == "beir":
-        _read_beir(found, corpus, threshold, split)
-    elif format == "crux":
-        _read_crux(found, corpus, threshold)
-    else:
-        _Nuggetizer(found, threshold).read(corpus)
+    found = Imported(path, Path(corpus) if corpus is not None else None, threshold, split)
+    if found.export is not None:
+        exported = "beir" if found.export.format == "mteb" else found.export.format
+        if exported != format:
+            use = (
+                f"use --format {exported}" if exported in IMPORT_FORMATS else "export as freshstack"
+            )
+            raise SourceError(f"{path}: is an export in the format {found.export.format}; {use}")
+    _READERS[format](found)
     if not found.queries:
         raise SourceError(f"{path}: no query with judgments in the layout of {format}")
     return found
@@ -159,19 +154,21 @@ def read_layout(
 class Imported:
     """The records of a collection of others, as its reader fills them in.
 
-    An export of ours brings its notes: which ids were changed, the scale, the licences.
+    An export of ours brings its description, the ids that it had to change, and the licences.
 
     Attributes:
         judgments: Of the nuggets; their chunks may be missing in the corpus.
         rejected: How many queries were left out, by reason.
         unknown_queries: How many judgments name a query that does not exist, by its id.
         documents: The corpus; None where there is none.
-        exported: Of which collection this is an export: its name, content hash, recipe, model.
-        ids: Exported id -> ours, by kind, of those that had been changed.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.source = path, _name_of(path)
+    def __init__(
+        self, path: Path, corpus: Path | None, threshold: int | None, split: str | None
+    ) -> None:
+        self.path, self.corpus, self.threshold, self.split = path, corpus, threshold, split
+        self.source = _name_of(path)
+        self.scale = Scale()
         self.queries: dict[str, Query] = {}
         self.nuggets: dict[str, Nugget] = {}
         self.judgments: list[Judgment] = []
@@ -181,17 +178,10 @@ class Imported:
         self.documents: Iterable[Chunk] | None = None
         self.files: list[Path] = []
         self._places: dict[tuple[str, ...], str] = {}
-        export, ids = _notes(path / EXPORT_FILE), _notes(path / IDS_FILE)
-        self.format = export.values.get("format") if export.has("content_hash") else None
-        self.exported = _exported(export.values)
-        self.scale = Scale()
-        self.exported_scale: Scale | None = None
-        if (scale := export.values.get("scale")) is not None:
-            try:
-                self.exported_scale = Scale.model_validate(scale)
-            except ValidationError as error:
-                raise SourceError(f"{export.place}: scale: {first_fault(error)}") from None
-        self.ids = {kind: ids.inner(kind).values for kind in ("queries", "nuggets", "chunks")}
+        self.export = read_description(path)
+        ids = path / IDS_FILE
+        changed = Row.of(read_json(ids) if ids.is_file() else {}, str(ids))
+        self._ids = {kind: changed.inner(kind).values for kind in ("queries", "nuggets", "chunks")}
         licences = path / LICENCES_FILE
         self.licences = tuple(
             LicenceFile(source=row.text("source"), path=row.text("path"), text=row.text("text"))
@@ -200,7 +190,16 @@ class Imported:
 
     def ours(self, kind: str, id_: str) -> str:
         """Give our id of an exported one."""
-        return str(self.ids[kind].get(id_, id_))
+        return str(self._ids[kind].get(id_, id_))
+
+    def use_scale(self, scale: Scale) -> None:
+        """Set the scale, with the threshold that was asked for."""
+        highest = SCALES[scale.name].highest
+        if self.threshold is not None and not 1 <= self.threshold <= highest:
+            raise SourceError(
+                f"threshold {self.threshold}: allowed on {scale.name}: 1 to {highest}"
+            )
+        self.scale = Scale(name=scale.name, threshold=self.threshold or scale.threshold)
 
     def part(self, what: str, *patterns: str) -> Path:
         """Find the one file or folder that a pattern names; the first that finds any decides."""
@@ -232,8 +231,9 @@ class Imported:
             named = " and ".join(map(_shown, ids))
             raise SourceError(f"{row.place}: {kind} {named} is at {first} already; keep one")
 
-    def add_query(self, row: Row, query_id: str, **fields: Any) -> Query:
+    def add_query(self, row: Row, exported_id: str, **fields: Any) -> Query:
         """Take a query; one that is marked as synthetic stays marked."""
+        query_id = self.ours("queries", exported_id)
         fields["origin"] = "imported"
         if row.inner("metadata").values.get("origin") == "synthetic":
             if fields.get("answer"):
@@ -241,22 +241,24 @@ class Imported:
             else:  # a synthetic query has an answer, so the mark becomes a tag
                 fields["tags"] = (*fields.get("tags", ()), "synthetic")
         self.once(row, "query", query_id)
-        query = _validated(Query, row, query_id=query_id, **fields)
-        self.queries[query_id] = query
-        return query
+        self.queries[query_id] = _validated(Query, row, query_id=query_id, **fields)
+        return self.queries[query_id]
 
-    def add_nugget(self, row: Row, nugget_id: str, **fields: Any) -> Nugget:
+    def add_nugget(
+        self, row: Row, query_id: str, nugget_id: str, text: str, **fields: Any
+    ) -> Nugget:
         """Take a nugget."""
+        nugget_id = self.ours("nuggets", nugget_id)
         if nugget_id in self.nuggets:
             raise SourceError(f"{row.place}: nugget {_shown(nugget_id)} exists already; keep one")
-        nugget = _validated(Nugget, row, nugget_id=nugget_id, call_id=None, **fields)
-        self.nuggets[nugget_id] = nugget
-        return nugget
+        ids = {"nugget_id": nugget_id, "query_id": query_id, "call_id": None}
+        self.nuggets[nugget_id] = _validated(Nugget, row, text=text, **ids, **fields)
+        return self.nuggets[nugget_id]
 
     def judge(
         self,
         nugget: Nugget,
-        chunk_id: str,
+        document: str,
         label: int | None,
         status: Status = "ok",
         reason: str = "",
@@ -266,7 +268,7 @@ class Imported:
             Judgment(
                 query_id=nugget.query_id,
                 nugget_id=nugget.nugget_id,
-                chunk_id=chunk_id,
+                chunk_id=self.ours("chunks", document),
                 label=label,
                 status=status,
                 reason=reason,
@@ -281,16 +283,16 @@ class Imported:
         )
         self.failures.append(failure)
 
-    def read_corpus(self, given: Path | None, what: str, *stems: str) -> None:
+    def find_corpus(self, what: str, *stems: str) -> None:
         """Find the corpus, and set its documents to be read."""
-        patterns = [f"{stem}{ending}" for stem in stems for ending in _DATA]
-        if self.path.is_dir():
-            given = given or self.optional_part(what, *patterns, "corpus")
-        if given is not None:
-            if not given.exists():
-                raise SourceError(f"{given}: no such file or folder")
-            self.files.append(given)
-            self.documents = _documents(given, self)
+        if self.corpus is None and self.path.is_dir():
+            patterns = [f"{stem}{ending}" for stem in stems for ending in _DATA]
+            self.corpus = self.optional_part(what, *patterns, "corpus")
+        if self.corpus is not None:
+            if not self.corpus.exists():
+                raise SourceError(f"{self.corpus}: no such file or folder")
+            self.files.append(self.corpus)
+            self.documents = _documents(self.corpus, self)
 
     def with_existing_chunks(self, *, drop: bool) -> tuple[list[Chunk], list[SkippedFile]]:
         """Read the documents, and see that every judgment has its query and its chunk.
@@ -325,6 +327,17 @@ class Imported:
         return chunks, missing
 
 
+def read_description(folder: Path) -> Description | None:
+    """Read what an export of ours is of; None where there is no `export.json`."""
+    file = folder / EXPORT_FILE
+    if not file.is_file():
+        return None
+    try:
+        return Description.model_validate(read_json(file))
+    except ValidationError as error:
+        raise SourceError(f"{file}: {first_fault(error)}") from None
+
+
 def _name_of(path: Path) -> str:
     """Make a name of a folder's or file's: letters, digits, `.`, `_` and `-`."""
     stem = path.name.split(".")[0] if path.is_file() else path.resolve().name
@@ -342,22 +355,6 @@ def _hashes(read: Iterable[Path], root: Path) -> Iterator[tuple[str, str]]:
         with file.open("rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
         yield file.relative_to(root).as_posix() if inside else file.name, digest
-
-
-def _notes(file: Path) -> Row:
-    value = read_json(file) if file.is_file() else {}
-    return Row(str(file), value if isinstance(value, dict) else {})
-
-
-def _exported(values: Mapping[str, Any]) -> dict[str, str]:
-    """Name the exported collection; of one that was itself imported, the model first asked."""
-    found = texts_of(values)
-    first = values.get("imported_from")
-    if found.get("model") == NO_MODEL:
-        earlier = texts_of(first) if isinstance(first, dict) else {}
-        found = {name: text for name, text in found.items() if name != "model"}
-        found |= {"model": earlier["model"]} if "model" in earlier else {}
-    return found
 
 
 def _shown(id_: str) -> str:
@@ -390,7 +387,7 @@ def _documents(path: Path, found: Imported) -> Iterator[Chunk]:
         own = row.id(*_DOCUMENT_IDS)
         found.once(row, "document", own)
         chunk_id, text = found.ours("chunks", own), row.text(*_DOCUMENT_TEXTS)
-        if found.ids["chunks"]:
+        if chunk_id != own:
             if texts.get(chunk_id, text) != text:
                 raise SourceError(f"{row.place}: {_shown(own)} has another text than before")
             if chunk_id in texts:
@@ -423,7 +420,7 @@ def _chunk(row: Row | None, chunk_id: str, source: str, text: str, **fields: Any
 # FreshStack: the data sets `freshstack/queries-oct-2024` and `freshstack/corpus-oct-2024`
 
 
-def _read_freshstack(found: Imported, corpus: Path | None) -> None:
+def _read_freshstack(found: Imported) -> None:
     queries = found.path
     if queries.is_dir():
         patterns = ("queries", *(f"queries*{ending}" for ending in _DATA))
@@ -433,7 +430,7 @@ def _read_freshstack(found: Imported, corpus: Path | None) -> None:
         metadata = row.inner("metadata")
         query = found.add_query(
             row,
-            query_id=found.ours("queries", row.id("query_id")),
+            row.id("query_id"),
             title=row.text("query_title", default=""),
             body=row.text("query_text", default=""),
             answer_id=row.optional("answer_id"),
@@ -444,12 +441,8 @@ def _read_freshstack(found: Imported, corpus: Path | None) -> None:
             answer_source=_attribution(metadata.inner("answer_source")),
         )
         for each in row.inners("nuggets"):
-            nugget = found.add_nugget(
-                each,
-                nugget_id=found.ours("nuggets", each.id("_id", "nugget_id")),
-                query_id=query.query_id,
-                text=each.text("text"),
-            )
+            id_ = each.id("_id", "nugget_id")
+            nugget = found.add_nugget(each, query.query_id, id_, each.text("text"))
             relevant, others = (each.texts(f"{kind}relevant_corpus_ids") for kind in ("", "non_"))
             for chunk_id, count in Counter((*relevant, *others)).items():
                 if count > 1:
@@ -458,7 +451,7 @@ def _read_freshstack(found: Imported, corpus: Path | None) -> None:
                         f"{_shown(chunk_id)} twice; keep one"
                     )
                 found.judge(nugget, chunk_id, int(chunk_id in relevant))
-    found.read_corpus(corpus, "the corpus", "corpus*")
+    found.find_corpus("the corpus", "corpus*")
 
 
 def _attribution(row: Row) -> Attribution | None:
@@ -475,17 +468,16 @@ _QRELS = (
 )  # fmt: skip
 
 
-def _read_beir(
-    found: Imported, corpus: Path | None, threshold: int | None, split: str | None
-) -> None:
+def _read_beir(found: Imported) -> None:
     """Read queries, each with its text as its one nugget, and grades as labels.
 
     Grades are on the smallest scale that holds them; where one is above 5, labels are 0 and 1 by
     the threshold, which must be given. A grade below 0 is a judgment without a label.
     """
-    patterns = [f"queries*{ending}" for ending in _DATA]
     rows: dict[str, Row] = {}
-    for row in found.rows(found.part("queries", *patterns, "queries"), _BEIR_COLUMNS):
+    patterns = [f"queries*{ending}" for ending in _DATA]
+    file = found.part("queries", *patterns, "queries")
+    for row in found.rows(file, ("_id", "id", "text", "title", "metadata")):
         metadata, text = row.inner("metadata"), row.text("text")
         given = metadata.values.get("title")
         title, body = ("", text) if given == "" else (text, "")
@@ -493,81 +485,62 @@ def _read_beir(
             title, body = given, text[len(given) + 1 :]
         query = found.add_query(
             row,
-            query_id=found.ours("queries", row.id("_id", "id")),
+            row.id("_id", "id"),
             title=title,
             body=body,
             tags=metadata.texts("tags"),
             asked_at=metadata.optional("date"),
         )
         rows[query.query_id] = row
-    qrels = _beir_qrels(found, _qrels_file(found, split))
+    qrels = _beir_qrels(found)
     highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
-    found.scale, binary = _beir_scale(highest, threshold)
+    scales = [name for name, scale in SCALES.items() if scale.highest >= highest]
+    if scales:
+        found.use_scale(Scale(name=scales[0], threshold=1))
+    elif found.threshold is None:
+        raise SourceError(
+            f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
+            "labels become 0 and 1: --threshold 1"
+        )
+    judged = set()
     for exported, grades in qrels.items():
         query_id = found.ours("queries", exported)
         if query_id not in found.queries:
             found.unknown_queries[query_id] += len(grades)
             continue
-        nugget = found.add_nugget(
-            rows[query_id],
-            nugget_id=f"{query_id}_0",
-            query_id=query_id,
-            text=found.queries[query_id].text,
-        )
+        judged.add(query_id)
+        text = found.queries[query_id].text
+        nugget = found.add_nugget(rows[query_id], query_id, f"{query_id}_0", text)
         for document, grade in grades.items():
-            chunk_id = found.ours("chunks", document)
             if grade < 0:
-                found.judge(nugget, chunk_id, None, "failed", f"grade {grade}")
+                found.judge(nugget, document, None, "failed", f"grade {grade}")
             else:
-                label = int(grade >= (threshold or 1)) if binary else grade
-                found.judge(nugget, chunk_id, label)
-    judged = {nugget.query_id for nugget in found.nuggets.values()}
+                label = grade if scales else int(grade >= (found.threshold or 1))
+                found.judge(nugget, document, label)
     if unjudged := found.queries.keys() - judged:
         found.rejected[UNJUDGED] = len(unjudged)
     found.queries = {id_: query for id_, query in found.queries.items() if id_ in judged}
-    found.read_corpus(corpus, "the corpus", "corpus*")
+    found.find_corpus("the corpus", "corpus*")
 
 
-_BEIR_COLUMNS = ("_id", "id", "text", "title", "metadata")
-
-
-def _beir_scale(highest: int, threshold: int | None) -> tuple[Scale, bool]:
-    """Choose the smallest scale that holds the grades; and whether they become 0 and 1."""
-    for name, defined in SCALES.items():
-        if defined.highest >= highest:
-            return _scale(Scale(name=name, threshold=1), threshold), False
-    if threshold is None:
-        raise SourceError(
-            f"grade {highest} is on no scale; give the lowest grade that counts as support, and "
-            "labels become 0 and 1: --threshold 1"
-        )
-    return Scale(), True
-
-
-def _scale(scale: Scale, threshold: int | None) -> Scale:
-    highest = SCALES[scale.name].highest
-    if threshold is not None and not 1 <= threshold <= highest:
-        raise SourceError(f"threshold {threshold}: allowed on {scale.name}: 1 to {highest}")
-    return Scale(name=scale.name, threshold=threshold or scale.threshold)
-
-
-def _qrels_file(found: Imported, split: str | None) -> Path:
+def _qrels_file(found: Imported) -> Path:
     for pattern in _QRELS:
         splits = {}
         for file in sorted(found.path.glob(pattern)):
             parts = [part for part in file.name.split(".")[:-1] if part != "qrels"]
             splits[".".join(parts) or file.stem] = file
-        if split is None and len(splits) == 1:
+        if found.split is None and len(splits) == 1:
             return next(iter(splits.values()))
-        if split in splits:
-            return splits[split]
+        if found.split in splits:
+            return splits[found.split]
         if splits:
             raise SourceError(f"{found.path}: name a split of {', '.join(splits)}: --split")
     raise SourceError(f"{found.path}: has no qrels; looked for {', '.join(_QRELS)}")
 
 
-def _beir_qrels(found: Imported, file: Path) -> dict[str, dict[str, int]]:
+def _beir_qrels(found: Imported) -> dict[str, dict[str, int]]:
     """Read BEIR's table, TREC's lines, or rows of JSON Lines or Parquet."""
+    file = _qrels_file(found)
     if file.suffix not in (".jsonl", ".parquet"):
         found.files.append(file)
         try:
@@ -598,10 +571,10 @@ _FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None:
 """What CRUX writes where a reply had no rating, and where there was no reply."""
 
 
-def _read_crux(found: Imported, corpus: Path | None, threshold: int | None) -> None:
+def _read_crux(found: Imported) -> None:
     """Read topics, whose questions become nuggets `{topic}_{n}`, and ratings from 0 to 5."""
     default = Scale(name="graded_5", threshold=SCALES["graded_5"].threshold)
-    found.scale = _scale(found.exported_scale or default, threshold)
+    found.use_scale(found.export.scale if found.export else default)
     topics = _crux_topics(found)
     highest = SCALES[found.scale.name].highest
     for row in _crux_ratings(found):
@@ -615,8 +588,8 @@ def _read_crux(found: Imported, corpus: Path | None, threshold: int | None) -> N
             wanted = f"{len(topics[query_id])} questions"
             raise SourceError(f"{row.place}: {len(ratings)} ratings for {wanted}")
         for nugget, given in zip(topics[query_id], ratings, strict=True):
-            text = isinstance(given, str) and re.fullmatch("-[12]|[0-5]", given)
-            rating = int(given) if text else given
+            is_text = isinstance(given, str) and re.fullmatch("-[12]|[0-5]", given)
+            rating = int(given) if is_text else given
             if rating is not None and (type(rating) is not int or not -2 <= rating <= highest):
                 raise SourceError(
                     f"{row.place}: a rating is {_shown(str(given))}; allowed: 0 to {highest}, -1 "
@@ -624,12 +597,11 @@ def _read_crux(found: Imported, corpus: Path | None, threshold: int | None) -> N
                 )
             if nugget is None:
                 continue  # its question is missing, as a failure records
-            chunk_id = found.ours("chunks", passage)
             if rating in _FAILED_RATINGS:
-                found.judge(nugget, chunk_id, None, _FAILED_RATINGS[rating], f"rating {given!r}")
+                found.judge(nugget, passage, None, _FAILED_RATINGS[rating], f"rating {given!r}")
             else:
-                found.judge(nugget, chunk_id, rating)
-    found.read_corpus(corpus, "the passages", "passages/*", "*passages*", "corpus*")
+                found.judge(nugget, passage, rating)
+    found.find_corpus("the passages", "passages/*", "*passages*", "corpus*")
 
 
 def _crux_topics(found: Imported) -> dict[str, list[Nugget | None]]:
@@ -644,23 +616,34 @@ def _crux_topics(found: Imported) -> dict[str, list[Nugget | None]]:
     topics: dict[str, list[Nugget | None]] = {}
     for row in _by_topic(found, file, "questions"):
         own, ids = row.id(*_TOPIC_IDS), row.texts("nugget_ids")
-        query = found.add_query(
+        query_id = found.add_query(
             row,
-            query_id=found.ours("queries", own),
+            own,
             title=row.text("topic", "request", default=requests.get(own, "")),
             body="",
             answer=row.text("report", "summary", default=""),
-        )
+        ).query_id
         questions = row.list("questions", "subquestions")
         if ids and len(ids) != len(questions):
             raise row.fault("nugget_ids", "one id for each question")
-        topics[query.query_id] = [
-            _crux_nugget(
-                found, row, query, ids[place] if ids else f"{query.query_id}_{place + 1}", question
-            )
-            for place, question in enumerate(questions)
+        ids = ids or tuple(f"{query_id}_{place + 1}" for place in range(len(questions)))
+        topics[query_id] = [
+            _crux_nugget(found, row, query_id, nugget_id, question)
+            for nugget_id, question in zip(ids, questions, strict=True)
         ]
     return topics
+
+
+def _crux_nugget(
+    found: Imported, row: Row, query_id: str, nugget_id: str, question: Any
+) -> Nugget | None:
+    if question is not None and not isinstance(question, str):
+        raise row.fault(row.name("questions", "subquestions"), "a list of texts")
+    text = (question or "").strip()
+    if text and text != "NA":  # what the published data have where a reply held no question
+        return found.add_nugget(row, query_id, nugget_id, text)
+    found.fail(query_id, "nuggets", "unparsed", f"question {nugget_id!r} is {question!r}")
+    return None
 
 
 def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
@@ -669,66 +652,46 @@ def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
         yield from found.rows(file)
         return
     found.files.append(file)
-    value = read_json(file)
-    if not isinstance(value, dict):
-        raise SourceError(f"{file}: not a JSON object by topic")
-    for number, (topic, given) in enumerate(value.items(), start=1):
+    by_topic = Row.of(read_json(file), str(file)).values
+    for number, (topic, given) in enumerate(by_topic.items(), start=1):
         yield Row(f"{file}:{number}", {"id": topic, name: given})
-
-
-def _crux_nugget(
-    found: Imported, row: Row, query: Query, nugget_id: str, question: Any
-) -> Nugget | None:
-    if question is not None and not isinstance(question, str):
-        raise row.fault(row.name("questions", "subquestions"), "a list of texts")
-    text = (question or "").strip()
-    if text and text != "NA":  # what the published data have where a reply held no question
-        return found.add_nugget(row, nugget_id=nugget_id, query_id=query.query_id, text=text)
-    found.fail(query.query_id, "nuggets", "unparsed", f"question {nugget_id!r} is {question!r}")
-    return None
 
 
 def _crux_ratings(found: Imported) -> Iterator[Row]:
     """Give the ratings of all questions of a topic in one passage, row by row."""
-    shards = _shards(found.path)
-    if shards is not None:
-        for file in shards:
+    files = _shards(found.path) or [found.part("ratings", *_RATINGS)]
+    if files[0].suffix != ".json":
+        for file in files:
             yield from found.rows(file)
-        return
-    file = found.part("ratings", *_RATINGS)
-    if file.suffix != ".json":
-        yield from found.rows(file)
         return
     run = found.part("run whose ranks were rated", "*.run")
     found.files.append(run)
     ranked = _ranks(run)
-    for row in _by_topic(found, file, "rows"):
+    for row in _by_topic(found, files[0], "rows"):
         topic, rows = row.id("id"), row.list("rows")
         passages = ranked.get(topic, [])
         if len(rows) > len(passages):
             raise SourceError(
                 f"{row.place}: ratings for more ranks than the {len(passages)} of the run"
             )
-        for rank, rating in enumerate(rows):
-            values = {"id": topic, "docid": passages[rank], "rating": rating}
-            yield Row(f"{row.place}, rank {rank + 1}", values)
+        for rank, (passage, rating) in enumerate(zip(passages, rows, strict=False), start=1):
+            values = {"id": topic, "docid": passage, "rating": rating}
+            yield Row(f"{row.place}, rank {rank}", values)
 
 
-def _shards(folder: Path) -> list[Path] | None:
-    """Find `ratings.{model}.{shard}-{total}.jsonl` of one model, in order; None where not all are.
+def _shards(folder: Path) -> list[Path]:
+    """Find `ratings.{model}.{shard}-{total}.jsonl` of one model, in order; none where not all are.
 
     CRUX leaves shards without topics unwritten at the end, but none before another.
     """
     files = sorted(folder.glob("ratings*.jsonl"))
-    matches = [_SHARD.fullmatch(file.name) for file in files]
-    if len(files) < 2 or None in matches or any(folder.glob("*judg*.jsonl")):
-        return None
-    shards = {
-        int(match["shard"]): file for match, file in zip(matches, files, strict=True) if match
-    }
-    sets = {(match["judge"], match["total"]) for match in matches if match}
-    if len(sets) > 1 or len(shards) < len(files):
-        return None
+    matches = [match for file in files if (match := _SHARD.fullmatch(file.name))]
+    shards = {int(match["shard"]): file for match, file in zip(matches, files, strict=False)}
+    sets = {(match["judge"], match["total"]) for match in matches}
+    if not len(files) == len(matches) == len(shards) > 1 or len(sets) > 1:
+        return []
+    if any(folder.glob("*judg*.jsonl")):
+        return []
     if missing := sorted(set(range(max(shards))) - shards.keys()):
         raise SourceError(f"{folder}: the ratings of shard {missing[0]} are missing")
     return [shards[number] for number in sorted(shards)]
@@ -752,96 +715,84 @@ def _ranks(path: Path) -> dict[str, list[str]]:
 
 # nuggetizer: castorini/nuggetizer v0.0.6, `nuggetizer assign --input-kind retrieval`
 
-_ASSIGNED: Mapping[str, int] = {"support": 2, "partial_support": 1, "not_support": 0}
+_ASSIGNED = {"support": 2, "partial_support": 1, "not_support": 0}
 
 
-class _Nuggetizer:
-    """Reads nuggets and their assignments to passages.
+def _read_nuggetizer(found: Imported) -> None:
+    """Read nuggets and their assignments to passages.
 
     Nuggets have no ids there: they are called `{qid}_{n}`, n from 0 in the order of the list, and
     an assignment names one by its text.
     """
-
-    def __init__(self, found: Imported, threshold: int | None) -> None:
-        exported = found.exported_scale
-        default = Scale(name="support", threshold=SCALES["support"].threshold)
-        scale = exported if exported and exported.name == "support" else default
-        found.scale = _scale(scale, threshold)
-        self.found = found
-        self.nuggets: dict[str, dict[str, Nugget]] = {}
-        self.texts: dict[str, str] = {}
-
-    def read(self, corpus: Path | None) -> None:
-        """Read all there is."""
-        found, assignments, nuggets = self.found, self.found.path, None
-        if assignments.is_dir():
-            assignments = found.part("assignments", "*assign*.jsonl", "*assign*.jsonl.gz")
-            patterns = ("*nuggets*.jsonl", "*nuggets*.jsonl.gz")
-            nuggets = found.optional_part("nuggets", *patterns)
-        for row in found.rows(nuggets) if nuggets else ():
-            self._take_nuggets(row, row.text("query", "text"))
-        for row in found.rows(assignments):
-            if not row.has("docid") and row.has("run_id"):
-                raise SourceError(
-                    f"{row.place}: an assignment to the answer of a run; allowed: to passages, "
-                    "with docid (nuggetizer assign --input-kind retrieval)"
-                )
-            query_id = row.id("qid")
-            if query_id not in self.nuggets and nuggets is not None:
-                found.unknown_queries[query_id] += 1
-            else:
-                self._take_assignments(row, query_id)
-        found.read_corpus(corpus, "the corpus", "corpus*")
-        if found.documents is None:
-            found.documents = [
-                _chunk(None, id_, found.source, text) for id_, text in self.texts.items()
-            ]
-
-    def _take_nuggets(self, row: Row, query: str) -> None:
-        found = self.found
-        query_id = found.add_query(row, query_id=row.id("qid"), title=query, body="").query_id
-        own: dict[str, Nugget] = {}
-        for number, each in enumerate(row.inners("nuggets")):
-            key = each.optional("nugget_id") or each.text("text")
-            if key in own:
-                raise SourceError(f"{row.place}: nugget {_shown(key)} is there twice; keep one")
-            own[key] = found.add_nugget(
-                each,
-                nugget_id=each.optional("nugget_id") or f"{query_id}_{number}",
-                query_id=query_id,
-                text=each.text("text"),
-                importance=self._importance(each, query_id),
-            )
-        self.nuggets[query_id] = own
-
-    def _importance(self, row: Row, query_id: str) -> str | None:
-        value = row.optional("importance") if row.values.get("rated", True) else None
-        if value is None or value in get_args(Importance):
-            return value
-        if value != "failed":
-            raise row.fault("importance", f"{', '.join(get_args(Importance))} or failed")
-        failed = f"importance 'failed' of {_shown(row.text('text'))}"
-        self.found.fail(query_id, "importance", "failed", failed)
-        return None
-
-    def _take_assignments(self, row: Row, query_id: str) -> None:
-        found, chunk_id = self.found, row.id("docid")
-        if query_id not in self.nuggets:
-            self._take_nuggets(row, row.text("text", "query"))
+    default = Scale(name="support", threshold=SCALES["support"].threshold)
+    exported = found.export.scale if found.export else default
+    found.use_scale(exported if exported.name == "support" else default)
+    assignments, nuggets = found.path, None
+    if assignments.is_dir():
+        assignments = found.part("assignments", "*assign*.jsonl", "*assign*.jsonl.gz")
+        nuggets = found.optional_part("nuggets", "*nuggets*.jsonl", "*nuggets*.jsonl.gz")
+    by_query: dict[str, dict[str, Nugget]] = {}
+    for row in found.rows(nuggets) if nuggets else ():
+        by_query[row.id("qid")] = _own_nuggets(found, row, row.text("query", "text"))
+    texts: dict[str, str] = {}
+    for row in found.rows(assignments):
+        query_id, chunk_id = row.id("qid"), row.id("docid")
+        if query_id not in by_query and nuggets is not None:
+            found.unknown_queries[query_id] += 1
+            continue
+        if query_id not in by_query:
+            by_query[query_id] = _own_nuggets(found, row, row.text("text", "query"))
         found.once(row, "assignment of", query_id, chunk_id)
         if row.has("candidate_text"):
             text = row.text("candidate_text")
-            if self.texts.setdefault(chunk_id, text) != text:
+            if texts.setdefault(chunk_id, text) != text:
                 raise SourceError(f"{row.place}: {_shown(chunk_id)} has another text than before")
         for each in row.inners("nuggets"):
-            key, assigned = each.optional("nugget_id") or each.text("text"), each.text("assignment")
-            nugget = self.nuggets[query_id].get(key)
-            if nugget is None:
-                raise SourceError(f"{row.place}: the query has no nugget {_shown(key)}")
-            if assigned == "failed":
-                found.judge(nugget, chunk_id, None, "failed", "assignment 'failed'")
-            elif assigned in _ASSIGNED:
-                reason = each.text("reasoning", default="")
-                found.judge(nugget, chunk_id, _ASSIGNED[assigned], reason=reason)
-            else:
-                raise each.fault("assignment", f"{', '.join(_ASSIGNED)} or failed")
+            _take_assignment(found, each, by_query[query_id], chunk_id)
+    found.find_corpus("the corpus", "corpus*")
+    if found.documents is None:
+        found.documents = [_chunk(None, id_, found.source, text) for id_, text in texts.items()]
+
+
+def _own_nuggets(found: Imported, row: Row, query: str) -> dict[str, Nugget]:
+    """Take a query and its nuggets; gives them by id, or text where they have none."""
+    query_id = found.add_query(row, row.id("qid"), title=query, body="").query_id
+    own: dict[str, Nugget] = {}
+    for number, each in enumerate(row.inners("nuggets")):
+        text, given = each.text("text"), each.optional("nugget_id")
+        if (given or text) in own:
+            raise SourceError(
+                f"{row.place}: nugget {_shown(given or text)} is there twice; keep one"
+            )
+        importance = each.optional("importance") if each.values.get("rated", True) else None
+        if importance == "failed":
+            importance = None
+            message = f"importance 'failed' of {_shown(text)}"
+            found.fail(query_id, "importance", "failed", message)
+        elif importance is not None and importance not in get_args(Importance):
+            raise each.fault("importance", f"{', '.join(get_args(Importance))} or failed")
+        own[given or text] = found.add_nugget(
+            each, query_id, given or f"{query_id}_{number}", text, importance=importance
+        )
+    return own
+
+
+def _take_assignment(found: Imported, row: Row, nuggets: dict[str, Nugget], chunk_id: str) -> None:
+    key, assigned = row.optional("nugget_id") or row.text("text"), row.text("assignment")
+    if key not in nuggets:
+        raise SourceError(f"{row.place}: the query has no nugget {_shown(key)}")
+    if assigned == "failed":
+        found.judge(nuggets[key], chunk_id, None, "failed", "assignment 'failed'")
+    elif assigned in _ASSIGNED:
+        reason = row.text("reasoning", default="")
+        found.judge(nuggets[key], chunk_id, _ASSIGNED[assigned], reason=reason)
+    else:
+        raise row.fault("assignment", f"{', '.join(_ASSIGNED)} or failed")
+
+
+_READERS: dict[ImportFormat, Callable[[Imported], None]] = {
+    "freshstack": _read_freshstack,
+    "beir": _read_beir,
+    "crux": _read_crux,
+    "nuggetizer": _read_nuggetizer,
+}

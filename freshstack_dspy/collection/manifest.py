@@ -133,32 +133,20 @@ def _read(folder: Path) -> dict[str, Any]:
 
 NO_MODEL = "none"
 """The model of a collection that was imported: no model was asked."""
-_BASELINE = "extractive/"
-_NAMED = ("collection", "content_hash", "recipe", "model")
 
 
 def is_baseline(model: str) -> bool:
     """Tell whether a model is the embedded baseline, which counts words."""
-    return model.startswith(_BASELINE)
+    return model.startswith("extractive/")
 
 
 def exported_from(manifest: Manifest) -> dict[str, str]:
     """Give `collection`, `content_hash`, `recipe` and `model` of the export this was imported from.
 
-    Empty where it was imported from no export; what is no text is left out.
+    Empty where it was imported from no export.
     """
-    imported = manifest.config.get("import")
-    described: Any = imported.get("export") if isinstance(imported, dict) else None
-    return texts_of(described) if isinstance(described, dict) else {}
-
-
-def texts_of(described: Mapping[str, Any]) -> dict[str, str]:
-    """Keep of an export's description what names its collection, as far as it is text."""
-    return {
-        name: described[name]
-        for name in _NAMED
-        if isinstance(described.get(name), str) and described[name]
-    }
+    imported: Any = manifest.config.get("import", {})
+    return dict(imported.get("export", {}))
 
 
 def makers(manifest: Manifest) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from freshstack_dspy.collection.exports import export_collection
 from freshstack_dspy.collection.imports import NO_TEXT, import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.measures.contexts import evaluate_context
@@ -224,13 +225,6 @@ def test_a_failed_importance_is_none_and_counted(tmp_path: Path) -> None:
     assert collection.manifest.counts.failures == {"importance": {"failed": 1}}
 
 
-def test_assignments_to_answers_are_refused(tmp_path: Path) -> None:
-    path = json_lines(tmp_path / "a.jsonl", [{"qid": "q", "run_id": "r", "nuggets": []}])
-
-    with pytest.raises(SourceError, match="an assignment to the answer of a run"):
-        import_collection("nuggetizer", path, tmp_path / "c")
-
-
 def test_a_collection_is_replaced_only_when_asked(tmp_path: Path) -> None:
     write_small(tmp_path / "c")
     before = files_of(tmp_path / "c")
@@ -247,15 +241,16 @@ def test_a_collection_is_replaced_only_when_asked(tmp_path: Path) -> None:
     assert (tmp_path / "mine/notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    "notes",
-    [{"model": ["extractive/"], "collection": 3}, {"model": "x\n# y|<b>`", "imported_from": 1}],
-)
-def test_the_notes_of_a_hostile_export_stay_text(tmp_path: Path, notes: dict[str, object]) -> None:
-    path = beir(tmp_path / "b")
-    (path / "export.json").write_text(json.dumps({**notes, "format": {"beir": 1}}))
-    import_collection("beir", path, tmp_path / "c")
+def test_the_description_of_a_hostile_export_stays_text(tmp_path: Path) -> None:
+    export_collection(write_small(tmp_path / "small"), "beir", tmp_path / "e")
+    file = tmp_path / "e/export.json"
+    description = json.loads(file.read_bytes())
+    file.write_text(json.dumps({**description, "model": "x\n# y|<b>`"}))
+    import_collection("beir", tmp_path / "e", tmp_path / "c")
     card = (tmp_path / "c/README.md").read_text(encoding="utf-8")
 
     assert "\n# y" not in card
     assert "<b>" not in card
+    file.write_text(json.dumps({**description, "model": ["extractive/"]}))
+    with pytest.raises(SourceError, match=r"export\.json: model: "):
+        import_collection("beir", tmp_path / "e", tmp_path / "d")
