@@ -3,28 +3,25 @@
 Ids do not count but for those of queries: a chunk that moved within its file is the same chunk.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Literal, NamedTuple
-
-from pydantic import Field
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.files import encode_records, write_file
-from freshstack_dspy.records import Chunk, Judgment, Query, Record, SliceName, Status
+from freshstack_dspy.records import Chunk, Judgment, Record, SliceName
 
-QueryField = Literal["title", "body", "answer"]
-_QUERY_FIELDS: tuple[QueryField, ...] = ("title", "body", "answer")
+_QUERY_FIELDS = ("title", "body", "answer")
 
 
 class Tally(Record):
     """How many of a kind of record there are in both, in the other alone, in the one alone."""
 
-    kept: int = Field(ge=0)
-    added: int = Field(ge=0)
-    dropped: int = Field(ge=0)
-    changed: int = Field(default=0, ge=0)
+    kept: int
+    added: int
+    dropped: int
+    changed: int = 0
     """Of those in both: queries that were edited, judgments with another label. Not in `kept`."""
 
 
@@ -34,7 +31,8 @@ class QueryChange(Record):
     kind: Literal["query"] = "query"
     change: Literal["added", "dropped", "edited", "resliced"]
     query_id: str
-    edited: tuple[QueryField, ...] = ()
+    edited: tuple[str, ...] = ()
+    """Which of title, body and answer."""
     slice_before: SliceName | None = None
     slice_after: SliceName | None = None
 
@@ -45,14 +43,8 @@ class JudgmentChange(Record):
     kind: Literal["judgment"] = "judgment"
     change: Literal["added", "dropped", "changed"]
     query_id: str
-    nugget_before: str | None = None
-    nugget_after: str | None = None
-    chunk_before: str | None = None
-    chunk_after: str | None = None
-    label_before: int | None = None
-    label_after: int | None = None
-    status_before: Status | None = None
-    status_after: Status | None = None
+    before: Judgment | None
+    after: Judgment | None
 
 
 class Difference(Record):
@@ -64,18 +56,10 @@ class Difference(Record):
     pool: Tally
     """Chunks to be judged for a query."""
     judgments: Tally
-    resliced: int = Field(ge=0)
+    resliced: int
     """Queries in both that are in another slice."""
-    changes: tuple[QueryChange | JudgmentChange, ...] = Field(default=(), repr=False)
+    changes: tuple[QueryChange | JudgmentChange, ...]
     """Queries by id, then judgments by query, nugget and chunk id."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing differs."""
-        tallies = (self.queries, self.nuggets, self.chunks, self.pool, self.judgments)
-        return not self.resliced and not any(
-            tally.added or tally.dropped or tally.changed for tally in tallies
-        )
 
 
 class State(NamedTuple):
@@ -99,21 +83,21 @@ def difference(before: State, after: State) -> Difference:
     chunks = match_chunks(chunks_before, chunks_after)
     queries = list(_query_changes(one, other))
     judgments = sorted(_judgment_changes(one, other, nuggets, chunks), key=_in_order)
-    ids = {query.query_id for query in one.queries} & {query.query_id for query in other.queries}
     moved = {(candidate.query_id, chunks.get(candidate.chunk_id)) for candidate in one.pool}
     pooled = sum((candidate.query_id, candidate.chunk_id) in moved for candidate in other.pool)
-    edited = sum(change.change == "edited" for change in queries)
-    relabelled = sum(change.change == "changed" for change in judgments)
-    judged = len(one.judgments) - sum(change.change == "dropped" for change in judgments)
+    same_queries = len(one.queries) - sum(each.change == "dropped" for each in queries)
+    edited = sum(each.change == "edited" for each in queries)
+    same_judgments = len(one.judgments) - sum(each.change == "dropped" for each in judgments)
+    relabelled = sum(each.change == "changed" for each in judgments)
     return Difference(
-        queries=_tally(len(ids), len(one.queries), len(other.queries), edited),
-        nuggets=_tally(len(nuggets), len(one.nuggets), len(other.nuggets)),
-        chunks=_tally(len(chunks), len(chunks_before), len(chunks_after)),
-        pool=_tally(pooled, len(one.pool), len(other.pool)),
-        judgments=_tally(judged, len(one.judgments), len(other.judgments), relabelled),
+        queries=_tally(same_queries, one.queries, other.queries, edited),
+        nuggets=_tally(len(nuggets), one.nuggets, other.nuggets),
+        chunks=_tally(len(chunks), chunks_before, chunks_after),
+        pool=_tally(pooled, one.pool, other.pool),
+        judgments=_tally(same_judgments, one.judgments, other.judgments, relabelled),
         resliced=sum(
-            change.query_id in ids and change.slice_before != change.slice_after
-            for change in queries
+            each.change in ("edited", "resliced") and each.slice_before != each.slice_after
+            for each in queries
         ),
         changes=(*queries, *judgments),
     )
@@ -130,11 +114,7 @@ def match_chunks(before: Iterable[Chunk], after: Iterable[Chunk]) -> dict[str, s
 
 
 def write_changes(found: Difference, path: Path) -> None:
-    """Write the changes as JSON Lines, one for each, in their order; the file appears as a whole.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Write the changes as JSON Lines, one for each, in their order; the file appears as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_file(path, encode_records(found.changes))
 
@@ -160,36 +140,30 @@ def _matched(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> d
     return found
 
 
-def _tally(both: int, before: int, after: int, changed: int = 0) -> Tally:
-    return Tally(kept=both - changed, added=after - both, dropped=before - both, changed=changed)
-
-
-def _edited(was: Query, now: Query) -> tuple[QueryField, ...]:
-    fields: list[QueryField] = []
-    for field in _QUERY_FIELDS:
-        if getattr(was, field) != getattr(now, field):
-            fields.append(field)  # noqa: PERF401  pyright widens the fields of a comprehension
-    return tuple(fields)
+def _tally(both: int, before: Sized, after: Sized, changed: int = 0) -> Tally:
+    added, dropped = len(after) - both, len(before) - both
+    return Tally(kept=both - changed, added=added, dropped=dropped, changed=changed)
 
 
 def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
     one = {query.query_id: query for query in before.queries}
     other = {query.query_id: query for query in after.queries}
-    slice_before: dict[str, SliceName] = {part.query_id: part.slice for part in before.slices}
-    slice_after: dict[str, SliceName] = {part.query_id: part.slice for part in after.slices}
+    slice_before = {part.query_id: part.slice for part in before.slices}
+    slice_after = {part.query_id: part.slice for part in after.slices}
     for query_id in sorted(one.keys() | other.keys()):
         was, now = one.get(query_id), other.get(query_id)
+        edited = tuple(
+            name
+            for name in _QUERY_FIELDS
+            if was and now and getattr(was, name) != getattr(now, name)
+        )
         slices = slice_before.get(query_id), slice_after.get(query_id)
-        edited: tuple[QueryField, ...] = ()
-        change: Literal["added", "dropped", "edited", "resliced"] = "resliced"
-        if was is None or now is None:
-            change = "added" if was is None else "dropped"
-        elif edited := _edited(was, now):
-            change = "edited"
-        elif slices[0] == slices[1]:
+        if was and now and not edited and slices[0] == slices[1]:
             continue
         yield QueryChange(
-            change=change,
+            change=(
+                "added" if not was else "dropped" if not now else "edited" if edited else "resliced"
+            ),
             query_id=query_id,
             edited=edited,
             slice_before=slices[0],
@@ -200,50 +174,25 @@ def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
 def _judgment_changes(
     before: Contents, after: Contents, nuggets: Mapping[str, str], chunks: Mapping[str, str]
 ) -> Iterator[JudgmentChange]:
-    on_support = _other_scale(before, after)
+    on_support = (  # records that are no collection yet do not say their scale: it is the same
+        isinstance(before, Collection)
+        and isinstance(after, Collection)
+        and before.manifest.scale.name != after.manifest.scale.name
+    )
 
     def label(judgment: Judgment, of: Contents) -> int | bool | None:
         return of.supports(judgment) if on_support and judgment.status == "ok" else judgment.label
 
     left = {(one.nugget_id, one.chunk_id): one for one in after.judgments}
     for was in before.judgments:
-        pair = nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")
-        now = left.pop(pair, None)
+        now = left.pop((nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")), None)
         if now is None or label(was, before) != label(now, after):
-            yield _judgment_change(was, now)
+            change: Literal["dropped", "changed"] = "dropped" if now is None else "changed"
+            yield JudgmentChange(change=change, query_id=was.query_id, before=was, after=now)
     for now in left.values():
-        yield _judgment_change(None, now)
-
-
-def _other_scale(before: Contents, after: Contents) -> bool:
-    """Whether the labels are on two scales; records that are no collection yet do not say theirs."""
-    if not isinstance(before, Collection) or not isinstance(after, Collection):
-        return False
-    return before.manifest.scale.name != after.manifest.scale.name
-
-
-def _judgment_change(was: Judgment | None, now: Judgment | None) -> JudgmentChange:
-    either = was or now
-    assert either is not None
-    return JudgmentChange(
-        change="added" if was is None else "dropped" if now is None else "changed",
-        query_id=either.query_id,
-        nugget_before=was and was.nugget_id,
-        nugget_after=now and now.nugget_id,
-        chunk_before=was and was.chunk_id,
-        chunk_after=now and now.chunk_id,
-        label_before=was and was.label,
-        label_after=now and now.label,
-        status_before=was and was.status,
-        status_after=now and now.status,
-    )
+        yield JudgmentChange(change="added", query_id=now.query_id, before=None, after=now)
 
 
 def _in_order(change: JudgmentChange) -> tuple[str, ...]:
-    ids = (
-        change.nugget_before or change.nugget_after,
-        change.chunk_before or change.chunk_after,
-        change.nugget_after,
-        change.chunk_after,
-    )
-    return (change.query_id, *(id_ or "" for id_ in ids), change.change)
+    pairs = [(one.nugget_id, one.chunk_id) for one in (change.before, change.after) if one]
+    return change.query_id, *pairs[0], *pairs[-1]

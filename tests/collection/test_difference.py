@@ -10,6 +10,7 @@ from freshstack_dspy.collection.diff import (
     JudgmentChange,
     QueryChange,
     State,
+    Tally,
     difference,
     match_chunks,
     write_changes,
@@ -91,9 +92,9 @@ ONE = state(
 def test_nothing_differs_from_itself() -> None:
     found = difference(ONE, ONE)
 
-    assert found.is_empty
-    assert found.changes == ()
-    assert (found.judgments.kept, found.nuggets.kept, found.chunks.kept) == (5, 3, 2)
+    assert (found.changes, found.resliced) == ((), 0)
+    assert found.judgments == Tally(kept=5, added=0, dropped=0)
+    assert (found.nuggets.kept, found.chunks.kept, found.queries.kept) == (3, 2, 2)
 
 
 def test_what_moved_is_kept_and_what_differs_is_listed_with_both_ids() -> None:
@@ -117,21 +118,12 @@ def test_what_moved_is_kept_and_what_differs_is_listed_with_both_ids() -> None:
         ),
         QueryChange(change="added", query_id="3", slice_after="answerable"),
     )
-    changed = [one for one in found.changes if one.change == "changed"]
-    assert changed == [
-        JudgmentChange(
-            change="changed",
-            query_id="1",
-            nugget_before="1_0",
-            nugget_after="1_1",
-            label_before=1,
-            label_after=0,
-            status_before="ok",
-            status_after="ok",
-            chunk_before="s/a.py_0_2",
-            chunk_after="s/a.py_10_12",
-        )
+    (changed,) = [one for one in found.changes if one.change == "changed"]
+    assert isinstance(changed, JudgmentChange)
+    ids = [
+        (one.nugget_id, one.chunk_id, one.label) for one in (changed.before, changed.after) if one
     ]
+    assert ids == [("1_0", "s/a.py_0_2", 1), ("1_1", "s/a.py_10_12", 0)]
     tally = found.judgments
     assert (tally.kept, tally.added, tally.dropped, tally.changed) == (1, 2, 3, 1)
     assert (found.queries.kept, found.queries.added, found.queries.changed) == (1, 1, 1)

@@ -80,8 +80,12 @@ def test_a_label_of_another_scale_is_a_change_only_where_support_is_another(
     ]
     raw = [one for one in known.judgments if one.label != now[one.nugget_id, one.chunk_id]]
     assert len(raw) > len(others)
-    changed = [one for one in difference_of(rejudged).changes if isinstance(one, JudgmentChange)]
-    assert {(one.nugget_before, one.chunk_before) for one in changed} == {
+    changed = [
+        one.before
+        for one in difference_of(rejudged).changes
+        if isinstance(one, JudgmentChange) and one.before
+    ]
+    assert {(one.nugget_id, one.chunk_id) for one in changed} == {
         (one.nugget_id, one.chunk_id) for one in others
     }
     counts = rejudged.agreement.confusion.counts
