@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from statistics import fmean
 from typing import Any
@@ -30,20 +30,8 @@ _QUERY_SETTINGS = (
     "path", "site", "split", "tags", "all_tags", "exclude_tags", "since", "until", "min_score",
     "min_answer_score", "licences", "limit",
 )  # fmt: skip
-_EXPORT_FIELDS = {
-    "collection": "exported from the collection",
-    "content_hash": "its content hash",
-    "recipe": "its recipe",
-    "model": "the model that it asked",
-}
-_SETTINGS = {
-    "chunking": ("max_tokens",),
-    "nuggets": ("limit", "importance"),
-    "pool": ("techniques", "retrievers", "lists", "depth", "top_k"),
-    "fusion": ("method", "weights"),
-    "judge": ("shape", "batch", "window", "shuffle", "votes"),
-}
-"""The settings that shape the judgments and what is evaluated, by section of the configuration."""
+_SHAPING = ("chunking", "nuggets", "pool", "fusion", "judge")
+"""The sections of the configuration that shape the pool and the judgments."""
 _COUNTED = ("queries", "nuggets", "expansions", "pool", "judgments", "supported", "chunks")
 _SLICES: dict[SliceName, str] = {
     "answerable": "every nugget has a supporting chunk",
@@ -51,15 +39,31 @@ _SLICES: dict[SliceName, str] = {
     "unanswerable": "no nugget has one",
     "undetermined": "no nugget has one so far, and judgments failed or there are no nuggets",
 }
-_IN_PAPER: dict[SliceName, str] = {"partly_supported": "34.2%", "unanswerable": "11.8%"}
-"""The share of the questions that the filters of the paper took out, on average (§4)."""
-_TAGS, _LISTED = 10, 20
+_TAGS = 10
 _CODE = re.compile(
     r"^ {0,3}(?:```|~~~)"  # a fence
     r"|(?:\A|\n[ \t]*\n)(?: {4}|\t)[ \t]*\S"  # an indented block
     r"|(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)",  # a span
     re.MULTILINE,
 )
+_HOW_TO_EVALUATE = """\
+## How to evaluate a run
+
+A run is a TREC file: `query_id Q0 chunk_id rank score run_name` on each line.
+
+```sh
+freshstack evaluate path/to/this/folder path/to/run.txt
+```
+
+or, in Python:
+
+```python
+from freshstack_dspy import Collection
+
+collection = Collection.load("path/to/this/folder")
+print(collection.evaluate("path/to/run.txt").means)
+```
+"""
 
 
 def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -> str:
@@ -70,16 +74,16 @@ def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -
     """
     sections = [
         _heading(contents, manifest),
-        _queries(contents, manifest),
+        _queries(contents.queries, manifest),
         _corpus(contents, chunks, manifest),
         _making(manifest),
         _counts(contents, manifest),
         _statistics(contents, chunks),
-        _slices(contents, manifest),
+        _slices(manifest),
         _contamination(manifest),
         _pool(contents),
         _limits(contents, manifest),
-        _how_to_evaluate(manifest),
+        _HOW_TO_EVALUATE,
         attribution(contents.queries),
     ]
     return "\n".join(section for section in sections if section)
@@ -90,10 +94,10 @@ def attribution(queries: Sequence[Query]) -> str:
     licences: Counter[str] = Counter()
     rows = []
     for query in queries:
-        nobody = "made by a model" if query.origin == "synthetic" else UNKNOWN
-        by_nobody = Attribution(author=nobody, url="", licence=nobody)
+        author = "made by a model" if query.origin == "synthetic" else UNKNOWN
+        unknown = Attribution(author=author, url="", licence=author)
         for part, source in (("question", query.question_source), ("answer", query.answer_source)):
-            by = source or by_nobody
+            by = source or unknown
             licences[by.licence] += 1
             cells = escape(by.author), link(by.url), escape(by.licence)
             rows.append((escape(query.query_id), escape(query.title), part, *cells))
@@ -125,8 +129,12 @@ def _shown(value: object) -> str:
     return escape(str(value))
 
 
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+def _numbers(*numbers: int) -> list[str]:
+    return [f"{number:,}" for number in numbers]
+
+
+def _share(number: int, of: int) -> str:
+    return f"{number:,} of {of:,} ({number / of:.1%})" if of else UNKNOWN
 
 
 def _heading(contents: Contents, manifest: Manifest) -> str:
@@ -144,14 +152,14 @@ def _heading(contents: Contents, manifest: Manifest) -> str:
     )
 
 
-def _queries(contents: Contents, manifest: Manifest) -> str:
-    queries, settings = contents.queries, _section(manifest, "queries")
+def _queries(queries: Sequence[Query], manifest: Manifest) -> str:
+    settings = _section(manifest, "queries")
     rows = [("source", _shown(settings.get("source")) or UNKNOWN)]
     rows += [(name, text) for name in _QUERY_SETTINGS if (text := _shown(settings.get(name)))]
     if imported := _section(manifest, "import"):
         rows = [("imported from the format", _shown(imported.get("format")) or UNKNOWN)]
         rows += [
-            (_EXPORT_FIELDS[name], escape(one)) for name, one in exported_from(manifest).items()
+            (f"{name} of the export", escape(one)) for name, one in exported_from(manifest).items()
         ]
     days = sorted(filter(None, map(_day, queries)))
     rows.append(("asked", f"{days[0]} to {days[-1]}" if days else UNKNOWN))
@@ -166,13 +174,7 @@ def _queries(contents: Contents, manifest: Manifest) -> str:
     rows.append(("synthetic queries", str(manifest.counts.synthetic)))
     for reason, number in sorted(manifest.counts.rejected.items()):
         rows.append((f"questions left out: {escape(reason)}", str(number)))
-    note = (
-        "\nA synthetic query was made by the model from chunks of the corpus, and nobody asked it: "
-        "its `origin` is `synthetic`, and its `seed_chunk_ids` name the chunks.\n"
-        if manifest.counts.synthetic
-        else ""
-    )
-    return f"## Source of the queries\n\n{table(('what', 'value'), rows)}{note}"
+    return f"## Source of the queries\n\n{table(('what', 'value'), rows)}"
 
 
 def _day(query: Query) -> str | None:
@@ -231,33 +233,51 @@ def _making(manifest: Manifest) -> str:
     imported = manifest.recipe.startswith("import:")
     by = "" if imported else f", asking {asked} **{escape(manifest.model)}**"
     earlier = ", ".join(map(escape, manifest.earlier_models))
-    parts = [
+    text = (
         "## How it was made\n\n"
         f"By the recipe **{escape(manifest.recipe)}** of freshstack_dspy{by}.\n"
         "`manifest.json` has the configuration, the versions and the account of calls.\n"
         f"Labels are on the scale `{manifest.scale.name}`, and support from "
         f"{manifest.scale.threshold} on.\n"
         + (f"Some of what it holds may still be by {earlier}, asked before.\n" if earlier else "")
-    ]
+    )
     settings = [
-        (f"`{name}.{key}`", text)
-        for name, keys in _SETTINGS.items()
-        for key in keys
-        if (text := _shown(_section(manifest, name).get(key)))
+        (f"`{name}.{escape(key)}`", shown)
+        for name in _SHAPING
+        for key, value in _section(manifest, name).items()
+        if (shown := _shown(value))
     ]
     if settings:
-        parts.append(table(("setting", "value"), settings))
+        text += f"\n{table(('setting', 'value'), settings)}"
     prompts = [(escape(name), f"`{escape(hash_)}`") for name, hash_ in manifest.prompts.items()]
     if prompts:
-        parts.append(table(("signature", "SHA-256 of its prompt"), sorted(prompts)))
-    parts += [_costs(manifest), _extensions(manifest)]
-    return "\n".join(part for part in parts if part)
+        text += f"\n{table(('signature', 'SHA-256 of its prompt'), sorted(prompts))}"
+    text += _costs(manifest)
+    if manifest.extensions:
+        runs = [
+            (
+                escape(one.run),
+                *_numbers(one.depth, one.judged),
+                escape(one.model),
+                f"`{one.sha256}`",
+            )
+            for one in manifest.extensions
+        ]
+        header = ("run", "depth", "pairs judged", "model", "SHA-256 of the run")
+        text += (
+            f"\nIt was extended with the unjudged chunks of these runs:\n\n{table(header, runs)}"
+        )
+    return text
 
 
 def _costs(manifest: Manifest) -> str:
     """What every reply cost when it was first asked for, so that a replay says the same."""
     accounts = {
-        name: (one.calls + one.cached, one.tokens + one.cached_tokens, one.cost + one.cached_cost)
+        escape(name): (
+            one.calls + one.cached,
+            one.tokens + one.cached_tokens,
+            one.cost + one.cached_cost,
+        )
         for name, one in sorted(manifest.ledger.items())
         if one.calls + one.cached
     }
@@ -265,26 +285,13 @@ def _costs(manifest: Manifest) -> str:
         return ""
     requests, tokens, cost = map(sum, zip(*accounts.values(), strict=True))
     rows = [
-        (escape(name), f"{made:,}", f"{used:,}", f"${paid:.4f}")
+        (name, *_numbers(made, used), f"${paid:.4f}")
         for name, (made, used, paid) in [*accounts.items(), ("all", (requests, tokens, cost))]
     ]
     return (
-        f"{table(('step', 'requests', 'tokens', 'US dollars'), rows)}\n"
+        f"\n{table(('step', 'requests', 'tokens', 'US dollars'), rows)}\n"
         "These are the tokens that the provider counted and what they cost when they were first "
         "asked for, whether or not this build paid for them; 0 where it is unknown.\n"
-    )
-
-
-def _extensions(manifest: Manifest) -> str:
-    if not manifest.extensions:
-        return ""
-    rows = [
-        (escape(one.run), f"{one.depth}", f"{one.judged:,}", escape(one.model), f"`{one.sha256}`")
-        for one in manifest.extensions
-    ]
-    header = ("run", "depth", "pairs judged", "model", "SHA-256 of the run")
-    return (
-        f"It was extended with what these runs hold and nobody had judged:\n\n{table(header, rows)}"
     )
 
 
@@ -303,11 +310,11 @@ def _counts(contents: Contents, manifest: Manifest) -> str:
         for status, number in sorted(by_status.items())
     ]
     votes = self_agreement(contents.judgments)
-    if votes.pairs:
+    if votes.agreement.value is not None and votes.unanimous.value is not None:
         rows += [
             ("pairs with several votes", f"{votes.pairs:,}"),
-            ("two votes agree", _percent(votes.agreement.value)),
-            ("all votes agree", _percent(votes.unanimous.value)),
+            ("two votes agree", f"{votes.agreement.value:.1%}"),
+            ("all votes agree", f"{votes.unanimous.value:.1%}"),
         ]
     return f"## Counts\n\n{table(('what', 'number'), rows)}"
 
@@ -318,11 +325,8 @@ def _statistics(contents: Contents, chunks: Sequence[Chunk]) -> str:
         "answer words", "queries with code", "answers with code", "relevant docs per nugget",
         "relevant docs per query",
     )  # fmt: skip
-    kinds: list[tuple[str, Sequence[SliceName]]] = [
-        ("supported", SUPPORTED),
-        ("answerable", ("answerable",)),
-    ]
-    rows = [(label, *_statistics_of(contents, chunks, slices)) for label, slices in kinds]
+    kinds: dict[str, Sequence[SliceName]] = {"supported": SUPPORTED, "answerable": ("answerable",)}
+    rows = [(name, *_statistics_of(contents, chunks, slices)) for name, slices in kinds.items()]
     return (
         f"## Statistics\n\n{table(header, rows)}\n"
         "The columns are those of Table 3 of the FreshStack paper (arXiv 2504.13128), with "
@@ -336,12 +340,9 @@ def _statistics_of(
     qrels = contents.qrels_of(slices).official()
     queries = [query for query in contents.queries if query.query_id in qrels.query_to_nuggets]
 
-    def mean(values: Iterable[float], shown: Callable[[float], str] = "{:.1f}".format) -> str:
+    def mean(values: Iterable[float], form: str = ".1f") -> str:
         found = list(values)
-        return shown(fmean(found)) if found else "-"
-
-    def with_code(texts: Iterable[str]) -> str:
-        return mean((_CODE.search(text) is not None for text in texts), _percent)
+        return format(fmean(found), form) if found else "-"
 
     return [
         str(len(queries)),
@@ -350,75 +351,61 @@ def _statistics_of(
         mean(map(len, qrels.query_to_nuggets.values())),
         mean(len(query.text.split()) for query in queries),
         mean(len(query.answer.split()) for query in queries),
-        with_code(query.body for query in queries),
-        with_code(query.answer for query in queries),
+        mean((_CODE.search(query.body) is not None for query in queries), ".1%"),
+        mean((_CODE.search(query.answer) is not None for query in queries), ".1%"),
         mean(sum(labels.values()) for labels in qrels.qrels_nuggets.values()),
         mean(sum(n > 0 for n in counts.values()) for counts in qrels.qrels_query.values()),
     ]
 
 
-def _slices(contents: Contents, manifest: Manifest) -> str:
-    """How many queries are in each slice; those that are not answerable are listed."""
+def _slices(manifest: Manifest) -> str:
     counts = manifest.counts
-    titles = {query.query_id: query.title for query in contents.queries}
-    rows, lists = [], []
-    for name in SLICES:
-        number = counts.slices[name]
-        share = _percent(number / counts.queries if counts.queries else None)
-        measured = "yes" if name in SUPPORTED else "no"
-        paper = _IN_PAPER.get(name, "")
-        rows.append((f"`{name}`", _SLICES[name], f"{number:,}", share, paper, measured))
-        parts = [part for part in contents.slices if part.slice == name]
-        if parts and paper:
-            shown = [
-                (
-                    escape(part.query_id),
-                    escape(titles[part.query_id]),
-                    f"{len(part.unsupported_nuggets)} of {part.nuggets}",
-                )
-                for part in parts[:_LISTED]
-            ]
-            lists.append(
-                f"Of `{name}`, {'the first ' * (len(parts) > _LISTED)}{len(shown)} of "
-                f"{len(parts):,}:\n\n{table(('query', 'title', 'unsupported nuggets'), shown)}"
-            )
-    header = ("slice", "queries where", "queries", "share", "paper", "measured by default")
-    first = (
+    rows = [
+        (
+            f"`{name}`",
+            _SLICES[name],
+            f"{counts.slices[name]:,}",
+            f"{counts.slices[name] / counts.queries:.1%}" if counts.queries else "-",
+            "yes" if name in SUPPORTED else "no",
+        )
+        for name in SLICES
+    ]
+    header = ("slice", "queries where", "queries", "share", "measured by default")
+    return (
         f"## Slices\n\n{table(header, rows)}\n"
         "A query is measured on its supported nuggets. The FreshStack paper (§4) takes out "
-        "queries with an unsupported nugget: its filter is `--slices answerable`.\n"
+        "queries with an unsupported nugget, on average 34.2% with some and 11.8% with all "
+        "unsupported: its filter is `--slices answerable`. "
+        "`freshstack show path/to/this/folder` lists the queries with their slices.\n"
     )
-    return "\n".join([first, *lists])
 
 
 def _contamination(manifest: Manifest) -> str:
     found, settings = manifest.counts.contamination, _section(manifest, "contamination")
     queries = manifest.counts.queries if settings else 0
     cutoff, words = _shown(settings.get("cutoff")), _shown(settings.get("ngram")) or "n"
+    asked = f"queries asked up to the model's cut-off{cutoff and f', {cutoff}'}"
     dated = found.before_cutoff + found.after_cutoff
-    after = cutoff and f", {cutoff}"
+    shared = f"queries that share {words} words in a row with a supporting chunk"
     rows = [
-        (what, f"{number:,} of {total:,} ({number / total:.1%})" if total else UNKNOWN)
-        for what, number, total in (
-            ("nuggets that the closed-book answers support", found.known, found.nuggets),
-            (
-                "queries of which half the nuggets or more are known",
-                found.contaminated,
-                found.scored,
-            ),
-            (f"queries asked up to the model's cut-off{after}", found.before_cutoff, dated),
-            (
-                f"queries that share {words} words in a row with a supporting chunk",
-                found.overlapping,
-                queries,
-            ),
-            ("queries that nearly duplicate another", found.near_duplicates, queries),
-        )
+        ("nuggets that the closed-book answers support", _share(found.known, found.nuggets)),
+        (
+            "queries of which half the nuggets or more are known",
+            _share(found.contaminated, found.scored),
+        ),
+        (asked, _share(found.before_cutoff, dated)),
+        (shared, _share(found.overlapping, queries)),
+        ("queries that nearly duplicate another", _share(found.near_duplicates, queries)),
     ]
+    without = (
+        " With `--exclude-contaminated` a run is evaluated a second time, without the queries "
+        "that the model can answer without the corpus."
+    )
     return (
         f"## Contamination\n\n{table(('what', 'number'), rows)}\n"
         "What a model knows of a query without the corpus, no retriever has to find. "
-        "`contamination.jsonl` has the numbers of every query.\n"
+        "`contamination.jsonl` has the numbers of every query."
+        f"{without if found.scored else ''}\n"
     )
 
 
@@ -430,31 +417,24 @@ def _pool(contents: Contents) -> str:
     if not pool.candidates:
         return ""
     rows = [
-        (
-            escape(one.without),
-            one.kind,
-            *map("{:,}".format, (one.chunks, one.relevant, one.nuggets)),
-        )
+        (escape(one.without), one.kind, *_numbers(one.chunks, one.relevant, one.nuggets))
         for one in leave_one_out(pool)
     ]
-    whole = map(len, (pool.candidates, pool.relevant, pool.supported))
-    rows.append(("(the whole pool)", "", *map("{:,}".format, whole)))
+    whole = _numbers(len(pool.candidates), len(pool.relevant), len(pool.supported))
     header = ("without", "is a", "pooled chunks lost", "supporting ones", "supported nuggets")
     return (
         "## The pool\n\n"
-        f"Of the {len(pool.qrels.nuggets):,} queries with a supported nugget. What only one technique "
-        "or retriever brought in would be missing without it:\n\n"
-        f"{table(header, rows)}\n"
+        f"Of the {len(pool.qrels.nuggets):,} queries with a supported nugget. What only one "
+        "technique or retriever brought in would be missing without it:\n\n"
+        f"{table(header, [*rows, ('(the whole pool)', '', *whole)])}\n"
         "`freshstack diagnose` also says what a shallower pool would have found.\n"
     )
 
 
 def _limits(contents: Contents, manifest: Manifest) -> str:
     failed = sum(judgment.label is None for judgment in contents.judgments)
-    warning = baseline_warning(manifest)
-    first = f"- {warning}\n" if warning else ""
     return (
-        f"## Limits\n\n{first}- {_by_whom(manifest)}\n"
+        f"## Limits\n\n- {_by_whom(manifest)}\n"
         "- Only pooled chunks were judged. A chunk without a label is unknown; the measures "
         "count it as not relevant, and report how many they met.\n"
         f"- Judgments that failed: {failed}. They have no label and are counted, never "
@@ -476,27 +456,4 @@ def _by_whom(manifest: Manifest) -> str:
     return (
         f"{made} are {by}. How far they agree with people is unknown until it is measured: label "
         "a sample and compute the agreement."
-    )
-
-
-def _how_to_evaluate(manifest: Manifest) -> str:
-    without = ""
-    if manifest.counts.contamination.scored:
-        without = (
-            "With `--exclude-contaminated` it is evaluated a second time, without the queries "
-            "that the model can answer without the corpus.\n\n"
-        )
-    return (
-        "## How to evaluate a run\n\n"
-        "A run is a TREC file: `query_id Q0 chunk_id rank score run_name` on each line.\n\n"
-        "```sh\n"
-        "freshstack evaluate path/to/this/folder path/to/run.txt\n"
-        "```\n\n"
-        f"{without}"
-        "or, in Python:\n\n"
-        "```python\n"
-        "from freshstack_dspy import Collection\n\n"
-        'collection = Collection.load("path/to/this/folder")\n'
-        'print(collection.evaluate("path/to/run.txt").means)\n'
-        "```\n"
     )
