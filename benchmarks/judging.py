@@ -31,7 +31,7 @@ from freshstack_dspy.recipes.judge import (
     passage_tokens,
     prompt_tokens,
 )
-from freshstack_dspy.recipes.plan import spread
+from freshstack_dspy.recipes.questions import spread
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES: tuple[dict[str, Any], ...] = (

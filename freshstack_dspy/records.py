@@ -27,7 +27,6 @@ Step = Literal[
     "sub_questions",
     "closed_book_answer",
     "support",
-    "single_support",  # of single chunks, to compare with batches
     "contamination",
     # Of answering from a run, which a build does not do:
     "gold_answer",

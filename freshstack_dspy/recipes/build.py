@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.manifest import Manifest, Provenance, read_manifest
+from freshstack_dspy.collection.manifest import Manifest, read_manifest
 from freshstack_dspy.collection.writing import check_foreign, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.store import recorded_entries
-from freshstack_dspy.recipes.corpus import asks_models, with_repositories
+from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import (
     WITHOUT_EFFECT,
     fingerprint_inputs,
-    fingerprints,
     provenance,
     shareable,
     unchanged,
@@ -38,6 +37,7 @@ from freshstack_dspy.recipes.session import (
 from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
+    from freshstack_dspy.questions.reading import QueryReading
     from freshstack_dspy.recipes.known import Known
 
 UNCHANGED = "unchanged"
@@ -71,20 +71,26 @@ def build(
     mode, progress = options.get("mode", "live"), options.get("progress") or Silence()
     check_mode(config, mode)
     check_place(config)
-    check_replaced(config, replace=replace)
+    if not replace:
+        check_replaced(config)
     config = with_repositories(config, mode, progress)
     inputs = fingerprint_inputs(config)
     with open_replies(config, mode) as replies:
         found = unchanged(config, mode, inputs, replies)
-        if found is not None and not asks_models(config):  # whose numbers no record names
+        if found is not None:
             if replies_file is not None:
                 write_bundle(recorded_entries(found.call_ids, replies), replies_file)
             report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
             return found.collection
         with open_session(config, replies=replies, **options) as session:
-            made = make(session, inputs)
+            made = make(session)
+            described = provenance(session, made.contents, inputs)
             collection = write_collection(
-                config.out, made.contents, made.chunks, made.provenance, rejected=made.rejected
+                config.out,
+                made.contents,
+                made.chunks,
+                described,
+                rejected=made.reading.rejected,
             )
             if replies_file is not None:
                 session.save_replies(replies_file)
@@ -96,18 +102,29 @@ class Made(NamedTuple):
 
     contents: Contents
     chunks: list[Chunk]
-    provenance: Provenance
-    rejected: Mapping[str, int]
+    reading: "QueryReading"
+    """All its questions, and how many were left out."""
 
 
-def make(session: Session, inputs: Mapping[str, str], known: "Known | None" = None) -> Made:
-    """Make a collection: read or make the questions, cut the corpus, and run the recipe."""
+def make(session: Session, known: "Known | None" = None, *, most: int | None = None) -> Made:
+    """Make a collection: read or make the questions, cut the corpus, and run the recipe.
+
+    Args:
+        session: Whom it asks, for which configuration.
+        known: What is reused.
+        most: How many of the questions are taken; by default all.
+    """
     # DSPy and the index are imported here, where there is something to ask.
     from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
     from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
     from freshstack_dspy.recipes.known import NOTHING
     from freshstack_dspy.recipes.pooling import Searches
-    from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
+    from freshstack_dspy.recipes.questions import (
+        known_seeds,
+        make_questions,
+        read_questions,
+        spread,
+    )
 
     config, progress = session.config, session.progress
     recipe = FreshStack(config)
@@ -121,12 +138,11 @@ def make(session: Session, inputs: Mapping[str, str], known: "Known | None" = No
     if session.mode != "replay":
         _ = searches.index  # what is wrong with it shows before anything is paid for
     if reading is None:
-        reading = make_questions(session, recipe, searches)
-    queries = of_this_corpus(reading.queries, corpus.chunks, progress)
+        reading = make_questions(session, recipe, searches, exactly=most is None)
+    asked = spread(reading.queries, most) if most else reading.queries
+    queries = known_seeds(asked, corpus.chunks)
     contents = judged_collection(session, recipe, queries, searches, known or NOTHING)
-    marks = fingerprints(config, inputs, session.used())
-    described = provenance(session, recipe, contents, marks)
-    return Made(contents, corpus.chunks, described, reading.rejected)
+    return Made(contents, corpus.chunks, reading)
 
 
 def check_place(config: BuildConfig) -> None:
@@ -135,7 +151,7 @@ def check_place(config: BuildConfig) -> None:
     check_writable(config.out)
 
 
-def check_replaced(config: BuildConfig, *, replace: bool) -> None:
+def check_replaced(config: BuildConfig) -> None:
     """Check that a build does not silently replace another collection.
 
     Raises:
@@ -145,8 +161,6 @@ def check_replaced(config: BuildConfig, *, replace: bool) -> None:
     try:
         manifest = read_manifest(config.out)
     except CollectionError:
-        return
-    if replace:
         return
     if manifest.extensions:
         names = ", ".join(dict.fromkeys(one.run for one in manifest.extensions))
@@ -168,14 +182,11 @@ def _other_settings(manifest: Manifest, config: BuildConfig) -> Iterator[str]:
     if not manifest.config:
         yield f"it was made by {manifest.recipe}"
         return
-    now, before = _flat(shareable(config.model_dump())), _flat(manifest.config)
+    now = _flat(shareable(config.model_dump(exclude=WITHOUT_EFFECT)))
+    before = _flat(manifest.config)
     for values in (now, before):  # a revision is only known once a repository is fetched
         values["corpus"] = [corpus["name"] for corpus in values.get("corpus", [])]
     for key in sorted(now.keys() & before.keys()):
-        section, _, name = key.partition(".")
-        without = WITHOUT_EFFECT.get(section)
-        if without is True or (without and name in without):
-            continue
         if now[key] != before[key]:
             yield f"{key} = {before[key]!r}, now {now[key]!r}"
 

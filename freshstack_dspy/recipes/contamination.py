@@ -1,11 +1,12 @@
 """Contamination: which nuggets a model knows without the corpus, asked of the judge of the build."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from freshstack_dspy.collection.contamination import Knowledge, contamination
-from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged, once
+from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.config import ContaminationConfig
+from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -22,39 +23,26 @@ if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack
 
 
-class Scored(NamedTuple):
-    """What closed-book answers hold, by query id, and what failed."""
-
-    knowledge: Mapping[str, Knowledge]
-    failures: tuple[Failure, ...] = ()
-
-
-def score(
+def closed_book_knowledge(
     session: Session,
     recipe: "FreshStack",
     queries: Sequence[Query],
     nuggets: Iterable[Nugget],
     expansions: Iterable[Expansion],
     known: Known,
-) -> Scored:
-    """Have closed-book answers judged, in the step `contamination`.
-
-    Each is judged as if it were a chunk: one call with all nuggets, whatever shape and votes
-    `[judge]` says; only an answer that does not fit into the model's window takes several.
+) -> tuple[dict[str, Knowledge], list[Failure]]:
+    """Have closed-book answers judged, each as if it were a chunk, in the step `contamination`.
 
     Returns:
-        Knowledge of each query whose answer has a label for every nugget. A failure names no
-        chunk, for the answer is none of the corpus.
+        Knowledge, by query id, of each query whose answer has a label for every nugget, and what
+        failed: a failure names no chunk, for the answer is none of the corpus.
     """
-    config = session.config
-    if not config.contamination.score:
-        return Scored({})
-    threshold = config.judge.graded.threshold
-    nuggets_of: dict[str, list[Nugget]] = {}
-    for nugget in nuggets:
-        nuggets_of.setdefault(nugget.query_id, []).append(nugget)
-    answers = {one.query_id: one for one in expansions if one.kind == "closed_book_answer"}
     found: dict[str, Knowledge] = {}
+    if not session.config.contamination.score:
+        return found, []
+    threshold = session.config.judge.graded.threshold
+    nuggets_of = nuggets_by_query(nuggets)
+    answers = {one.query_id: one for one in expansions if one.kind == "closed_book_answer"}
     pairs = []
     for query in queries:
         query_id = query.query_id
@@ -65,21 +53,20 @@ def score(
         else:
             pairs.append(ToJudge(query, nuggets_of[query_id], [_as_chunk(answers[query_id])]))
     if not pairs:
-        return Scored(found)
-    calls = judge_calls(once(config), recipe.support_judge, pairs, step="contamination")
-    batches = session.each("contamination", recipe.judged, calls)
-    judged: dict[str, list[Judgment]] = {}
-    for judgment in merged(batches, 1):
-        judged.setdefault(judgment.query_id, []).append(judgment)
-    for query_id, judgments in judged.items():
+        return found, []
+    judged = judge(session, recipe, pairs, step="contamination", once=True)
+    labels: dict[str, list[Judgment]] = {}
+    for judgment in judged.judgments:
+        labels.setdefault(judgment.query_id, []).append(judgment)
+    for query_id, judgments in labels.items():
         if all(judgment.label is not None for judgment in judgments):
             found[query_id] = Knowledge.of(judgments, threshold)
-    failures = (batch.failure for batch in batches if batch.failure is not None)
-    return Scored(found, tuple(one.model_copy(update={"chunk_ids": ()}) for one in failures))
+    return found, [one.model_copy(update={"chunk_ids": ()}) for one in judged.failures]
 
 
 def contamination_of(
-    config: BuildConfig,
+    settings: ContaminationConfig,
+    threshold: int,
     queries: Sequence[Query],
     nuggets: Sequence[Nugget],
     judgments: Iterable[Judgment],
@@ -87,7 +74,6 @@ def contamination_of(
     knowledge: Mapping[str, Knowledge],
 ) -> tuple[Contamination, ...]:
     """For every query with nuggets, how far it can be answered without the corpus."""
-    threshold = config.judge.graded.threshold
     supporting: dict[str, set[str]] = {}
     for judgment in judgments:
         if judgment.label is not None and judgment.label >= threshold:
@@ -98,7 +84,7 @@ def contamination_of(
         query_id: [text_of[chunk_id] for chunk_id in sorted(ids)]
         for query_id, ids in supporting.items()
     }
-    return tuple(contamination(queries, nuggets, gold, knowledge, config.contamination))
+    return tuple(contamination(queries, nuggets, gold, knowledge, settings))
 
 
 def _as_chunk(answer: Expansion) -> Chunk:

@@ -1,13 +1,8 @@
 """From the configured corpora to files, to chunks, to an index that is up to date."""
 
-import functools
 import hashlib
-import platform
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from importlib.metadata import requires
-from pathlib import Path
 from typing import NamedTuple
 
 from freshstack_dspy.collection.counts import count_kinds, listed
@@ -23,7 +18,7 @@ from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account, InFlight
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.vectors import Access
-from freshstack_dspy.recipes.provenance import installed
+from freshstack_dspy.recipes.provenance import code_sha256
 from freshstack_dspy.recipes.session import Progress, Silence, open_replies
 from freshstack_dspy.records import Chunk, LicenceFile, SkippedFile, SourceFile
 
@@ -151,7 +146,7 @@ def search_models(config: BuildConfig, mode: Mode = "live") -> Iterator[Models]:
     """
     with ExitStack() as opened:
         access = Access(mode)
-        if asks_models(config):
+        if any(one and one.path is None for one in (*config.embedder, config.reranker)):
             store, bundles = opened.enter_context(open_replies(config, mode))
             reserved = JobFolder.of(config).reserved()
             account = Account(config.name, config.budget, config.prices, reserved, InFlight())
@@ -159,17 +154,13 @@ def search_models(config: BuildConfig, mode: Mode = "live") -> Iterator[Models]:
         yield opened.enter_context(connected(config, access))
 
 
-def asks_models(config: BuildConfig) -> bool:
-    """Whether an embedder or the reranker is hosted, so that its replies are recorded."""
-    return any(one and one.path is None for one in (*config.embedder, config.reranker))
-
-
 def cut_by(config: BuildConfig) -> str:
     """SHA-256 of what the chunks of a file depend on next to its content and its encoding.
 
     That is the settings, the code that cuts files, and the versions of the packages it uses.
     """
-    return sha256_of({"max_tokens": config.chunking.max_tokens, "code": _cutting_code()})
+    code = code_sha256("corpus", "tiktoken|tree-sitter.*")
+    return sha256_of({"max_tokens": config.chunking.max_tokens, "code": code})
 
 
 class Stages:
@@ -223,18 +214,3 @@ def _reusable(config: BuildConfig) -> HybridIndex | None:
     except IndexingError:
         return None
     return index if index.manifest.cut_by == cut_by(config) else None
-
-
-@functools.cache
-def _cutting_code() -> dict[str, object]:
-    root = Path(__file__).parents[1]
-    required = {re.split(r"[^\w.-]", line)[0] for line in requires("freshstack_dspy") or ()}
-    cutters = [name for name in required if re.fullmatch(r"tiktoken|tree-sitter.*", name)]
-    return {
-        "files": {
-            path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-            for path in sorted((root / "corpus").rglob("*.py"))
-        },
-        "python": list(platform.python_version_tuple()[:2]),
-        "versions": {name: installed(name) for name in cutters},
-    }

@@ -3,30 +3,24 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack
+from typing import Literal, NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contamination import overlap
-from freshstack_dspy.collection.contents import RECORD_FILES, Contents, nuggets_by_query
-from freshstack_dspy.collection.manifest import Extension, Provenance
-from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.collection.contamination import Knowledge
+from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
-from freshstack_dspy.config import BuildConfig, load_judging
+from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.run import read_run
 from freshstack_dspy.recipes.provenance import added
 from freshstack_dspy.recipes.session import (
     Session,
     SessionOptions,
-    Silence,
     check_writable,
     open_session,
     report,
 )
-from freshstack_dspy.records import Candidate, Contamination, Failure, Judgment, RunRank, Scale
-
-if TYPE_CHECKING:
-    from freshstack_dspy.recipes.judge import ToJudge
+from freshstack_dspy.records import Candidate, Chunk, Contamination, Failure, Judgment, RunRank
 
 UnknownIds = Literal["error", "drop"]
 DEPTH = 20
@@ -41,7 +35,7 @@ class RunTop(NamedTuple):
     """The run's own name: the last field of its lines."""
     sha256: str
     """Of its file."""
-    top: Mapping[str, Mapping[str, RunRank]]
+    top: Mapping[tuple[str, str], RunRank]
     """By query id and chunk id, the chunks of the corpus in the top, with their ranks."""
     notes: tuple[str, ...]
     """What of it could not be taken in."""
@@ -91,85 +85,70 @@ def extend(
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
         DeferredError: In mode `defer`, requests were written down.
-        ConfigError: The judge's scale is not that of the collection, or `out` exists.
+        ConfigError: No run is named, the judge's scale is not that of the collection, or `out`
+            exists.
         CollectionError: The collection or a run cannot be read, or the folder cannot be written.
+        FatalModelError: Not one pair has a label.
     """
-    if not isinstance(config, BuildConfig):
-        config = load_judging(config)
+    config = config if isinstance(config, BuildConfig) else load_judging(config)
     folder = Path(collection)
     before = Collection.load(folder)
-    tops = read_tops(before, [*map(Path, runs)], k, unknown_ids)
-    check_scale(before, config.judge.graded)
-    if out is not None and out.resolve() == folder.resolve():
-        out = None
-    if out is not None and out.exists():
-        raise ConfigError(f"{out} exists; name a folder that does not")
-    check_writable(out or folder)
-    progress = options.get("progress") or Silence()
-    for run in tops:
-        for note in run.notes:
-            report(progress, f"run {run.name}", note)
+    if not runs:
+        raise ConfigError("no run is named; name one or more TREC run files")
+    tops = tuple(_top(before, Path(file), k, unknown_ids) for file in runs)
+    _check_names(before.manifest.extensions, tops)
+    _check_scale(before, config)
+    if out is not None and out.resolve() != folder.resolve():
+        if out.exists():
+            raise ConfigError(f"{out} exists; name a folder that does not")
+        folder = out
+    check_writable(folder)
     with open_session(config, searching=False, **options) as session:
-        return _extended(session, before, tops, k, folder, out)
+        for run in tops:
+            for note in run.notes:
+                report(session.progress, f"run {run.name}", note)
+        return _extended(session, before, tops, k, folder)
 
 
-def check_scale(collection: Collection, scale: Scale) -> None:
-    """Check that labels of two scales are not mixed.
+def _check_names(before: Iterable[Extension], runs: Iterable[RunTop]) -> None:
+    files = {one.run: one.sha256 for one in before}
+    for run in runs:
+        if files.setdefault(run.name, run.sha256) != run.sha256:
+            raise CollectionError(
+                f"run {run.name!r} is the name of two different files; give one of them another "
+                "name in the last field of its lines"
+            )
 
-    Raises:
-        ConfigError: Names both, and what to write.
-    """
-    theirs = collection.manifest.scale
-    if scale != theirs:
+
+def _check_scale(collection: Collection, config: BuildConfig) -> None:
+    ours, theirs = config.judge.graded, collection.manifest.scale
+    if ours != theirs:
         raise ConfigError(
-            f"[judge] is on scale {scale.name!r} with threshold {scale.threshold}, and the labels "
+            f"[judge] is on scale {ours.name!r} with threshold {ours.threshold}, and the labels "
             f"of {collection.name} are on scale {theirs.name!r} with threshold "
             f"{theirs.threshold}; write under [judge]: "
             f'scale = "{theirs.name}" and threshold = {theirs.threshold}'
         )
 
 
-def read_tops(
-    collection: Collection, runs: Sequence[Path], depth: int, unknown_ids: UnknownIds = "error"
-) -> tuple[RunTop, ...]:
-    """Read the top of runs, for every query with nuggets.
-
-    Raises:
-        CollectionError: A run cannot be read, two files have one run name, a run holds no query of
-            the collection, or names chunks that the corpus lacks.
-        ConfigError: There is no run.
-    """
-    if not runs:
-        raise ConfigError("no run is named; name one or more TREC run files")
-    known = {one.run: one.sha256 for one in collection.manifest.extensions}
-    tops = tuple(_top(collection, file, depth, unknown_ids) for file in runs)
-    for one in tops:
-        if known.setdefault(one.name, one.sha256) != one.sha256:
-            raise CollectionError(
-                f"run {one.name!r} is the name of two different files; give one of them another "
-                "name in the last field of its lines"
-            )
-    return tops
-
-
 def _top(collection: Collection, path: Path, depth: int, unknown_ids: UnknownIds) -> RunTop:
     run = read_run(path)
     wanted = {nugget.query_id for nugget in collection.nuggets}
-    top: dict[str, dict[str, RunRank]] = {}
-    unknown: list[str] = []
-    for query_id in sorted(wanted & run.rankings.keys()):
-        top[query_id] = {}
-        for rank, (chunk_id, _) in enumerate(run.rankings[query_id][:depth], 1):
-            if chunk_id in collection.corpus.rows:
-                top[query_id][chunk_id] = RunRank(run=run.name, rank=rank)
-            else:
-                unknown.append(f"{chunk_id} for {query_id}")
-    if not top:
+    found = sorted(wanted & run.rankings.keys())
+    if not found:
         raise CollectionError(
             f"{path}: none of its {len(run.rankings)} queries (as {min(run.rankings)!r}) is one of "
             f"{collection.name} with nuggets (as {min(wanted, default=None)!r}); name a run over "
             "its queries"
         )
+    top: dict[tuple[str, str], RunRank] = {}
+    unknown: list[str] = []
+    for query_id in found:
+        for rank, (chunk_id, _) in enumerate(run.rankings[query_id][:depth], 1):
+            if chunk_id in collection.corpus.rows:
+                top[query_id, chunk_id] = RunRank(run=run.name, rank=rank)
+            else:
+                unknown.append(f"{chunk_id} for {query_id}")
     if unknown and unknown_ids == "error":
         raise CollectionError(
             f"{path}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
@@ -177,10 +156,8 @@ def _top(collection: Collection, path: Path, depth: int, unknown_ids: UnknownIds
             "go on without them, in Python with unknown_ids='drop'"
         )
     left_out = {
-        "queries that are not in the collection or have no nuggets": sorted(
-            run.rankings.keys() - wanted
-        ),
-        "queries for which it has nothing": sorted(wanted - run.rankings.keys()),
+        "queries that are not in the collection or have no nuggets": run.rankings.keys() - wanted,
+        "queries for which it has nothing": wanted - run.rankings.keys(),
         "chunks dropped, not in the corpus": unknown,
     }
     notes = (f"{len(ids)} {what}: {_listed(ids)}" for what, ids in left_out.items() if ids)
@@ -188,102 +165,77 @@ def _top(collection: Collection, path: Path, depth: int, unknown_ids: UnknownIds
     return RunTop(run.name, digest, top, tuple(notes))
 
 
+def _listed(ids: Iterable[str]) -> str:
+    ordered = sorted(ids)
+    more = f" and {len(ordered) - _IDS_SHOWN} more" if len(ordered) > _IDS_SHOWN else ""
+    return ", ".join(ordered[:_IDS_SHOWN]) + more
+
+
 def _extended(
-    session: Session,
-    before: Collection,
-    runs: Sequence[RunTop],
-    depth: int,
-    folder: Path,
-    out: Path | None,
+    session: Session, before: Collection, runs: tuple[RunTop, ...], depth: int, folder: Path
 ) -> Extended:
-    from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.judge import judge
+    from freshstack_dspy.recipes.freshstack import FreshStack, judge_pool
+    from freshstack_dspy.recipes.judge import with_judgments
     from freshstack_dspy.recipes.known import Known
 
-    judged = judge(session, FreshStack(session.config), _pairs(before, runs), Known(before))
+    old, chunks = before.manifest, list(before.chunks())
+    in_runs = {place for run in runs for place in run.top}
+    pool = _with_runs(before.pool, runs)
+    judged = judge_pool(
+        session,
+        FreshStack(session.config),
+        before.queries,
+        before.nuggets,
+        [one for one in pool if (one.query_id, one.chunk_id) in in_runs],
+        chunks,
+        Known(before),
+    )
     session.stop_if_deferred()
 
     labelled = {(one.nugget_id, one.chunk_id) for one in before.judgments if one.label is not None}
     new = [one for one in judged.judgments if (one.nugget_id, one.chunk_id) not in labelled]
-    contents = _contents(before, runs, new, judged.failures)
+    asked = {(one.nugget_id, one.chunk_id) for one in new}
+    kept = (one for one in before.judgments if (one.nugget_id, one.chunk_id) not in asked)
+    judgments = [*kept, *new]
+    contents = with_judgments(
+        before,
+        judgments,
+        [*_still_failed(before.failures, new), *judged.failures],
+        old.scale,
+        pool=tuple(pool),
+        contamination=_contamination(before, judgments, chunks),
+    )
     counts = _newly_labelled(runs, new)
-    old = before.manifest
     extensions = _extensions(old.extensions, runs, depth, counts, session.config.model.name)
     failed = sum(one.label is None for one in new)
-    changed = extensions != old.extensions or any(
-        getattr(contents, file.name) != getattr(before, file.name) for file in RECORD_FILES
+    is_same = extensions == old.extensions and contents.records() == before.records()
+    if is_same and folder.exists():
+        return Extended(before, before, runs, counts, failed, changed=False)
+    described = old.model_copy(
+        update={
+            "extensions": extensions,
+            "ledger": added(old.ledger, session.lm.ledger.steps()),
+            "fingerprints": {},  # a build would make another collection
+            "reasked": tuple(sorted({*old.reasked, *session.used()} - call_ids_of(contents))),
+        }
     )
-    if not changed and out is None:
-        return Extended(before, before, tuple(runs), counts, failed, changed=False)
-    reasked = {*old.reasked, *(session.used().keys() - call_ids_of(contents))}
-    update = {
-        "extensions": extensions,
-        "ledger": added(old.ledger, session.lm.ledger.steps()),
-        "fingerprints": {},  # a build would make another collection
-        "reasked": tuple(sorted(reasked)),
-    }
-    provenance = Provenance(
-        **{name: getattr(old, name) for name in Provenance.model_fields}
-    ).model_copy(update=update)
-    rejected = old.counts.rejected
-    written = write_collection(
-        out or folder, contents, before.chunks(), provenance, rejected=rejected
-    )
-    return Extended(written, before, tuple(runs), counts, failed, changed=True)
+    written = write_collection(folder, contents, chunks, described, rejected=old.counts.rejected)
+    return Extended(written, before, runs, counts, failed, changed=True)
 
 
-def _pairs(collection: Collection, runs: Sequence[RunTop]) -> list["ToJudge"]:
-    """All nuggets of each query against all chunks in the top of any run."""
-    from freshstack_dspy.recipes.judge import ToJudge
-
-    nuggets = nuggets_by_query(collection.nuggets)
-    wanted = {
-        query.query_id: sorted({id_ for run in runs for id_ in run.top.get(query.query_id, ())})
-        for query in collection.queries
-    }
-    chunks = {id_: collection.chunk(id_) for id_ in set().union(*wanted.values())}
-    return [
-        ToJudge(query, nuggets[query.query_id], [chunks[id_] for id_ in ids])
-        for query in collection.queries
-        if (ids := wanted[query.query_id])
-    ]
-
-
-def _contents(
-    before: Collection,
-    runs: Sequence[RunTop],
-    new: Sequence[Judgment],
-    failures: Iterable[Failure],
-) -> Contents:
-    """The records of the collection with what is new; the same where nothing is."""
-    asked = {(one.nugget_id, one.chunk_id) for one in new}
-    judgments = [
-        *(one for one in before.judgments if (one.nugget_id, one.chunk_id) not in asked),
-        *new,
-    ]
-    threshold = before.manifest.scale.threshold
-    records = {
-        **before.records(),
-        "pool": tuple(_candidates(before.pool, runs)),
-        "judgments": tuple(judgments),
-        "contamination": tuple(_contamination(before, new)),
-        "failures": (*_still_failed(before.failures, new), *failures),
-        "slices": tuple(slice_queries(before.queries, before.nuggets, judgments, threshold)),
-    }
-    return Contents(**records, threshold=threshold)
-
-
-def _candidates(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:
-    """Those of the pool and those that runs bring, each with the runs that found it."""
+def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:
+    """The candidates of the pool and those that runs bring, each with the runs that found it."""
     found = {(one.query_id, one.chunk_id): one for one in pool}
     for run in runs:
-        for query_id, top in run.top.items():
-            for chunk_id, rank in top.items():
-                one = found.get((query_id, chunk_id)) or Candidate(
+        for place, rank in run.top.items():
+            if one := found.get(place):
+                ranks = dict.fromkeys((*one.runs, rank))
+                found[place] = one.model_copy(update={"runs": tuple(ranks)})
+            else:
+                query_id, chunk_id = place
+                found[place] = Candidate(
                     query_id=query_id, chunk_id=chunk_id, origin="run", runs=(rank,)
                 )
-                runs_now = dict.fromkeys((*one.runs, rank))
-                found[query_id, chunk_id] = one.model_copy(update={"runs": tuple(runs_now)})
     return list(found.values())
 
 
@@ -293,32 +245,34 @@ def _still_failed(failures: Iterable[Failure], asked: Iterable[Judgment]) -> lis
     left = []
     for failure in failures:
         ids = tuple(id_ for id_ in failure.chunk_ids if (failure.query_id, id_) not in again)
-        if failure.step != "support" or ids == failure.chunk_ids:
-            left.append(failure)
-        elif ids:
+        if failure.step != "support" or ids:
             left.append(failure.model_copy(update={"chunk_ids": ids}))
     return left
 
 
-def _contamination(collection: Collection, new: Iterable[Judgment]) -> list[Contamination]:
-    """What is known of queries, with their overlap with the chunks that support them now."""
-    settings = collection.manifest.config.get("contamination")
-    ngram = settings.get("ngram") if isinstance(settings, dict) else None
-    if not isinstance(ngram, int):
-        return list(collection.contamination)
-    threshold = collection.manifest.scale.threshold
-    gold: dict[str, set[str]] = {}
-    for judgment in new:
-        if judgment.label is not None and judgment.label >= threshold:
-            gold.setdefault(judgment.query_id, set()).add(judgment.chunk_id)
-    texts = {query.query_id: query.text for query in collection.queries}
-    records = []
-    for record in collection.contamination:
-        passages = [collection.chunk(id_).passage for id_ in gold.get(record.query_id, ())]
-        shares = [record.gold_overlap, overlap(texts[record.query_id], passages, ngram)]
-        largest = max((share for share in shares if share is not None), default=None)
-        records.append(record.model_copy(update={"gold_overlap": largest}))
-    return records
+def _contamination(
+    before: Collection, judgments: Sequence[Judgment], chunks: Sequence[Chunk]
+) -> tuple[Contamination, ...]:
+    """What was known of queries, with their overlap with the chunks that support them now."""
+    from freshstack_dspy.recipes.contamination import contamination_of
+
+    if not before.contamination:
+        return ()
+    settings = ContaminationConfig.model_validate(before.manifest.config.get("contamination", {}))
+    knowledge = {
+        one.query_id: Knowledge(one.known_nuggets, one.call_id)
+        for one in before.contamination
+        if one.known_nuggets is not None
+    }
+    return contamination_of(
+        settings,
+        before.threshold,
+        before.queries,
+        before.nuggets,
+        judgments,
+        chunks,
+        knowledge,
+    )
 
 
 def _newly_labelled(runs: Sequence[RunTop], new: Iterable[Judgment]) -> dict[str, int]:
@@ -326,7 +280,7 @@ def _newly_labelled(runs: Sequence[RunTop], new: Iterable[Judgment]) -> dict[str
     counts = dict.fromkeys((run.name for run in runs), 0)
     for one in new:
         if one.label is not None:
-            holders = (run.name for run in runs if one.chunk_id in run.top.get(one.query_id, ()))
+            holders = (run.name for run in runs if (one.query_id, one.chunk_id) in run.top)
             counts[next(holders)] += 1
     return counts
 
@@ -341,19 +295,12 @@ def _extensions(
     """The extensions of the manifest with these runs; later labels are added to a run's entry."""
     extensions = list(before)
     for run in runs:
-        now = Extension(run=run.name, sha256=run.sha256, depth=depth, judged=0, model=model)
-        unlabelled = [one.model_copy(update={"judged": 0}) for one in extensions]
-        if now in unlabelled:
-            row = unlabelled.index(now)
-            judged = extensions[row].judged + new[run.name]
-            extensions[row] = now.model_copy(update={"judged": judged})
-        elif new[run.name] or not any(
-            one.sha256 == now.sha256 and one.depth >= depth for one in extensions
-        ):
-            extensions.append(now.model_copy(update={"judged": new[run.name]}))
+        entry = Extension(run=run.name, sha256=run.sha256, depth=depth, judged=0, model=model)
+        known = [one for one in extensions if one.model_copy(update={"judged": 0}) == entry]
+        deeper = any(one.sha256 == run.sha256 and one.depth >= depth for one in extensions)
+        if known or new[run.name] or not deeper:
+            judged = new[run.name] + sum(one.judged for one in known)
+            entry = entry.model_copy(update={"judged": judged})
+            place = extensions.index(known[0]) if known else len(extensions)
+            extensions[place : place + 1] = [entry]
     return tuple(extensions)
-
-
-def _listed(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _IDS_SHOWN} more" if len(ids) > _IDS_SHOWN else ""
-    return ", ".join(ids[:_IDS_SHOWN]) + more

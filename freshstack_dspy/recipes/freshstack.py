@@ -1,15 +1,16 @@
 """The FreshStack recipe (arXiv 2504.13128 §3).
 
-`FreshStack` is the recipe for one query, as a DSPy module that an optimizer can compile;
-`judged_collection` runs the same steps for many queries, a step at a time.
+`judged_collection` runs its steps for many queries, a step at a time; `FreshStack` runs them for
+one query, as a DSPy module that an optimizer can compile.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
 
 import dspy
 
-from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, FatalModelError, ReplyError
@@ -19,7 +20,7 @@ from freshstack_dspy.programs.nuggetizer import ImportanceRater, Nuggetizer
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
-from freshstack_dspy.recipes.contamination import contamination_of, score
+from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of
 from freshstack_dspy.recipes.judge import (
     JudgeCall,
     Judged,
@@ -40,6 +41,7 @@ from freshstack_dspy.records import (
     Failure,
     Nugget,
     Query,
+    Step,
 )
 
 
@@ -58,19 +60,21 @@ def judged_collection(
         FatalModelError: Not one answer has nuggets, or not one pair a label.
     """
     nuggets, failures = nuggetize(session, recipe, queries, known)
-    expansions, failed = expand(session, recipe, queries, known)
-    failures += failed
+    expansions, not_expanded = expand(session, recipe, queries, known)
     session.stop_if_deferred()
 
     pooled = pool_queries(session, queries, nuggets, expansions, searches)
     candidates = known.candidates(queries, pooled, searches.chunks)
     judged = judge_pool(session, recipe, queries, nuggets, candidates, searches.chunks, known)
-    scored = score(session, recipe, queries, nuggets, expansions, known)
+    knowledge, not_scored = closed_book_knowledge(
+        session, recipe, queries, nuggets, expansions, known
+    )
     # Last, so that a budget that runs out does so where the fewest measures need it.
-    rated, unrated = rate(session, recipe, queries, nuggets)
+    rated, not_rated = rate(session, recipe, queries, nuggets)
     session.stop_if_deferred()
 
-    threshold = session.config.judge.graded.threshold
+    config = session.config
+    threshold = config.judge.graded.threshold
     return Contents(
         queries=tuple(queries),
         nuggets=tuple(rated),
@@ -78,9 +82,15 @@ def judged_collection(
         pool=tuple(candidates),
         judgments=judged.judgments,
         contamination=contamination_of(
-            session.config, queries, nuggets, judged.judgments, searches.chunks, scored.knowledge
+            config.contamination,
+            threshold,
+            queries,
+            nuggets,
+            judged.judgments,
+            searches.chunks,
+            knowledge,
         ),
-        failures=(*failures, *judged.failures, *scored.failures, *unrated),
+        failures=(*failures, *not_expanded, *judged.failures, *not_scored, *not_rated),
         slices=tuple(slice_queries(queries, nuggets, judged.judgments, threshold)),
         skipped=searches.skipped,
         licences=searches.licences,
@@ -92,15 +102,13 @@ def nuggetize(
 ) -> tuple[list[Nugget], list[Failure]]:
     """Cut every accepted answer into nuggets (§3.3)."""
     reused = {query.query_id: known.nuggets(query) for query in queries}
-    asked = [query for query in queries if not reused[query.query_id]]
-    replies = session.each("nuggets", recipe.nuggets_of, asked)
-    nuggets = [one for found in reused.values() for one in found]
-    nuggets += [one for reply in replies for one in reply.nuggets]
-    failures = [reply.failure for reply in replies if reply.failure is not None]
-    if replies and not nuggets:
+    asked = [{"query": query} for query in queries if not reused[query.query_id]]
+    made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
+    nuggets = list(chain(*reused.values(), *(one.nuggets for one in made)))
+    if (made or failures) and not nuggets:
         why = failures[0].message if failures else "there were none"
         raise FatalModelError(
-            f"no nuggets came of any of the {len(replies)} answers, so nothing was written; "
+            f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
             f"the first: {why}"
         )
     return nuggets, failures
@@ -110,21 +118,16 @@ def expand(
     session: Session, recipe: "FreshStack", queries: Sequence[Query], known: Known
 ) -> tuple[list[Expansion], list[Failure]]:
     """Ask for the sub-questions and the closed-book answers of questions (§3.4)."""
-    steps: dict[ExpansionKind, Callable[[Query], Expansion | Failure]] = {
-        "sub_questions": recipe.sub_questions_of,
-        "closed_book_answer": recipe.closed_book_answer_of,
-    }
-    found: list[Expansion | Failure] = []
-    for kind, function in steps.items():
-        if kind in session.config.pool.techniques:
-            reused = {query.query_id: known.expansion(query, kind) for query in queries}
-            found += [one for one in reused.values() if one is not None]
-            asked = [query for query in queries if reused[query.query_id] is None]
-            found += session.each(kind, function, asked)
-    return (
-        [one for one in found if isinstance(one, Expansion)],
-        [one for one in found if isinstance(one, Failure)],
-    )
+    expansions: list[Expansion] = []
+    failures: list[Failure] = []
+    for kind, program in recipe.expanders.items():
+        reused = {query.query_id: known.expansion(query, kind) for query in queries}
+        asked = [{"query": query} for query in queries if reused[query.query_id] is None]
+        made, failed = ask(session, kind, program, asked)
+        expansions += [one for one in reused.values() if one is not None]
+        expansions += [one.expansion for one in made]
+        failures += failed
+    return expansions, failures
 
 
 def pool_queries(
@@ -135,7 +138,7 @@ def pool_queries(
     searches: Searches,
 ) -> list[Candidate]:
     """Pool chunks for every query that has nuggets (§3.4)."""
-    nuggets_of, expansions_of = by_query(nuggets), by_query(expansions)
+    nuggets_of, expansions_of = nuggets_by_query(nuggets), by_query(expansions)
     texts = {
         query.query_id: technique_texts(
             query, nuggets_of[query.query_id], expansions_of.get(query.query_id, [])
@@ -158,7 +161,7 @@ def judge_pool(
     known: Known,
 ) -> Judged:
     """Judge each pooled chunk against each nugget of its query (§3.5)."""
-    nuggets_of, pooled = by_query(nuggets), by_query(candidates)
+    nuggets_of, pooled = nuggets_by_query(nuggets), by_query(candidates)
     chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
     pairs = [
         ToJudge(
@@ -171,8 +174,7 @@ def judge_pool(
     ]
     judged = judge(session, recipe, pairs, known)
     wanted = sum(len(pair.nuggets) * len(pair.chunks) for pair in pairs)
-    unlabelled = sum(one.label is None for one in judged.judgments)
-    if judged.failures and unlabelled == wanted:
+    if judged.failures and wanted == sum(one.label is None for one in judged.judgments):
         raise FatalModelError(
             f"no label came of any of the {wanted} pairs of nugget and chunk, so nothing was "
             f"written; the first: {judged.failures[0].message}"
@@ -186,33 +188,40 @@ def rate(
     """Have nuggets rated vital or okay, where the configuration wants it."""
     if recipe.importance_rater is None:
         return list(nuggets), []
-    nuggets_of = by_query(nuggets)
+    nuggets_of = nuggets_by_query(nuggets)
     asked = [
-        (query, nuggets_of[query.query_id])
+        {"query": query, "nuggets": nuggets_of[query.query_id]}
         for query in queries
         if any(one.importance is None for one in nuggets_of.get(query.query_id, ()))
     ]
-    replies = session.each("importance", lambda one: recipe.importance_of(*one), asked)
-    rated = {nugget.nugget_id: nugget for reply in replies for nugget in reply.nuggets}
-    return (
-        [rated.get(nugget.nugget_id, nugget) for nugget in nuggets],
-        [reply.failure for reply in replies if reply.failure is not None],
-    )
+    made, failures = ask(session, "importance", recipe.importance_rater, asked)
+    rated = {nugget.nugget_id: nugget for one in made for nugget in one.nuggets}
+    return [rated.get(nugget.nugget_id, nugget) for nugget in nuggets], failures
 
 
-def by_query(records: Sequence[Any]) -> Mapping[str, list[Any]]:
+def ask(
+    session: Session, step: Step, program: dspy.Module, questions: Sequence[Mapping[str, Any]]
+) -> tuple[list[Any], list[Failure]]:
+    """Run a program on the inputs of each question; one without a valid reply is a failure."""
+
+    def answer(inputs: Mapping[str, Any]) -> Any:
+        try:
+            return program(**inputs)
+        except ReplyError as error:
+            return failure_of(inputs["query"], step, error)
+
+    replies = session.each(step, answer, questions)
+    made = [one for one in replies if not isinstance(one, Failure)]
+    failures = [one if isinstance(one, Failure) else one.get("failure") for one in replies]
+    return made, [one for one in failures if one is not None]
+
+
+def by_query(records: Sequence[Any]) -> dict[str, list[Any]]:
     """Group records by their query."""
     groups: dict[str, list[Any]] = {}
     for record in records:
         groups.setdefault(record.query_id, []).append(record)
     return groups
-
-
-class Nuggetized(NamedTuple):
-    """The nuggets of a query as far as they came, and what failed of them."""
-
-    nuggets: tuple[Nugget, ...]
-    failure: Failure | None
 
 
 class FreshStack(dspy.Module):
@@ -239,32 +248,35 @@ class FreshStack(dspy.Module):
             if path is not None:
                 load_program(getattr(self, name), path)
 
+    @property
+    def expanders(self) -> dict[ExpansionKind, dspy.Module]:
+        """The programs whose texts are searched with, as `[pool] techniques` wants them."""
+        programs: dict[ExpansionKind, dspy.Module] = {
+            "sub_questions": self.question_decomposer,
+            "closed_book_answer": self.closed_book_answerer,
+        }
+        techniques = self.config.pool.techniques
+        return {kind: program for kind, program in programs.items() if kind in techniques}
+
     def forward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
         """Run every step for one query.
 
         Returns:
             A prediction with `nuggets`, `expansions`, `pool` and `judgments`, tuples of records;
-            judgments of chunks that the model left out have no label.
+            judgments that failed have no label.
 
         Raises:
-            ReplyError: The model gave no valid answer in one of the steps.
+            ReplyError: The model gave no valid answer in one of the steps before judging.
         """
         nuggets = self.nuggetizer(query=query).nuggets
         if self.importance_rater is not None:
             nuggets = self.importance_rater(query=query, nuggets=nuggets).nuggets
-        expansions = tuple(
-            program(query=query).expansion
-            for kind, program in (
-                ("sub_questions", self.question_decomposer),
-                ("closed_book_answer", self.closed_book_answerer),
-            )
-            if kind in self.config.pool.techniques
-        )
+        expansions = tuple(program(query=query).expansion for program in self.expanders.values())
         texts = {query.query_id: technique_texts(query, nuggets, expansions)}
         candidates = tuple(pool(index, texts, self.config.pool, self.config.fusion))
         chunks = list(index.chunks_by_id(candidate.chunk_id for candidate in candidates).values())
         calls = judge_calls(self.config, self.support_judge, [ToJudge(query, nuggets, chunks)])
-        batches = [self._judged_or_raise(call) for call in calls]
+        batches = [self.judged(call) for call in calls]
         return dspy.Prediction(
             nuggets=nuggets,
             expansions=expansions,
@@ -272,61 +284,21 @@ class FreshStack(dspy.Module):
             judgments=merged(batches, self.config.judge.votes),
         )
 
-    def nuggets_of(self, query: Query) -> Nuggetized:
-        """The nuggets of a query, or why there are none."""
-        try:
-            made = self.nuggetizer(query=query)
-        except ReplyError as error:
-            return Nuggetized((), failure_of(query, "nuggets", error))
-        return Nuggetized(made.nuggets, made.failure)
-
-    def importance_of(self, query: Query, nuggets: Sequence[Nugget]) -> Nuggetized:
-        """The nuggets of a query with their importance; as they are if it could not be rated."""
-        if self.importance_rater is None:
-            return Nuggetized(tuple(nuggets), None)
-        try:
-            rated = self.importance_rater(query=query, nuggets=nuggets).nuggets
-        except ReplyError as error:
-            return Nuggetized(tuple(nuggets), failure_of(query, "importance", error))
-        return Nuggetized(rated, None)
-
-    def sub_questions_of(self, query: Query) -> Expansion | Failure:
-        """The sub-questions of a query, or why there are none."""
-        try:
-            expansion: Expansion = self.question_decomposer(query=query).expansion
-        except ReplyError as error:
-            return failure_of(query, "sub_questions", error)
-        return expansion
-
-    def closed_book_answer_of(self, query: Query) -> Expansion | Failure:
-        """The closed-book answer to a query, or why there is none."""
-        try:
-            expansion: Expansion = self.closed_book_answerer(query=query).expansion
-        except ReplyError as error:
-            return failure_of(query, "closed_book_answer", error)
-        return expansion
-
     def judged(self, call: JudgeCall) -> JudgedBatch:
         """The judgments of one call; what failed has no labels."""
         try:
-            return self._judged_or_raise(call)
+            if call.unfit is not None:
+                raise ReplyError(call.unfit, status="failed", call_id=None)  # noqa: TRY301
+            reply: Any = self.support_judge(
+                query=call.query,
+                nuggets=call.nuggets,
+                chunks=call.passages,
+                vote=call.vote,
+                step=call.step,
+            )
         except ReplyError as error:
             chunks = [passage.chunk for passage in call.passages]
-            failed = tuple(
-                judgment
-                for chunk in chunks
-                for judgment in unjudged(call.query, call.nuggets, chunk, error)
-            )
-            return JudgedBatch(failed, failure_of(call.query, call.step, error, chunks), call)
-
-    def _judged_or_raise(self, call: JudgeCall) -> JudgedBatch:
-        if call.unfit is not None:
-            raise ReplyError(call.unfit, status="failed", call_id=None)
-        reply: Any = self.support_judge(
-            query=call.query,
-            nuggets=call.nuggets,
-            chunks=call.passages,
-            vote=call.vote,
-            step=call.step,
-        )
+            failed = (unjudged(call.query, call.nuggets, chunk, error) for chunk in chunks)
+            failure = failure_of(call.query, call.step, error, chunks)
+            return JudgedBatch(tuple(chain(*failed)), failure, call)
         return JudgedBatch(reply.judgments, reply.failure, call)

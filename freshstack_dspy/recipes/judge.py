@@ -6,11 +6,14 @@ Calls are packed for the context window of the model.
 import functools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import groupby, pairwise, product
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import longest_input_of
@@ -20,7 +23,7 @@ from freshstack_dspy.lm.typed import TypedAdapter, answer_schema
 from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, whole
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, Step, Vote
+from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, Scale, Step, Vote
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 if TYPE_CHECKING:
@@ -35,6 +38,12 @@ Of 288 pieces of Python, Markdown and posts Anthropic's tokenizer made at most 1
 (1.12 in the middle), OpenAI's o200k_base at most 1.08."""
 LEAST_ROOM = 256
 """Tokens of cl100k_base. Where less is left for chunks, the question is taken not to fit."""
+
+_TOO_LONG = (
+    "the question with {} nuggets leaves no room for a chunk in the model's window: take a model "
+    "with a larger one, say with [model] context what really fits, lower [model] max_tokens, or "
+    "judge fewer nuggets in a call with [judge] shape = 'windowed'"
+)
 
 # The instructions and the schema of a step are in each of its prompts.
 counted = functools.lru_cache(maxsize=32)(count_tokens)
@@ -74,39 +83,88 @@ class Judged(NamedTuple):
 
     judgments: tuple[Judgment, ...]
     failures: tuple[Failure, ...]
-    reused: int = 0
-    """How many of the judgments were known."""
 
 
 def judge(
-    session: Session, recipe: "FreshStack", pairs: Sequence[ToJudge], known: Known = NOTHING
+    session: Session,
+    recipe: "FreshStack",
+    pairs: Sequence[ToJudge],
+    known: Known = NOTHING,
+    *,
+    step: Step = "support",
+    once: bool = False,
 ) -> Judged:
     """Judge every pair as `[judge]` says; only those that `known` lacks are asked for.
+
+    Args:
+        session: Whom it asks, for which configuration.
+        recipe: With the judge.
+        pairs: Of each query, all its pairs.
+        known: Judgments that are reused.
+        step: What the calls are entered under.
+        once: Whether each text is judged in one call, once, whatever shape and votes `[judge]` has.
 
     Raises:
         BudgetError: The budget is used up.
         ConfigError: The longest reply leaves no room for a prompt.
     """
+    config = session.config
+    if once:
+        update = {"shape": "batch", "votes": 1, "shuffle": None}
+        judge_config = config.judge.model_copy(update=update)
+        config = config.model_copy(update={"judge": judge_config})
     reused: list[Judgment] = []
     asked: list[ToJudge] = []
     for query, nuggets, chunks in pairs:
-        groups: dict[tuple[str, ...], ToJudge] = {}
-        for chunk in chunks:
-            found = {one.nugget_id: known.judgment(query, one, chunk) for one in nuggets}
-            reused += [judgment for judgment in found.values() if judgment is not None]
-            missing = [one for one in nuggets if found[one.nugget_id] is None]
-            if missing:
-                ids = tuple(one.nugget_id for one in missing)
-                group = groups.setdefault(ids, ToJudge(query, missing, []))
-                groups[ids] = group._replace(chunks=[*group.chunks, chunk])
-        asked += groups.values()
-    calls = judge_calls(session.config, recipe.support_judge, asked)
-    batches = session.each("support", recipe.judged, calls)
+        missing = set()
+        for nugget, chunk in product(nuggets, chunks):
+            judgment = known.judgment(query, nugget, chunk)
+            if judgment is None:
+                missing.add((nugget.nugget_id, chunk.chunk_id))
+            else:
+                reused.append(judgment)
+        asked += grouped(query, nuggets, chunks, missing)
+    calls = judge_calls(config, recipe.support_judge, asked, step=step)
+    batches = session.each(step, recipe.judged, calls)
     return Judged(
-        (*reused, *merged(batches, session.config.judge.votes)),
+        (*reused, *merged(batches, config.judge.votes)),
         tuple(batch.failure for batch in batches if batch.failure is not None),
-        len(reused),
     )
+
+
+def grouped(
+    query: Query,
+    nuggets: Sequence[Nugget],
+    chunks: Sequence[Chunk],
+    wanted: Container[tuple[str, str]],
+) -> list[ToJudge]:
+    """Some pairs of a query, by the ids of nugget and chunk; chunks of the same nuggets together."""
+    groups: dict[tuple[str, ...], ToJudge] = {}
+    for chunk in chunks:
+        own = [one for one in nuggets if (one.nugget_id, chunk.chunk_id) in wanted]
+        if own:
+            ids = tuple(one.nugget_id for one in own)
+            group = groups.get(ids, ToJudge(query, own, ()))
+            groups[ids] = group._replace(chunks=[*group.chunks, chunk])
+    return list(groups.values())
+
+
+def with_judgments(
+    collection: Collection,
+    judgments: Sequence[Judgment],
+    failures: Iterable[Failure],
+    scale: Scale,
+    **others: Any,
+) -> Contents:
+    """The records of a collection with these judgments, the slices that follow, and `others`."""
+    slices = slice_queries(collection.queries, collection.nuggets, judgments, scale.threshold)
+    records = {
+        **collection.records(),
+        "judgments": tuple(judgments),
+        "failures": tuple(failures),
+        "slices": tuple(slices),
+    }
+    return Contents(**{**records, **others}, threshold=scale.threshold)
 
 
 def judge_calls(
@@ -125,12 +183,6 @@ def judge_calls(
         for vote in range(1, config.judge.votes + 1)
         for call in _calls(config.judge, window, pair, vote)
     ]
-
-
-def once(config: BuildConfig) -> BuildConfig:
-    """A configuration that judges each text in one call, once, whatever `[judge]` says."""
-    update = {"shape": "batch", "votes": 1, "shuffle": None}
-    return config.model_copy(update={"judge": config.judge.model_copy(update=update)})
 
 
 def even(items: Sequence[Item], count: int) -> list[Sequence[Item]]:
@@ -157,10 +209,11 @@ def _calls(judge: JudgeConfig, window: "Window", pair: ToJudge, vote: int) -> It
     most = {"batch": len(pair.nuggets), "windowed": judge.window, "pairwise": 1}[judge.shape]
     passages = [whole(chunk) for chunk in in_order(judge, pair, vote)]
     for nuggets in even(pair.nuggets, -(-len(pair.nuggets) // most)):
-        room = window.room(pair.query, nuggets)
+        room = window.room_beside(judge_inputs(pair.query, nuggets, []))
         if room is not None and room < LEAST_ROOM:
             if vote == 1:
-                yield JudgeCall(pair.query, nuggets, passages, vote, unfit=_too_long(nuggets))
+                why = _TOO_LONG.format(len(nuggets))
+                yield JudgeCall(pair.query, nuggets, passages, vote, unfit=why)
             continue
         size = judge.batch if judge.shape == "batch" else 1
         for batch in _packed(window, passages, size, room):
@@ -185,19 +238,6 @@ def _packed(
     return [*even(fitting, count), *parts]
 
 
-def _too_long(nuggets: Sequence[Nugget]) -> str:
-    return (
-        f"the question with {len(nuggets)} nuggets leaves no room for a chunk in the model's "
-        "window: take a model with a larger one, say with [model] context what really fits, lower "
-        "[model] max_tokens, or judge fewer nuggets in a call with [judge] shape = 'windowed'"
-    )
-
-
-class _Part(NamedTuple):
-    vote: Vote
-    parts: int
-
-
 def merged(batches: Iterable[JudgedBatch], votes: int) -> tuple[Judgment, ...]:
     """Merge the results of calls into one judgment for every pair.
 
@@ -206,10 +246,13 @@ def merged(batches: Iterable[JudgedBatch], votes: int) -> tuple[Judgment, ...]:
     majority of all votes has a label, the judgment has none, and the status of the first vote that
     failed. A pair of which votes or parts are deferred is left out.
     """
-    found: dict[tuple[str, str, str], list[_Part]] = {}
+    found: dict[tuple[str, str, str], list[Vote]] = {}
+    parts: dict[tuple[str, str, str], int] = {}
     for batch in batches:
         passages = [passage for passage in batch.call.passages for _ in batch.call.nuggets]
         for passage, one in zip(passages, batch.judgments, strict=True):
+            pair = (one.query_id, one.nugget_id, one.chunk_id)
+            parts[pair] = passage.parts
             vote = Vote(
                 vote=batch.call.vote,
                 part=passage.part,
@@ -218,18 +261,17 @@ def merged(batches: Iterable[JudgedBatch], votes: int) -> tuple[Judgment, ...]:
                 reason=one.reason,
                 call_id=one.call_id,
             )
-            pair = (one.query_id, one.nugget_id, one.chunk_id)
-            found.setdefault(pair, []).append(_Part(vote, passage.parts))
-    judgments = (_judgment(pair, parts, votes) for pair, parts in found.items())
+            found.setdefault(pair, []).append(vote)
+    judgments = (_judgment(pair, cast, parts[pair], votes) for pair, cast in found.items())
     return tuple(judgment for judgment in judgments if judgment is not None)
 
 
-def _judgment(pair: tuple[str, str, str], parts: list[_Part], votes: int) -> Judgment | None:
-    parts = sorted(parts, key=lambda one: (one.vote.vote, one.vote.part))
-    by_vote: dict[int, list[_Part]] = {}
-    for one in parts:
-        by_vote.setdefault(one.vote.vote, []).append(one)
-    complete = [vote for group in by_vote.values() if (vote := _of_parts(group)) is not None]
+def _judgment(
+    pair: tuple[str, str, str], cast: Sequence[Vote], parts: int, votes: int
+) -> Judgment | None:
+    cast = sorted(cast, key=lambda one: (one.vote, one.part))
+    by_vote = (list(group) for _, group in groupby(cast, key=lambda one: one.vote))
+    complete = [vote for group in by_vote if (vote := _of_parts(group, parts)) is not None]
     decisive = _decisive(complete, votes)
     if decisive is None:
         return None
@@ -242,20 +284,17 @@ def _judgment(pair: tuple[str, str, str], parts: list[_Part], votes: int) -> Jud
         status=decisive.status,
         reason=decisive.reason,
         call_id=decisive.call_id,
-        parts=max(one.parts for one in parts),
-        votes=tuple(one.vote for one in parts) if len(parts) > 1 else (),
+        parts=parts,
+        votes=tuple(cast) if len(cast) > 1 else (),
     )
 
 
-def _of_parts(group: Sequence[_Part]) -> Vote | None:
+def _of_parts(cast: Sequence[Vote], parts: int) -> Vote | None:
     """The part that decides a vote: the first that failed, or the first with the highest label."""
-    parts = [one.vote for one in group]
-    failed = next((part for part in parts if part.label is None), None)
-    if failed is not None:
+    failed = next((part for part in cast if part.label is None), None)
+    if failed is not None or len(cast) < parts:
         return failed
-    if len(parts) < group[0].parts:
-        return None
-    return max(parts, key=lambda part: (part.label or 0, -part.part))
+    return max(cast, key=lambda part: (part.label or 0, -part.part))
 
 
 def _decisive(votes_cast: Sequence[Vote], votes: int) -> Vote | None:
@@ -313,12 +352,8 @@ class Window:
                 "[model] context what really fits"
             )
 
-    def room(self, query: Query, nuggets: Sequence[Nugget]) -> int | None:
-        """Tokens left for chunks next to a question and nuggets; may be negative; None: any."""
-        return self.room_beside(judge_inputs(query, nuggets, []))
-
     def room_beside(self, frame: dict[str, Any]) -> int | None:
-        """Tokens left next to the other inputs of a question; may be negative; None: any."""
+        """Tokens left for chunks next to a question's other inputs; may be negative; None: any."""
         if self._most is None:
             return None
         return self._most - prompt_tokens(self._model, self._predictor, frame)
@@ -332,38 +367,23 @@ class Window:
 
     def split(self, passage: Passage, room: int) -> list[Passage]:
         """Split a passage that is too long into parts that each fit, at line ends."""
-        texts = split_text(
-            passage.text,
-            -(-self.size(passage) // room),
-            lambda text: passage_tokens(passage.path, text) <= room,
-        )
+        texts = split_text(passage.text, lambda text: passage_tokens(passage.path, text) <= room)
         return [
             Passage(passage.chunk, text, number, len(texts)) for number, text in enumerate(texts, 1)
         ]
 
 
-def split_text(text: str, fewest: int, fits: Callable[[str], bool]) -> list[str]:
-    """Split a text into at least `fewest` parts of about equal length that all fit.
+def split_text(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """Halve a text until every part fits, each at the line end that is nearest to its middle.
 
-    The parts' concatenation is the text. A part ends at the end of a line where one is near.
+    The parts' concatenation is the text.
     """
-    parts = max(1, fewest)
-    while parts < len(text):
-        found = _cut(text, parts)
-        if all(map(fits, found)):
-            return found
-        parts += 1 + parts // 8
-    return list(text) or [text]
-
-
-def _cut(text: str, parts: int) -> list[str]:
-    bounds = [0]
-    for number in range(1, parts):
-        even = len(text) * number // parts
-        reach = len(text) // (2 * parts)
-        before = text.rfind("\n", even - reach, even) + 1
-        after = text.find("\n", even, even + reach) + 1
-        ends = [end for end in (before, after) if bounds[-1] < end < len(text)]
-        bounds.append(min(ends, key=lambda end: abs(end - even), default=even))
-    starts = sorted(set(bounds))
-    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    if fits(text) or len(text) < 2:
+        return [text]
+    middle, reach = len(text) // 2, len(text) // 4
+    ends = (
+        text.rfind("\n", middle - reach, middle) + 1,
+        text.find("\n", middle, middle + reach) + 1,
+    )
+    cut = min((end for end in ends if end), key=lambda end: abs(end - middle), default=middle)
+    return [*split_text(text[:cut], fits), *split_text(text[cut:], fits)]

@@ -5,10 +5,10 @@ that follow have something to work on. Of many questions a sample is run and sca
 """
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -17,27 +17,22 @@ from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
-from freshstack_dspy.lm.bundle import Bundles, Several
+from freshstack_dspy.lm.bundle import Several
 from freshstack_dspy.lm.client import connect, in_bulk
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
-from freshstack_dspy.lm.prices import Price, price_of
+from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
+from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
-from freshstack_dspy.recipes.build import check_place
-from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora, with_repositories
-from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
+from freshstack_dspy.recipes.build import check_place, make
+from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.judge import counted
-from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.questions import make_questions, of_this_corpus, read_questions
-from freshstack_dspy.recipes.session import Progress, Replies, Session, Silence
+from freshstack_dspy.recipes.session import Progress, Session, Silence, open_replies
 from freshstack_dspy.records import Record, Step
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
-
-Item = TypeVar("Item")
 
 SAMPLE = 50
 """Most questions that are run."""
@@ -106,96 +101,99 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
     progress = progress or Silence()
     check_place(config)
     config = with_repositories(config, "live", progress)
-    with _dry_session(config, progress) as (session, provider):
-        recipe = FreshStack(session.config)
-        synthetic = config.queries.is_synthetic
-        reading = None if synthetic else read_questions(config, progress)
-        corpus = cut_corpora(config, progress)
-        searches = Searches(
-            session, corpus, lambda: index_corpora(session.config, corpus, progress=progress)
-        )
-        if reading is None:
-            number = config.queries.count or 0
-            queries = make_questions(session, recipe, searches, exactly=False).queries
-        else:
-            number = len(reading.queries)
-            queries = of_this_corpus(spread(reading.queries, SAMPLE), corpus.chunks, progress)
-        judged_collection(session, recipe, queries, searches)
+    with _dry_session(config, progress) as (session, dry_run):
+        made = make(session, most=SAMPLE)
+        queries = made.contents.queries
         account = session.lm.ledger.steps()
-        store, bundles = session.replies
         embeddings = tuple(
             estimate_embedding(
                 embedder,
-                [indexed_text(chunk) for chunk in corpus.chunks],
+                [indexed_text(chunk) for chunk in made.chunks],
                 [text for query in queries for text in (query.text, query.answer)],
-                recorded=(store, bundles),
+                recorded=session.replies,
             )
             for embedder in config.embedder
         )
+        store = session.replies.store
         spent = store.spent(config.name) if store is not None else Spent()
-    price = price_of(config.model.name, config.prices)
+    synthetic = config.queries.is_synthetic
+    number = (config.queries.count or 0) if synthetic else len(made.reading.queries)
     scale = number / max(1, len(queries))
-    steps = tuple(
-        provider.planned(name, account[name].cached, scale, price)
+    sent = dry_run.sent
+    steps = [
+        _planned(name, config, sent.get(name, []), account[name].cached, scale)
         for name in get_args(Step)
         if name in account
-    )
-    total = _total(steps)
+    ]
+    everything = [each for of_step in sent.values() for each in of_step]
+    recorded = sum(one.cached for one in account.values())
+    total = _planned("total", config, everything, recorded, scale)
     return Plan(
         name=config.name,
         model=config.model.name,
         queries=number,
         sampled=len(queries),
-        steps=steps,
+        steps=tuple(steps),
         total=total,
         embeddings=embeddings,
         budget=tuple(_caps(config, total, embeddings, spent)),
-        missing_key=provider.missing_key,
+        missing_key=dry_run.missing_key,
     )
 
 
-class DryRun:
-    """Answers by the embedded baseline, and counts what would be sent, by step."""
+class Sent(NamedTuple):
+    """The tokens of one request that a build would send."""
 
-    def __init__(self, model: ModelConfig, missing_key: str | None = None) -> None:
+    prompt: int
+    reply: int
+
+
+class DryRun:
+    """Answers by the embedded baseline, and counts what would be sent."""
+
+    def __init__(self, model: ModelConfig, missing_key: str | None) -> None:
         self._model = model
-        self.missing_key = missing_key
         self._baseline = BaselineProvider()
-        self._tokens: dict[str, list[tuple[int, int]]] = {}
+        self.missing_key = missing_key
+        self.sent: dict[str, list[Sent]] = {}
+        """By step."""
 
     def complete(self, request: "Request") -> "Response":
         """Answer, and count the tokens of the request and of its reply."""
         response = self._baseline.complete(request)
         schema = (request.config.response_format or {}).get("schema")
-        sent = sum(counted(message.text or "") for message in request.messages)
-        sent += counted(request.system or "") if isinstance(request.system, str) else 0
-        sent += counted(canonical_json(schema)) if schema else 0
+        texts = [request.system, *(message.text for message in request.messages)]
+        prompt = sum(counted(text) for text in texts if isinstance(text, str))
+        prompt += counted(canonical_json(schema)) if schema else 0
         step = current_step()
-        replied = count_tokens(response.text or "")
-        if step == "closed_book_answer":
-            replied = CLOSED_BOOK_TOKENS
-        tokens = (sent, min(replied, self._model.max_tokens))
-        self._tokens.setdefault(step, []).append(tokens)
+        typical = step == "closed_book_answer"
+        reply = CLOSED_BOOK_TOKENS if typical else count_tokens(response.text or "")
+        self.sent.setdefault(step, []).append(Sent(prompt, min(reply, self._model.max_tokens)))
         return response
 
-    def planned(self, step: str, recorded: int, scale: float, price: Price | None) -> PlannedStep:
-        """The plan of a step, scaled up from the questions that were run."""
-        tokens = self._tokens.get(step, [])
 
-        def dollars(cost: Callable[[Price, int, int], float | None]) -> float | None:
-            total = _sum(cost(price, *each) if price else None for each in tokens)
-            return None if total is None else total * scale
+def _planned(
+    step: str, config: BuildConfig, sent: Sequence[Sent], recorded: int, scale: float
+) -> PlannedStep:
+    """The plan of a step, scaled up from the questions that were run."""
+    price, most = price_of(config.model.name, config.prices), config.model.max_tokens
+    has_batch = price and price.batch_input is not None and price.batch_output is not None
 
-        return PlannedStep(
-            step=step,
-            requests=round((len(tokens) + recorded) * scale),
-            recorded=round(recorded * scale),
-            input_tokens=round(sum(sent for sent, _ in tokens) * scale),
-            output_tokens=round(sum(replied for _, replied in tokens) * scale),
-            cost=dollars(lambda price, sent, replied: price.cost(sent, replied)),
-            batch_cost=dollars(_batch_cost),
-            upper_bound=dollars(lambda price, sent, _: price.cost(sent, self._model.max_tokens)),
-        )
+    def dollars(costs: Iterator[float | None]) -> float:
+        return scale * sum(cost or 0 for cost in costs)
+
+    return PlannedStep(
+        step=step,
+        requests=round((len(sent) + recorded) * scale),
+        recorded=round(recorded * scale),
+        input_tokens=round(sum(one.prompt for one in sent) * scale),
+        output_tokens=round(sum(one.reply for one in sent) * scale),
+        cost=dollars(price.cost(*one) for one in sent) if price else None,
+        batch_cost=(
+            dollars(price.cost(*one, batch=True) for one in sent) if price and has_batch else None
+        ),
+        upper_bound=dollars(price.cost(one.prompt, most) for one in sent) if price else None,
+    )
 
 
 @contextmanager
@@ -213,28 +211,22 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         update = {"pool": pool, "embedder": (), "reranker": None, "index": index}
         config = config.model_copy(update=update)
     with ExitStack() as stack:
-        store = None
-        if holds_store(config.cache.path):
-            store = ReplyStore(config.cache.path, read_only=True)
-            stack.callback(store.close)
-        bundles = stack.enter_context(closing(Bundles(config.cache.bundles)))
-        recorded = Several([bundles] if store is None else [store, bundles])
-        missing_key = _check_model(config.model, recorded)
+        replies = stack.enter_context(open_replies(config, "replay"))
+        recorded = Several([source for source in replies if source is not None])
+        provider = DryRun(config.model, _check_model(config.model, recorded))
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
-        provider = DryRun(config.model, missing_key)
-        account = Account(config.name)
         lm = connect(
             config.model,
             mode="live",
             store=passing,
             recorded=recorded,
             provider=provider,
-            account=account,
+            account=Account(config.name),
         )
         stack.callback(lm.client.close)
         stack.enter_context(in_bulk(lm))
-        yield Session(config, "replay", lm, Replies(store, bundles), progress=progress), provider
+        yield Session(config, "replay", lm, replies, progress=progress), provider
 
 
 def _check_model(model: ModelConfig, recorded: Recorded) -> str | None:
@@ -252,33 +244,13 @@ def _check_model(model: ModelConfig, recorded: Recorded) -> str | None:
     return None
 
 
-def spread(items: Sequence[Item], most: int) -> Sequence[Item]:
-    """Take every n-th item, so that there are at most so many."""
-    every = -(-len(items) // most) or 1
-    return items[(every - 1) // 2 :: every]
-
-
-def _batch_cost(price: Price, sent: int, replied: int) -> float | None:
-    if price.batch_input is None or price.batch_output is None:
-        return None
-    return price.cost(sent, replied, batch=True)
-
-
-def _total(steps: Sequence[PlannedStep]) -> PlannedStep:
-    sums = {
-        name: _sum(getattr(step, name) for step in steps)
-        for name in PlannedStep.model_fields
-        if name != "step"
-    }
-    return PlannedStep.model_validate({"step": "total", **sums})
-
-
 def _caps(
     config: BuildConfig, total: PlannedStep, embeddings: Sequence[EmbeddingEstimate], spent: Spent
 ) -> Iterator[PlannedCap]:
     """Compare a plan with every cap that is set."""
+    costs = [total.cost, *(each.dollars for each in embeddings)]
     expected = {
-        "dollars": _sum([total.cost, *(each.dollars for each in embeddings)]),
+        "dollars": None if None in costs else sum(cost or 0 for cost in costs),
         "tokens": total.input_tokens
         + total.output_tokens
         + sum(each.tokens for each in embeddings),
@@ -288,8 +260,3 @@ def _caps(
         limit = getattr(config.budget, cap)
         if limit is not None:
             yield PlannedCap(cap=cap, limit=limit, spent=getattr(spent, cap), expected=amount)
-
-
-def _sum(amounts: Iterable[float | None]) -> float | None:
-    known = list(amounts)
-    return None if None in known else sum(amount for amount in known if amount is not None)

@@ -2,7 +2,8 @@
 
 Two builds whose fingerprints are equal make the same requests; given the same replies, they make
 the same collection. Content is hashed, not its date, and whatever is not in `WITHOUT_EFFECT` is
-taken to matter. The fingerprints of a collection are in its manifest.
+taken to matter. The fingerprints of a collection are in its manifest. They are of what was there
+before anything was read: what changes meanwhile is a change for the next build.
 """
 
 import functools
@@ -28,12 +29,10 @@ from freshstack_dspy.lm.request import endpoint_identity, sha256_of
 from freshstack_dspy.lm.store import Recorded, fingerprint, recorded_entry
 from freshstack_dspy.lm.typed import instructions
 from freshstack_dspy.lm.usage import StepLedger
-from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.questions.reading import query_files
-from freshstack_dspy.records import LicenceFile, SourceFile
+from freshstack_dspy.records import SourceFile
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.session import Replies, Session
 
 WITHOUT_EFFECT: dict[str, Any] = {
@@ -53,32 +52,30 @@ _PRIVATE = frozenset(["api_key", "api_base"])
 
 
 def provenance(
-    session: "Session",
-    recipe: "FreshStack",
-    contents: Contents | None = None,
-    fingerprints: Mapping[str, str] | None = None,
+    session: "Session", contents: Contents | None = None, inputs: Mapping[str, str] | None = None
 ) -> Provenance:
     """Describe how a collection is made, without secrets and names of machines.
 
     Args:
         session: What was asked, for which configuration.
-        recipe: With the prompts that were used.
         contents: Its records; replies that were used and that none of these names are listed.
-        fingerprints: As the function of that name gives them.
+        inputs: The fingerprints of what it is made from, where a build may find it unchanged.
     """
-    config = session.config
-    reasked = session.used().keys() - call_ids_of(contents) if contents is not None else ()
+    from freshstack_dspy.recipes.freshstack import FreshStack
+
+    config, used = session.config, session.used()
+    predictors = FreshStack(config).named_predictors()
     return Provenance(
         name=config.name,
         recipe=config.recipe,
         model=config.model.name,
         scale=config.judge.graded,
-        prompts=dict(prompt_hash(predictor) for _, predictor in recipe.named_predictors()),
+        prompts=dict(prompt_hash(predictor) for _, predictor in predictors),
         versions={name: version(name) for name in _PACKAGES},
         ledger=session.lm.ledger.steps(),
         config=shareable(config.model_dump()),
-        fingerprints=dict(fingerprints or {}),
-        reasked=tuple(sorted(reasked)),
+        fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
+        reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
     )
 
 
@@ -157,13 +154,15 @@ def unchanged(
 
     Its settings and inputs must be those of now, every byte of its folder as it was written, and
     every reply that it was made from recorded, with the same content. Never in mode `rerecord`,
-    nor where something failed and the mode may ask again.
+    nor where something failed and the mode may ask again, nor with an embedder or a reranker, of
+    whose vectors and scores no record tells.
     """
     try:
         manifest = read_manifest(config.out)
     except CollectionError:
         return None
-    if mode == "rerecord" or (mode != "replay" and manifest.counts.failures):
+    may_ask = mode == "rerecord" or (mode != "replay" and manifest.counts.failures)
+    if may_ask or config.embedder or config.reranker:
         return None
     if not inputs or any(manifest.fingerprints.get(part) != inputs[part] for part in inputs):
         return None
@@ -184,116 +183,79 @@ def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
         SHA-256 by part (`code`, `settings`, `queries`, `corpus`); nothing at all where an input
         cannot be read, for the build itself then says what is wrong with it.
     """
+    without = {**WITHOUT_EFFECT, **dict.fromkeys(_WITH_FILES, True)}
+    without["model"] = without["model"] | {"api_base"}  # its credentials do not matter
+    most = config.chunking.max_file_bytes
     try:
+        settings = {
+            "config": config.model_dump(mode="json", exclude=without),
+            "endpoint": endpoint_identity(config.model.name, config.model.api_base),
+            "programs": {name: path and _sha256(path) for name, path in config.programs},
+        }
+        queries = {
+            "config": config.queries.model_dump(mode="json", exclude={"path", "style"}),
+            "files": [_sha256(path) for path in query_files(config.queries)],
+        }
+        corpus = {
+            "chunking": config.chunking.model_dump(mode="json"),
+            "corpora": [[one.name, list(_files(one, most))] for one in config.corpus],
+        }
         return {
-            "code": _code(),
-            "settings": sha256_of(_settings(config)),
-            "queries": sha256_of(
-                {
-                    "config": config.queries.model_dump(mode="json", exclude={"path", "style"}),
-                    "files": [_sha256(path) for path in query_files(config.queries)],
-                }
-            ),
-            "corpus": sha256_of(_corpus(config)),
+            "code": code_sha256(),
+            "settings": sha256_of(settings),
+            "queries": sha256_of(queries),
+            "corpus": sha256_of(corpus),
         }
     except (OSError, FreshstackError):
         return {}
 
 
-def fingerprints(
-    config: BuildConfig, inputs: Mapping[str, str], used: Mapping[str, str]
-) -> dict[str, str]:
-    """The fingerprints of a build that is about to be written.
-
-    Args:
-        config: Of the build.
-        inputs: As `fingerprint_inputs` gave them before anything was read.
-        used: A hash of each reply when it was used, by key.
-
-    Returns:
-        By part; none where an input changed meanwhile, for nobody knows which state was read.
-    """
-    if not inputs or fingerprint_inputs(config) != dict(inputs):
-        return {}
-    return {**inputs, _REPLIES: sha256_of(dict(used))}
-
-
 @functools.cache
-def _code() -> str:
-    """Every file of this package, and the versions of Python and of what the package requires."""
+def code_sha256(folder: str = "", packages: str = ".*") -> str:
+    """Fingerprint the files below a folder of this package, Python, and the versions of packages.
+
+    Those are the packages that this one requires and whose names match.
+    """
     root = Path(__file__).parents[1]
-    files = sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    required = [line for line in requires("freshstack_dspy") or () if "extra ==" not in line]
-    required.append("pypdf")  # an extra: whether it is installed decides whether pages are read
+    files = sorted(path for path in (root / folder).rglob("*") if path.is_file())
+    required = {re.split(r"[^\w.-]", line)[0] for line in requires("freshstack_dspy") or ()}
     return sha256_of(
         {
-            "files": {path.relative_to(root).as_posix(): _sha256(path) for path in files},
+            "files": {
+                path.relative_to(root).as_posix(): _sha256(path)
+                for path in files
+                if path.suffix != ".pyc"
+            },
             "python": platform.python_version_tuple()[:2],
-            "versions": {line: installed(re.split(r"[^\w.-]", line)[0]) for line in required},
+            "versions": {
+                name: _installed(name) for name in required if re.fullmatch(packages, name)
+            },
         }
     )
 
 
-def installed(package: str) -> str | None:
-    """The version of a package, or None where this system lacks it."""
+def _installed(package: str) -> str | None:
+    """The version of a package, or None where this system lacks it, as it may an extra."""
     try:
         return version(package)
     except PackageNotFoundError:
         return None
 
 
-def _settings(config: BuildConfig) -> dict[str, Any]:
-    without = {**WITHOUT_EFFECT, **dict.fromkeys(_WITH_FILES, True)}
-    without["model"] = without["model"] | {"api_base"}  # its credentials do not matter
-    return {
-        "config": config.model_dump(mode="json", exclude=without),
-        "endpoint": endpoint_identity(config.model.name, config.model.api_base),
-        "programs": {name: path and _sha256(path) for name, path in config.programs},
-        "models": _models(config),
-    }
-
-
-def _models(config: BuildConfig) -> list[Any]:
-    """What the vectors and the scores of a configuration's models depend on."""
-    if not config.embedder and config.reranker is None:
-        return []
-    from freshstack_dspy.index.models import connected
-
-    with connected(config, Access("replay")) as models:
-        embedders = [[embedder.name, embedder.identity] for embedder in models.embedders]
-        reranker = models.reranker and [models.reranker.identity, models.rerank_depth]
-        return [embedders, reranker]
-
-
-def _corpus(config: BuildConfig) -> dict[str, Any]:
-    most = config.chunking.max_file_bytes
-    return {
-        "chunking": config.chunking.model_dump(mode="json"),
-        "corpora": [
-            [corpus.name, _commit(corpus) if corpus.revision else list(_files(corpus, most))]
-            for corpus in config.corpus
-        ],
-    }
-
-
-def _commit(corpus: CorpusConfig) -> dict[str, Any]:
-    """A commit names its content, so none of it need be read."""
-    assert corpus.path is not None
-    with closing(Repository(corpus.path, str(corpus.revision))) as repository:
-        chosen = corpus.model_dump(mode="json", include={"include", "exclude", "keep", "pages"})
-        return {"commit": repository.revision, **chosen}
-
-
-def _files(corpus: CorpusConfig, most: int) -> Iterator[tuple[str, ...]]:
+def _files(corpus: CorpusConfig, most: int) -> Iterator[Any]:
     """The files that would be read and those that would not, as the build itself finds them."""
+    if corpus.revision:  # a commit names its content, so none of it need be read
+        assert corpus.path is not None
+        with closing(Repository(corpus.path, corpus.revision)) as repository:
+            yield repository.revision
+        yield corpus.model_dump(mode="json", include={"include", "exclude", "keep", "pages"})
+        return
     for file in read_files(corpus, most):
         if isinstance(file, SourceFile):
             content = hashlib.sha256(file.data).hexdigest()
             yield "read", file.path, file.encoding, file.revision or "", content
-        elif isinstance(file, LicenceFile):
-            yield "licence", file.path, hashlib.sha256(file.text.encode()).hexdigest()
         else:
-            yield "skipped", file.path, file.reason
+            yield type(file).__name__, file.model_dump(mode="json")
 
 
 def _sha256(path: Path) -> str:

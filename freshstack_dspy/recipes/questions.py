@@ -1,18 +1,20 @@
 """The questions of a build, read or made: some must be left."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.recipes.session import Progress
+from freshstack_dspy.recipes.session import Progress, report
 from freshstack_dspy.records import Chunk, Query
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.pooling import Searches
     from freshstack_dspy.recipes.session import Session
+
+Item = TypeVar("Item")
 
 
 def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
@@ -36,26 +38,16 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
 
 
 def make_questions(
-    session: "Session",
-    recipe: "FreshStack",
-    searches: "Searches",
-    *,
-    exactly: bool = True,
+    session: "Session", recipe: "FreshStack", searches: "Searches", *, exactly: bool = True
 ) -> QueryReading:
     """Make the questions of a configuration whose source is `synthetic`, in the step `synthesis`.
-
-    Args:
-        session: Whom it asks, for which configuration.
-        recipe: With the programs.
-        searches: The corpus and its index.
-        exactly: Whether it is an error if the corpus gives fewer than were asked for.
 
     Raises:
         BudgetError: The budget is used up.
         DeferredError: In mode `defer`, replies are missing; the requests of this wave that could
             be made were written down.
         FatalModelError: No seed gave a question.
-        SourceError: The corpus gives too few questions.
+        SourceError: The corpus gives too few questions, and `exactly` so many are wanted.
     """
     from freshstack_dspy.recipes.synthesis import Synthesis
 
@@ -75,42 +67,28 @@ def make_questions(
 
     reading = synthesis.run(ask, exactly=exactly)
     left_out = "; ".join(f"{number:,} {why}" for why, number in reading.rejected.items())
-    session.progress.start("questions", 1)
-    session.progress.advance("questions")
-    session.progress.finish(
-        "questions", f"{len(reading.queries):,} synthetic; refused: {left_out or 'none'}"
-    )
+    note = f"{len(reading.queries):,} synthetic; refused: {left_out or 'none'}"
+    report(session.progress, "questions", note)
     return reading
 
 
-def of_this_corpus(
-    queries: Sequence[Query], chunks: Sequence[Chunk], progress: Progress
-) -> tuple[Query, ...]:
-    """Give queries that were read without the seeds that the corpus does not have, and say so."""
-    known = tuple(known_seeds(queries, chunks))
-    strange = sum(one is not before for one, before in zip(known, queries, strict=True))
-    if strange:
-        progress.start("seeds", 1)
-        progress.advance("seeds")
-        progress.finish(
-            "seeds",
-            f"{strange:,} synthetic questions name chunks that this corpus does not have; these "
-            "names are left out",
-        )
-    return known
-
-
-def known_seeds(queries: Sequence[Query], chunks: Sequence[Chunk]) -> list[Query]:
+def known_seeds(queries: Sequence[Query], chunks: Sequence[Chunk]) -> tuple[Query, ...]:
     """Take those seeds out of queries that are read which this corpus does not have.
 
     Such a query was made from other documents, or from an earlier state of these.
     """
     known = {chunk.chunk_id for chunk in chunks}
-    return [
+    return tuple(
         query
         if known.issuperset(query.seed_chunk_ids)
         else query.model_copy(
-            update={"seed_chunk_ids": tuple(filter(known.__contains__, query.seed_chunk_ids))}
+            update={"seed_chunk_ids": tuple(id_ for id_ in query.seed_chunk_ids if id_ in known)}
         )
         for query in queries
-    ]
+    )
+
+
+def spread(items: Sequence[Item], most: int) -> Sequence[Item]:
+    """Take every n-th item, so that there are at most so many."""
+    every = -(-len(items) // most) or 1
+    return items[(every - 1) // 2 :: every]

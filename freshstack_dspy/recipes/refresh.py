@@ -4,13 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
-from freshstack_dspy.collection.collection import (
-    CORPUS_FILE,
-    Collection,
-    corpus_sha256,
-    sorted_chunks,
-)
-from freshstack_dspy.collection.contents import RECORD_FILES
+from freshstack_dspy.collection.collection import Collection, sorted_chunks
 from freshstack_dspy.collection.diff import Difference, State, difference, write_changes
 from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
@@ -19,7 +13,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.build import check_place, make
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import added, provenance
-from freshstack_dspy.recipes.session import Session, SessionOptions, Silence, open_session
+from freshstack_dspy.recipes.session import SessionOptions, Silence, open_session
 
 _OF_THIS_RUN = {"ledger", "fingerprints", "reasked", "versions"}
 """What a manifest records of how it was made, and that is no reason to write it anew."""
@@ -77,50 +71,42 @@ def refresh(
         )
     check_place(config)
     before = Collection.load(config.out)
+    old = before.manifest
     config = with_repositories(config, mode, options.get("progress") or Silence())
     with open_session(config, **options) as session:
-        return _refreshed(session, before, difference_file, keep_labels=keep_labels)
+        from freshstack_dspy.recipes.known import Known
 
+        _check_judge(old, provenance(session), config, keep_labels=keep_labels)
+        made = make(session, Known(before))
+        now = provenance(session, made.contents)
 
-def _refreshed(
-    session: Session, before: Collection, difference_file: Path | None, *, keep_labels: bool
-) -> Refreshed:
-    from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.known import Known
-
-    old = before.manifest
-    now = provenance(session, FreshStack(session.config))
-    _check_labels(old, now, session.config, keep_labels=keep_labels)
-    made = make(session, {}, Known(before))
-    found = difference(State(before, before.chunks()), State(made.contents, made.chunks))
+    chunks, rejected = sorted_chunks(made.chunks), made.reading.rejected
+    found = difference(State(before, before.chunks()), State(made.contents, chunks))
     earlier = dict.fromkeys((*old.earlier_models, old.model))
-    described = made.provenance.model_copy(
+    described = now.model_copy(
         update={
             "extensions": old.extensions,
             "earlier_models": tuple(name for name in earlier if name != now.model),
-            "ledger": added(old.ledger, made.provenance.ledger),
-            "reasked": tuple(sorted({*old.reasked, *made.provenance.reasked})),
+            "ledger": added(old.ledger, now.ledger),
+            "reasked": tuple(sorted({*old.reasked, *now.reasked})),
         }
     )
-    calls = sum(account.calls for account in made.provenance.ledger.values())
-    chunks = sorted_chunks(made.chunks)
+    calls = sum(account.calls for account in now.ledger.values())
     is_same = (
-        all(getattr(before, one.name) == getattr(made.contents, one.name) for one in RECORD_FILES)
-        and corpus_sha256(chunks) == old.files[CORPUS_FILE]
-        and dict(made.rejected) == old.counts.rejected
-        and _of_the_data(old) == _of_the_data(described)
+        made.contents.records() == before.records()
+        and chunks == list(before.chunks())
+        and dict(rejected) == old.counts.rejected
+        and _of_the_data(described) == _of_the_data(old)
     )
     if is_same:
         return Refreshed(before, found, changed=False, calls=calls)
     if difference_file is not None:
         write_changes(found, difference_file)
-    written = write_collection(
-        session.config.out, made.contents, chunks, described, rejected=made.rejected
-    )
+    written = write_collection(config.out, made.contents, chunks, described, rejected=rejected)
     return Refreshed(written, found, changed=True, calls=calls)
 
 
-def _check_labels(
+def _check_judge(
     before: Manifest, now: Provenance, config: BuildConfig, *, keep_labels: bool
 ) -> None:
     """Check that labels of two scales and, unless it is wished, of two judges are not mixed."""
@@ -152,6 +138,6 @@ def _other_judges(before: Manifest, now: Provenance) -> Iterator[str]:
             yield f"another prompt of {name}"
 
 
-def _of_the_data(provenance_: Provenance) -> dict[str, object]:
+def _of_the_data(described: Provenance) -> dict[str, object]:
     fields = set(Provenance.model_fields) - _OF_THIS_RUN
-    return provenance_.model_dump(mode="json", include=fields)
+    return described.model_dump(mode="json", include=fields)

@@ -1,6 +1,6 @@
 """Rejudge a collection: another judge labels the same pairs, and the labels are compared."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, get_args
@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, get_args
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import Difference, State, difference
-from freshstack_dspy.collection.manifest import Provenance
-from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -26,19 +25,12 @@ from freshstack_dspy.measures.agreement import (
 )
 from freshstack_dspy.measures.statistics import Estimate
 from freshstack_dspy.recipes.provenance import provenance
-from freshstack_dspy.recipes.session import (
-    Session,
-    SessionOptions,
-    check_writable,
-    open_session,
-)
-from freshstack_dspy.records import SCALES, Chunk, Failure, Judgment, Scale
+from freshstack_dspy.recipes.session import SessionOptions, check_writable, open_session
+from freshstack_dspy.records import SCALES, Chunk, Judgment, Scale
 
 if TYPE_CHECKING:
-    from freshstack_dspy.recipes.freshstack import FreshStack
-    from freshstack_dspy.recipes.judge import ToJudge
+    from freshstack_dspy.recipes.judge import Judged, ToJudge
 
-NO_TEXT = "the chunk has no text, so nothing was asked"
 Shape = Literal["batch", "windowed", "pairwise"]
 
 
@@ -100,8 +92,7 @@ def rejudge(
         ConfigError: `out` exists, or is missing.
         CollectionError: No judged pair has a text to judge, or the folder cannot be written.
     """
-    if not isinstance(config, BuildConfig):
-        config = load_judging(config)
+    config = config if isinstance(config, BuildConfig) else load_judging(config)
     if (out is None) == (sample is None):
         raise ConfigError("name either --out, for a collection with new labels, or --sample")
     if out is not None:
@@ -115,7 +106,7 @@ def rejudge(
     config = config.model_copy(update={"judge": config.judge.model_copy(update=judging)})
     before = Collection.load(collection)
     chunks = {one.chunk_id: one for one in before.chunks()}
-    pairs = list(_pairs(before, chunks))
+    pairs = _pairs(before, chunks)
     if not pairs:
         raise CollectionError(
             f"{before.name}: no judged chunk has a text, so that there is nothing to judge; "
@@ -123,25 +114,44 @@ def rejudge(
         )
     if sample is not None:
         pairs = _sampled(pairs, sample, seed)
+    scales = before.manifest.scale, config.judge.graded
     with open_session(config, searching=False, **options) as session:
         from freshstack_dspy.recipes.freshstack import FreshStack
         from freshstack_dspy.recipes.judge import judge
 
-        recipe = FreshStack(config)
-        judged = judge(session, recipe, pairs)
+        judged = judge(session, FreshStack(config), pairs)
         session.stop_if_deferred()
-        scales = before.manifest.scale, config.judge.graded
         if out is None:
             agreement = label_agreement(before.judgments, judged.judgments, *scales)
             return Rejudged(None, agreement, None, 0)
-        textless = tuple(_textless(before, chunks))
-        contents = _contents(before, (*judged.judgments, *textless), judged.failures, scales[1])
-        described = _provenance(before, session, recipe, contents)
+        textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
+        contents = _contents(before, judged, textless, scales[1])
+        described = _described(before.manifest, provenance(session, contents))
     rejected = before.manifest.counts.rejected
     written = write_collection(out, contents, chunks.values(), described, rejected=rejected)
-    found = difference(State(before, chunks.values()), State(written, chunks.values()))
     agreement = label_agreement(before.judgments, written.judgments, *scales)
+    found = difference(State(before, chunks.values()), State(written, chunks.values()))
     return Rejudged(written, agreement, found, len(textless))
+
+
+def _contents(
+    before: Collection, judged: "Judged", textless: Sequence[Judgment], scale: Scale
+) -> Contents:
+    """The records with the labels of now; a pair of which nothing was asked has none."""
+    from freshstack_dspy.recipes.judge import with_judgments
+
+    failed = {
+        "label": None,
+        "status": "failed",
+        "reason": "the chunk has no text, so nothing was asked",
+        "call_id": None,
+        "parts": 1,
+        "votes": (),
+    }
+    judgments = [*judged.judgments, *(one.model_copy(update=failed) for one in textless)]
+    others = [failure for failure in before.failures if failure.step != "support"]
+    failures = [*others, *judged.failures]
+    return with_judgments(before, judgments, failures, scale, contamination=())
 
 
 def label_agreement(
@@ -183,23 +193,21 @@ def _labels(
     }
 
 
-def _pairs(before: Collection, chunks: dict[str, Chunk]) -> Iterator["ToJudge"]:
-    """The pairs that were judged, of chunks with a text; chunks with the same nuggets together."""
-    from freshstack_dspy.recipes.judge import ToJudge
+def _pairs(before: Collection, chunks: dict[str, Chunk]) -> list["ToJudge"]:
+    """The pairs that were judged, of chunks with a text."""
+    from freshstack_dspy.recipes.judge import grouped
 
     nuggets = nuggets_by_query(before.nuggets)
-    judged: dict[str, dict[str, set[str]]] = {}
+    judged: dict[str, dict[tuple[str, str], None]] = {}
     for one in before.judgments:
         if chunks[one.chunk_id].passage:
-            of_query = judged.setdefault(one.query_id, {})
-            of_query.setdefault(one.chunk_id, set()).add(one.nugget_id)
+            judged.setdefault(one.query_id, {})[one.nugget_id, one.chunk_id] = None
+    pairs = []
     for query in before.queries:
-        groups: dict[frozenset[str], list[Chunk]] = {}
-        for chunk_id, ids in judged.get(query.query_id, {}).items():
-            groups.setdefault(frozenset(ids), []).append(chunks[chunk_id])
-        for wanted, of_these in groups.items():
-            own = [nugget for nugget in nuggets[query.query_id] if nugget.nugget_id in wanted]
-            yield ToJudge(query, own, of_these)
+        of_query = judged.get(query.query_id, {})
+        judged_chunks = [chunks[id_] for id_ in dict.fromkeys(id_ for _, id_ in of_query)]
+        pairs += grouped(query, nuggets.get(query.query_id, []), judged_chunks, of_query)
+    return pairs
 
 
 def _sampled(pairs: Sequence["ToJudge"], count: int, seed: int) -> list["ToJudge"]:
@@ -213,47 +221,14 @@ def _sampled(pairs: Sequence["ToJudge"], count: int, seed: int) -> list["ToJudge
     return [pair for _, pair in sorted(drawn, key=lambda one: one[0])[:count]]
 
 
-def _textless(before: Collection, chunks: dict[str, Chunk]) -> Iterator[Judgment]:
-    for judgment in before.judgments:
-        if not chunks[judgment.chunk_id].passage:
-            ids = judgment.model_dump(include={"query_id", "nugget_id", "chunk_id"})
-            yield Judgment(**ids, label=None, status="failed", reason=NO_TEXT, call_id=None)
-
-
-def _contents(
-    before: Collection,
-    judgments: tuple[Judgment, ...],
-    failures: Sequence[Failure],
-    scale: Scale,
-) -> Contents:
-    others = (failure for failure in before.failures if failure.step != "support")
-    slices = slice_queries(before.queries, before.nuggets, judgments, scale.threshold)
-    records = {
-        **before.records(),
-        "judgments": judgments,
-        "contamination": (),
-        "failures": (*others, *failures),
-        "slices": tuple(slices),
-    }
-    return Contents(**records, threshold=scale.threshold)
-
-
-def _provenance(
-    before: Collection, session: Session, recipe: "FreshStack", contents: Contents
-) -> Provenance:
-    old = before.manifest
-    described = provenance(session, recipe, contents)
-    rejudged = {
-        "content_hash": old.content_hash,
-        "recipe": old.recipe,
-        "model": old.model,
-        "scale": old.scale.model_dump(),
-    }
-    sections = {name: described.config[name] for name in ("model", "judge")}
-    return described.model_copy(
+def _described(before: Manifest, now: Provenance) -> Provenance:
+    """The collection as it was made, with the judge of now."""
+    rejudged = before.model_dump(include={"content_hash", "recipe", "model", "scale"})
+    judge = {name: now.config[name] for name in ("model", "judge")}
+    return now.model_copy(
         update={
-            "name": old.name,
-            "recipe": f"rejudge:{old.recipe}",
-            "config": {**old.config, **sections, "rejudged": rejudged},
+            "name": before.name,
+            "recipe": f"rejudge:{before.recipe}",
+            "config": {**before.config, **judge, "rejudged": rejudged},
         }
     )

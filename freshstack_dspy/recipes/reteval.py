@@ -22,7 +22,7 @@ from freshstack_dspy.programs.answer_comparer import AnswerComparer
 from freshstack_dspy.programs.answer_generator import AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, Window, judge_calls, merged, once
+from freshstack_dspy.recipes.judge import ToJudge, Window, judge
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -337,16 +337,14 @@ def _assign(
     nuggets: Mapping[str, Sequence[Nugget]],
 ) -> tuple[list[AssignedAnswer], list[AnsweringFailure]]:
     """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote."""
-    config, scale = once(session.config), session.config.judge.graded
-    recipe = FreshStack(config)
+    scale = session.config.judge.graded
     pairs = [
         ToJudge(queries[one.topic_id], nuggets[one.topic_id], [_as_chunk(one)])
         for one in answers
         if one.is_answered
     ]
-    calls = judge_calls(config, recipe.support_judge, pairs, step="assignment")
-    batches = session.each("assignment", recipe.judged, calls)
-    judged = {(one.chunk_id, one.nugget_id): one for one in merged(batches, 1)}
+    found = judge(session, FreshStack(session.config), pairs, step="assignment", once=True)
+    judged = {(one.chunk_id, one.nugget_id): one for one in found.judgments}
     assigned = [
         AssignedAnswer(
             query=queries[answer.topic_id].text,
@@ -363,12 +361,8 @@ def _assign(
         for answer in answers
     ]
     failures = [
-        AnsweringFailure(
-            **{**dict(batch.failure), "chunk_ids": ()},
-            run_id=batch.call.passages[0].chunk.chunk_id,
-        )
-        for batch in batches
-        if batch.failure is not None
+        AnsweringFailure(**{**dict(failure), "chunk_ids": ()}, run_id=failure.chunk_ids[0])
+        for failure in found.failures
     ]
     return assigned, failures
 

@@ -65,7 +65,7 @@ class Silence:
 
 
 def report(progress: Progress, step: str, note: str) -> None:
-    """Notify of a step that is done at once."""
+    """Notify of a step that is done in one part."""
     progress.start(step, 1)
     progress.advance(step)
     progress.finish(step, note)

@@ -212,8 +212,11 @@ class Synthesis:
             reason = NEAR_DUPLICATE
         if reason is not None:
             return reason
-        made = self._recipe.nuggets_of(query)
-        if made.failure is not None:
+        try:
+            made = self._recipe.nuggetizer(query=query)
+        except ReplyError:
+            made = None
+        if made is None or made.failure is not None:
             self._failed()
             return UNCHECKED
         pair = ToJudge(query, made.nuggets, seeds)
