@@ -1,6 +1,9 @@
-"""The replies store: one SQLite table of JSON text, from which nothing is ever thrown away.
+"""The replies store: diskcache over JSON text, with nothing ever unpickled or thrown away.
 
-The store is its user's own; people exchange bundles (`bundle.py`).
+diskcache pickles keys and values that are not plain, and unpickles whatever a row says it is
+(CVE-2025-69872; its JSONDisk does not close it). `JsonTextDisk` writes text only, and reading
+refuses every other row. There is no eviction and no expiry: the defaults would throw paid replies
+away. The store is its user's own; people exchange bundles (`bundle.py`).
 """
 
 import contextlib
@@ -13,19 +16,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import diskcache
+from diskcache.core import MODE_RAW
+
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.reply import Entry, Reply, content_hash, entry_from_json, entry_json
 from freshstack_dspy.lm.request import ChatRequest, canonical_json, sha256_of
 from freshstack_dspy.records import Status
 
-SCHEMA = 4
+SCHEMA = "3"
 """Raised when the rows change; a store of another schema says how to rebuild it."""
 DATABASE = "cache.db"
+_FORMAT = "format"
 _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
-_PAGE = "SELECT name, value FROM Replies WHERE name > ? AND name < ? ORDER BY name LIMIT 1000"
-_ADD = "INSERT OR IGNORE INTO Replies VALUES (?, ?)"
+_VALUE = (
+    "SELECT raw = 1 AND mode = 1 AND filename IS NULL AND typeof(value) = 'text', value FROM Cache "
+    "WHERE key = ?"
+)
+_PAGE = (
+    "SELECT key, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
+    "AND typeof(value) = 'text' ORDER BY key LIMIT 1000"
+)
 
 
 class Line(NamedTuple):
@@ -92,6 +105,30 @@ def fingerprint(keys: Iterable[str], sources: Iterable[Recorded | None]) -> str 
     return sha256_of(hashes) if len(hashes) == len(keys) else None
 
 
+class JsonTextDisk(diskcache.Disk):
+    """Keys and values are text inside the database row, and nothing else is read back."""
+
+    def put(self, key: Any) -> Any:
+        """Take a text key as it is."""
+        return key, True
+
+    def get(self, key: Any, raw: Any) -> str:
+        """Read a key back, refusing one that would have to be unpickled."""
+        if not raw or not isinstance(key, str):
+            raise DamagedReplyError("a key of the replies store is not plain text")
+        return key
+
+    def store(self, value: Any, read: Any, key: Any = None) -> Any:
+        """Take a text value, which stays in the row."""
+        return 0, MODE_RAW, None, value
+
+    def fetch(self, mode: Any, filename: Any, value: Any, read: Any) -> str:
+        """Read a value back, refusing pickles and files."""
+        if mode != MODE_RAW or filename is not None or not isinstance(value, str):
+            raise DamagedReplyError("a value of the replies store is not plain text")
+        return value
+
+
 class ReplyStore(Recorded):
     """Recorded entries by key, shared by threads and processes.
 
@@ -110,17 +147,26 @@ class ReplyStore(Recorded):
             StoreError: The folder cannot be used, or holds a store of another schema version.
         """
         self.path = path
-        self._read_only = read_only
-        self._lock = threading.RLock()
-        if read_only and not holds_store(path):
-            raise StoreError(f"{path}: there is no replies store")
-        with self._errors_explained():
-            if not read_only:
-                path.mkdir(parents=True, exist_ok=True)
-            self._database = _connect(path / DATABASE, read_only=read_only)
+        self._write_lock = threading.Lock()
+        self._read_lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._cache: Any = None
+        if holds_store(path):
             self._check_schema()
-            if not read_only:
-                self._make()
+        elif read_only:
+            raise StoreError(f"{path}: there is no replies store")
+        if not read_only:
+            with self._errors_explained():
+                self._cache = diskcache.Cache(
+                    str(path.absolute()),
+                    disk=JsonTextDisk,
+                    timeout=_PATIENCE,
+                    eviction_policy="none",
+                    cull_limit=0,
+                    size_limit=2**62,
+                    sqlite_cache_size=8192,
+                )
+                self._cache.add(_FORMAT, SCHEMA)
 
     def entry(self, key: str) -> Entry | None:
         """The entry recorded for a key, validated, or None.
@@ -164,16 +210,21 @@ class ReplyStore(Recorded):
         """
         with self._writing():
             for entry in entries:
-                if not self._added(entry):
-                    self._number_replaced(f"entry:{entry.key}")
-                    self._added(entry)
+                name, text = f"entry:{entry.key}", entry_json(entry)
+                if not self._cache.add(name, text):
+                    self._number_replaced(name)
+                    self._cache.set(name, text)
+                self._cache.delete(f"deferred:{entry.key}")
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
     def add(self, entry: Entry) -> bool:
         """Record an entry unless its key has one; tell whether it had none."""
         with self._writing():
-            return self._added(entry)
+            added: bool = self._cache.add(f"entry:{entry.key}", entry_json(entry))
+            if added:
+                self._cache.delete(f"deferred:{entry.key}")
+        return added
 
     def charge(self, account: str, spent: Spent) -> None:
         """Add to what an account has spent."""
@@ -182,22 +233,24 @@ class ReplyStore(Recorded):
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a recorded reply turned out to be worth."""
+        known = self.get(key)
+        if known is None or (known.status, known.reasked_as) == (status, reasked_as):
+            return
         with self._writing():
-            reply = self.get(key)
-            if reply is not None and (reply.status, reply.reasked_as) != (status, reasked_as):
-                noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
-                self._set(f"entry:{key}", entry_json(noted))
+            reply = self.get(key) or known
+            noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
+            self._cache.set(f"entry:{key}", entry_json(noted))
 
     def defer(self, request: ChatRequest) -> None:
         """Write down a request that is to be answered later."""
         text = canonical_json(request.model_dump(mode="json"))
         with self._writing():
-            self._database.execute(_ADD, (f"deferred:{request.key}", text))
+            self._cache.add(f"deferred:{request.key}", text)
 
     def check_rows(self) -> Iterator[tuple[str, str | StoreError]]:
         """Every row's name, with its kind or with what is wrong with it; then SQLite's own faults."""
-        for (row,) in self._rows("SELECT name FROM Replies ORDER BY name"):
-            name = row.decode(errors="replace")
+        for (key,) in self._rows("SELECT key FROM Cache WHERE key <> ? ORDER BY key", (_FORMAT,)):
+            name = bytes(key).decode(errors="replace")
             try:
                 yield name, self._checked_kind(name)
             except StoreError as error:
@@ -207,30 +260,23 @@ class ReplyStore(Recorded):
                 yield "database", StoreError(fault.decode(errors="replace"))
 
     def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
-            self._database.close()
+        """Close this thread's connections; those of threads that have ended are closed already."""
+        with self._read_lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+        if self._cache is not None:
+            self._cache.close()
 
     def _check_schema(self) -> None:
-        ((version, tables),) = self._rows(
-            "SELECT user_version, (SELECT count(*) FROM sqlite_master) FROM pragma_user_version"
-        )
-        if version != SCHEMA and tables:  # without any its making was cut short, and goes on
+        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'Cache'"):
+            return  # its making was interrupted, and goes on
+        if (found := (self._value(_FORMAT) or SCHEMA.encode()).decode()) != SCHEMA:
             raise StoreError(
-                f"{self.path}: a replies store of another version of freshstack_dspy: move the "
-                "folder away and record its replies again with freshstack replies import BUNDLE "
-                "CONFIG"
+                f"{self.path}: a replies store of schema {found}, and this version reads {SCHEMA}: "
+                "move the folder away and record its replies again with "
+                "freshstack replies import BUNDLE CONFIG"
             )
-
-    def _make(self) -> None:
-        self._database.execute("PRAGMA synchronous = normal")
-        with contextlib.suppress(sqlite3.OperationalError):  # another that makes it sets it too
-            self._database.execute("PRAGMA journal_mode = wal")
-        with self._writing():
-            self._rows(
-                "CREATE TABLE IF NOT EXISTS Replies (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
-            )
-            self._rows(f"PRAGMA user_version = {SCHEMA}")
 
     def _entry(self, name: str) -> Entry | None:
         value = self._value(name)
@@ -245,37 +291,24 @@ class ReplyStore(Recorded):
         return entry
 
     def _checked_kind(self, name: str) -> str:
+        if self._value(name) is None:
+            raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
         kind, _, key = name.partition(":")
         if entry := self._entry(name) if kind == "entry" else None:
             return "replaced" if ":" in key else entry.kind
         return "accounts" if kind == "spent" else kind
 
-    def _added(self, entry: Entry) -> bool:
-        name = f"entry:{entry.key}"
-        if not self._database.execute(_ADD, (name, entry_json(entry))).rowcount:
-            return False
-        self._database.execute("DELETE FROM Replies WHERE name = ?", (f"deferred:{entry.key}",))
-        return True
-
-    def _number_replaced(self, name: str) -> None:
-        ((known,),) = self._rows(
-            "SELECT count(*) FROM Replies WHERE name > ? AND name < ?", (f"{name}:", f"{name};")
-        )
-        self._rows("UPDATE Replies SET name = ? WHERE name = ?", (f"{name}:{known + 1}", name))
-
-    def _charge(self, account: str, spent: Spent) -> None:
-        total = self.spent(account) + spent
-        self._set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
-
-    def _set(self, name: str, value: str) -> None:
-        self._database.execute("INSERT OR REPLACE INTO Replies VALUES (?, ?)", (name, value))
-
     def _value(self, name: str) -> bytes | None:
-        found = self._rows("SELECT value FROM Replies WHERE name = ?", (name,))
-        return bytes(found[0][0]) if found else None
+        rows = self._rows(_VALUE, (name,))
+        if not rows:
+            return None
+        is_text, value = rows[0]
+        if not is_text:
+            raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
+        return bytes(value)
 
     def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
-        """The rows whose names begin so, in pages, so that others can write meanwhile."""
+        """The text rows whose names begin so, in pages, so that others can write meanwhile."""
         last, end = prefix, prefix + "\x7f"
         while page := self._rows(_PAGE, (last, end)):
             for name, value in page:
@@ -283,32 +316,45 @@ class ReplyStore(Recorded):
             last = page[-1][0].decode()
 
     def _rows(self, sql: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
-        with self._errors_explained(), self._lock:
-            return self._database.execute(sql, parameters).fetchall()
+        with self._errors_explained(), self._read_lock:
+            if self._connection is None:
+                self._connection = _connect(self.path / DATABASE)
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def _charge(self, account: str, spent: Spent) -> None:
+        total = self.spent(account) + spent
+        self._cache.set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
+
+    def _number_replaced(self, name: str) -> None:
+        with contextlib.suppress(DamagedReplyError):
+            old = (self._value(name) or b"").decode()
+            number = 1
+            while not self._cache.add(f"{name}:{number}", old):
+                number += 1
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        if self._read_only:
+        if self._cache is None:
             raise StoreError(f"{self.path}: the replies store is open for reading only")
-        with self._errors_explained(), self._lock, self._database:
-            self._database.execute("BEGIN IMMEDIATE")
+        # Not `retry=True`: it would go on for ever where the file cannot be written at all.
+        with self._errors_explained(), self._write_lock, self._cache.transact():
             yield
 
     @contextmanager
     def _errors_explained(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, diskcache.Timeout) as error:
+            reason = " ".join(str(error).split()) or "it is locked or read-only"
             raise StoreError(
-                f"{self.path}: the replies store cannot be read or written: {error}; "
+                f"{self.path}: the replies store cannot be read or written: {reason}; "
                 "check the disk's free space and the folder's permissions"
             ) from error
 
 
-def _connect(database: Path, *, read_only: bool) -> sqlite3.Connection:
+def _connect(database: Path) -> sqlite3.Connection:
     # Where the folder can be written SQLite may have to undo what a killed process left half done.
-    writable = os.access(database.parent, os.W_OK) and os.access(database, os.W_OK)
-    mode = "rwc" if not read_only else "rw" if writable else "ro"
+    mode = "rw" if os.access(database.parent, os.W_OK) and os.access(database, os.W_OK) else "ro"
     connection = sqlite3.connect(
         f"{database.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -317,8 +363,7 @@ def _connect(database: Path, *, read_only: bool) -> sqlite3.Connection:
         timeout=_PATIENCE,
     )
     connection.text_factory = bytes
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA query_only = ON")
     return connection
 
 

@@ -35,7 +35,7 @@ def built(freshstack: Command, config: Path) -> Path:
 def change_replies(folder: Path, change: str) -> None:
     store = ReplyStore(folder)
     with rows(store) as table:
-        table.execute(f"UPDATE Replies SET {change} WHERE name LIKE 'entry:%'")
+        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE 'entry:%'")
     store.close()
 
 

@@ -85,4 +85,4 @@ def rows(store: ReplyStore) -> Iterator[sqlite3.Connection]:
 def every_value(store: ReplyStore) -> dict[str, str]:
     """All entries of a store as they stand there, by name."""
     with rows(store) as table:
-        return dict(table.execute("SELECT name, value FROM Replies ORDER BY name"))
+        return dict(table.execute("SELECT key, value FROM Cache ORDER BY key"))

@@ -181,7 +181,7 @@ def test_a_damaged_reply_stops_a_replay(store: ReplyStore, client_for: Connect) 
 def _damage(store: ReplyStore) -> None:
     with rows(store) as table:
         table.execute(
-            "UPDATE Replies SET value = replace(value, 'hello', 'jello') WHERE name LIKE 'entry:%'"
+            "UPDATE Cache SET value = replace(value, 'hello', 'jello') WHERE key LIKE 'entry:%'"
         )
 
 

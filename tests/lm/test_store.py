@@ -2,17 +2,20 @@
 
 import json
 import os
+import pickle
 import signal
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freshstack_dspy.errors import StoreError
+from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
 from freshstack_dspy.lm.bundle import verify
 from freshstack_dspy.lm.reply import Reply
@@ -80,7 +83,7 @@ def test_what_a_reply_is_worth_is_noted_without_replacing_it(store: ReplyStore) 
     store.note("0" * 64, "refused")
 
     assert list(store.replies()) == [reply(status="unparsed", reasked_as="next")]
-    assert len(every_value(store)) == 1
+    assert len(every_value(store)) == 2
 
 
 def test_a_deferred_request_waits_until_there_is_a_reply(store: ReplyStore) -> None:
@@ -101,9 +104,62 @@ def test_a_store_that_is_read_only_is_neither_made_nor_written(
     assert not (tmp_path / "none").exists()
 
 
+class Planted:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "mode = 4, value = ?",  # CVE-2025-69872: diskcache unpickles whatever row says it is one
+        "mode = 4, filename = 'planted.val', value = NULL OR NULL AND ?",
+        "raw = 0, key = ?",
+    ],
+)
+def test_a_row_that_would_be_unpickled_is_refused(
+    store: ReplyStore, tmp_path: Path, change: str
+) -> None:
+    witness = tmp_path / "witness"
+    store.put(reply())
+    planted = pickle.dumps(Planted(witness))
+    (store.path / "planted.val").write_bytes(planted)
+    with rows(store) as table:
+        table.execute(
+            f"UPDATE Cache SET {change} WHERE key LIKE 'entry:%'", (sqlite3.Binary(planted),)
+        )
+    with pytest.raises(DamagedReplyError):
+        [store._cache[name] for name in store._cache]
+    try:
+        assert store.get(reply().key) is None
+    except DamagedReplyError:
+        store.put(reply("new"))
+        assert store.get(reply().key) == reply("new")
+
+    assert list(store.replies()) in ([], [reply("new")])
+    assert not witness.exists()
+
+
+def test_nothing_is_evicted_and_nothing_expires(store: ReplyStore) -> None:
+    """diskcache's own settings throw the oldest entries away from one gigabyte on."""
+    cache = store._cache
+    store.put(reply())
+    cache.cull()
+    cache.expire()
+
+    assert (cache.eviction_policy, cache.cull_limit) == ("none", 0)
+    assert cache.size_limit > 2**60
+    assert list(store.replies()) == [reply()]
+
+
 def test_a_store_of_the_old_schema_says_how_to_rebuild_it(store: ReplyStore) -> None:
     with rows(store) as table:
-        table.execute("PRAGMA user_version = 3")
+        table.execute("UPDATE Cache SET value = '2' WHERE key = 'format'")
 
     for read_only in (True, False):
         with pytest.raises(StoreError, match="freshstack replies import BUNDLE CONFIG"):
@@ -119,11 +175,19 @@ def test_what_cannot_be_used_is_explained_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_a_store_that_cannot_be_written_says_so_and_does_not_hang(store: ReplyStore) -> None:
-    store._database.execute("PRAGMA query_only = ON")
+@pytest.mark.parametrize("writing", ["put", "note", "defer"])
+def test_a_store_that_cannot_be_written_says_so_and_does_not_hang(
+    store: ReplyStore, writing: str
+) -> None:
+    store.put(reply())
+    store._cache._sql("PRAGMA query_only = 1")
 
-    with pytest.raises(StoreError, match="check the disk's free space"):
-        store.put(reply())
+    with pytest.raises(StoreError, match="it is locked or read-only"):
+        {
+            "put": lambda: store.put(reply("other", to="other")),
+            "note": lambda: store.note(reply().key, "refused"),
+            "defer": lambda: store.defer(ask("other")),
+        }[writing]()
 
 
 def test_a_reply_and_what_it_cost_are_written_together(
@@ -244,15 +308,17 @@ def test_a_whole_store_is_clean(store: ReplyStore) -> None:
     ("name", "change", "reason"),
     [
         ("entry:%", "value = substr(value, 1, 200)", "not a recorded reply"),
-        ("entry:%", "value = x'80'", "not a recorded reply"),
-        ("entry:%", f"name = 'entry:{'0' * 64}'", "the reply to another request"),
+        ("entry:%", "mode = 4", "not plain text"),
+        ("entry:%", f"key = 'entry:{'0' * 64}'", "the reply to another request"),
+        ("deferred:%", "mode = 4", "not plain text"),
+        ("entry:%", "key = CAST(key AS BLOB), raw = 0", "not plain text"),
     ],
 )
 def test_damage_is_found(store: ReplyStore, name: str, change: str, reason: str) -> None:
     store.put(reply(), account="a", spent=ONE)
     store.defer(ask("later"))
     with rows(store) as table:
-        table.execute(f"UPDATE Replies SET {change} WHERE name LIKE ?", (name,))
+        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE ?", (name,))
     (damaged,) = verify(store.path).damaged.values()
 
     assert reason in damaged

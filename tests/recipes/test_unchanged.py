@@ -198,10 +198,10 @@ def test_a_reply_that_is_gone_or_damaged_is_a_change(copied: BuildConfig) -> Non
 
     for text, same in ((entry.replace("?", "!"), False), (entry, True)):
         with rows(store) as table:
-            table.execute("UPDATE Replies SET value = ? WHERE name = ?", (text, name))
+            table.execute("UPDATE Cache SET value = ? WHERE key = ?", (text, name))
         assert (found_unchanged(config) is not None) == same
     with rows(store) as table:
-        table.execute("DELETE FROM Replies WHERE name = ?", (name,))
+        table.execute("DELETE FROM Cache WHERE key = ?", (name,))
     assert found_unchanged(config, "replay") is None
 
 

@@ -97,7 +97,7 @@ def test_a_reply_that_is_not_recorded_here_is_named(config: BuildConfig, tmp_pat
     missing = collection.nuggets[0].call_id
     store = ReplyStore(config.cache.path)
     with rows(store) as table:
-        table.execute("DELETE FROM Replies WHERE name = ?", (f"entry:{missing}",))
+        table.execute("DELETE FROM Cache WHERE key = ?", (f"entry:{missing}",))
     store.close()
 
     with pytest.raises(CollectionError, match=f"the reply {missing} .* is not recorded here"):
