@@ -6,9 +6,9 @@ whatever became of them. What is reserved is only here, for the calls in flight.
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import NamedTuple, Self
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Self
 
 from pydantic import Field
 
@@ -45,8 +45,6 @@ SET_PRICES = "set [prices] input and output, in dollars per million tokens"
 _LONGEST_REPLY = 131_072
 """Tokens, where a request does not say."""
 
-Charge = Callable[[Spent], None]
-
 
 class InFlight:
     """What the calls under way have reserved; shared by the clients that one account pays for.
@@ -61,16 +59,17 @@ class InFlight:
         self.changed = threading.Condition()
 
 
-class Account(NamedTuple):
+@dataclass(frozen=True)
+class Account:
     """Who pays for calls, what they cost, and how much at most."""
 
     name: str = "default"
     """Caps count over all runs in this name."""
-    caps: BudgetConfig = BudgetConfig()
-    prices: PricesConfig = PricesConfig()
-    reserved: Spent = Spent()
+    caps: BudgetConfig = field(default_factory=BudgetConfig)
+    prices: PricesConfig = field(default_factory=PricesConfig)
+    reserved: Spent = field(default_factory=Spent)
     """The upper bound of what is under way elsewhere, as in a provider's batches."""
-    in_flight: InFlight | None = None
+    in_flight: InFlight = field(default_factory=InFlight)
     """Given to several clients, their calls in flight are under the caps together."""
 
 
@@ -95,93 +94,54 @@ def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) 
         )
 
 
-class Caps:
-    """Caps on what is spent, for calls of any kind; shared by threads.
-
-    `spent` gives what is spent so far, by whoever spends it; `in_flight` is shared with others.
-    """
+class Reservation:
+    """One request's share of the caps while its context lasts; without caps nothing is reserved."""
 
     def __init__(
         self,
-        caps: BudgetConfig,
+        account: Account,
         *,
         spent: Callable[[], Spent],
-        in_flight: InFlight | None = None,
+        bound: Callable[[], Spent],
+        charge: Callable[[Spent], None],
     ) -> None:
-        self.caps = {name: cap for name, cap in caps if cap is not None}
+        """Prepare; `spent` gives what is spent so far, `charge` enters more, `bound` is the most."""
+        self._account = account
         self._spent = spent
-        self._in_flight = in_flight or InFlight()
-
-    @contextmanager
-    def reserved(self, bound: Callable[[], Spent], charge: Charge) -> Iterator["Reservation"]:
-        """Reserve one request's upper bound while the context lasts.
-
-        Raises:
-            BudgetError: It could go over a cap even with nothing else in flight.
-        """
-        reservation = Reservation(self, bound, charge)
-        reservation.take()
-        try:
-            yield reservation
-        finally:
-            reservation.give_back()
-
-    def admit(self, bound: Spent) -> None:
-        """Wait until this much can be spent on top of all that is in flight."""
-        in_flight = self._in_flight
-        with in_flight.changed:
-            while (full := self._full(bound)) is not None:
-                if in_flight.reserved.calls == 0:
-                    raise BudgetError(full)
-                in_flight.changed.wait()
-            in_flight.reserved += bound
-
-    def release(self, bound: Spent) -> None:
-        """End a reservation."""
-        with self._in_flight.changed:
-            self._in_flight.reserved -= bound
-            self._in_flight.changed.notify_all()
-
-    def _full(self, bound: Spent) -> str | None:
-        """Which cap the request could go over, in words."""
-        spent = self._spent()
-        taken = spent + self._in_flight.reserved + bound
-        for name, cap in self.caps.items():
-            if getattr(taken, name) > cap:
-                return (
-                    f"[budget] {name} = {cap:g} does not allow another call: "
-                    f"{amount(name, spent)} spent so far, and the next could take "
-                    f"{amount(name, bound)}, so it takes at least {amount(name, spent + bound)} "
-                    "to go on"
-                )
-        return None
-
-
-class Reservation:
-    """One request's share of the budget; without caps nothing is reserved."""
-
-    def __init__(self, caps: Caps, bound: Callable[[], Spent], charge: Charge) -> None:
-        self._caps = caps
         self._bound = bound
         self._charge = charge
-        self._taken: Spent | None = None
+        self._taken = Spent()
 
     @functools.cached_property
     def upper_bound(self) -> Spent:
         """The most that the request can cost."""
         return self._bound()
 
-    def take(self) -> None:
-        """Reserve the upper bound, or raise a BudgetError."""
-        if self._caps.caps:
-            self._caps.admit(self.upper_bound)
-            self._taken = self.upper_bound
+    def __enter__(self) -> Self:
+        """Wait until the upper bound can be spent on top of all that is in flight.
 
-    def give_back(self) -> None:
+        Raises:
+            BudgetError: It could go over a cap even with nothing else in flight.
+        """
+        if self._account.caps == BudgetConfig():
+            return self
+        in_flight = self._account.in_flight
+        with in_flight.changed:
+            while (full := self._full()) is not None:
+                if in_flight.reserved.calls == 0:
+                    raise BudgetError(full)
+                in_flight.changed.wait()
+            in_flight.reserved += self.upper_bound
+            self._taken = self.upper_bound
+        return self
+
+    def __exit__(self, *_: object) -> None:
         """End the reservation."""
-        taken, self._taken = self._taken, None
-        if taken is not None:
-            self._caps.release(taken)
+        in_flight = self._account.in_flight
+        with in_flight.changed:
+            in_flight.reserved -= self._taken
+            in_flight.changed.notify_all()
+        self._taken = Spent()
 
     def lost(self) -> None:
         """Count an attempt without a reply that may have been billed, and reserve the next one.
@@ -190,8 +150,8 @@ class Reservation:
             BudgetError: There is nothing left for another attempt.
         """
         self._charge(self.upper_bound)
-        self.give_back()
-        self.take()
+        self.__exit__()
+        self.__enter__()
 
     def spent_on(self, reply: Reply) -> Spent:
         """What a reply cost; the upper bound where the provider did not count."""
@@ -200,6 +160,20 @@ class Reservation:
         if reply.input_tokens is None or reply.output_tokens is None:
             return self.upper_bound
         return Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)
+
+    def _full(self) -> str | None:
+        """Which cap the request could go over, in words."""
+        spent = self._spent()
+        taken = spent + self._account.in_flight.reserved + self.upper_bound
+        for name, cap in self._account.caps:
+            if cap is not None and getattr(taken, name) > cap:
+                return (
+                    f"[budget] {name} = {cap:g} does not allow another call: "
+                    f"{amount(name, spent)} spent so far, and the next could take "
+                    f"{amount(name, self.upper_bound)}, so it takes at least "
+                    f"{amount(name, spent + self.upper_bound)} to go on"
+                )
+        return None
 
 
 def amount(name: str, spent: Spent) -> str:

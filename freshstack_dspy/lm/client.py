@@ -69,7 +69,7 @@ class Client(Recorder[Prompt, Reply]):
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
-        retries: Retries[Request, Response] = Retries(model, opened)
+        retries = Retries(model, opened)
         asks = access.mode in ("live", "rerecord")
         super().__init__(model, access, retries, asks=asks)
         caps = access.account.caps

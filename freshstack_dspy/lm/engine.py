@@ -99,7 +99,7 @@ class BaselineProvider:
 
     def complete(self, request: "Request") -> "Response":
         """Answer from the request's own texts."""
-        from freshstack_dspy.lm import baseline
+        from freshstack_dspy.lm.baseline.replies import reply
 
         task = str((request.config.response_format or {}).get("name"))
         *history, last = [message.text or "" for message in request.messages]
@@ -112,7 +112,7 @@ class BaselineProvider:
                 f"{BASELINE} answers the programs of this package only; "
                 "for other prompts name a real model in [model] name"
             ) from None
-        text = json.dumps(baseline.reply(task, inputs, demos), ensure_ascii=False)
+        text = json.dumps(reply(task, inputs, demos), ensure_ascii=False)
         return lm15.Response(
             id=None,
             model=request.model,

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from freshstack_dspy.config import BudgetConfig, Mode
@@ -22,7 +22,7 @@ from freshstack_dspy.errors import (
     ModelError,
     ReplayMissError,
 )
-from freshstack_dspy.lm.budget import Account, Caps, Reservation, Spent
+from freshstack_dspy.lm.budget import Account, Reservation, Spent
 from freshstack_dspy.lm.engine import Model
 from freshstack_dspy.lm.events import Callback, call_event
 from freshstack_dspy.lm.misses import Misses
@@ -85,9 +85,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         endpoint: Where requests go, without credentials.
     """
 
-    def __init__(
-        self, model: Model, access: Access, retries: Retries[Any, Any], *, asks: bool
-    ) -> None:
+    def __init__(self, model: Model, access: Access, retries: Retries, *, asks: bool) -> None:
         """Prepare; `asks` says whether this mode sends anything, which the budget must allow."""
         section = getattr(model, "section", "[model]")
         account = access.account
@@ -95,18 +93,13 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self.ledger = access.ledger
         self.endpoint = endpoint_identity(model.name, model.api_base, section)
         self._name = model.name
-        self._account = account.name
         self._callback = access.callback
         self._retries = retries
         sources = (access.store, access.recorded)
         self._sources = [source for source in sources if source is not None]
         self._misses = Misses()
         self._store = access.store if access.mode != "replay" else None
-        self._caps = Caps(
-            account.caps if asks else BudgetConfig(),
-            spent=lambda: self._writable().spent(account.name) + account.reserved,
-            in_flight=account.in_flight,
-        )
+        self._account = account if asks else replace(account, caps=BudgetConfig())
         self._under_way: dict[str, Future[EntryT]] = {}
         self._rerecorded: set[str] = set()
         self._used: dict[str, str] = {}
@@ -224,11 +217,16 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
             raise ReplayMissError(self._miss(items))
         store = self._writable()
         self._defer(items)
-        charge = functools.partial(store.charge, self._account)
-        bound = functools.partial(self._upper_bound, items)
-        with self._retries.asking(), self._caps.reserved(bound, charge) as reservation:
+        account = self._account
+        reserved = Reservation(
+            account,
+            spent=lambda: store.spent(account.name) + account.reserved,
+            bound=functools.partial(self._upper_bound, items),
+            charge=functools.partial(store.charge, account.name),
+        )
+        with self._retries.asking(), reserved as reservation:
             sent = self._send(items, reservation)
-            store.put(*sent.entries, account=self._account, spent=sent.spent)
+            store.put(*sent.entries, account=account.name, spent=sent.spent)
         self._enter_used(sent.entries)
         self._rerecorded.update(entry.key for entry in sent.entries)
         tokens = sum(entry.tokens for entry in sent.entries)

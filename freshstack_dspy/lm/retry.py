@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import tenacity
 
@@ -48,22 +48,25 @@ class Throttle:
         self._clock = clock
         self._in_flight = 0
         self._successes = 0
-        self._windows = 0
+        self._window = 0
+        """How often the limit was halved."""
         self._held_until = -float("inf")
         self._open = False
         self._changed = threading.Condition()
-        self._slot = threading.local()
 
     @contextmanager
-    def slot(self) -> Iterator[None]:
-        """Wait until a request may begin, and be in flight for as long as the context lasts."""
+    def slot(self) -> Iterator[int]:
+        """Wait until a request may begin, and be in flight for as long as the context lasts.
+
+        Gives the window that it began in, for `slowed` and `succeeded`.
+        """
         with self._changed:
             while (pause := self.pause()) != 0:
                 self._changed.wait(pause)
             self._in_flight += 1
-            self._slot.window = self._windows
+            window = self._window
         try:
-            yield
+            yield window
         finally:
             with self._changed:
                 self._in_flight -= 1
@@ -83,24 +86,22 @@ class Throttle:
             self._most = min(self._most, most)
             self.limit = min(self.limit, most)
 
-    def slowed(self, retry_after: float | None) -> None:
-        """Take in that the request in this thread's slot was one too many; wait so many seconds."""
+    def slowed(self, window: int, retry_after: float | None) -> None:
+        """Take in that a request was one too many, and the seconds that the server asks to wait."""
         with self._changed:
             if retry_after is not None:
                 hold = self._clock() + min(retry_after, _LONGEST_WAIT)
                 self._held_until = max(self._held_until, hold)
-            if self._slot.window == self._windows:
+            if window == self._window:
                 self.limit = max(1, self.limit // 2)
-                self._windows += 1
+                self._window += 1
                 self._successes = 0
 
-    def succeeded(self) -> None:
-        """Take in that the request in this thread's slot was answered."""
+    def succeeded(self, window: int) -> None:
+        """Take in that a request was answered."""
         with self._changed:
-            if self.limit == self._most or self._slot.window != self._windows:
-                return
-            self._successes += 1
-            if self._successes >= self.limit:
+            self._successes += window == self._window
+            if self.limit < self._most and self._successes >= self.limit:
                 self.limit += 1
                 self._successes = 0
                 self._changed.notify()
@@ -112,14 +113,10 @@ class Throttle:
             self._changed.notify_all()
 
 
-Asked = TypeVar("Asked")
-Got = TypeVar("Got")
-
-
-class Retries(Generic[Asked, Got]):
+class Retries:
     """The only way to a provider; shared by threads.
 
-    Whatever stops one request for good stops those that wait to be tried again with it.
+    What stops one request for good stops those that wait to be tried again with it.
     """
 
     def __init__(self, model: Model, opened: Callable[[], Any]) -> None:
@@ -137,7 +134,7 @@ class Retries(Generic[Asked, Got]):
         self._refused = 0
         self._answered = False
 
-    def complete(self, request: Asked, lost: Callable[[], None] = lambda: None) -> tuple[Got, int]:
+    def complete(self, request: Any, lost: Callable[[], None] = lambda: None) -> tuple[Any, int]:
         """Ask until there is an answer or no point in asking; within `asking`.
 
         Args:
@@ -155,7 +152,7 @@ class Retries(Generic[Asked, Got]):
         """
         failed = 0
 
-        def attempt() -> Got:
+        def attempt() -> Any:
             nonlocal failed
             try:
                 return self._attempt(request)
@@ -179,7 +176,7 @@ class Retries(Generic[Asked, Got]):
             reraise=True,
         )
         try:
-            response: Got = retrying(attempt)
+            response = retrying(attempt)
         except TransientModelError as error:
             raise self._not_answered(error, retrying.statistics["attempt_number"]) from None
         except ReplyError as error:
@@ -222,28 +219,25 @@ class Retries(Generic[Asked, Got]):
         if close is not None:
             close()
 
-    def _attempt(self, request: Asked) -> Got:
-        provider = self._opened()
-        with self._throttle.slot():
-            if self._stopped_by is not None:
-                raise self._stopped_by
-            try:
-                response: Got = provider.complete(request)
-            except TransientModelError as error:
-                if error.rate_limited:
-                    self._check_wait(error.retry_after or 0.0)
-                    self._throttle.slowed(error.retry_after)
-                raise
-            self._throttle.succeeded()
-        return response
-
-    def _opened(self) -> Any:
+    def _attempt(self, request: Any) -> Any:
         with self._guard:
             if self._provider is None:
                 self._provider = self._make()
                 most = getattr(self._provider, "most_in_flight", self._model.concurrency)
                 self._throttle.cap(most)
-            return self._provider
+            provider = self._provider
+        with self._throttle.slot() as window:
+            if self._stopped_by is not None:
+                raise self._stopped_by
+            try:
+                response = provider.complete(request)
+            except TransientModelError as error:
+                if error.rate_limited:
+                    self._check_wait(error.retry_after or 0.0)
+                    self._throttle.slowed(window, error.retry_after)
+                raise
+            self._throttle.succeeded(window)
+        return response
 
     def _check_wait(self, seconds: float) -> None:
         if seconds > _NOT_TODAY:

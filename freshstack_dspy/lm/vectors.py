@@ -135,7 +135,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
                 "one's own"
             )
             check_unpriced(access.account.caps, model.name, remedy, known=price is not None)
-        retries: Retries[Sequence[Wanted], Answer] = Retries(model, opened)
+        retries = Retries(model, opened)
         super().__init__(model, access, retries, asks=asks)
 
     def _miss(self, items: Sequence[Wanted]) -> str:

@@ -15,7 +15,7 @@ from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models, connected
 from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.request import sha256_of
 from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.recipes.provenance import code_sha256
@@ -149,7 +149,7 @@ def search_models(config: BuildConfig, mode: Mode = "live") -> Iterator[Models]:
         if any(one and one.path is None for one in (*config.embedder, config.reranker)):
             store, bundles = opened.enter_context(open_replies(config, mode))
             reserved = JobFolder.of(config).reserved()
-            account = Account(config.name, config.budget, config.prices, reserved, InFlight())
+            account = Account(config.name, config.budget, config.prices, reserved)
             access = Access(mode, store, bundles, account)
         yield opened.enter_context(connected(config, access))
 

@@ -18,7 +18,7 @@ from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.deferred import write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
-from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.bundle import Bundles, write_bundle
 from freshstack_dspy.lm.client import open_store
 from freshstack_dspy.lm.engine import Provider, check_model
@@ -259,7 +259,7 @@ def open_session(
     with ExitStack() as stack:
         store, bundles = replies = replies or stack.enter_context(open_replies(config, mode))
         reserved = JobFolder.of(config).reserved()
-        account = Account(config.name, config.budget, config.prices, reserved, InFlight())
+        account = Account(config.name, config.budget, config.prices, reserved)
         lm = connect(
             config.model,
             mode=mode,

@@ -45,16 +45,6 @@ def test_a_long_input_costs_what_its_tier_says() -> None:
     price = Price(input=1, output=2, tiers=(Tier(above=10, input=3, output=4),))
     assert price.cost(10, 1) == 12
     assert price.cost(11, 1) == 37
-
-
-def test_output_costs_what_thinking_does_where_that_is_dearer() -> None:
-    price = price_of("dashscope/qwen-turbo")
-    assert price is not None
-    assert price.output == 5e-07
-
-
-def test_tiers_are_read_from_the_table() -> None:
-    price = price_of("gemini/gemini-2.5-pro")
-    assert price is not None
-    assert [tier.above for tier in price.tiers] == [200_000]
-    assert price.tiers[0].input > price.input
+    known = price_of("gemini/gemini-2.5-pro")
+    assert known is not None
+    assert [(tier.above, tier.input > known.input) for tier in known.tiers] == [(200_000, True)]

@@ -72,6 +72,8 @@ def test_sampling_parameters_are_sent_and_reach_the_key(
     assert [body.get("top_p") for body in server.requests] == [None, 0.5, None, None]
     assert [body.get("seed") for body in server.requests] == [None, None, 3, None]
     assert {100} == {body["max_completion_tokens"] for body in server.requests}
+    ask_cities(client_for(name="openai/gpt-5", temperature=1.0, max_tokens=16000))
+    assert server.requests[-1]["max_completion_tokens"] == 16000, "DSPy renames it for a reasoner"
 
 
 def test_a_sample_number_of_one_call_or_of_a_copy_is_a_question_of_its_own(
@@ -93,19 +95,7 @@ def test_a_sample_number_of_one_call_or_of_a_copy_is_a_question_of_its_own(
 def test_a_setting_that_cannot_be_kept_is_refused(server: ChatServer, client_for: Connect) -> None:
     with pytest.raises(FatalModelError, match="does not take n, tempreature"):
         ask_cities(client_for(), n=3, tempreature=1.0)
-    with pytest.raises(FatalModelError, match="a sampling parameter cannot be used"):
-        ask_cities(client_for(), temperature=7)
-
     assert server.requests == []
-
-
-def test_a_model_that_dspy_takes_for_a_reasoner_keeps_its_limit(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says(BERN)
-    ask_cities(client_for(name="openai/gpt-5", temperature=1.0, max_tokens=16000))
-
-    assert server.requests[0]["max_completion_tokens"] == 16000
 
 
 def test_an_asynchronous_program_asks_the_same_typed_question(
@@ -150,14 +140,6 @@ def test_any_dspy_model_works_unrecorded(lm: Any) -> None:
     answer = ask_cities(lm)
 
     assert (answer.cities[0].name, answer.call_id) == ("Bern", "unrecorded")
-
-
-def test_the_typed_adapter_can_be_configured_for_any_program(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says(BERN)
-    with dspy.context(lm=client_for(), adapter=TypedAdapter()):
-        assert dspy.Predict(ListCities)(country="Switzerland").cities[0].name == "Bern"
 
 
 def test_sixteen_threads_get_their_own_answers_and_re_asks(
@@ -215,19 +197,12 @@ def test_every_text_comes_back_from_the_prompt_as_it_went_in(passage: str) -> No
     assert {"country": passage} == json.loads(messages[-1]["content"])
 
 
-def test_changed_instructions_reach_the_prompt(server: ChatServer, client_for: Connect) -> None:
+def test_changed_instructions_and_complete_demonstrations_are_sent(
+    server: ChatServer, client_for: Connect
+) -> None:
     server.says(BERN)
     predict = TypedPredict(ListCities)
     predict.signature = predict.signature.with_instructions("List large cities.")
-    with dspy.context(lm=client_for()):
-        predict(country="Switzerland")
-
-    assert server.sent()[0]["content"].startswith("List large cities.\n")
-
-
-def test_complete_demonstrations_are_sent_as_turns(server: ChatServer, client_for: Connect) -> None:
-    server.says(BERN)
-    predict = TypedPredict(ListCities)
     predict.demos = [
         dspy.Example(country="France", cities=[City(name="Lyon", people=520000)], extra="x"),
         {"country": "Italy", "cities": [{"name": "Pisa", "people": 90000}], "augmented": True},
@@ -235,8 +210,9 @@ def test_complete_demonstrations_are_sent_as_turns(server: ChatServer, client_fo
     ]
     with dspy.context(lm=client_for()):
         predict(country="Switzerland")
-    _, *turns = server.sent()
+    system, *turns = server.sent()
 
+    assert system["content"].startswith("List large cities.\n")
     assert [turn["role"] for turn in turns] == ["user", "assistant", "user", "assistant", "user"]
     assert [json.loads(turn["content"]) for turn in turns] == [
         {"country": "France"},
@@ -267,10 +243,7 @@ def test_the_shape_of_the_reply_is_asked_for_as_configured(
     ("invalid", "error"),
     [
         (PROSE, "it is not one JSON object"),
-        ("[]", "the reply is a list of 0; allowed: an object"),
         ('{"cities": [{"name": "B", "people": 1}]}', 'cities[0].name is "B"; allowed: at least 2'),
-        ('{"cities": [{"name": "Bern", "people": -1}]}', "people is -1; allowed: 0 or more"),
-        ('{"cities": [{"name": "Bern"}]}', "cities[0].people is missing"),
         ('{"cities": [{"name": "Bern", "people": 1}], "note": "x"}', "note is not a field"),
     ],
 )
@@ -343,17 +316,6 @@ def test_a_reply_that_never_becomes_valid_is_unparsed_after_bounded_calls(
     assert caught.value.call_id in {reply.key for reply in store.replies()}
 
 
-def test_the_number_of_re_asks_is_the_configurations(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says(PROSE)
-    for reasks in (0, 4):
-        with pytest.raises(ReplyError, match=f"in {reasks + 1} attempts"):
-            ask_cities(client_for(reasks=reasks), country=str(reasks))
-
-    assert len(server.requests) == 1 + 5
-
-
 @pytest.mark.parametrize(
     ("reply", "status"),
     [
@@ -375,23 +337,9 @@ def test_a_truncated_or_refused_reply_is_no_answer_and_not_sent_back(
     assert [(status, caught.value.call_id)] == [
         (reply.status, reply.key) for reply in store.replies()
     ]
-
-
-@pytest.mark.parametrize(
-    "dead_end",
-    [Scripted(PROSE), Scripted(BERN, finish_reason="length"), Scripted(None, refusal="no")],
-)
-def test_a_rerun_asks_again_where_there_was_no_answer(
-    server: ChatServer, store: ReplyStore, client_for: Connect, dead_end: Scripted
-) -> None:
-    server.says(dead_end)
-    with pytest.raises(ReplyError):
-        ask_cities(client_for(reasks=0))
     server.says(BERN)
-
-    assert ask_cities(client_for(reasks=0)).cities[0].name == "Bern"
-    assert ask_cities(client_for("replay", reasks=0)).cities[0].name == "Bern"
-    assert (len(server.requests), [reply.status for reply in store.replies()]) == (2, ["ok"])
+    assert ask_cities(client_for()).call_id == caught.value.call_id, "a rerun asks once more"
+    assert [reply.status for reply in store.replies()] == ["ok"]
 
 
 def test_a_re_ask_that_was_put_off_goes_on_where_it_stopped(
@@ -470,22 +418,12 @@ def asked(lm: object) -> dspy.Prediction:
         return Nuggetizer()(QUERY)
 
 
-def test_a_misquotation_is_sent_back_with_its_words(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says(MISQUOTED, QUOTED)
-    made = asked(client_for())
-
-    assert (made.nuggets[0].text, made.nuggets[0].answer_span) == ("better", (0, 11))
-    assert made.failure is None
-    assert 'the quote "Using width" does not stand in the answer' in server.sent()[-1]["content"]
-
-
 def test_after_the_last_re_ask_the_last_such_reply_is_used_and_not_asked_for_again(
     server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
     server.says(MISQUOTED, reply("second", "Used"), reply("third", "Uses"))
     made = asked(client_for())
+    assert 'the quote "Used" does not stand in the answer' in server.sent()[-1]["content"]
     replayed, live = asked(client_for("replay")), asked(client_for())
     (used,) = (one for one in store.replies() if one.key == made.nuggets[0].call_id)
 
@@ -506,11 +444,3 @@ def test_a_refused_or_truncated_re_ask_does_not_lose_it(
     server.says(MISQUOTED, Scripted(QUOTED[:-9], finish_reason="length"))
 
     assert asked(client_for()).nuggets[0].text == "first"
-
-
-def test_a_re_ask_that_is_put_off_is_waited_for(server: ChatServer, client_for: Connect) -> None:
-    server.says(MISQUOTED)
-    asked(client_for(reasks=0))
-
-    with pytest.raises(DeferredError):
-        asked(client_for("defer"))

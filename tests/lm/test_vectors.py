@@ -23,7 +23,7 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     TransientModelError,
 )
-from freshstack_dspy.lm.budget import Account, InFlight
+from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.bundle import Bundles, write_bundle
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.events import CallEvent
@@ -108,12 +108,6 @@ def expected(texts: list[str], dimensions: int = DIMENSIONS) -> Any:
     return np.array([vector(text, dimensions) for text in texts], dtype=np.float32)
 
 
-def once(server: ChatServer, first: Callable[[dict[str, Any]], Scripted]) -> None:
-    """Do something else with the first request, and answer all others."""
-    left = [first]
-    server.script = lambda body: left.pop()(body) if left else answer(body)
-
-
 def forbid_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("a socket was opened")
@@ -178,14 +172,6 @@ def test_however_texts_are_cut_into_calls_and_requests_the_vectors_are_the_same(
     assert max((len(body["input"]) for body in server.requests), default=0) <= 5
 
 
-def test_no_text_asks_for_nothing(
-    server: ChatServer, open_client: OpenClient, open_reranker: OpenClient
-) -> None:
-    assert open_client().vectors([]).shape == (0, 0)
-    assert open_reranker().scores("query", []) == []
-    assert server.requests == []
-
-
 @pytest.mark.parametrize("form", ["base64", "float"])
 def test_vectors_are_read_from_base64_and_numbers_and_put_in_order_by_their_index(
     server: ChatServer, open_client: OpenClient, form: str
@@ -199,15 +185,9 @@ def test_vectors_are_read_from_base64_and_numbers_and_put_in_order_by_their_inde
 
     np.testing.assert_array_equal(expected(TEXTS), open_client().vectors(TEXTS))
     assert server.requests[0]["encoding_format"] == "base64"
-
-
-def test_dimensions_are_asked_for_of_a_model_that_litellm_has_never_heard_of(
-    server: ChatServer, open_client: OpenClient
-) -> None:
-    found = open_client(dimensions=4).vectors(["a"])
-
-    assert server.requests[0]["dimensions"] == 4
-    np.testing.assert_array_equal(expected(["a"], 4), found)
+    np.testing.assert_array_equal(expected(["a"], 4), open_client(dimensions=4).vectors(["a"]))
+    assert server.requests[-1]["dimensions"] == 4
+    assert open_client().vectors([]).shape == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +205,7 @@ def test_the_type_of_a_text_is_sent_to_models_that_take_it(
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("name", ["infinity", "jina_ai", "voyage", "cohere", "hosted_vllm"])
+@pytest.mark.parametrize("name", ["infinity", "voyage", "cohere"])
 def test_every_passage_has_its_score_in_the_given_order(
     server: ChatServer, open_reranker: OpenClient, name: str
 ) -> None:
@@ -241,16 +221,6 @@ def test_every_passage_has_its_score_in_the_given_order(
 
 
 # --- modes
-
-
-def test_a_second_run_asks_for_what_is_missing_and_no_more(
-    server: ChatServer, open_client: OpenClient
-) -> None:
-    open_client().vectors(TEXTS[:7])
-    server.requests.clear()
-
-    np.testing.assert_array_equal(expected(TEXTS), open_client(batch=2).vectors(TEXTS))
-    assert sorted(texts_asked(server)) == TEXTS[7:]
 
 
 def test_a_replay_opens_no_socket_and_a_miss_names_the_text(
@@ -279,11 +249,6 @@ def test_rerecord_asks_again_once_in_a_run(server: ChatServer, open_client: Open
 
     assert client.vectors(["a"]).tolist() == client.vectors(["a"]).tolist() == [[1.0] * 8]
     assert len(server.requests) == 2
-
-
-def test_defer_asks_for_vectors_as_live_does(server: ChatServer, open_client: OpenClient) -> None:
-    np.testing.assert_array_equal(expected(TEXTS), open_client("defer").vectors(TEXTS))
-    assert len(server.requests) == 3
 
 
 def test_a_bundle_alone_is_enough_to_replay(
@@ -342,7 +307,6 @@ def changed(body: dict[str, Any], change: Callable[[list[Any]], list[Any]]) -> S
     "change",
     [
         lambda items: items[:1],
-        lambda items: [items[0], items[0]],
         lambda items: [{**items[0], "embedding": [0.0] * 8, "relevance_score": None}, items[1]],
         lambda items: [{**items[0], "embedding": [1.0], "relevance_score": "high"}, items[1]],
         lambda items: [
@@ -414,16 +378,7 @@ def test_vectors_of_another_length_are_not_mixed(
         open_client(dimensions=4).vectors(["c"])
 
 
-def test_too_many_requests_are_waited_for_as_the_server_asks(
-    server: ChatServer, open_client: OpenClient, waits: list[float]
-) -> None:
-    once(server, lambda _: Scripted("slow", status=429, headers={"Retry-After": "0.2"}))
-
-    assert len(open_client().vectors(["a"])) == 1
-    assert (waits, len(server.requests)) == ([0.2], 2)
-
-
-@pytest.mark.parametrize("name", ["openai", "hosted_vllm", "voyage", "cohere"])
+@pytest.mark.parametrize("name", ["openai", "voyage", "cohere"])
 def test_a_refused_key_stops_at_once_and_is_not_shown(
     server: ChatServer, open_client: OpenClient, name: str
 ) -> None:
@@ -461,7 +416,7 @@ def test_no_cap_is_overshot_by_vectors_and_replies_that_are_in_flight_together(
 
     server.script = script
     prices = PricesConfig(input=1.0, output=1.0)
-    account = Account("mine", BudgetConfig(**caps), prices, in_flight=InFlight())
+    account = Account("mine", BudgetConfig(**caps), prices)
     client = open_client(
         access={"account": account}, model={"concurrency": 8}, price=Price(input=1e-6, output=0)
     )

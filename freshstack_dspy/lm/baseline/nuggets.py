@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from freshstack_dspy.lm.baseline.markdown import Statement, blocks, statements
 from freshstack_dspy.lm.baseline.phrases import expected_share, information, is_common
@@ -54,19 +54,6 @@ def importance(question: str, nuggets: Sequence[str]) -> list[Literal["vital", "
     return ["vital" if about_it or not any(vital) else "okay" for about_it in vital]
 
 
-class _Candidate(NamedTuple):
-    place: int
-    weights: dict[str, float]
-    value: float
-    repeats: float
-    """The largest share of its information that one chosen statement has too."""
-
-    def beside(self, chosen: "_Candidate") -> "_Candidate":
-        whole = sum(self.weights.values())
-        shared = sum(self.weights[term] for term in self.weights if term in chosen.weights)
-        return self._replace(repeats=max(self.repeats, shared / whole if whole else 1.0))
-
-
 def most_telling(
     texts: Sequence[str],
     limit: int,
@@ -79,27 +66,39 @@ def most_telling(
     Returns:
         Places in `texts`, ascending; at least one if there is a text.
     """
-    candidates = []
+    weights: list[dict[str, float]] = []
+    value: list[float] = []
     for place, text in enumerate(texts):
         found = terms(text)
-        weights = {
-            term: information(expected_share(term)) * (KNOWN if term in known else 1.0)
-            for term in dict.fromkeys(found)
-        }
+        weights.append(
+            {
+                term: information(expected_share(term)) * (KNOWN if term in known else 1.0)
+                for term in dict.fromkeys(found)
+            }
+        )
         favour = _FAVOUR if place in favoured else 1.0
-        value = favour * sum(weights.values()) / math.sqrt(len(found) + 4)
-        candidates.append(_Candidate(place, weights, value, repeats=0.0))
-    candidates = sorted(candidates, key=lambda item: (-item.value, item.place))[:_MOST]
-    floor = WORTH_KEEPING * candidates[0].value if candidates else 0.0
+        value.append(favour * sum(weights[place].values()) / math.sqrt(len(found) + 4))
+    order = sorted(range(len(texts)), key=lambda place: (-value[place], place))[:_MOST]
+    # The largest share of its information that a chosen statement has too.
+    repeated = dict.fromkeys(order, 0.0)
     chosen: list[int] = []
-    while candidates and len(chosen) < limit:
-        best = max(candidates, key=lambda item: item.value * (1 - item.repeats))
-        if chosen and best.value * (1 - best.repeats) < floor:
+    while repeated and len(chosen) < limit:
+        adds = {place: value[place] * (1 - share) for place, share in repeated.items()}
+        best = max(adds, key=lambda place: adds[place])
+        if chosen and adds[best] < WORTH_KEEPING * value[order[0]]:
             break
-        chosen.append(best.place)
-        candidates = [item.beside(best) for item in candidates]
-        candidates = [item for item in candidates if item.repeats < REPEATS]
+        chosen.append(best)
+        for place, share in list(repeated.items()):
+            repeated[place] = max(share, _share_in(weights[place], weights[best]))
+            if repeated[place] >= REPEATS:
+                del repeated[place]
     return sorted(chosen)
+
+
+def _share_in(weights: dict[str, float], other: Collection[str]) -> float:
+    """The share of the information of one statement that another has."""
+    whole = sum(weights.values())
+    return sum(weights[term] for term in weights if term in other) / whole if whole else 1.0
 
 
 def facts(markdown: str) -> list[Statement]:

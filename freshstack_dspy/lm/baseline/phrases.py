@@ -22,12 +22,8 @@ _LONG, _COMPOUND = 0.7, 0.5
 
 @functools.lru_cache(maxsize=1)
 def _listed() -> dict[str, float]:
-    lines = (
-        (files("freshstack_dspy.lm.baseline") / "words.txt")
-        .read_text(encoding="utf-8")
-        .splitlines()
-    )
-    by_line = [*zip(lines, (_FUNCTION, _COMMON, _FREQUENT), strict=True)]
+    text = (files("freshstack_dspy.lm.baseline") / "words.txt").read_text(encoding="utf-8")
+    by_line = [*zip(text.splitlines(), (_FUNCTION, _COMMON, _FREQUENT), strict=True)]
     return {term: share for words, share in reversed(by_line) for term in terms(words)}
 
 

@@ -12,17 +12,15 @@ from freshstack_dspy.lm.baseline.answers import answer, compare
 from freshstack_dspy.lm.baseline.nuggets import importance, nuggets
 from freshstack_dspy.lm.baseline.passages import passages
 from freshstack_dspy.lm.baseline.questions import closed_book_answer, queries, sub_questions
-from freshstack_dspy.lm.baseline.support import Json, Judged, Numbered, graded_verdicts, verdicts
+from freshstack_dspy.lm.baseline.support import Json, Judged, Numbered, verdicts
 from freshstack_dspy.records import ScaleName
-
-Demo = tuple[Json, Json]
 
 
 class _Passage(BaseModel):
     text: str
 
 
-def reply(task: str, inputs: Json, demos: Sequence[Demo] = ()) -> Json:
+def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> Json:
     """Answer one prompt, by the name of its signature.
 
     Inputs, outputs and demonstrations (pairs of both) are as JSON has them. `JudgeSupport` takes its
@@ -37,12 +35,11 @@ def reply(task: str, inputs: Json, demos: Sequence[Demo] = ()) -> Json:
             f"extractive/baseline cannot do {task!r}; it does {', '.join(sorted(_TASKS))}. "
             "For anything else name a real model in [model] name, as openai/gpt-4o"
         )
+    answered = _TASKS[task]
+    if task == "JudgeSupport":
+        answered = partial(answered, demos=demos)
     try:
-        if task == "JudgeSupport":
-            judged = [Judged.model_validate(before | after) for before, after in demos]
-            outputs = _judge(Judged.model_validate(inputs), judged)
-        else:
-            outputs = _TASKS[task](**inputs)
+        outputs = answered(**inputs)
     except ValidationError as error:
         raise FatalModelError(
             f"extractive/baseline cannot read {task}: {first_fault(error)}. It answers the "
@@ -74,21 +71,14 @@ def _nuggetize(question: str, answer: str, limit: int) -> Json:
 
 @validate_call
 def _rate(question: str, nuggets: list[Numbered]) -> Json:
-    ratings = importance(question, [nugget.text for nugget in nuggets])
-    return {
-        "ratings": [
-            {"nugget": nugget.number, "importance": rating}
-            for nugget, rating in zip(nuggets, ratings, strict=True)
-        ]
-    }
+    rated = importance(question, [nugget.text for nugget in nuggets])
+    ratings = zip(nuggets, rated, strict=True)
+    return {"ratings": [{"nugget": one.number, "importance": rating} for one, rating in ratings]}
 
 
-def _judge(call: Judged, judged: Sequence[Judged]) -> Json:
-    return {"verdicts": verdicts(call, judged)}
-
-
-def _grade(scale: ScaleName, **inputs: Any) -> Json:
-    return {"verdicts": graded_verdicts(Judged.model_validate(inputs), scale)}
+def _judge(scale: ScaleName, demos: Sequence[tuple[Json, Json]] = (), **inputs: Any) -> Json:
+    judged = [Judged.model_validate(before | after) for before, after in demos]
+    return {"verdicts": verdicts(Judged.model_validate(inputs), scale, judged)}
 
 
 @validate_call
@@ -122,10 +112,10 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "CompareAnswers": _compare,
     "DecomposeQuestion": _giving("sub_questions", sub_questions),
     "DecontextualizePassages": _giving("passages", passages),
-    "GradeAnswerability": partial(_grade, "graded_5"),
-    "GradeSupport": partial(_grade, "graded_3"),
-    "JudgeSupport": _judge,
-    "JudgeSupportLevel": partial(_grade, "support"),
+    "GradeAnswerability": partial(_judge, "graded_5"),
+    "GradeSupport": partial(_judge, "graded_3"),
+    "JudgeSupport": partial(_judge, "binary"),
+    "JudgeSupportLevel": partial(_judge, "support"),
     "NuggetizeAnswer": _nuggetize,
     "RateImportance": _rate,
     "SynthesizeQueries": _synthesize,

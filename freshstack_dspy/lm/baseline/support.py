@@ -8,8 +8,8 @@ around the default, with both labels weighing the same.
 
 import math
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,35 +78,25 @@ class Judged(BaseModel):
     verdicts: list[Supported] = []
 
 
-def verdicts(call: Judged, demonstrated: Sequence[Judged] = ()) -> list[Json]:
-    """Judge every chunk of a call: `chunk`, `reason`, and the numbers of `supported` nuggets."""
+def verdicts(call: Judged, scale: ScaleName, demonstrated: Sequence[Judged] = ()) -> list[Json]:
+    """Judge every chunk of a call: `chunk`, `reason`, and `supported` nuggets or their `grades`."""
     needed = threshold([pair for one in demonstrated for pair in _labelled(one)])
-    return [
-        {
-            "chunk": chunk.number,
-            "reason": _reason(call.nuggets, found, f" ({needed:.2f} is needed)"),
-            "supported": list(dict.fromkeys(number for number, s in scores if s >= needed)),
-        }
-        for chunk, found, scores in _scored(call)
-    ]
-
-
-def graded_verdicts(call: Judged, scale: ScaleName) -> list[Json]:
-    """Grade every nugget in every chunk of a call, on a scale other than the binary one."""
-    return [
-        {
-            "chunk": chunk.number,
-            "reason": _reason(call.nuggets, found),
-            "grades": [
-                {
-                    "nugget": number,
-                    "grade": sum(1 for _ in takewhile(score.__ge__, CUT_POINTS[scale])),
-                }
-                for number, score in scores
-            ],
-        }
-        for chunk, found, scores in _scored(call)
-    ]
+    said = []
+    for chunk, found, scores in _scored(call):
+        if scale == "binary":
+            reason = _reason(call.nuggets, found, f" ({needed:.2f} is needed)")
+            supported = [number for number, score in scores if score >= needed]
+            judged: Json = {"supported": list(dict.fromkeys(supported))}
+        else:
+            reason = _reason(call.nuggets, found)
+            judged = {
+                "grades": [
+                    {"nugget": number, "grade": bisect_right(CUT_POINTS[scale], score)}
+                    for number, score in scores
+                ]
+            }
+        said.append({"chunk": chunk, "reason": reason, **judged})
+    return said
 
 
 class Support(NamedTuple):
@@ -124,15 +114,11 @@ def support(question: str, nuggets: Sequence[str], chunks: Iterable[str]) -> lis
     return [facts.found_in(chunk) for chunk in chunks]
 
 
-class LabelledScore(NamedTuple):
-    """The score of a demonstrated pair and whether it was labelled as supported."""
-
-    score: float
-    supported: bool
-
-
-def threshold(demonstrated: Sequence[LabelledScore]) -> float:
+def threshold(demonstrated: Sequence[tuple[float, bool]]) -> float:
     """From which score on a nugget counts as supported.
+
+    Args:
+        demonstrated: The score of each demonstrated pair, and whether it was labelled as supported.
 
     Returns:
         The threshold, at most four standard deviations of the prior from the default.
@@ -149,17 +135,17 @@ def threshold(demonstrated: Sequence[LabelledScore]) -> float:
     return (low + high) / 2
 
 
-def _pull(demonstrated: Sequence[LabelledScore], centre: float) -> float:
+def _pull(demonstrated: Sequence[tuple[float, bool]], centre: float) -> float:
     """Derivative of the log posterior: positive where the threshold should be higher."""
-    positives = sum(pair.supported for pair in demonstrated)
+    positives = sum(supported for _, supported in demonstrated)
+    negatives = len(demonstrated) - positives
     weight = {
         True: len(demonstrated) / (2 * max(1, positives)),
-        False: len(demonstrated) / (2 * max(1, len(demonstrated) - positives)),
+        False: len(demonstrated) / (2 * max(1, negatives)),
     }
     pull = sum(
-        weight[pair.supported]
-        * (1 / (1 + math.exp(SLOPE * (centre - pair.score))) - pair.supported)
-        for pair in demonstrated
+        weight[supported] * (1 / (1 + math.exp(SLOPE * (centre - score))) - supported)
+        for score, supported in demonstrated
     )
     return SLOPE * pull - (centre - THRESHOLD) / SPREAD**2
 
@@ -243,21 +229,21 @@ def _best(parts: Floats, counts: npt.NDArray[np.int64], length: int) -> Floats:
     return best
 
 
-def _scored(call: Judged) -> Iterator[tuple[Numbered, Support, list[tuple[int, float]]]]:
-    """Each chunk with its support, and the score of each nugget by number."""
+def _scored(call: Judged) -> Iterator[tuple[int, Support, list[tuple[int, float]]]]:
+    """The number of each chunk, its support, and the score of each nugget by number."""
     numbers = [nugget.number for nugget in call.nuggets]
     texts = [nugget.text for nugget in call.nuggets]
     found = support(call.question, texts, [chunk.text for chunk in call.chunks])
     for chunk, one in zip(call.chunks, found, strict=True):
-        yield chunk, one, list(zip(numbers, one.scores, strict=True))
+        yield chunk.number, one, list(zip(numbers, one.scores, strict=True))
 
 
-def _labelled(call: Judged) -> Iterator[LabelledScore]:
+def _labelled(call: Judged) -> Iterator[tuple[float, bool]]:
     supported = {verdict.chunk: verdict.supported for verdict in call.verdicts}
     for chunk, _, scores in _scored(call):
-        if chunk.number in supported:
+        if chunk in supported:
             for number, score in scores:
-                yield LabelledScore(score, number in supported[chunk.number])
+                yield score, number in supported[chunk]
 
 
 def _reason(nuggets: Sequence[Numbered], found: Support, bar: str = "") -> str:

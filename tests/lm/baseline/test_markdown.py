@@ -44,20 +44,10 @@ def test_blocks_are_told_apart_and_keep_their_heading() -> None:
     assert {block.heading for block in found} == {"The loader"}
     assert found[1].text == "Quoted words\ngo on."
     assert found[2].text == "one\n  continued"
-
-
-def test_prose_becomes_plain_sentences() -> None:
-    assert [statement.text for statement in statements(blocks(TEXT)[0])] == [
-        "Use the loader, e.g. `a*b`, of the docs.",
-        "It is fast!",
+    assert [[one.text for one in statements(found[place])] for place in (0, 5)] == [
+        ["Use the loader, e.g. `a*b`, of the docs.", "It is fast!"],
+        ['loader = Loader( "a", )', "done()"],
     ]
-
-
-def test_code_becomes_statements_without_comments_and_prompts() -> None:
-    code = [block for block in blocks(TEXT) if block.kind == "code"]
-
-    assert [s.text for s in statements(code[0])] == ['loader = Loader( "a", )', "done()"]
-    assert all(statement.is_code for statement in statements(code[0]))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from freshstack_dspy.lm.baseline.support import (
     SLOPE,
     SPREAD,
     THRESHOLD,
-    LabelledScore,
     support,
     threshold,
 )
@@ -43,12 +42,6 @@ def test_the_score_of_a_full_match_is_computed_by_hand() -> None:
     size = 2 * weight
 
     assert score("gadget widget", chunk) == pytest.approx(size / (size + DOUBT))
-
-
-def test_a_wrong_number_lowers_the_score() -> None:
-    nugget = "The House passed the act by 357 votes"
-
-    assert score(nugget, "The House passed the act by 66 votes") < score(nugget, nugget)
 
 
 def test_close_words_count_more_than_scattered_ones() -> None:
@@ -89,20 +82,20 @@ def test_a_chunk_is_scored_the_same_in_any_company(chunk: str, other: str) -> No
     assert support("", nuggets, [other, chunk])[1] == support("", nuggets, [chunk])[0]
 
 
-def strict(count: int) -> list[LabelledScore]:
+def strict(count: int) -> list[tuple[float, bool]]:
     """Labels of people who accept only what scores above .5."""
-    return [LabelledScore(0.4, False), LabelledScore(0.6, True)] * count
+    return [(0.4, False), (0.6, True)] * count
 
 
 def test_strict_labels_raise_it_and_lenient_ones_lower_it() -> None:
-    lenient = [LabelledScore(0.02, False), LabelledScore(0.1, True)] * 10
+    lenient = [(0.02, False), (0.1, True)] * 10
 
     assert threshold(lenient) < THRESHOLD < threshold(strict(10))
 
 
 def test_one_label_moves_it_by_hand_computed_shrinkage() -> None:
     """At the maximum the pull of the curve and that of the prior are equal."""
-    found = threshold([LabelledScore(THRESHOLD, False)])
+    found = threshold([(THRESHOLD, False)])
 
     curve = 0.5 * SLOPE / (1 + 2.718281828459045 ** (SLOPE * (found - THRESHOLD)))
     assert (found - THRESHOLD) / SPREAD**2 == pytest.approx(curve, rel=1e-4)
