@@ -35,71 +35,49 @@ RESAMPLES = 2_000
 
 
 class AnswerScore(Record):
-    """The scores of one answer.
-
-    Attributes:
-        run: Which system wrote it; of nuggets, who looked at them.
-        query_id: Which question it answers.
-        values: By measure; none of those that have no value for it.
-        without: Of those that have none, why.
-        counts: What was counted in it, as `failed`.
-    """
+    """The scores of one answer."""
 
     run: str
+    """Which system wrote it; of nuggets, who looked at them."""
     query_id: str
     values: dict[str, float]
+    """By measure; none of those that have no value for it."""
     without: dict[str, str]
+    """Of those that have none, why."""
     counts: dict[str, int]
+    """What was counted in it, as `failed`."""
 
 
 class RunScore(Record):
-    """The means of one run.
-
-    Attributes:
-        run: Its name.
-        answers: How many answers it has.
-        means: By measure, the mean over its queries, each the same weight, with its interval.
-        counts: The sums of what was counted in its answers.
-        without: By measure, the queries whose answer has no value.
-        absent: The queries that other runs answer and this one does not, and those for which it
-            retrieved nothing, ascending; they are left out of the means.
-    """
+    """The means of one run."""
 
     run: str
     answers: int
     means: dict[str, Interval]
+    """By measure, over its queries, each the same weight."""
     counts: dict[str, int]
+    """The sums of what was counted in its answers."""
     without: dict[str, tuple[str, ...]]
+    """By measure, the queries whose answer has no value."""
     absent: tuple[str, ...]
+    """The queries that other runs answer and this one does not, and those for which it retrieved
+    nothing; they are left out of the means."""
 
 
 class Scores(Record):
-    """The scores of a set of answers.
-
-    Attributes:
-        measures: Their names, in order.
-        conventions: By which labels that are missing are counted.
-        runs: By name; runs are never mixed in one mean.
-        answers: By run and query.
-    """
+    """The scores of a set of answers."""
 
     measures: tuple[str, ...]
     conventions: AnswerConventions
     runs: tuple[RunScore, ...]
+    """By name; runs are never mixed in one mean."""
     answers: tuple[AnswerScore, ...]
+    """By run and query."""
 
     def __repr__(self) -> str:
         return f"Scores({', '.join(self.measures)}; {len(self.runs)} runs, {len(self.answers)} answers)"
 
     __str__ = __repr__
-
-    def values(self, run: str, measure: str) -> dict[str, float]:
-        """Give the values of one run's answers in one measure, by query id."""
-        return {
-            answer.query_id: answer.values[measure]
-            for answer in self.answers
-            if answer.run == run and measure in answer.values
-        }
 
 
 def _answer_score(
@@ -150,19 +128,18 @@ def _run_score(
     counts: Counter[str] = Counter()
     for answer in answers.values():
         counts.update(answer.counts)
-    values = {
-        name: {query: of.values[name] for query, of in answers.items() if name in of.values}
-        for name in measures
-    }
-    without = {
-        name: tuple(query for query in answers if query not in of) for name, of in values.items()
-    }
+    means, without = {}, {}
+    for name in measures:
+        values = {query: of.values[name] for query, of in answers.items() if name in of.values}
+        means[name] = mean_interval(values, resamples=RESAMPLES)
+        if len(values) < len(answers):
+            without[name] = tuple(query for query in answers if query not in values)
     return RunScore(
         run=run,
         answers=len(answers),
-        means={name: mean_interval(of, resamples=RESAMPLES) for name, of in values.items()},
+        means=means,
         counts=dict(counts),
-        without={name: left_out for name, left_out in without.items() if left_out},
+        without=without,
         absent=tuple(sorted(queries - answers.keys())),
     )
 
@@ -171,16 +148,12 @@ def _run_score(
 
 
 class NuggetAssignment(NamedTuple):
-    """A nugget, and how far one answer supports it.
-
-    Attributes:
-        nugget: Its id or its text, which tells it from the other nuggets of its query.
-        importance: None where it was not rated.
-        assignment: None where there is none.
-    """
+    """A nugget, and how far one answer supports it."""
 
     nugget: str
+    """Its id or its text, which tells it from the other nuggets of its query."""
     importance: Importance | None
+    """None where it was not rated."""
     assignment: Assignment | None
 
 
@@ -196,11 +169,7 @@ class AnswerAssignments(NamedTuple):
 
 NUGGET_RECALLS = ("V_strict", "V", "A_strict", "A", "W_strict", "W")
 """As the TREC 2024 RAG track calls them; A_strict is All-Strict of FreshStack's second version."""
-_CREDIT: Mapping[str | None, float] = {
-    "support": 1.0,
-    "partial_support": 0.5,
-    "not_support": 0.0,
-}
+_CREDIT: Mapping[str | None, float] = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 _WEIGHTS: Mapping[str, Mapping[Importance | None, float]] = {
     "V": {"vital": 1.0},
     "W": {"vital": 1.0, "okay": 0.5},
@@ -213,7 +182,7 @@ _NOTHING = {"V": "no nugget is vital", "W": "no nugget has an importance", "A": 
 def nugget_recall(
     nuggets: Sequence[NuggetAssignment], measure: str, *, conventions: AnswerConventions = "ours"
 ) -> Estimate:
-    """Compute the share of the nuggets that an answer supports, or why there is no value.
+    """Compute the share of a query's nuggets that an answer supports, or why there is no value.
 
         sum over n of weight(n) * credit(n) / sum over n of weight(n)
 
@@ -223,11 +192,6 @@ def nugget_recall(
 
     Source: Pradeep et al., Initial Nugget Evaluation Results for the TREC 2024 RAG Track with the
     AutoNuggetizer Framework, 2024 (arXiv 2411.09607), section 3.3.
-
-    Args:
-        nuggets: All of the query.
-        measure: One of `NUGGET_RECALLS`.
-        conventions: What nuggets without an assignment count.
     """
     over, _, strict = measure.partition("_")
     weights = _WEIGHTS[over]
@@ -251,17 +215,12 @@ def nugget_recall(
 def score_assignments(
     answers: Iterable[AnswerAssignments], *, conventions: AnswerConventions = "ours"
 ) -> Scores:
-    """Score answers by all six measures of nugget recall.
+    """Score answers, one for each run and query, by all six measures of nugget recall.
 
-    By the conventions of nuggetizer every answer has the values of nuggetizer 0.0.6:
+    By ours, a nugget that other answers to the query were assigned, and this one was not, is
+    missing in this one: a list that came back too short does not score higher for it.
+    By the conventions of nuggetizer every answer has the values of nuggetizer 0.0.6, whose
     strict_vital_score, vital_score, strict_all_score and all_score are V_strict, V, A_strict, A.
-    Its last line mixes all runs of a file in one mean; here each run has its own.
-
-    Args:
-        answers: One for each run and query.
-        conventions: What nuggets without an assignment count: `ours` or `nuggetizer`. By ours a
-            nugget that other answers to the query were assigned, and this one was not, is missing
-            in this one: a list that came back too short does not score higher for it.
 
     Raises:
         CollectionError: There is no answer, a run answers a query twice, or a nugget of a query has
@@ -270,31 +229,25 @@ def score_assignments(
     every = tuple(answers)
     given = [each for each in every if each.status != NOT_RETRIEVED]
     known = {} if conventions == "nuggetizer" else _nuggets_by_query(given)
-    return _summarise(
-        NUGGET_RECALLS,
-        (_score_assignments(each, known.get(each.query_id, {}), conventions) for each in given),
-        conventions,
-        ((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
-    )
-
-
-def _score_assignments(
-    answer: AnswerAssignments,
-    known: Mapping[str, Importance | None],
-    conventions: AnswerConventions,
-) -> AnswerScore:
-    own = {each.nugget for each in answer.nuggets}
-    others = (NuggetAssignment(*each, None) for each in known.items() if each[0] not in own)
-    nuggets = (*answer.nuggets, *others)
-    assignments = [each.assignment for each in nuggets]
-    counts = {
-        "nuggets": len(nuggets),
-        **{name: assignments.count(name) for name in get_args(Assignment)},
-        "missing": assignments.count(None),
-        "unrated": sum(each.importance is None for each in nuggets),
-    }
-    found = {name: nugget_recall(nuggets, name, conventions=conventions) for name in NUGGET_RECALLS}
-    return _answer_score(answer.run, answer.query_id, found, counts)
+    scored = []
+    for run, query, own, _ in given:
+        others = dict(known.get(query, {}))
+        for each in own:
+            others.pop(each.nugget, None)
+        nuggets = (*own, *(NuggetAssignment(*each, None) for each in others.items()))
+        assignments = [each.assignment for each in nuggets]
+        counts = {
+            "nuggets": len(nuggets),
+            **{name: assignments.count(name) for name in get_args(Assignment)},
+            "missing": assignments.count(None),
+            "unrated": sum(each.importance is None for each in nuggets),
+        }
+        found = {
+            name: nugget_recall(nuggets, name, conventions=conventions) for name in NUGGET_RECALLS
+        }
+        scored.append(_answer_score(run, query, found, counts))
+    not_retrieved = ((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED)
+    return _summarise(NUGGET_RECALLS, scored, conventions, not_retrieved)
 
 
 def _nuggets_by_query(
@@ -322,17 +275,14 @@ Support = Literal[0, 1, 2]
 
 
 class Citation(NamedTuple):
-    """A passage that a sentence cites.
-
-    Attributes:
-        reference: Its id; None where it is not known.
-        support: None where there is no label, or judging failed.
-        outside: Whether it is not of the answer's references; it then supports nothing.
-    """
+    """A passage that a sentence cites."""
 
     reference: str | None
+    """Its id; None where it is not known."""
     support: Support | None
+    """None where there is no label, or judging failed."""
     outside: bool = False
+    """Whether it is not of the answer's references; it then supports nothing."""
 
 
 class CitedAnswer(NamedTuple):
@@ -369,11 +319,6 @@ def citation_support(
 
     Source: Thakur et al., Support Evaluation for the TREC 2024 RAG Track, 2025 (arXiv 2504.15205),
     section 3.4; the variants, and what a missing label counts, as in castorini's RAGDoll 0.1.0.
-
-    Args:
-        sentences: Of each sentence its citations, in order.
-        measure: One of `CITATION_MEASURES`.
-        conventions: `ours`, or `ragdoll`: an answer whose denominator is 0 counts 0.
     """
     weighting, of, citations = measure.split("_")
     cited = uncited = unlabelled = 0
@@ -413,51 +358,45 @@ def score_citations(
     Raises:
         CollectionError: There is no answer, or a run answers a query twice.
     """
-    scored = (_score_citations(answer, conventions) for answer in answers)
+    scored = []
+    for run, query, sentences in answers:
+        citations = [each for sentence in sentences for each in sentence]
+        labels = [each.support for each in citations]
+        counts = {
+            "sentences": len(sentences),
+            "uncited": sum(not sentence for sentence in sentences),
+            "citations": len(citations),
+            "full": labels.count(2),
+            "partial": labels.count(1),
+            "none": labels.count(0),
+            "unlabelled": labels.count(None),
+            "outside": sum(each.outside for each in citations),
+        }
+        found = {
+            name: citation_support(sentences, name, conventions=conventions)
+            for name in CITATION_MEASURES
+        }
+        scored.append(_answer_score(run, query, found, counts))
     return _summarise(CITATION_MEASURES, scored, conventions)
-
-
-def _score_citations(answer: CitedAnswer, conventions: AnswerConventions) -> AnswerScore:
-    citations = [each for sentence in answer.sentences for each in sentence]
-    labels = [each.support for each in citations]
-    counts = {
-        "sentences": len(answer.sentences),
-        "uncited": sum(not sentence for sentence in answer.sentences),
-        "citations": len(citations),
-        "full": labels.count(2),
-        "partial": labels.count(1),
-        "none": labels.count(0),
-        "unlabelled": labels.count(None),
-        "outside": sum(each.outside for each in citations),
-    }
-    found = {
-        name: citation_support(answer.sentences, name, conventions=conventions)
-        for name in CITATION_MEASURES
-    }
-    return _answer_score(answer.run, answer.query_id, found, counts)
 
 
 # Agreement with answers from gold chunks
 
 
 class ComparedAnswer(NamedTuple):
-    """The answer of one run, compared with the answers from the gold chunks.
-
-    Attributes:
-        run: Whose retrieved chunks it was written from.
-        query_id: The question.
-        agrees: One verdict on all gold answers together, or one on each; None where the
-            comparison failed or did not decide.
-        reason: Of the verdict; where there is none, why.
-        status: Where there is no verdict, the kind of the reason, as `no_gold_answer`. One that is
-            `not_retrieved` is no answer: its query is absent.
-    """
+    """The answer of one run, compared with the answers from the gold chunks."""
 
     run: str
+    """Whose retrieved chunks it was written from."""
     query_id: str
     agrees: tuple[bool | None, ...]
+    """One verdict on all gold answers together, or one on each; None where the comparison failed
+    or did not decide."""
     reason: str | None = None
+    """Of the verdict; where there is none, why."""
     status: str | None = None
+    """Where there is no verdict, the kind of the reason, as `no_gold_answer`. One that is
+    `not_retrieved` is no answer: its query is absent."""
 
 
 def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
@@ -482,27 +421,24 @@ def score_agreement(answers: Iterable[ComparedAnswer]) -> Scores:
     Raises:
         CollectionError: There is no answer, or a run answers a query twice.
     """
-    every = tuple(answers)
-    return _summarise(
-        ("agreement",),
-        (_score_agreement(answer) for answer in every if answer.status != NOT_RETRIEVED),
-        not_retrieved=((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED),
-    )
-
-
-def _score_agreement(answer: ComparedAnswer) -> AnswerScore:
-    agrees = agrees_with_any(answer.agrees)
-    found = Estimate(value=float(agrees is True))
-    if agrees is None:
-        found = Estimate(reason=answer.reason or answer.status or "no verdict, without a reason")
-    counts = {
-        "agree": int(agrees is True),
-        "disagree": int(agrees is False),
-        "undecided": int(agrees is None),
-    }
-    if agrees is None and answer.status:
-        counts[f"undecided: {answer.status}"] = 1
-    return _answer_score(answer.run, answer.query_id, {"agreement": found}, counts)
+    scored, not_retrieved = [], []
+    for run, query, verdicts, reason, status in answers:
+        if status == NOT_RETRIEVED:
+            not_retrieved.append((run, query))
+            continue
+        agrees = agrees_with_any(verdicts)
+        found = Estimate(value=float(agrees is True))
+        if agrees is None:
+            found = Estimate(reason=reason or status or "no verdict, without a reason")
+        counts = {
+            "agree": int(agrees is True),
+            "disagree": int(agrees is False),
+            "undecided": int(agrees is None),
+        }
+        if agrees is None and status:
+            counts[f"undecided: {status}"] = 1
+        scored.append(_answer_score(run, query, {"agreement": found}, counts))
+    return _summarise(("agreement",), scored, not_retrieved=not_retrieved)
 
 
 def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
@@ -515,38 +451,31 @@ def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
 
 
 class FoundAndAgrees(Record):
-    """The table of two by two, and how far both sides go together, by query.
-
-    Attributes:
-        measure: The ranking measure.
-        queries: How many have a value of the measure and a verdict on the answer.
-        found_agree: Found, and the answer agrees.
-        found_disagree: Found, and it does not: here is where to look for case C (distracting
-            chunks) and for errors of the models (cases D, E and F).
-        missed_agree: Not found, and yet the answer agrees: here is where to look for cases A and B
-            (relevant chunks that nobody annotated, or of another version) and for what the model
-            knows itself.
-        missed_disagree: Not found, and it does not agree.
-        phi: Correlation of found with agreeing.
-        point_biserial: Correlation of the measure's values with agreeing.
-        tau_b: Kendall's rank correlation of the same.
-        spearman: Spearman's, which the paper reports.
-        without_value: Queries with a verdict and no value of the measure, ascending.
-        without_verdict: Queries with a value and no verdict, ascending.
-    """
+    """The table of two by two, and how far both sides go together, by query."""
 
     measure: str
+    """The ranking measure."""
     queries: int
+    """How many have a value of the measure and a verdict on the answer."""
     found_agree: int
     found_disagree: int
+    """Here is where to look for distracting chunks (case C of the paper) and for errors of the
+    models (cases D, E and F)."""
     missed_agree: int
+    """Here is where to look for relevant chunks that are not annotated, or of another version
+    (cases A and B), and for what the model knows itself."""
     missed_disagree: int
     phi: Estimate
+    """Correlation of found with agreeing."""
     point_biserial: Estimate
+    """Correlation of the measure's values with agreeing; Kendall's and Spearman's follow."""
     tau_b: Estimate
     spearman: Estimate
+    """Which the paper reports."""
     without_value: tuple[str, ...]
+    """Queries with a verdict and no value of the measure, ascending."""
     without_verdict: tuple[str, ...]
+    """Queries with a value and no verdict, ascending."""
 
 
 def found_and_agrees(
@@ -562,8 +491,7 @@ def found_and_agrees(
 
     Args:
         values: Of the measure, by query id.
-        verdicts: Whether the answer agrees with any of the gold answers, by query id; None where
-            it was not decided.
+        verdicts: Whether the answer agrees, by query id; None where it was not decided.
         measure: The name of the measure.
     """
     decided = {query: agrees for query, agrees in verdicts.items() if agrees is not None}
@@ -601,32 +529,23 @@ def _pearson(values: Sequence[float], agrees: Mapping[str, float]) -> Estimate:
 
 
 class NuggetVerdict(NamedTuple):
-    """The verdict of a person on one nugget; None where the question was not answered.
-
-    Attributes:
-        hallucinated: Whether its content is not in the answer (the paper's A).
-        redundant: Whether it is minor, or repeats another (the paper's B).
-    """
+    """The verdict of a person on one nugget; None where the question was not answered."""
 
     hallucinated: bool | None
+    """Whether its content is not in the answer (the paper's A)."""
     redundant: bool | None
+    """Whether it is minor, or repeats another (the paper's B)."""
 
 
 class ReadNuggets(NamedTuple):
-    """The nuggets of a query, as one person read them.
-
-    Attributes:
-        annotator: Who.
-        query_id: Of which query.
-        nuggets: The verdicts, one for each nugget.
-        additional: How many more nuggets all key ideas would take (the paper's C); None where
-            the question was not answered.
-    """
+    """The nuggets of a query, as one person read them."""
 
     annotator: str
     query_id: str
     nuggets: tuple[NuggetVerdict, ...]
     additional: int | None
+    """How many more nuggets all key ideas would take (the paper's C); None where the question was
+    not answered."""
 
 
 NUGGET_QUALITIES = ("precision", "recall", "groundedness")
@@ -641,13 +560,9 @@ def nugget_quality(read: Sequence[ReadNuggets]) -> dict[str, Estimate]:
         groundedness = (|nuggets| - sum(A)) / |nuggets|           all content is in the answer
 
     Source: Thakur et al., FreshStack, 2025 (arXiv 2504.13128), section 5.2.1, equations 2 to 4.
-
-    Args:
-        read: The nuggets of one query or more.
     """
     nuggets = [each for one in read for each in one.nuggets]
     redundant = [each.redundant for each in nuggets]
-    hallucinated = [each.hallucinated for each in nuggets]
     precision = _share_without(redundant, "redundant")
     recall = precision
     if precision.value is not None:
@@ -659,7 +574,7 @@ def nugget_quality(read: Sequence[ReadNuggets]) -> dict[str, Estimate]:
             recall = Estimate(reason="no nugget is to the point, and none is missing")
         else:
             recall = Estimate(value=redundant.count(False) / needed)
-    groundedness = _share_without(hallucinated, "hallucinated")
+    groundedness = _share_without([each.hallucinated for each in nuggets], "hallucinated")
     return {"precision": precision, "recall": recall, "groundedness": groundedness}
 
 
@@ -677,16 +592,15 @@ def score_nuggets(read: Iterable[ReadNuggets]) -> Scores:
     Raises:
         CollectionError: There are no nuggets, or an annotator read a query's twice.
     """
-    return _summarise(NUGGET_QUALITIES, map(_score_nuggets, read))
-
-
-def _score_nuggets(one: ReadNuggets) -> AnswerScore:
-    answered = [value for each in one.nuggets for value in each] + [one.additional]
-    counts = {
-        "nuggets": len(one.nuggets),
-        "hallucinated": sum(each.hallucinated is True for each in one.nuggets),
-        "redundant": sum(each.redundant is True for each in one.nuggets),
-        "additional": one.additional or 0,
-        "unanswered": sum(value is None for value in answered),
-    }
-    return _answer_score(one.annotator, one.query_id, nugget_quality([one]), counts)
+    scored = []
+    for one in read:
+        answered = [value for each in one.nuggets for value in each] + [one.additional]
+        counts = {
+            "nuggets": len(one.nuggets),
+            "hallucinated": sum(each.hallucinated is True for each in one.nuggets),
+            "redundant": sum(each.redundant is True for each in one.nuggets),
+            "additional": one.additional or 0,
+            "unanswered": sum(value is None for value in answered),
+        }
+        scored.append(_answer_score(one.annotator, one.query_id, nugget_quality([one]), counts))
+    return _summarise(NUGGET_QUALITIES, scored)

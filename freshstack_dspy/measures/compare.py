@@ -1,7 +1,7 @@
 """The comparison of runs: which differ, by how much, and how sure that is."""
 
 import math
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
@@ -42,22 +42,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonRules:
-    """How runs are tested.
-
-    Attributes:
-        test: `permutation` (the default: it assumes nothing about the values) or `t`.
-        correction: For several comparisons, see `adjust`.
-        level: Of the intervals; a difference is found where p is at most 1 - level.
-        resamples: How many for an interval.
-        permutations: How many for a p-value, where not all are looked at.
-        seed: Of the random numbers.
-    """
+    """How runs are tested."""
 
     test: TestName = "permutation"
+    """`permutation` assumes nothing about the values."""
     correction: CorrectionName = "holm"
+    """For several comparisons, see `adjust`."""
     level: float = 0.95
+    """Of the intervals; a difference is found where p is at most 1 - level."""
     resamples: int = 10_000
+    """How many for an interval."""
     permutations: int = 100_000
+    """How many for a p-value, where not all are looked at."""
     seed: int = 0
 
     @property
@@ -70,103 +66,79 @@ Verdict = Literal["higher", "lower", "not found", "untested"]
 
 
 class RunDifference(Record):
-    """A run compared with another in one measure, query by query.
-
-    Attributes:
-        measure: The name of the measure.
-        run: The run.
-        against: The run that it is compared with.
-        queries: How many queries have a value in both.
-        left_out: How many have one in only one of the two.
-        interval: The mean of the run's values minus the other's, with its bootstrap interval.
-        effect_size: That mean over the standard deviation of the differences (Cohen, Statistical
-            Power Analysis, 1988, section 2.3.5: d of paired values); None where all differences
-            are the same.
-        wins: Queries on which the run's value is higher.
-        ties: Queries on which they are equal, but for rounding (1e-12).
-        losses: Queries on which it is lower.
-        significance: What the test found.
-        adjusted_p: The p-value adjusted for all tests of the comparison.
-        detectable: The smallest true difference that so many queries would mostly (at power .8)
-            show at the level that the family's smallest p-value is compared with; None below 10
-            queries, where all differences are the same, or where the test cannot come to that
-            level: its smallest p-value, `significance.smallest`, is above it.
-        verdict: Whether the run was found to be higher or lower.
-        conclusion: The same in words.
-        per_query: By query id, the run's value minus the other's.
-    """
+    """A run compared with another in one measure, query by query."""
 
     measure: str
     run: str
     against: str
+    """The run that it is compared with."""
     queries: int
+    """How many have a value in both."""
     left_out: int
+    """How many have one in only one of the two."""
     interval: Interval
+    """The mean of the run's values minus the other's, with its bootstrap interval."""
     effect_size: float | None
+    """That mean over the standard deviation of the differences (Cohen, Statistical Power Analysis,
+    1988, section 2.3.5: d of paired values); None where all differences are the same."""
     wins: int
+    """Queries on which the run's value is higher."""
     ties: int
+    """Queries on which they are equal, but for rounding (1e-12)."""
     losses: int
     significance: Significance
     adjusted_p: float | None
+    """The p-value adjusted for all tests of the comparison."""
     detectable: float | None
+    """The smallest true difference that so many queries would mostly (at power .8) show at the level
+    that the family's smallest p-value is compared with; None below 10 queries, where all
+    differences are the same, or where the test cannot come to that level."""
     verdict: Verdict
     conclusion: str
+    """The verdict in words."""
     per_query: dict[str, float]
+    """By query id, the run's value minus the other's."""
 
 
 class RankingAgreement(Record):
-    """How alike two measures, judges or collections order the same runs.
-
-    Attributes:
-        first: The name of the first.
-        second: The name of the second.
-        kendall: Kendall's tau-b of the runs' means.
-        spearman: Spearman's rho of the runs' means.
-        top: tau-ap of the runs' means, the first order taken as the actual one.
-        within_queries: The mean, over queries, of tau-b of the runs' values for the query: lower
-            than `kendall`, as a mean over queries evens out what differs from one to the next.
-        queries: How many queries that mean is over; left out are those for which all runs are tied
-            or one has no value.
-    """
+    """How alike two measures, judges or collections order the same runs."""
 
     first: str
     second: str
     kendall: Estimate
+    """Kendall's tau-b of the runs' means."""
     spearman: Estimate
+    """Spearman's rho of the runs' means."""
     top: Estimate
+    """tau-ap of the runs' means, the first order taken as the actual one."""
     within_queries: Estimate
+    """The mean, over queries, of tau-b of the runs' values for the query: lower than `kendall`, as a
+    mean over queries evens out what differs from one to the next."""
     queries: int
+    """How many that mean is over: not those for which all runs are tied or one has no value."""
 
 
 class Comparison(Record):
-    """What `compare` found.
-
-    Attributes:
-        runs: Their names, in the order given.
-        measures: The names of the measures.
-        baseline: The run that all others are compared with; None: every two were compared.
-        test: The test.
-        correction: What the p-values were adjusted by, all those of `differences` together.
-        level: Of the intervals; each holds for itself, not for all of them together.
-        seed: Of the random numbers.
-        tests: How many p-values were adjusted.
-        means: By run and measure, each over all queries of the run that have a value: where a
-            difference left queries out, it is not the difference of these.
-        differences: By measure, then in the order of the runs.
-        agreements: For every two measures, how alike they order the runs; none below 3 runs.
-    """
+    """What `compare` found."""
 
     runs: tuple[str, ...]
     measures: tuple[str, ...]
     baseline: str | None
+    """The run that all others are compared with; None: every two were compared."""
     test: TestName
     correction: CorrectionName
+    """What the p-values were adjusted by, all those of `differences` together."""
     level: float
+    """Of the intervals; each holds for itself, not for all of them together."""
     seed: int
     tests: int
+    """How many p-values were adjusted."""
     means: dict[str, dict[str, float]]
+    """By run and measure, over all queries of the run that have a value."""
     differences: tuple[RunDifference, ...]
+    """By measure, then in the order of the runs."""
     agreements: tuple[RankingAgreement, ...]
+    """For every two measures, how alike they order the runs; none below 3 runs."""
 
     def __repr__(self) -> str:
         found = sum(each.verdict in ("higher", "lower") for each in self.differences)
@@ -179,27 +151,17 @@ class Comparison(Record):
 
     def to_rows(self) -> list[dict[str, Any]]:
         """Give a row for each difference."""
-        return [
-            {
-                "measure": each.measure,
-                "run": each.run,
-                "against": each.against,
-                "queries": each.queries,
-                "left_out": each.left_out,
-                "difference": each.interval.value,
-                "low": each.interval.low,
-                "high": each.interval.high,
-                "effect_size": each.effect_size,
-                "wins": each.wins,
-                "ties": each.ties,
-                "losses": each.losses,
-                "p": each.significance.p_value,
-                "adjusted_p": each.adjusted_p,
-                "detectable": each.detectable,
-                "verdict": each.verdict,
-            }
-            for each in self.differences
-        ]
+        fields = (
+            *("measure", "run", "against", "queries", "left_out", "difference", "low", "high"),
+            *("effect_size", "wins", "ties", "losses", "p", "adjusted_p", "detectable", "verdict"),
+        )
+        rows = []
+        for each in self.differences:
+            ends = {"difference": each.interval.value, "low": each.interval.low}
+            ends |= {"high": each.interval.high, "p": each.significance.p_value}
+            values = {**dict(each), **ends}
+            rows.append({name: values[name] for name in fields})
+        return rows
 
     def to_pandas(self) -> "pd.DataFrame":
         """Give a table with a row for each difference."""
@@ -216,36 +178,26 @@ def compare(
     baseline: str | None = None,
     rules: ComparisonRules | None = None,
     conventions: str | Conventions = "ours",
-    condensed: bool = False,
     unknown_ids: UnknownIds = "error",
 ) -> Comparison:
     """Evaluate runs and compare them, every two or all with a baseline.
 
     Args:
-        qrels: As for `evaluate`.
+        qrels: As for `evaluate`, like all that is not said here.
         runs: Two or more, each as for `evaluate`; or by name.
-        measures: As for `evaluate`.
+        measures: By name.
         baseline: The name of a run.
         rules: How they are tested; None: as by default.
-        conventions: As for `evaluate`.
-        condensed: As for `evaluate`.
-        unknown_ids: As for `evaluate`.
+        conventions: By name.
+        unknown_ids: What is done with them.
 
     Raises:
-        ConfigError: As `evaluate`.
-        CollectionError: As `evaluate`.
+        FreshstackError: As `evaluate`.
         ValueError: There are fewer than two runs, or no run has the baseline's name.
     """
     judgments = to_qrels(qrels)
     evaluations = {
-        name: evaluate(
-            judgments,
-            run,
-            measures,
-            conventions=conventions,
-            condensed=condensed,
-            unknown_ids=unknown_ids,
-        )
+        name: evaluate(judgments, run, measures, conventions=conventions, unknown_ids=unknown_ids)
         for name, run in _named(runs).items()
     }
     return compare_evaluations(evaluations, baseline=baseline, rules=rules)
@@ -273,11 +225,6 @@ def compare_evaluations(
     All these tests are one family: the p-values of all runs and measures are adjusted together, for
     whoever looks at all of them and picks one is likely to pick chance.
 
-    Args:
-        evaluations: By the name of the run, all by the same conventions and measures.
-        baseline: The name of a run.
-        rules: How they are tested; None: as by default.
-
     Raises:
         ValueError: There are fewer than two runs, no run has the baseline's name, or the runs
             were not evaluated alike.
@@ -301,17 +248,39 @@ def compare_evaluations(
     p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
     adjusted = dict(zip(p_values, adjust(list(p_values.values()), rules.correction), strict=True))
     strictest = rules.alpha / (1 if rules.correction == "none" else max(1, len(p_values)))
-    differences = [
-        _difference(
-            names,
-            per_query[place],
-            [evaluations[run].values(names[0]).keys() for run in names[1:]],
-            (means[place], tested[place], adjusted.get(place)),
-            rules.alpha,
-            strictest,
+    differences = []
+    for place, (measure, run, other) in enumerate(compared):
+        values, others = (evaluations[name].values(measure).keys() for name in (run, other))
+        mean, significance = means[place], tested[place]
+        spread = deviation(columns[place]) if len(columns[place]) > 1 else 0.0
+        detectable = None
+        if spread and len(columns[place]) >= FEWEST and _can_be_found(significance, strictest):
+            detectable = detectable_difference(spread, len(columns[place]), alpha=strictest)
+        verdict: Verdict = "not found"
+        if mean.value is None or place not in adjusted:
+            verdict = "untested"
+        elif adjusted[place] <= rules.alpha:
+            verdict = "higher" if mean.value > 0 else "lower"
+        difference = RunDifference(
+            measure=measure,
+            run=run,
+            against=other,
+            queries=len(columns[place]),
+            left_out=len(values ^ others),
+            interval=mean,
+            effect_size=fmean(columns[place]) / spread if spread else None,
+            wins=sum(each > 0 for each in columns[place]),
+            ties=columns[place].count(0),
+            losses=sum(each < 0 for each in columns[place]),
+            significance=significance,
+            adjusted_p=adjusted.get(place),
+            detectable=detectable,
+            verdict=verdict,
+            conclusion="",
+            per_query=per_query[place],
         )
-        for place, names in enumerate(compared)
-    ]
+        conclusion = _conclusion(difference, strictest)
+        differences.append(difference.model_copy(update={"conclusion": conclusion}))
     return Comparison(
         runs=tuple(runs),
         measures=measures,
@@ -332,7 +301,7 @@ def _check(evaluations: Mapping[str, Evaluation], baseline: str | None) -> None:
         raise ValueError(f"a comparison needs two runs, not {len(evaluations)}")
     if baseline is not None and baseline not in evaluations:
         raise ValueError(f"no run is named {baseline!r}; there are {', '.join(evaluations)}")
-    alike = {(of.measures, of.conventions, of.condensed) for of in evaluations.values()}
+    alike = {(of.measures, of.conventions) for of in evaluations.values()}
     if len(alike) > 1:
         raise ValueError("the runs were not evaluated by the same measures and conventions")
 
@@ -350,82 +319,33 @@ def _differences(
     }
 
 
-def _difference(
-    names: tuple[str, str, str],
-    per_query: dict[str, float],
-    sides: Sequence[Set[str]],
-    found: tuple[Interval, Significance, float | None],
-    alpha: float,
-    strictest: float,
-) -> RunDifference:
-    """Put together what is known of two runs in one measure.
-
-    `sides` are the queries with a value in each; `found` is the mean, the test, and its adjusted p;
-    `strictest` is what the smallest p-value of the family is compared with before adjusting.
-    """
-    measure, run, against = names
-    mean, significance, adjusted_p = found
-    differences = list(per_query.values())
-    spread = deviation(differences) if len(differences) > 1 else 0.0
-    could_be_found = significance.smallest is None or significance.smallest <= strictest
-    detectable = None
-    if spread and len(differences) >= FEWEST and could_be_found:
-        detectable = detectable_difference(spread, len(differences), alpha=strictest)
-    verdict: Verdict = "not found"
-    if mean.value is None or adjusted_p is None:
-        verdict = "untested"
-        conclusion = f"no test could be made: {significance.reason}"
-    elif adjusted_p <= alpha:
-        verdict = "higher" if mean.value > 0 else "lower"
-        conclusion = (
-            f"a difference was found: {run} is {verdict} than {against} on average over queries "
-            "like these"
-        )
-    else:
-        why = _not_found(differences, significance, detectable, could_be_found=could_be_found)
-        conclusion = f"no difference was found{why}"
-    return RunDifference(
-        measure=measure,
-        run=run,
-        against=against,
-        queries=len(differences),
-        left_out=len(sides[0] ^ sides[1]),
-        interval=mean,
-        effect_size=fmean(differences) / spread if spread else None,
-        wins=sum(difference > 0 for difference in differences),
-        ties=differences.count(0),
-        losses=sum(difference < 0 for difference in differences),
-        significance=significance,
-        adjusted_p=adjusted_p,
-        detectable=detectable,
-        verdict=verdict,
-        conclusion=conclusion,
-        per_query=per_query,
-    )
+def _can_be_found(significance: Significance, strictest: float) -> bool:
+    return significance.smallest is None or significance.smallest <= strictest
 
 
-def _not_found(
-    differences: Sequence[float],
-    significance: Significance,
-    detectable: float | None,
-    *,
-    could_be_found: bool,
-) -> str:
-    """Explain that nothing was found, which never reads as "not there"."""
-    if not any(differences):
-        return f": the two have the same value on all {len(differences)} queries"
-    if not could_be_found:
-        few = "queries that differ" if significance.by == "enumeration" else "permutations"
+def _conclusion(of: RunDifference, strictest: float) -> str:
+    """Put a verdict in words; "not found" never reads as "not there"."""
+    if of.verdict == "untested":
+        return f"no test could be made: {of.significance.reason}"
+    if of.verdict != "not found":
         return (
-            f": with so few {few} p is at least {significance.smallest:.3g}, too much for so many "
-            "tests"
+            f"a difference was found: {of.run} is {of.verdict} than {of.against} on average over "
+            "queries like these"
         )
-    if detectable is None:
-        return f", which means little with {len(differences)} queries"
-    return (
-        f", which does not mean that there is none: one below {detectable:.3g} would often be "
-        f"missed with {len(differences)} queries"
-    )
+    if of.ties == of.queries:
+        why = f": the two have the same value on all {of.queries} queries"
+    elif not _can_be_found(of.significance, strictest):
+        few = "queries that differ" if of.significance.by == "enumeration" else "permutations"
+        least = f"{of.significance.smallest:.3g}"
+        why = f": with so few {few} p is at least {least}, too much for so many tests"
+    elif of.detectable is None:
+        why = f", which means little with {of.queries} queries"
+    else:
+        why = (
+            f", which does not mean that there is none: one below {of.detectable:.3g} would often "
+            f"be missed with {of.queries} queries"
+        )
+    return f"no difference was found{why}"
 
 
 Table = Mapping[str, Mapping[str, float]]
@@ -456,15 +376,14 @@ def ranking_agreement(
         of_query = [{run: values[query] for run, values in table.items()} for table in tables]
         if (tau := kendall_tau(*of_query).value) is not None:
             within.append(tau)
+    no_query = Estimate(reason="no query has two runs that are not tied")
     return RankingAgreement(
         first=names[0],
         second=names[1],
         kendall=kendall_tau(*means),
         spearman=spearman_rho(*means),
         top=tau_ap(*means),
-        within_queries=Estimate(value=fmean(within))
-        if within
-        else Estimate(reason="no query has two runs that are not tied"),
+        within_queries=Estimate(value=fmean(within)) if within else no_query,
         queries=len(within),
     )
 

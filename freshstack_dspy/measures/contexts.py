@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.diversity import alpha_ndcg, coverage
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels
+from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.ranking import top
-from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import Record
 
 T = TypeVar("T")
@@ -88,18 +86,6 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
     return RequiredSubset(*(tuple(chunks[place] for place in each) for each in places))
 
 
-def _required_only(judged: Judged) -> tuple[str, ...]:
-    """Give `required_chunks(judged).required`, from the chunks that support a nugget alone."""
-    chunks = sorted(judged.supported)
-    touches = dict.fromkeys(chunks, 0)
-    for place, labels in enumerate(judged.labels.values()):
-        for chunk in chunks:
-            if labels.get(chunk, 0) > 0:
-                touches[chunk] |= 1 << place
-    answers = [sum(1 << place for place in judged.supported[chunk]) for chunk in chunks]
-    return tuple(chunks[place] for place in _greedy(answers, list(touches.values())))
-
-
 def _bits(row: Sequence[int], lowest: int) -> int:
     """Give the questions whose rating is at least `lowest`, one bit for each."""
     return sum(1 << question for question, rating in enumerate(row) if rating >= lowest)
@@ -155,7 +141,7 @@ def density(
 
 def _density(covered: int, tokens: int, judged: Judged, w: float) -> float:
     """Compute the density of a text that supports `covered` of the answerable nuggets."""
-    required = _tokens(_required_only(judged), judged)
+    required = _tokens(required_chunks(judged, sorted(judged.supported)).required, judged)
     if covered == 0:
         return 0.0
     if tokens == 0 or required == 0:
@@ -178,23 +164,19 @@ def _tokens(chunks: Iterable[str], judged: Judged) -> int:
 
 
 class AnswerCoverage(Record):
-    """What of a query's answerable nuggets a generated answer has.
-
-    Attributes:
-        coverage: Cov(y): the share of the answerable nuggets that the answer supports, what is not
-            rated counting as not supported; None where no nugget is answerable.
-        supported: The answerable nuggets that it supports.
-        unsupported: Those that it does not.
-        unrated: Those without a rating, as where the judge's reply was none.
-        beyond: Nuggets that it supports and no judged chunk does: from the model's memory, or
-            made up. They count for nothing.
-    """
+    """What of a query's answerable nuggets a generated answer has."""
 
     coverage: float | None
+    """Cov(y): the share of the answerable nuggets that the answer supports, what is not rated
+    counting as not supported; None where no nugget is answerable."""
     supported: tuple[str, ...]
+    """The answerable nuggets that it supports."""
     unsupported: tuple[str, ...]
     unrated: tuple[str, ...]
+    """Those without a rating, as where the judge's reply was none."""
     beyond: tuple[str, ...]
+    """Nuggets that it supports and no judged chunk does: from the model's memory, or made up. They
+    count for nothing."""
 
 
 def answer_coverage(ratings: Mapping[str, int | None], judged: Judged) -> AnswerCoverage:
@@ -236,116 +218,7 @@ def answer_density(
 ) -> float | None:
     """Compute Den(y), the density of a generated answer y, as `density` of a context.
 
-    Args:
-        ratings: As in `answer_coverage`.
-        tokens: The length of the answer, counted as the lengths of the chunks are.
-        judged: The judgments of the query, with the tokens of its chunks.
-        w: As in `density`.
+    `tokens` is the length of the answer, counted as those of the chunks.
     """
     supported = answer_coverage(ratings, judged).supported
     return _density(len(supported), tokens, judged, w) if judged.answerable else None
-
-
-class ContextScores(Record):
-    """What the top k chunks of one ranking are worth as a context.
-
-    Attributes:
-        query_id: The query.
-        chunks: How many chunks the context has: k, or fewer where the ranking is shorter.
-        coverage: Cov(Z), of the answerable nuggets; None where there are none, as the next two.
-        ranked_coverage: alpha-nDCG@k.
-        density: Den(Z); None also where it was not asked for.
-        covered: The nuggets that a chunk of the context supports.
-        uncovered: Those that only chunks outside it support.
-        unanswerable: Those that no judged chunk supports.
-        supporting: How many of its chunks support any nugget.
-        required: How many of them are of the required subset.
-        of_required: How many chunks the required subset has.
-        partly_redundant: How many chunks of the context are partly redundant given that subset.
-        redundant: How many are redundant given it. As in CRUX, a chunk that supports nothing is
-            one of these two as well: redundant, if the subset has a higher label on every nugget.
-        undetermined: How many are one of these two, as the label that decides it is missing.
-        unjudged: How many have no label for this query.
-        failed: How many judgments (nugget, chunk) of its chunks failed: they have no label, and
-            no measure takes them for one.
-    """
-
-    query_id: str
-    chunks: int
-    coverage: float | None
-    ranked_coverage: float | None
-    density: float | None
-    covered: tuple[str, ...]
-    uncovered: tuple[str, ...]
-    unanswerable: tuple[str, ...]
-    supporting: int
-    required: int
-    of_required: int
-    partly_redundant: int
-    redundant: int
-    undetermined: int
-    unjudged: int
-    failed: int
-
-
-def evaluate_context(
-    qrels: NuggetQrels,
-    query_id: str,
-    context: Sequence[str],
-    *,
-    k: int | None = None,
-    w: float | None = 0.5,
-) -> ContextScores:
-    """Measure one query's context, as CRUX does.
-
-    Args:
-        qrels: The judgments.
-        query_id: A query of these.
-        context: Chunk ids in their order, each once.
-        k: How many of them are looked at; None: all.
-        w: The exponent of density; None: no density, and no length is looked up.
-
-    Raises:
-        CollectionError: There is no such query, or as in `density`.
-    """
-    if query_id not in qrels.nuggets:
-        raise CollectionError(f"query {query_id!r} is not in the collection, or has no nuggets")
-    judged = qrels.judged(query_id)
-    chunks = top(context, k)
-    found = {place for chunk in chunks for place in judged.supported.get(chunk, ())}
-    nuggets = qrels.nuggets[query_id]
-    subset = required_chunks(judged)
-    within = set(chunks)
-    return ContextScores(
-        query_id=query_id,
-        chunks=len(chunks),
-        coverage=coverage(chunks, judged, of="answerable"),
-        ranked_coverage=alpha_ndcg(chunks, judged, k),
-        density=None if w is None else density(chunks, judged, w=w),
-        covered=tuple(nuggets[place] for place in sorted(found)),
-        uncovered=tuple(nuggets[place] for place in sorted(judged.answerable - found)),
-        unanswerable=tuple(
-            nugget for place, nugget in enumerate(nuggets) if place not in judged.answerable
-        ),
-        supporting=len(within & judged.supported.keys()),
-        required=len(within.intersection(subset.required)),
-        of_required=len(subset.required),
-        partly_redundant=len(within.intersection(subset.partly_redundant)),
-        redundant=len(within.intersection(subset.redundant)),
-        undetermined=len(within.intersection(subset.undetermined)),
-        unjudged=len(within - judged.chunks),
-        failed=sum(len(within & qrels.failed[nugget]) for nugget in nuggets),
-    )
-
-
-def evaluate_contexts(
-    qrels: NuggetQrels, run: Run, k: int, *, w: float | None = 0.5
-) -> tuple[ContextScores, ...]:
-    """Measure the top k of each query's ranking as a context, by query.
-
-    A query that is not in the run has an empty context; one that is only in the run is passed over.
-    """
-    return tuple(
-        evaluate_context(qrels, query, [id_ for id_, _ in run.rankings.get(query, ())], k=k, w=w)
-        for query in qrels.nuggets
-    )

@@ -22,22 +22,17 @@ was listed first. Ids are compared by code point, which is the order of their UT
 
 @dataclass(frozen=True)
 class Order:
-    """A rule that puts the chunks of a ranking in order.
-
-    Attributes:
-        by: The `score`, or the `rank` column of the run's file; a run that is no file ranks as it
-            was listed.
-        ties: How equal scores are broken.
-        single: Whether scores are rounded to single precision first, as by programs that keep
-            them as a C `float`: near ones are then tied.
-        cut: How many chunks are left before ties are broken so, counted with the earlier listed of
-            two tied chunks first; None: all.
-    """
+    """A rule that puts the chunks of a ranking in order."""
 
     by: Literal["score", "rank"] = "score"
+    """The score, or the `rank` column of the run's file; a run that is no file ranks as listed."""
     ties: Ties = "ascending"
     single: bool = False
+    """Whether scores are rounded to single precision first, as by programs that keep them as a C
+    `float`: near ones are then tied."""
     cut: int | None = None
+    """How many chunks are left before ties are broken so, counted with the earlier listed of two
+    tied chunks first; None: all."""
 
     def chunks(self, run: Run, query_id: str) -> Sequence[str]:
         """Give the chunk ids of a query, best first; none where the run does not have it."""
@@ -76,18 +71,15 @@ class Order:
 
 @dataclass(frozen=True)
 class Rounding:
-    """To how many decimals a program rounds a measure.
-
-    Attributes:
-        value: That of a query, before the mean is taken; None: not.
-        mean: The mean, rounded so one after the other.
-        by_sum: Whether the values are added up by `sum`, in the order of the qrels, or one by
-            one, in the order of the run; the last bit, on which rounding can hang, may differ.
-    """
+    """To how many decimals a program rounds a measure."""
 
     value: int | None = None
+    """That of a query, before the mean is taken; None: not."""
     mean: tuple[int, ...] = (4,)
+    """The mean, rounded so one after the other."""
     by_sum: bool = False
+    """Whether the values are added up by `sum`, in the order of the qrels, or one by one, in the
+    order of the run; the last bit, on which rounding can hang, may differ."""
 
 
 @dataclass(frozen=True)
@@ -95,24 +87,21 @@ class Conventions:
     """What an evaluation program does with ties and with what is missing.
 
     A measure without a value for a query, as Recall where no chunk is relevant, counts 0 in all.
-
-    Attributes:
-        name: By which they are asked for.
-        order: Of the chunks, for measures without an order of their own.
-        orders: By family, where the program has another order for it.
-        absent: What a query of the qrels counts that is not in the run: 0, or it is left out.
-        empty: What a query counts whose ranking is empty.
-        families: The families that the program has itself; None: all.
-        rounding: By family, how the program rounds; nothing is rounded otherwise.
     """
 
     name: str
     order: Order = field(default_factory=Order)
+    """Of the chunks, for measures without an order of their own."""
     orders: Mapping[str, Order] = field(default_factory=dict)
+    """By family, where the program has another order for it."""
     absent: Literal["zero", "skip"] = "zero"
+    """What a query of the qrels counts that is not in the run: 0, or it is left out."""
     empty: Literal["zero", "skip"] = "zero"
+    """What a query counts whose ranking is empty."""
     families: frozenset[str] | None = None
+    """The families that the program has itself; None: all."""
     rounding: Mapping[str, Rounding] = field(default_factory=dict)
+    """By family, how the program rounds; nothing is rounded otherwise."""
 
     def skips(self, run: Run, query_id: str) -> bool:
         """Whether a query is left out of all means of a run."""
@@ -141,8 +130,7 @@ class Conventions:
     def mean(self, family: str, in_qrels: Sequence[float], in_run: Sequence[float]) -> float:
         """Take the mean of a measure; 0 where no query has a value.
 
-        The values are given twice: in the order of the queries of the qrels, and of the run, those
-        it lacks last.
+        The values are in the order of the queries of the qrels, and of the run, what it lacks last.
         """
         if not in_qrels:
             return 0.0

@@ -1,7 +1,7 @@
 """The evaluation of a run: values by query, their means, and what was missing."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
 from freshstack_dspy.measures.measure import Measure, parse_measure
-from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import Run, RunSource, to_run
 from freshstack_dspy.records import Record
 
@@ -30,91 +30,58 @@ UnknownIds = Literal["error", "drop"]
 
 
 class Unjudged(Record):
-    """What the top k of a run has that was not judged.
-
-    Attributes:
-        k: How many chunks of each ranking were looked at.
-        shares: By query with results, the share of its top k chunks (of those there are, where
-            they are fewer) that have a label for none of the query's nuggets.
-        mean: The mean of these shares, or None where no query has results.
-        failed: By query, how many failed judgments (nugget, chunk) of chunks in its top k were
-            met; queries without one are left out.
-    """
+    """What the top k of a run has that was not judged."""
 
     k: int
     shares: dict[str, float]
+    """By query with results, the share of its top k chunks (of those there are, where they are
+    fewer) that have a label for none of the query's nuggets."""
     mean: float | None
+    """Of these shares; None where no query has results."""
     failed: dict[str, int]
-
-
-def find_unjudged(
-    qrels: NuggetQrels,
-    run: Run,
-    k: int,
-    *,
-    order: Order = Order(),  # noqa: B008  it is frozen
-) -> Unjudged:
-    """Find what the top k of a run, in this order, has that was not judged for its query."""
-    shares: dict[str, float] = {}
-    failed: dict[str, int] = {}
-    for query, nuggets in qrels.nuggets.items():
-        top = set(order.chunks(run, query)[:k])
-        if not top:
-            continue
-        unjudged = top.difference(*(qrels.labels[nugget] for nugget in nuggets))
-        shares[query] = len(unjudged) / len(top)
-        if met := sum(len(top & qrels.failed[nugget]) for nugget in nuggets):
-            failed[query] = met
-    mean = fmean(shares.values()) if shares else None
-    return Unjudged(k=k, shares=shares, mean=mean, failed=failed)
+    """By query, how many failed judgments (nugget, chunk) of chunks in its top k were met; queries
+    without one are left out."""
 
 
 class Evaluation(Record):
-    """What `evaluate` found.
-
-    Attributes:
-        run: The name of the run.
-        measures: The names of the measures, in the order asked for.
-        means: By measure, the mean over all queries that count; 0 where none does.
-        per_query: By query and measure; nothing for queries that the conventions leave out. Where a
-            measure has no value for a query, 0.
-        absent: Queries of the judgments that are not in the run: 0 in every measure, unless the
-            conventions leave them out.
-        empty: Queries whose ranking is empty: the same.
-        without_relevant: Queries none of whose nuggets is supported by a chunk with a label:
-            most measures have no value for them, whatever the run finds.
-        without_value: By measure, the queries for which it has no value; measures that have one
-            for all are left out. Where `rel` is above the threshold, they can be more.
-        unknown: Queries of the run that have no judgments: passed over.
-        unknown_chunks: How many results were dropped, as the corpus does not have them.
-        tied: Queries all of whose chunks, two or more, have one score: their order is that of
-            the ids and not of the retriever.
-        partly_tied: Other queries with two chunks of one score among those that a measure looks
-            at, or on both sides of its cut-off: there the scores do not decide which is first.
-        conventions: The name of the conventions, a key of `CONVENTIONS`.
-        not_in_program: Measures that the program of these conventions does not have: computed by
-            its rules, but it prints no value to compare with.
-        condensed: Whether chunks without a label were taken out of the rankings.
-        unjudged: For each cut-off among the measures, smallest first, what the top has that was
-            not judged.
-    """
+    """What `evaluate` found."""
 
     run: str
     measures: tuple[str, ...]
+    """In the order asked for."""
     means: dict[str, float]
+    """By measure, over all queries that count; 0 where none does."""
     per_query: dict[str, dict[str, float]]
+    """By query and measure; nothing for queries that the conventions leave out. Where a measure has
+    no value for a query, 0."""
     absent: tuple[str, ...] = ()
+    """Queries of the judgments that are not in the run: 0 in every measure, unless the conventions
+    leave them out."""
     empty: tuple[str, ...] = ()
+    """Queries whose ranking is empty: the same."""
     without_relevant: tuple[str, ...] = ()
+    """Queries none of whose nuggets is supported by a chunk with a label: most measures have no
+    value for them, whatever the run finds."""
     without_value: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """By measure, the queries for which it has no value; measures with one for all are left out.
+    Where `rel` is above the threshold, they can be more than `without_relevant`."""
     unknown: tuple[str, ...] = ()
+    """Queries of the run that have no judgments: passed over."""
     unknown_chunks: int = 0
+    """How many results were dropped, as the corpus does not have them."""
     tied: tuple[str, ...] = ()
+    """Queries all of whose chunks, two or more, have one score: their order is that of the ids and
+    not of the retriever."""
     partly_tied: tuple[str, ...] = ()
+    """Other queries with two chunks of one score among those that a measure looks at, or on both
+    sides of its cut-off: there the scores do not decide which is first."""
     conventions: str = "ours"
+    """A key of `CONVENTIONS`."""
     not_in_program: tuple[str, ...] = ()
-    condensed: bool = False
+    """Measures that the program of these conventions does not have: computed by its rules, but it
+    prints no value to compare with."""
     unjudged: tuple[Unjudged, ...] = ()
+    """For each cut-off among the measures, smallest first, what the top has that was not judged."""
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.means.items())
@@ -145,7 +112,6 @@ def evaluate(
     measures: str | Sequence[str] = FRESHSTACK_MEASURES,
     *,
     conventions: str | Conventions = "ours",
-    condensed: bool = False,
     unknown_ids: UnknownIds = "error",
 ) -> Evaluation:
     """Evaluate a run on judgments.
@@ -160,8 +126,6 @@ def evaluate(
         run: A run, a file in TREC's format, or {query: {chunk: score}}.
         measures: Names of measures, as `Coverage@20`, or one; one named twice is measured once.
         conventions: What is done with ties and with what is missing: a key of `CONVENTIONS`.
-        condensed: Take chunks without a label out of the rankings (Sakai, Alternatives to Bpref,
-            SIGIR 2007); bare values count them as not relevant.
         unknown_ids: What is done where chunk ids of the run are not in the corpus, if its ids are
             known: an error, or these results are dropped.
 
@@ -179,25 +143,30 @@ def evaluate(
     rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
     _check_queries(judgments, found)
     known, dropped = _known_chunks(judgments, found, unknown_ids)
-    evaluator = _Evaluator(judgments, known, chosen, rules, condensed=condensed)
-    cutoffs = sorted({each.k for each in chosen if each.k})
-    unjudged = tuple(find_unjudged(judgments, known, k, order=rules.order) for k in cutoffs)
-    if judgments.chunk_ids is None and not evaluator.any_judged:
+    if judgments.chunk_ids is None:
         _warn_of_unknown_ids(judgments, known)
+    without_value: dict[str, list[str]] = {}
+    per_query = {
+        query: _measured(query, judgments, known, chosen, rules, without_value)
+        for query in judgments.nuggets
+    }
+    cutoffs = sorted({each.k for each in chosen if each.k})
     depth = None if any(each.k is None for each in chosen) else cutoffs[-1]
-    tied = tuple(query for query in judgments.nuggets if _all_tied(known, query))
+    tied = [query for query in judgments.nuggets if _all_tied(known, query)]
     return Evaluation(
         run=known.name,
         measures=tuple(measure.name for measure in chosen),
-        means={measure.name: evaluator.mean(measure) for measure in chosen},
-        per_query=evaluator.per_query,
+        means={measure.name: _mean(measure, per_query, known, rules) for measure in chosen},
+        per_query=per_query,
         absent=tuple(query for query in judgments.nuggets if query not in found.rankings),
         empty=tuple(query for query in judgments.nuggets if known.rankings.get(query) == ()),
-        without_relevant=tuple(evaluator.without_relevant),
-        without_value={name: tuple(of) for name, of in evaluator.without_value.items()},
+        without_relevant=tuple(
+            query for query in judgments.nuggets if not _any_supported(judgments, query)
+        ),
+        without_value={name: tuple(of) for name, of in without_value.items()},
         unknown=tuple(query for query in found.rankings if query not in judgments.nuggets),
         unknown_chunks=dropped,
-        tied=tied,
+        tied=tuple(tied),
         partly_tied=tuple(
             query
             for query in judgments.nuggets
@@ -209,71 +178,69 @@ def evaluate(
             for measure in chosen
             if rules.families is not None and measure.family not in rules.families
         ),
-        condensed=condensed,
-        unjudged=unjudged,
+        unjudged=tuple(_unjudged(judgments, known, k, rules.order) for k in cutoffs),
     )
 
 
-class _Evaluator:
-    """Measures the queries of one run, one after the other."""
+def _measured(
+    query: str,
+    qrels: NuggetQrels,
+    run: Run,
+    measures: Sequence[Measure],
+    rules: Conventions,
+    without_value: dict[str, list[str]],
+) -> dict[str, float]:
+    """Give the value of each measure for a query, and note those without one."""
+    if rules.skips(run, query):
+        return {}
+    cutoffs = [measure.k for measure in measures]
+    judged: dict[int | None, Judged] = {}
+    rankings: dict[Order, Sequence[str]] = {}
+    values = {}
+    for measure in measures:
+        if measure.rel not in judged:
+            judged[measure.rel] = qrels.judged(query, measure.rel)
+        order = rules.order_of(measure, cutoffs)
+        if order not in rankings:
+            rankings[order] = order.chunks(run, query)
+        try:
+            value = measure(rankings[order], judged[measure.rel])
+        except CollectionError as error:
+            raise CollectionError(f"run {run.name!r:.200}, query {query!r:.200}: {error}") from None
+        if value is None:
+            without_value.setdefault(measure.name, []).append(query)
+        values[measure.name] = rules.round_value(measure.family, value or 0.0)
+    return values
 
-    def __init__(
-        self,
-        qrels: NuggetQrels,
-        run: Run,
-        measures: Sequence[Measure],
-        rules: Conventions,
-        *,
-        condensed: bool,
-    ) -> None:
-        self._qrels = qrels
-        self._run = run
-        self._rules = rules
-        self._condensed = condensed
-        cutoffs = [measure.k for measure in measures]
-        self._measures = [(measure, rules.order_of(measure, cutoffs)) for measure in measures]
-        self.any_judged = False
-        self.without_relevant: list[str] = []
-        self.without_value: dict[str, list[str]] = {}
-        self.per_query = {query: self._measured(query) for query in qrels.nuggets}
 
-    def _measured(self, query: str) -> dict[str, float]:
-        plain = self._qrels.judged(query)
-        judged = {plain.rel: plain}
-        if not plain.supported:
-            self.without_relevant.append(query)
-        if self._rules.skips(self._run, query):
-            return {}
-        rankings: dict[Order, Sequence[str]] = {}
-        values = {}
-        for measure, order in self._measures:
-            rel = measure.rel or plain.rel
-            if rel not in judged:
-                judged[rel] = self._qrels.judged(query, rel)
-            if order not in rankings:
-                ranking = order.chunks(self._run, query)
-                known = [chunk for chunk in ranking if chunk in plain.chunks]
-                self.any_judged = self.any_judged or bool(known) or not ranking
-                rankings[order] = known if self._condensed else ranking
-            try:
-                value = measure(rankings[order], judged[rel])
-            except CollectionError as error:
-                raise CollectionError(
-                    f"run {self._run.name!r:.200}, query {query!r:.200}: {error}"
-                ) from None
-            if value is None:
-                self.without_value.setdefault(measure.name, []).append(query)
-            values[measure.name] = self._rules.round_value(measure.family, value or 0.0)
-        return values
+def _mean(
+    measure: Measure, per_query: Mapping[str, Mapping[str, float]], run: Run, rules: Conventions
+) -> float:
+    in_qrels = {query: of[measure.name] for query, of in per_query.items() if of}
+    order = [query for query in run.rankings if query in in_qrels]
+    order += [query for query in in_qrels if query not in run.rankings]
+    in_run = [in_qrels[query] for query in order]
+    return rules.mean(measure.family, list(in_qrels.values()), in_run)
 
-    def mean(self, measure: Measure) -> float:
-        in_qrels = {
-            query: of[measure.name] for query, of in self.per_query.items() if measure.name in of
-        }
-        order = [query for query in self._run.rankings if query in in_qrels]
-        order += [query for query in in_qrels if query not in self._run.rankings]
-        in_run = [in_qrels[query] for query in order]
-        return self._rules.mean(measure.family, list(in_qrels.values()), in_run)
+
+def _unjudged(qrels: NuggetQrels, run: Run, k: int, order: Order) -> Unjudged:
+    shares: dict[str, float] = {}
+    failed: dict[str, int] = {}
+    for query, nuggets in qrels.nuggets.items():
+        top = set(order.chunks(run, query)[:k])
+        if not top:
+            continue
+        unjudged = top.difference(*(qrels.labels[nugget] for nugget in nuggets))
+        shares[query] = len(unjudged) / len(top)
+        if met := sum(len(top & qrels.failed[nugget]) for nugget in nuggets):
+            failed[query] = met
+    mean = fmean(shares.values()) if shares else None
+    return Unjudged(k=k, shares=shares, mean=mean, failed=failed)
+
+
+def _any_supported(qrels: NuggetQrels, query: str) -> bool:
+    labels = (label for nugget in qrels.nuggets[query] for label in qrels.labels[nugget].values())
+    return any(label >= qrels.threshold for label in labels)
 
 
 def _all_tied(run: Run, query: str) -> bool:
@@ -294,10 +261,10 @@ def _check_queries(qrels: NuggetQrels, run: Run) -> None:
 
 def _warn_of_unknown_ids(qrels: NuggetQrels, run: Run) -> None:
     judged = set().union(*qrels.labels.values())
-    found = {chunk.chunk_id for ranking in run.rankings.values() for chunk in ranking}
+    found = [chunk.chunk_id for ranking in run.rankings.values() for chunk in ranking]
     if judged and found and judged.isdisjoint(found):
         warnings.warn(
-            f"no document of run {run.name!r:.200} is in the judgments, as {min(found)!r:.200}: "
+            f"no document of run {run.name!r:.200} is in the judgments, as {found[0]!r:.200}: "
             "are they of the same corpus?",
             stacklevel=3,
         )

@@ -14,18 +14,15 @@ from freshstack_dspy.records import Record
 
 
 class QueryGroups(Record):
-    """Queries by group.
-
-    Attributes:
-        by: What they are grouped by, as `tag`.
-        rule: How a query gets into a group, in one sentence.
-        members: The ids of the queries of each group, ascending; the groups in the order in which
-            they are shown. A query may be in several groups, or in none.
-    """
+    """Queries by group."""
 
     by: str
+    """What they are grouped by, as `tag`."""
     rule: str
+    """How a query gets into a group, in one sentence."""
     members: dict[str, tuple[str, ...]]
+    """The ids of the queries of each group, ascending; the groups in the order in which they are
+    shown. A query may be in several groups, or in none."""
 
     def by_query(self) -> dict[str, tuple[str, ...]]:
         """Give the groups that each query is in, by query id; queries in none are left out."""
@@ -37,53 +34,41 @@ class QueryGroups(Record):
 
 
 class GroupMeans(Record):
-    """The means of a run on the queries of one group.
-
-    Attributes:
-        group: Its name.
-        queries: How many evaluated queries are in it.
-        means: By measure, the mean over those that have a value, with its interval.
-        unjudged: By cut-off, the mean share of the top that has no label; None where no query of
-            the group has results.
-        absent: How many of its queries are not in the run.
-        empty: How many have an empty ranking.
-        without_relevant: How many have no relevant chunk.
-    """
+    """The means of a run on the queries of one group."""
 
     group: str
     queries: int
+    """How many evaluated queries are in it."""
     means: dict[str, Interval]
+    """By measure, over those that have a value."""
     unjudged: dict[int, float | None]
+    """By cut-off, the mean share of the top that has no label; None where no query of the group has
+    results."""
     absent: int
+    """How many of its queries are not in the run."""
     empty: int
+    """How many have an empty ranking."""
     without_relevant: int
 
 
 class GroupedEvaluation(Record):
-    """An evaluation by groups of queries.
-
-    Attributes:
-        run: The name of the run.
-        by: What the queries are grouped by.
-        rule: How a query gets into a group.
-        groups: The largest groups, in their order.
-        unlisted: How many groups with evaluated queries are not among them.
-        macro: By measure, the mean of the means of all groups that have one, listed or not: each
-            group weighs the same.
-        several: How many queries are in several groups; they count in each of them.
-        ungrouped: The evaluated queries that are in no group, and so not in the macro-average.
-        without_queries: Groups none of whose queries is evaluated.
-    """
+    """An evaluation by groups of queries."""
 
     run: str
     by: str
     rule: str
     groups: tuple[GroupMeans, ...]
+    """The largest groups, in their order."""
     unlisted: int
+    """How many groups with evaluated queries are not among them."""
     macro: dict[str, Interval]
+    """By measure, the mean of the means of all groups that have one, listed or not."""
     several: int
+    """How many queries are in several groups; they count in each of them."""
     ungrouped: tuple[str, ...]
+    """The evaluated queries that are in no group, and so not in the macro-average."""
     without_queries: tuple[str, ...]
+    """Groups none of whose queries is evaluated."""
 
 
 def grouped(
@@ -105,9 +90,9 @@ def grouped(
         evaluation: Of one run.
         groups: Queries that were not evaluated are passed over.
         limit: How many groups are listed, the largest ones; None: all.
-        level: As for `mean_interval`.
-        resamples: As for `mean_interval`.
-        seed: As for `mean_interval`.
+        level: Of the intervals, as for `mean_interval`, like those that follow.
+        resamples: How many to draw.
+        seed: Of the random numbers.
     """
     members = {
         name: tuple(query for query in ids if query in evaluation.per_query)

@@ -35,21 +35,15 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Family:
-    """Measures that differ in their cut-off and parameters only.
-
-    Attributes:
-        function: Takes (ranking, judged, k, parameters by name); gives a value or None.
-        parameters: By name; besides, every family has `rel` and `judged_only`.
-        aliases: Other names; capitals do not matter.
-        cutoff: Whether its name has @k.
-        needs_tokens: Whether it needs the lengths of chunks.
-    """
+    """Measures that differ in their cut-off and parameters only."""
 
     function: Callable[..., float | None]
+    """Takes (ranking, judged, k, parameters by name); gives a value or None."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    """By name; besides, every family has `rel` and `judged_only`."""
     aliases: tuple[str, ...] = ()
+    """Other names; capitals do not matter."""
     cutoff: Cutoff = "required"
-    needs_tokens: bool = False
 
 
 def _number(default: float, low: float, high: float) -> Parameter:
@@ -103,9 +97,7 @@ FAMILIES: dict[str, Family] = {
     "P_IA": Family(diversity.precision_ia),
     "AP_IA": Family(diversity.average_precision_ia, aliases=("MAP_IA",), cutoff="none"),
     "Judged": Family(ranking.judged_share, cutoff="optional"),
-    "Density": Family(
-        density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional", needs_tokens=True
-    ),
+    "Density": Family(density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional"),
 }
 """By the name that is printed."""
 
@@ -127,17 +119,14 @@ _TREC_EVAL = re.compile(r"(?P<family>\w+?)[_.](?P<k>[0-9]+)")
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of one query's ranking.
-
-    Attributes:
-        family: A key of `FAMILIES`.
-        k: How many chunks are looked at; None: all.
-        parameters: Those that are not as by default, in the order of the family's table.
-    """
+    """A measure of one query's ranking."""
 
     family: str
+    """A key of `FAMILIES`."""
     k: int | None = None
+    """How many chunks are looked at; None: all."""
     parameters: tuple[tuple[str, Value], ...] = ()
+    """Those that are not as by default, in the order of the family's table."""
 
     @cached_property
     def name(self) -> str:
@@ -154,11 +143,6 @@ class Measure:
         """The lowest label that counts as support; None: the collection's."""
         rel = self._given.get("rel")
         return rel if isinstance(rel, int) else None
-
-    @property
-    def needs_tokens(self) -> bool:
-        """Whether it needs the lengths of chunks."""
-        return FAMILIES[self.family].needs_tokens
 
     def __call__(self, ranking: Sequence[str], judged: Judged) -> float | None:
         """Measure one query; None where it has no value.

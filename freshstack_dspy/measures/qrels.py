@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, cast
+from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from freshstack_dspy.errors import CollectionError
 
@@ -85,8 +85,10 @@ class Judged:
                 for chunk, label in labels.items():
                     if label >= self.rel:
                         before = grades.get(chunk, 0)
-                        sums = {"sum": before + label, "count": before + 1}
-                        grades[chunk] = sums.get(rule) or max(before, label)
+                        if rule == "max":
+                            grades[chunk] = max(before, label)
+                        else:
+                            grades[chunk] = before + (label if rule == "sum" else 1)
             self._grades[rule] = grades
         return self._grades[rule]
 
@@ -106,27 +108,25 @@ class OfficialDicts(NamedTuple):
 class NuggetQrels:
     """The nuggets of each query, and which chunks were judged to support them.
 
-    Attributes:
-        nuggets: The nugget ids of each query, in order.
-        labels: Nugget id -> chunk id -> label, on the scale of the judge. A nugget without labels
-            may be left out when constructing; it then has none.
-        failed: Nugget id -> ids of the chunks whose judgment failed. They have no label.
-        threshold: The lowest label with which a chunk supports the nugget.
-        tokens: Chunk id -> its length in tokens; only measures of a context's length need it.
-        chunk_ids: All ids of the corpus, by which runs of another one are recognised; None where
-            they are not known.
-
     Raises:
         CollectionError: A query has no nuggets, a nugget belongs twice, a label or failure
             belongs to no nugget, a pair has both, or the threshold is below 1.
     """
 
     nuggets: Mapping[str, tuple[str, ...]]
+    """The nugget ids of each query, in order."""
     labels: Mapping[str, Mapping[str, int]]
+    """Nugget id -> chunk id -> label, on the scale of the judge. A nugget that is left out when
+    constructing has no labels."""
     failed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Nugget id -> ids of the chunks whose judgment failed. They have no label."""
     threshold: int = 1
+    """The lowest label with which a chunk supports the nugget."""
     tokens: Mapping[str, int] = field(default_factory=dict)
+    """Chunk id -> its length in tokens; only Density needs it."""
     chunk_ids: Collection[str] | None = field(default=None, compare=False)
+    """All ids of the corpus, by which runs of another one are recognised; None where they are not
+    known."""
 
     def __post_init__(self) -> None:
         if self.threshold < 1:
@@ -157,11 +157,9 @@ class NuggetQrels:
     def from_qrels(cls, qrels: Mapping[str, Mapping[str, int]], *, threshold: int = 1) -> Self:
         """Make judgments of plain qrels, as BEIR and pytrec_eval hold them.
 
-        Each query has one nugget, whose id is that of the query.
-
         Args:
-            qrels: Query id -> document id -> grade, a whole number. A query without documents
-                counts as 0.
+            qrels: Query id -> document id -> grade, a whole number. Each query has one nugget,
+                whose id is that of the query; one without documents counts as 0.
             threshold: The lowest grade of a relevant document.
 
         Raises:
@@ -176,10 +174,9 @@ class NuggetQrels:
     ) -> Self:
         """Make judgments of qrels whose queries have subtopics or nuggets, as those of ndeval.
 
-        The id of a nugget is that of its query and its own, with a space between.
-
         Args:
-            qrels: Query id -> nugget id -> document id -> grade, a whole number.
+            qrels: Query id -> nugget id -> document id -> grade, a whole number. Nugget ids become
+                those of query and nugget, with a space between.
             threshold: The lowest grade with which a document supports the nugget.
 
         Raises:
@@ -193,21 +190,18 @@ class NuggetQrels:
                 labels[nugget] = _grades(f"nugget {nugget!r}", grades)
         return cls(nuggets, labels, threshold=threshold)
 
-    def labels_of(self, query_id: str) -> NuggetLabels:
-        """Give the labels of one query, by nugget id and in the order of its nuggets."""
-        return {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
-
     def judged(self, query_id: str, rel: int | None = None) -> Judged:
         """Give the judgments of one query; `rel` is the lowest label of support, or None."""
-        return Judged(self.labels_of(query_id), rel or self.threshold, self.tokens)
+        labels = {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
+        return Judged(labels, rel or self.threshold, self.tokens)
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
         left_out = set(query_ids)
         nuggets = {query: ids for query, ids in self.nuggets.items() if query not in left_out}
-        ids = [nugget for of in nuggets.values() for nugget in of]
-        labels = {nugget: self.labels[nugget] for nugget in ids}
-        failed = {nugget: self.failed[nugget] for nugget in ids}
+        kept = {nugget for ids in nuggets.values() for nugget in ids}
+        labels = {nugget: of for nugget, of in self.labels.items() if nugget in kept}
+        failed = {nugget: of for nugget, of in self.failed.items() if nugget in kept}
         return replace(self, nuggets=nuggets, labels=labels, failed=failed)
 
     def official(self) -> OfficialDicts:
@@ -216,14 +210,14 @@ class NuggetQrels:
             nugget: {chunk: int(label >= self.threshold) for chunk, label in labels.items()}
             for nugget, labels in self.labels.items()
         }
-        supported: dict[str, Counter[str]] = {query: Counter() for query in self.nuggets}
+        counts = {query: Counter[str]() for query in self.nuggets}
         for query, ids in self.nuggets.items():
             for nugget in ids:
-                supported[query].update(binary[nugget])
+                counts[query].update(binary[nugget])
         return OfficialDicts(
             binary,
             {query: list(ids) for query, ids in self.nuggets.items()},
-            {query: dict(counts) for query, counts in supported.items()},
+            {query: dict(of) for query, of in counts.items()},
         )
 
 
@@ -262,24 +256,13 @@ class HasQrels(Protocol):
         ...
 
 
-QrelsSource = (
-    NuggetQrels
-    | HasQrels
-    | Path
-    | str
-    | Mapping[str, Mapping[str, int]]
-    | Mapping[str, Mapping[str, Mapping[str, int]]]
-)
+QrelsSource = NuggetQrels | HasQrels | Path | str | Mapping[str, Mapping[str, Any]]
 """Judgments, a collection, a file of qrels, {query: {document: grade}} or
 {query: {nugget: {document: label}}}."""
 
 
 def to_qrels(source: QrelsSource) -> NuggetQrels:
-    """Give judgments, whatever holds them.
-
-    Raises:
-        CollectionError: They cannot be read.
-    """
+    """Give judgments, whatever holds them; a CollectionError where they cannot be read."""
     if isinstance(source, NuggetQrels):
         return source
     if isinstance(source, str | Path):
@@ -287,8 +270,8 @@ def to_qrels(source: QrelsSource) -> NuggetQrels:
     if isinstance(source, Mapping):
         inner = [value for of in source.values() for value in of.values()]
         if inner and all(isinstance(value, Mapping) for value in inner):
-            return NuggetQrels.from_diversity_qrels(cast("Any", source))
-        return NuggetQrels.from_qrels(cast("Any", source))
+            return NuggetQrels.from_diversity_qrels(source)
+        return NuggetQrels.from_qrels(source)
     return source.qrels()
 
 
@@ -307,7 +290,7 @@ def read_qrels(
     The first line shows the form: TREC's four columns `query 0 document grade`, where a document
     id may hold spaces, or BEIR's three with tabs between, with or without a line of names. The
     second of four is a subtopic where it is not the same in all lines, as in the diversity qrels
-    that ndeval reads, and else an iteration, which means nothing. Blank lines are passed over.
+    that ndeval reads, and else an iteration, which means nothing.
 
     Args:
         path: A UTF-8 text file.
@@ -353,7 +336,7 @@ def _rows(path: Path) -> list[tuple[int, str, str, str, int]]:
     rows = []
     for number, line in lines:
         try:
-            rows.append((number, *(_table_fields if table else _trec_fields)(line.rstrip("\r"))))
+            rows.append((number, *_fields(line.rstrip("\r"), table=table)))
         except ValueError:
             raise CollectionError(
                 f"{path}:{number}: {line.strip()[:200]!r} is no line of qrels; {_FORMS}"
@@ -361,20 +344,14 @@ def _rows(path: Path) -> list[tuple[int, str, str, str, int]]:
     return rows
 
 
-def _trec_fields(line: str) -> tuple[str, str, str, int]:
-    query, second, tail = line.split(None, 2)
-    document, grade = tail.rsplit(None, 1)
-    return query, second, document, _grade(grade)
-
-
-def _table_fields(line: str) -> tuple[str, str, str, int]:
-    query, document, grade = next(csv.reader([line], delimiter="\t"))
-    return query, "", document, _grade(grade)
-
-
-def _grade(text: str) -> int:
-    """Read a whole number, also as `1.0`; a ValueError where it is none."""
-    grade = float(text)
-    if not grade.is_integer():
+def _fields(line: str, *, table: bool) -> tuple[str, str, str, int]:
+    """Take a line apart; a ValueError where it is none. A grade may be written `1.0`."""
+    if table:
+        query, document, grade = next(csv.reader([line], delimiter="\t"))
+        second = ""
+    else:
+        query, second, tail = line.split(None, 2)
+        document, grade = tail.rsplit(None, 1)
+    if not float(grade).is_integer():
         raise ValueError
-    return int(grade)
+    return query, second, document, int(float(grade))

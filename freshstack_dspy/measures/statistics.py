@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from statistics import fmean
@@ -48,26 +48,23 @@ class Interval(Record):
 
     Percentile intervals of a mean cover .89 to .91 instead of .95 where 30 to 60 values lie near
     the ceiling.
-
-    Attributes:
-        value: The value on all items; None where it is undefined.
-        low: Lower end; None where there is no interval.
-        high: Upper end; None where there is no interval.
-        level: How much of the bootstrap distribution the interval spans, as .95.
-        groups: How many groups (queries) there are.
-        resamples: How many resamples were drawn; 0 where drawing could not help.
-        undefined: On how many of them the value was undefined; they are left out.
-        reason: Why there is no interval; None where there is one.
     """
 
     value: float | None
+    """On all items; None where it is undefined."""
     low: float | None
     high: float | None
+    """The ends; None where there is no interval."""
     level: float
+    """How much of the bootstrap distribution the interval spans, as .95."""
     groups: int
+    """How many groups (queries) there are."""
     resamples: int = 0
+    """How many were drawn; 0 where drawing could not help."""
     undefined: int = 0
+    """On how many of them the value was undefined; they are left out."""
     reason: str | None = None
+    """Why there is no interval; None where there is one."""
 
 
 def bootstrap_interval(
@@ -81,9 +78,9 @@ def bootstrap_interval(
     """Compute the percentile interval of a statistic by a cluster bootstrap.
 
     The items of one query are not independent, so whole groups are drawn, with replacement and
-    as many as there are, and the statistic is computed on all their items. The interval has no
-    ends, but a reason, where there are fewer than two groups, where the value is undefined, where
-    more resamples are undefined than one tail has, or where the resamples do not vary.
+    as many as there are, and the statistic is computed on all their items. There is a reason in
+    place of ends where there are fewer than two groups, where the value is undefined, where more
+    resamples are undefined than one tail has, or where the resamples do not vary.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13; Field and Welsh,
     Bootstrapping Clustered Data, 2007.
@@ -106,12 +103,13 @@ def bootstrap_interval(
     if value is None:
         return found.model_copy(update={"reason": "the value is undefined on all items"})
     generator = np.random.default_rng(seed)
-    draws = []
+    defined = []
     for _ in range(resamples):
         drawn = generator.integers(len(clusters), size=len(clusters)).tolist()
-        draws.append(statistic([item for index in drawn for item in clusters[index]]))
-    defined = [draw for draw in draws if draw is not None]
-    undefined = len(draws) - len(defined)
+        draw = statistic([item for index in drawn for item in clusters[index]])
+        if draw is not None:
+            defined.append(draw)
+    undefined = resamples - len(defined)
     found = found.model_copy(update={"resamples": resamples, "undefined": undefined})
     if undefined > (1 - level) / 2 * resamples:
         reason = f"the value is undefined on {undefined} of {resamples} resamples"
@@ -143,13 +141,12 @@ def intervals(
     columns: Sequence[Sequence[float]], level: float, resamples: int, seed: int
 ) -> list[Interval]:
     """Compute the interval of the mean of each column; those of one length are drawn together."""
-    found: dict[int, Interval] = {}
-    for places in _by_length(columns):
-        drawn = _resampled([columns[place] for place in places], resamples, seed)
-        for place, means in zip(places, drawn, strict=True):
-            column = columns[place]
-            found[place] = _interval(fmean(column) if column else None, means, level, len(column))
-    return [found[place] for place in range(len(columns))]
+
+    def of_one_length(columns: Sequence[Sequence[float]]) -> Iterable[Interval]:
+        for column, drawn in zip(columns, _resampled(columns, resamples, seed), strict=True):
+            yield _interval(fmean(column) if column else None, drawn, level, len(column))
+
+    return _by_length(columns, of_one_length)
 
 
 def macro_interval(
@@ -167,9 +164,9 @@ def macro_interval(
         (value - m) / (n G) * sqrt(n / (n - 1))
 
     and whole queries are drawn by what they move. The root makes up for a mean that is of the same
-    n queries: plain draws within topics are too narrow where topics are small. A topic of one query
-    is compared with the average of all topics (collapsed strata), with G for n under the root. No
-    end is beyond the values themselves. Of one topic it is `mean_interval`.
+    n queries. A topic of one query is compared with the average of all topics (collapsed strata),
+    with G for n under the root. No end is beyond the values themselves. Of one topic it is
+    `mean_interval`.
 
     Source: Rao and Wu, Resampling Inference with Complex Survey Data, JASA 1988, the rescaled
     bootstrap; collapsed strata: Cochran, Sampling Techniques, 1977, section 5A.12; whole queries:
@@ -178,9 +175,9 @@ def macro_interval(
     Args:
         values: By query id.
         topics: The topic of each query, or its topics, by query id.
-        level: As for `mean_interval`.
-        resamples: As for `mean_interval`.
-        seed: As for `mean_interval`.
+        level: As for `mean_interval`, like those that follow.
+        resamples: How many to draw.
+        seed: Of the random numbers.
     """
     members: dict[str, list[str]] = {}
     for query in sorted(values):
@@ -209,12 +206,17 @@ def _in_order(values: Values) -> list[float]:
     return [values[key] for key in sorted(values)] if isinstance(values, Mapping) else [*values]
 
 
-def _by_length(columns: Sequence[Sequence[float]]) -> list[list[int]]:
-    """Give the places of columns of one length together."""
-    places: dict[int, list[int]] = {}
-    for place, column in enumerate(columns):
-        places.setdefault(len(column), []).append(place)
-    return list(places.values())
+def _by_length(
+    columns: Sequence[Sequence[float]],
+    function: Callable[[Sequence[Sequence[float]]], Iterable[T]],
+) -> list[T]:
+    """Call a function with all columns of one length together; give its results in their order."""
+    found: dict[int, T] = {}
+    for length in {len(column): None for column in columns}:
+        places = [place for place, column in enumerate(columns) if len(column) == length]
+        of_length = function([columns[place] for place in places])
+        found.update(zip(places, of_length, strict=True))
+    return [found[place] for place in range(len(columns))]
 
 
 def _resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) -> "np.ndarray":
@@ -268,41 +270,36 @@ CorrectionName = Literal["holm", "bonferroni", "bh", "none"]
 
 
 class Significance(Record):
-    """The p-value of a test, and where it is from.
-
-    Attributes:
-        test: The test.
-        by: `enumeration` of all permutations, `sampling` of some, or a `distribution`.
-        statistic: The mean difference, or Student's t.
-        p_value: Two-sided, above 0; None where the test cannot be made.
-        standard_error: How far the p-value may be off because permutations were sampled; 0 where
-            nothing was.
-        permutations: How many were looked at; 0 for a distribution.
-        smallest: The smallest p-value that these permutations could have given, however large
-            the differences; None for a distribution.
-        reason: Why there is no p-value; None where there is one.
-    """
+    """The p-value of a test, and where it is from."""
 
     test: TestName
     by: Literal["enumeration", "sampling", "distribution"]
+    """Of all permutations, of some, or a distribution."""
     statistic: float | None = None
+    """The mean difference, or Student's t."""
     p_value: float | None = None
+    """Two-sided, above 0; None where the test cannot be made."""
     standard_error: float | None = None
+    """How far the p-value may be off because permutations were sampled."""
     permutations: int = 0
+    """How many were looked at; 0 for a distribution."""
     smallest: float | None = None
+    """The smallest p-value that these permutations could have given, however large the
+    differences; None for a distribution."""
     reason: str | None = None
+    """Why there is no p-value; None where there is one."""
 
 
 MOST_ENUMERATED = 20
 """Up to how many differences other than 0 all signs are looked at: half a million sums."""
 
 
-def permutation_test(
-    differences: Sequence[float], *, permutations: int = 100_000, seed: int = 0
-) -> Significance:
-    """Test whether two runs differ, by the paired permutation test of their mean difference.
+def permutation_tests(
+    columns: Sequence[Sequence[float]], *, permutations: int = 100_000, seed: int = 0
+) -> list[Significance]:
+    """Test whether runs differ, by the paired permutation test of their mean difference.
 
-    Were the runs alike, each query's difference could as well have the other sign. The p-value
+    Were two runs alike, each query's difference could as well have the other sign. The p-value
     is the share of all ways to choose the signs that give a mean at least as far from 0, either
     way. Up to 20 differences other than 0, all ways are looked at and the p-value is exact;
     above, ways are sampled and it is (b + 1) / (m + 1), where b of m are as far: the ones
@@ -313,45 +310,35 @@ def permutation_test(
     2007; (b + 1) / (m + 1): Phipson and Smyth, Permutation P-values Should Never Be Zero, 2010.
 
     Args:
-        differences: One for each query, in an order that is always the same.
+        columns: The differences of each two runs, one for each query, in an order that is always
+            the same; columns of one length share the signs that are sampled.
         permutations: How many to sample.
         seed: Of the random numbers.
     """
-    return permutation_tests([differences], permutations=permutations, seed=seed)[0]
-
-
-def permutation_tests(
-    columns: Sequence[Sequence[float]], *, permutations: int = 100_000, seed: int = 0
-) -> list[Significance]:
-    """Make several permutation tests; columns of one length share the signs that are sampled."""
-    found: dict[int, Significance] = {}
-    for places in _by_length(columns):
-        sampled = []
-        for place in places:
-            column = columns[place]
-            other_than_0 = [each for each in column if each]
-            if len(column) < 2:
-                reason = f"a paired test needs two queries, not {len(column)}"
-                found[place] = Significance(test="permutation", by="enumeration", reason=reason)
-            elif len(other_than_0) <= MOST_ENUMERATED:
-                found[place] = _enumerated(fmean(column), other_than_0)
-            else:
-                sampled.append(place)
-        if not sampled:
-            continue
-        counts = _as_far_by_chance([columns[place] for place in sampled], permutations, seed)
-        for place, count in zip(sampled, counts, strict=True):
-            p_value = (count + 1) / (permutations + 1)
-            found[place] = Significance(
-                test="permutation",
-                by="sampling",
-                statistic=fmean(columns[place]),
-                p_value=p_value,
-                standard_error=math.sqrt(p_value * (1 - p_value) / permutations),
-                permutations=permutations,
-                smallest=1 / (permutations + 1),
+    sampled = [column for column in columns if sum(map(bool, column)) > MOST_ENUMERATED]
+    counts = iter(_by_length(sampled, lambda each: _as_far_by_chance(each, permutations, seed)))
+    found = []
+    for column in columns:
+        other_than_0 = [each for each in column if each]
+        if len(column) < 2:
+            reason = f"a paired test needs two queries, not {len(column)}"
+            found.append(Significance(test="permutation", by="enumeration", reason=reason))
+        elif len(other_than_0) <= MOST_ENUMERATED:
+            found.append(_enumerated(fmean(column), other_than_0))
+        else:
+            p_value = (next(counts) + 1) / (permutations + 1)
+            found.append(
+                Significance(
+                    test="permutation",
+                    by="sampling",
+                    statistic=fmean(column),
+                    p_value=p_value,
+                    standard_error=math.sqrt(p_value * (1 - p_value) / permutations),
+                    permutations=permutations,
+                    smallest=1 / (permutations + 1),
+                )
             )
-    return [found[place] for place in range(len(columns))]
+    return found
 
 
 def _enumerated(mean: float, differences: list[float]) -> Significance:
@@ -404,8 +391,7 @@ def _observed(scaled: list[float]) -> float:
 def t_test(differences: Sequence[float]) -> Significance:
     """Test whether two runs differ, by Student's paired t test, two-sided.
 
-    There is no p-value, but a reason, where there are fewer than two differences or all are the
-    same, for t is then 0/0 or infinite.
+    It has a reason and no p-value where there are fewer than two differences or all are the same.
 
     Source: Student, The Probable Error of a Mean, Biometrika 1908; for retrieval, Smucker, Allan
     and Carterette, CIKM 2007.
@@ -486,18 +472,12 @@ def detectable_difference(
 
     With the differences' standard deviation s and n queries it is s d / sqrt(n), where d is the
     noncentrality at which Student's t, noncentral and of n - 1 degrees of freedom, is above the
-    critical value of the test with that power. Exact for normal differences; the permutation
-    test's power is much the same.
+    critical value of the test at level alpha with that power. Exact for normal differences; the
+    permutation test's power is much the same.
 
     Source: Cohen, Statistical Power Analysis, 1988, section 2.3; for retrieval, Webber, Moffat
     and Zobel, Statistical Power in Retrieval Experimentation, CIKM 2008, and Sakai, Topic Set
     Size Design, 2016.
-
-    Args:
-        deviation: Standard deviation of the differences by query.
-        queries: How many there are.
-        alpha: The level that p-values are compared with.
-        power: The chance of finding it.
     """
     return deviation * _noncentrality(queries, alpha, power) / math.sqrt(queries)
 
@@ -516,16 +496,12 @@ def _noncentrality(queries: int, alpha: float, power: float) -> float:
 
 
 def kendall_tau(first: Mapping[str, float], second: Mapping[str, float]) -> Estimate:
-    """Compute Kendall's tau-b of two orders, which allows for ties.
+    """Compute Kendall's tau-b of two orders, given as values by name, which allows for ties.
 
     Values that differ only by rounding (1e-12) are tied. Undefined where there are fewer than two
     values or all of an order are tied.
 
     Source: Kendall, The Treatment of Ties in Ranking Problems, Biometrika 1945.
-
-    Args:
-        first: The values of runs, or whatever is ordered, by name.
-        second: Of the same.
     """
     import numpy as np
 

@@ -12,7 +12,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.measures.compare import compare
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.groups import grouped
-from freshstack_dspy.measures.run import Run, read_run, write_run
+from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.measures.statistics import mean_intervals
 from freshstack_dspy.records import ScoredChunk
 from tests.collection.small import write_small
@@ -48,34 +48,33 @@ def rows_of(text: str) -> list[dict[str, str]]:
 # evaluate
 
 
-def test_each_mean_has_its_interval_and_what_is_unjudged(freshstack: Command, built: Path) -> None:
-    freshstack("search", built, "--out", "bm25.run")
-    if not Path("bm25.run").exists():
-        freshstack("retrieve", built, "--retriever", "bm25")
+def test_each_mean_has_its_interval_and_what_is_unjudged(
+    freshstack: Command, small: Collection
+) -> None:
+    done = freshstack("evaluate", "small", "a.run")
 
-    done = freshstack("evaluate", built, "bm25.run")
-
-    evaluation = evaluate(Collection.load(built), "bm25.run")
+    evaluation = evaluate(small, "a.run")
     means, intervals, unjudged = list(cells_of(done.out))[:3]
-    assert means == ["bm25.run", *(f"{mean:.4f}" for mean in evaluation.means.values())]
+    assert means == ["a.run", *(f"{mean:.4f}" for mean in evaluation.means.values())]
     assert intervals[1:] == [
         "–" if each.low is None else f"{each.low:.3f}–{each.high:.3f}"
         for each in mean_intervals(evaluation).values()
     ]
     assert unjudged[1:] == [f"unjudged {of.mean:.3f}" for of in evaluation.unjudged]
-    assert "labels by extractive/baseline, a word counter" in done.out
+    assert "measured on 2 of 4 queries (left out: 1 unanswerable" in " ".join(done.out.split())
+    assert "labels " in done.out
+    every = freshstack("evaluate", "small", "a.run", "--slices", "all").out
+    assert every.startswith("small: 3 queries (all)\n")
 
 
-@pytest.mark.parametrize("measures", [[], ["AP", "RR"], ["Density@5"]])
-@pytest.mark.parametrize("grouping", [[], ["--by", "tag", "--by", "slice"]])
+@pytest.mark.usefixtures("small")
 def test_tables_fit_eighty_columns_however_long_the_names(
-    freshstack: Command, small: Collection, tmp_path: Path, measures: list[str], grouping: list[str]
+    freshstack: Command, tmp_path: Path
 ) -> None:
     (tmp_path / LONG).write_text((tmp_path / "a.run").read_text())
-    words = [word for measure in measures for word in ("-m", measure)]
 
-    for runs in ([LONG], [LONG, "b.run"]):
-        done = freshstack("evaluate", "small", *runs, *words, *grouping)
+    for words in ([LONG], [LONG, "b.run", "-m", "AP", "--by", "tag", "--by", "slice"]):
+        done = freshstack("evaluate", "small", *words)
 
         assert done.code == 0, done.err
         assert max(map(len, done.out.splitlines())) <= 80
@@ -102,7 +101,7 @@ def test_groups_are_shown_with_both_averages(
 
 
 def test_json_csv_and_tables_to_paste(freshstack: Command, small: Collection) -> None:
-    words = ("evaluate", "small", "a.run", "--by", "slice")
+    words = ("evaluate", "small", "a.run", "--by", "slice", "--by", "query")
     evaluation = evaluate(small, "a.run")
 
     found = json.loads(freshstack(*words, "--json").out)
@@ -112,61 +111,46 @@ def test_json_csv_and_tables_to_paste(freshstack: Command, small: Collection) ->
     (of,) = found["evaluations"]
     assert of["per_query"] == evaluation.per_query
     assert of["intervals"]["Recall@50"] == mean_intervals(evaluation)["Recall@50"].model_dump()
-    assert [groups["by"] for groups in of["groups"]] == ["slice"]
-    assert [(row["by"], row["average"], row["measure"]) for row in rows][::3] == [
+    assert [groups["by"] for groups in of["groups"]] == ["slice", "query"]
+    assert [(row["by"], row["average"], row["measure"]) for row in rows][:9:3] == [
         ("", "micro", "alpha_nDCG@10"),
         ("slice", "micro", "alpha_nDCG@10"),
         ("slice", "macro", "alpha_nDCG@10"),
     ]
     assert float(rows[0]["mean"]) == evaluation.means["alpha_nDCG@10"]
     assert float(rows[0]["unjudged_at_k"]) == evaluation.unjudged[0].mean
-    assert "| a.run | answerable | 2 |" in markdown
+    by_query = {
+        (row["group"], row["measure"]): float(row["mean"])
+        for row in rows
+        if (row["by"], row["average"]) == ("query", "micro")
+    }
+    assert by_query == {
+        (query, name): value
+        for query, values in evaluation.per_query.items()
+        for name, value in values.items()
+    }
+    assert "| answerable 2 queries |" in markdown
     assert r"\toprule" in freshstack(*words, "--format", "latex").out
 
 
-def test_values_by_query_are_written_once(freshstack: Command, small: Collection) -> None:
-    words = ("evaluate", "small", "a.run", "--by", "slice", "--out", "values.csv")
-
-    assert freshstack(*words).code == 0
-    again = freshstack(*words)
-
-    rows = rows_of(Path("values.csv").read_text())
-    assert len(rows) == 2 * 3
-    assert [(row["query_id"], row["slice"]) for row in rows[::3]] == [
-        ("12", "answerable"),
-        ("123", "answerable"),
-    ]
-    assert "values.csv exists; add --replace" in again.err
-    assert freshstack(*words, "--replace").code == 0
-
-
-def test_conventions_and_condensed_lists_are_named(freshstack: Command, small: Collection) -> None:
+@pytest.mark.usefixtures("small")
+def test_conventions_are_named(freshstack: Command) -> None:
     words = ("evaluate", "small", "a.run", "-m", "Coverage@5")
 
     theirs = freshstack(*words, "--conventions", "trec_eval").out
-    condensed = freshstack(*words, "--condensed")
 
     assert "ties, rounding and what is missing as in trec_eval" in theirs
     assert "trec_eval does not have Coverage@5: computed by its rules" in theirs
-    assert "chunks without a label are taken out" in condensed.out
-    mean = evaluate(small, "a.run", "Coverage@5", condensed=True).means["Coverage@5"]
-    assert f"{mean:.4f}" in condensed.out
 
 
-@pytest.fixture
-def unknown_chunks(tmp_path: Path) -> None:
-    write_run(
-        Run("s", {"12": (ScoredChunk("x", 2.0), ScoredChunk("docs/a.md_0_5", 1.0)), "123": ()}),
-        tmp_path / "s.run",
-    )
-
-
-@pytest.mark.usefixtures("small", "unknown_chunks")
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("command", [("evaluate",), ("compare", "a.run")])
 def test_chunks_that_are_not_in_the_corpus_are_an_error(
-    freshstack: Command, command: tuple[str, ...]
+    freshstack: Command, command: tuple[str, ...], tmp_path: Path
 ) -> None:
     """Such a run had 0.0000 everywhere, and exit code 0."""
+    known, unknown = ScoredChunk("docs/a.md_0_5", 1.0), ScoredChunk("x", 2.0)
+    write_run(Run("s", {"12": (unknown, known), "123": ()}), tmp_path / "s.run")
     words = (command[0], "small", *command[1:], "s.run")
 
     refused = freshstack(*words)
@@ -177,6 +161,7 @@ def test_chunks_that_are_not_in_the_corpus_are_an_error(
     assert "--unknown-ids drop" in refused.err
     assert dropped.code == 0, dropped.err
     assert "1 result dropped, not in the corpus" in dropped.out
+    assert "1 query absent from the run (counts as 0): 123" in dropped.out
 
 
 def test_documents_that_no_qrels_know_are_warned_of(freshstack: Command, tmp_path: Path) -> None:
@@ -189,19 +174,6 @@ def test_documents_that_no_qrels_know_are_warned_of(freshstack: Command, tmp_pat
 
     assert "warning: wrong.run: no document of run 'r' is in the judgments" in wrong.err
     assert (right.code, right.err) == (0, "")
-    with pytest.warns(UserWarning, match="no document of run"):
-        evaluate(tmp_path / "qrels.txt", {"1": {"x": 1.0}})
-
-
-def test_queries_that_a_run_lacks_are_named_in_one_line(
-    freshstack: Command, small: Collection, tmp_path: Path
-) -> None:
-    text = (tmp_path / "a.run").read_text().splitlines(keepends=True)
-    (tmp_path / "old.run").write_text("".join(line for line in text if line.startswith("12 ")))
-
-    for command in (("evaluate", "small"), ("compare", "small", "a.run")):
-        done = freshstack(*command, "old.run")
-        assert "1 query absent from the run (counts as 0): 123" in done.out
 
 
 def test_qrels_without_a_collection(freshstack: Command, tmp_path: Path) -> None:
@@ -213,68 +185,45 @@ def test_qrels_without_a_collection(freshstack: Command, tmp_path: Path) -> None
     assert "qrels.txt: 2 queries" in done.out
     assert "0.2500" in done.out
     assert "needs a collection" in freshstack("evaluate", "qrels.txt", "r.run", "--by", "tag").err
-    assert (
-        "need a coll" in freshstack("compare", "qrels.txt", *["r.run"] * 2, "--slices", "all").err
-    )
 
 
-def test_what_was_left_out_is_named(freshstack: Command, small: Collection) -> None:
-    supported = freshstack("evaluate", "small", "a.run").out
-    every = freshstack("evaluate", "small", "a.run", "--slices", "all").out
-
-    assert "measured on 2 of 4 queries (left out: 1 unanswerable" in " ".join(supported.split())
-    assert every.startswith("small: 3 queries (all)\n")
-
-
-@pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection whose closed-book answers hold half the nuggets of query 10, and none of 2's."""
+def test_contaminated_queries_are_left_out(freshstack: Command, tmp_path: Path) -> None:
+    """The closed-book answers hold half the nuggets of query 10, and none of 2's."""
     from freshstack_dspy.recipes.build import build
 
     provider = ScriptedProvider(AnswerClosedBook=lambda _: {"answer": "Call reset twice."})
-    config = domain(tmp_path_factory.mktemp("known"))
-    build(config, provider=provider)
-    return config.out
-
-
-def test_contaminated_queries_are_left_out(freshstack: Command, known: Path) -> None:
-    collection = Collection.load(known)
-    found = {
-        query: (ScoredChunk(min(collection.qrels().judged(query).chunks), 1.0),)
-        for query in collection.qrels().nuggets
-    }
+    known = domain(tmp_path)
+    qrels = build(known, provider=provider).qrels()
+    found = {query: (ScoredChunk(min(qrels.judged(query).chunks), 1.0),) for query in qrels.nuggets}
     write_run(Run("r", found), "r.run")
 
-    done = freshstack("evaluate", known, "r.run", "--exclude-contaminated", "0.5")
+    done = freshstack("evaluate", known.out, "r.run", "--exclude-contaminated", "0.5")
 
     assert done.code == 0, done.err
     assert ", without 1 contaminated" in done.out.splitlines()[0]
-    every = freshstack("evaluate", known, "r.run", "--exclude-contaminated", "0")
+    every = freshstack("evaluate", known.out, "r.run", "--exclude-contaminated", "0")
     assert "raise --exclude-contaminated" in every.err
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("a.run a.run", "a.run: the run is named twice"),
         ("a.run --by topic", "grouped by tag, slice, date, cutoff"),
-        ("a.run --by date=no", "'no' is not a date"),
         ("a.run --by strange.csv", "strange.csv:2: there is no query '99' in the collection"),
-        ("a.run --out a.run", "a.run exists; add --replace"),
-        ("a.run -m 'RBP(q=1)'", "RBP has no parameter 'q'"),
+        ("a.run -m RBP(q=1)", "RBP has no parameter 'q'"),
         ("a.run stranger.run", "stranger.run: none of the 1 queries of run 's' has judgments"),
         ("none.run", "none.run: the run cannot be read: No such file"),
     ],
 )
 def test_wrong_words_are_one_line(
-    freshstack: Command, small: Collection, tmp_path: Path, words: str, message: str
+    freshstack: Command, tmp_path: Path, words: str, message: str
 ) -> None:
     (tmp_path / "strange.csv").write_text("query_id,group\n99,x\n")
     (tmp_path / "stranger.run").write_text("99 Q0 x 1 1.0 s\n")
 
-    done = freshstack(
-        "evaluate", "small", *words.replace("'", "").split() if "-m" in words else words.split()
-    )
+    done = freshstack("evaluate", "small", *words.split())
 
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert message in done.err
@@ -284,22 +233,26 @@ def test_wrong_words_are_one_line(
 
 
 def test_differences_are_shown_with_interval_p_and_power(
-    freshstack: Command, small: Collection
+    freshstack: Command, small: Collection, tmp_path: Path
 ) -> None:
-    done = freshstack("compare", "small", "a.run", "b.run", "--limit", "2")
+    (tmp_path / "c.run").write_text((tmp_path / "b.run").read_text().replace(" b\n", " c\n"))
+    done = freshstack("compare", "small", "a.run", "b.run", "c.run", "-m", "AP", "--limit", "2")
 
-    comparison = compare(small, {"a.run": "a.run", "b.run": "b.run"})
+    comparison = compare(small, {"A": "a.run", "B": "b.run", "C": "c.run"}, "AP")
     first = comparison.differences[0]
     pair = next(cells for cells in cells_of(done.out) if cells[0] == "B − A")
     assert pair[1] == f"{first.interval.value:+.4f}"
     assert pair[-1] == first.verdict
-    assert "adjusted by Holm over 3 tests" in " ".join(done.out.split())
-    assert "labels as they were imported" in done.out or "labels by" in done.out
+    text = " ".join(done.out.split())
+    assert "adjusted by Holm over 3 tests" in text
+    assert "the two have the same value on all 2 queries" in text
+    assert "the largest differences" in text
     assert max(map(len, done.out.splitlines())) <= 80
-    assert "the largest differences" in done.out
+    two = freshstack("compare", "small", "a.run", "b.run", "c.run", "-m", "AP", "-m", "RR").out
+    assert "how alike the measures order the 3 runs" in two
 
 
-def test_a_comparison_as_json_and_csv(freshstack: Command, small: Collection) -> None:
+def test_a_comparison_as_json_csv_and_markdown(freshstack: Command, small: Collection) -> None:
     words = ("compare", "small", "a.run", "b.run", "--baseline", "b.run")
     comparison = compare(small, {"a.run": "a.run", "b.run": "b.run"}, baseline="b.run")
 
@@ -312,35 +265,8 @@ def test_a_comparison_as_json_and_csv(freshstack: Command, small: Collection) ->
     assert "| a.run | b.run |" in freshstack(*words, "--format", "markdown").out
 
 
-def test_three_runs_are_compared_in_how_measures_order_them(
-    freshstack: Command, small: Collection, tmp_path: Path
-) -> None:
-    (tmp_path / "c.run").write_text((tmp_path / "b.run").read_text().replace(" b\n", " c\n"))
-
-    done = freshstack("compare", "small", "a.run", "b.run", "c.run", "-m", "AP", "-m", "RR")
-
-    assert "how alike the measures order the 3 runs" in done.out
-    assert "the two have the same value on all 2 queries" in " ".join(done.out.split())
-
-
 @pytest.mark.usefixtures("small")
 def test_one_run_is_no_comparison(freshstack: Command) -> None:
     assert "a comparison needs two runs" in freshstack("compare", "small", "a.run").err
     done = freshstack("compare", "small", "a.run", "b.run", "--baseline", "c.run")
     assert "--baseline c.run is none of the runs" in done.err
-
-
-def test_python_takes_a_list_of_runs(small: Collection, tmp_path: Path) -> None:
-    """`compare(qrels, [a, b])` ended in an index error."""
-    a, b = (read_run(tmp_path / f"{name}.run") for name in "ab")
-
-    found = compare(small.qrels(), [a, b])
-
-    assert found.runs == ("a", "b")
-    assert found == compare(small, {"a": a, "b": tmp_path / "b.run"})
-    assert compare(small, [a, a]).runs == ("a", "a (2)")
-    table = found.to_pandas()
-    assert list(table["verdict"]) == [each.verdict for each in found.differences]
-    assert list(evaluate(small, a).to_pandas().index) == ["12", "123"]
-    assert repr(found) == "Comparison(a, b; 0 of 3 differences found)"
-    assert repr(evaluate(small, a, "RR")).startswith("Evaluation('a', 2 queries, RR ")

@@ -13,7 +13,7 @@ from freshstack_dspy.measures.compare import (
 from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.statistics import (
     mean_interval,
-    permutation_test,
+    permutation_tests,
     t_test,
 )
 
@@ -81,7 +81,7 @@ def test_a_difference_is_all_that_is_known_of_two_runs() -> None:
     assert (difference.run, difference.against, difference.measure) == ("B", "A", "M@1")
     assert difference.per_query == {"q00": 0.5, "q01": 0.0, "q02": 0.5, "q03": -0.25}
     assert difference.interval == mean_interval(difference.per_query)
-    assert difference.significance == permutation_test(list(difference.per_query.values()))
+    assert difference.significance == permutation_tests([[*difference.per_query.values()]])[0]
     assert (difference.wins, difference.ties, difference.losses) == (2, 1, 1)
     assert difference.effect_size == pytest.approx(0.1875 / 0.375)
     assert (difference.queries, difference.left_out) == (4, 0)

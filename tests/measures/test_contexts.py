@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.contexts import (
     AnswerCoverage,
-    ContextScores,
     RequiredSubset,
     answer_coverage,
     answer_density,
     density,
-    evaluate_context,
     required_chunks,
     required_subset,
 )
@@ -193,61 +191,3 @@ def test_nothing_answerable_and_an_empty_answer() -> None:
     assert answer_density({"n1": 5}, 10, nothing) is None
     assert answer_coverage({}, JUDGED).coverage == 0
     assert answer_density({}, 0, JUDGED) == 0
-
-
-QRELS = NuggetQrels(
-    {"q": ("n1", "n2", "n3", "n4"), "other": ("m",)},
-    {
-        "n1": {"a": 5, "b": 0, "c": 3, "d": 0, "e": 0},
-        "n2": {"a": 3, "b": 0, "c": 1, "d": 2},
-        "n3": {"a": 0, "b": 4, "c": 0, "d": 4, "e": 0},
-        "n4": {"a": 1, "b": 1, "c": 0, "d": 0, "e": 0},
-        "m": {"a": 0},
-    },
-    failed={"n2": frozenset({"e"})},
-    threshold=3,
-    tokens={"a": 100, "b": 50, "c": 50, "d": 20, "e": 30, "x": 50},
-)
-
-
-def test_by_hand_scores() -> None:
-    """P** is a and b; d is partly redundant, c is redundant, e would be but for a failure."""
-    found = evaluate_context(QRELS, "q", ["c", "d", "e", "x", "a"], k=4, w=1)
-
-    assert found == ContextScores(
-        query_id="q",
-        chunks=4,
-        coverage=2 / 3,
-        ranked_coverage=found.ranked_coverage,
-        density=found.density,
-        covered=("n1", "n3"),
-        uncovered=("n2",),
-        unanswerable=("n4",),
-        supporting=2,
-        required=0,
-        of_required=2,
-        partly_redundant=1,
-        redundant=1,
-        undetermined=1,
-        unjudged=1,
-        failed=1,
-    )
-    assert found.density == pytest.approx((2 / 150) / (3 / 150))
-
-
-def test_a_failed_judgment_is_counted_and_is_no_rating() -> None:
-    """2: CRUX writes failures as ratings of -1 and -2, which a mean then mixes in."""
-    qrels = NuggetQrels(
-        {"q": ("n1", "n2")},
-        {"n1": {"a": 4}, "n2": {"b": 3}},
-        failed={"n2": frozenset({"a"})},
-        threshold=3,
-    )
-    found = evaluate_context(qrels, "q", ["a"], w=None)
-    unjudged = evaluate(qrels, run({"q": {"a": 1.0}}), ["StRecall@5"]).unjudged
-
-    assert found.coverage == 0.5
-    assert found.failed == 1
-    assert unjudged[0].failed == {"q": 1}
-    with pytest.raises(CollectionError, match="a failed judgment"):
-        NuggetQrels({"q": ("n",)}, {"n": {"a": 4}}, failed={"n": frozenset({"a"})})

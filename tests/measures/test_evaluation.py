@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.conventions import CONVENTIONS
-from freshstack_dspy.measures.evaluation import MEASURES_VERSION, evaluate, find_unjudged
+from freshstack_dspy.measures.evaluation import MEASURES_VERSION, evaluate
 from freshstack_dspy.measures.measure import FAMILIES
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
@@ -84,7 +84,7 @@ def test_a_length_that_is_not_known_is_named_with_run_and_query() -> None:
 
 
 def test_a_unjudged_chunk_is_a_chunk_of_the_top_without_a_label() -> None:
-    found = find_unjudged(QRELS, run({"q": in_order("e", "a", "f", "c")}), 3)
+    (found,) = evaluate(QRELS, run({"q": in_order("e", "a", "f", "c")}), "P@3").unjudged
 
     assert found.shares == {"q": 2 / 3}
     assert found.mean == 2 / 3
@@ -99,7 +99,8 @@ def test_failed_judgments_of_the_top_are_counted_by_pair() -> None:
         {"n": frozenset({"b", "deep"}), "m": frozenset({"a", "b"}), "o": frozenset({"z"})},
     )
 
-    found = find_unjudged(qrels, run({"1": in_order("a", "b", "deep"), "2": in_order("a")}), 2)
+    of = run({"1": in_order("a", "b", "deep"), "2": in_order("a")})
+    (found,) = evaluate(qrels, of, "P@2").unjudged
 
     assert found.failed == {"1": 3}
     assert found.shares == {"1": 0.5, "2": 0.0}

@@ -22,7 +22,7 @@ from freshstack_dspy.measures.statistics import (
     macro_interval,
     mean_interval,
     mean_intervals,
-    permutation_test,
+    permutation_tests,
     spearman_rho,
     t_test,
     tau_ap,
@@ -155,7 +155,7 @@ def by_enumeration(differences: list[float]) -> float:
 def test_fishers_example_of_darwins_maize() -> None:
     """The Design of Experiments, section 21: 1,726 of 32,768 ways are as far from 0 as 314."""
     eighths = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
-    found = permutation_test(list(map(float, eighths)))
+    (found,) = permutation_tests([list(map(float, eighths))])
 
     assert sum(eighths) == 314
     assert found.p_value == 1726 / 32768
@@ -163,7 +163,7 @@ def test_fishers_example_of_darwins_maize() -> None:
 
 @given(st.lists(lattice, min_size=2, max_size=9))
 def test_it_is_the_share_of_all_signs(differences: list[float]) -> None:
-    assert permutation_test(differences).p_value == by_enumeration(differences)
+    assert permutation_tests([differences])[0].p_value == by_enumeration(differences)
 
 
 def test_where_the_runs_are_alike_it_finds_a_difference_in_one_of_twenty() -> None:
@@ -171,8 +171,9 @@ def test_where_the_runs_are_alike_it_finds_a_difference_in_one_of_twenty() -> No
     rng = random.Random(8)
     found = 0
     for _ in range(200):
-        p = permutation_test([rng.gauss(0, 1) for _ in range(30)], permutations=1000).p_value
-        found += p is not None and p <= 0.05
+        column = [rng.gauss(0, 1) for _ in range(30)]
+        (of,) = permutation_tests([column], permutations=1000)
+        found += of.p_value is not None and of.p_value <= 0.05
 
     assert 1 <= found <= 22
 

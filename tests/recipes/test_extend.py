@@ -13,7 +13,7 @@ from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
 from freshstack_dspy.lm.batch.deferred import import_replies
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.measures.evaluation import find_unjudged
+from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.extend import Extended, UnknownIds, extend
@@ -84,10 +84,9 @@ def run(config: BuildConfig, tmp_path: Path) -> Path:
 
 
 def unjudged_at(collection: Collection, run: Path, depth: int) -> float | None:
-    from freshstack_dspy.measures.run import read_run
 
     qrels = collection.qrels(("answerable", "partly_supported", "unanswerable"))
-    return find_unjudged(qrels, read_run(run), depth).mean
+    return evaluate(qrels, run, f"P@{depth}").unjudged[0].mean
 
 
 def test_after_extending_nothing_in_the_top_of_the_run_is_unjudged(

@@ -11,7 +11,7 @@ import pytest
 from freshstack_dspy.collection.exports import export_collection
 from freshstack_dspy.collection.imports import NO_TEXT, import_collection
 from freshstack_dspy.errors import CollectionError, SourceError
-from freshstack_dspy.measures.contexts import evaluate_context
+from freshstack_dspy.measures.contexts import required_chunks
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
@@ -194,11 +194,9 @@ def test_from_the_files_of_crux_to_its_measures(tmp_path: Path) -> None:
     values = list(
         evaluate(qrels, run, ["Cov@2", "Coverage@2", "Density(w=1)@2"]).per_query["t"].values()
     )
-    context = evaluate_context(qrels, "t", ["t:0#1", "t:1#2"])
 
     assert values == pytest.approx([2 / 3, 2 / 3, (2 / 5) / (3 / 8)])
-    assert (context.required, context.redundant) == (1, 1)
-    assert (context.covered, context.uncovered) == (("t_1", "t_3"), ("t_2",))
+    assert required_chunks(qrels.judged("t")).labels == {"t:0#0": 3, "t:1#2": 3, "t:0#1": 1}
 
 
 @pytest.mark.parametrize(
