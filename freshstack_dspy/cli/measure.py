@@ -22,7 +22,6 @@ from freshstack_dspy.cli.printing import (
     cut,
     labels_by,
     percent,
-    say,
     say_wrapped,
     show,
     show_json,
@@ -627,7 +626,7 @@ def _show_queries(
     print()
     title = f"{each.measure}, {each.run} − {each.against}: the largest differences"
     if not largest:
-        say(f"{title}: none, the two have the same value on all queries")
+        say_wrapped(f"{title}: none, the two have the same value on all queries")
         return
     values, against = (evaluations[run].values(each.measure) for run in (each.run, each.against))
     queries = () if judgments.collection is None else judgments.collection.queries

@@ -79,6 +79,14 @@ class Scores(Record):
 
     __str__ = __repr__
 
+    def values(self, run: str, measure: str) -> dict[str, float]:
+        """Give the values of one run's answers in one measure, by query id."""
+        return {
+            answer.query_id: answer.values[measure]
+            for answer in self.answers
+            if answer.run == run and measure in answer.values
+        }
+
 
 def _answer_score(
     run: str, query_id: str, found: Mapping[str, Estimate], counts: Mapping[str, int]
