@@ -249,38 +249,11 @@ def compare_evaluations(
     adjusted = dict(zip(p_values, adjust(list(p_values.values()), rules.correction), strict=True))
     strictest = rules.alpha / (1 if rules.correction == "none" else max(1, len(p_values)))
     differences = []
-    for place, (measure, run, other) in enumerate(compared):
-        values, others = (evaluations[name].values(measure).keys() for name in (run, other))
-        mean, significance = means[place], tested[place]
-        spread = deviation(columns[place]) if len(columns[place]) > 1 else 0.0
-        detectable = None
-        if spread and len(columns[place]) >= FEWEST and _can_be_found(significance, strictest):
-            detectable = detectable_difference(spread, len(columns[place]), alpha=strictest)
-        verdict: Verdict = "not found"
-        if mean.value is None or place not in adjusted:
-            verdict = "untested"
-        elif adjusted[place] <= rules.alpha:
-            verdict = "higher" if mean.value > 0 else "lower"
-        difference = RunDifference(
-            measure=measure,
-            run=run,
-            against=other,
-            queries=len(columns[place]),
-            left_out=len(values ^ others),
-            interval=mean,
-            effect_size=fmean(columns[place]) / spread if spread else None,
-            wins=sum(each > 0 for each in columns[place]),
-            ties=columns[place].count(0),
-            losses=sum(each < 0 for each in columns[place]),
-            significance=significance,
-            adjusted_p=adjusted.get(place),
-            detectable=detectable,
-            verdict=verdict,
-            conclusion="",
-            per_query=per_query[place],
-        )
-        conclusion = _conclusion(difference, strictest)
-        differences.append(difference.model_copy(update={"conclusion": conclusion}))
+    for place, names in enumerate(compared):
+        values, others = (evaluations[run].values(names[0]).keys() for run in names[1:])
+        found = (means[place], tested[place], adjusted.get(place))
+        difference = _difference(names, per_query[place], found, rules.alpha, strictest)
+        differences.append(difference.model_copy(update={"left_out": len(values ^ others)}))
     return Comparison(
         runs=tuple(runs),
         measures=measures,
@@ -317,6 +290,51 @@ def _differences(
         else values[query] - others[query]
         for query in sorted(values.keys() & others.keys())
     }
+
+
+def _difference(
+    names: tuple[str, str, str],
+    per_query: dict[str, float],
+    found: tuple[Interval, Significance, float | None],
+    alpha: float,
+    strictest: float,
+) -> RunDifference:
+    """Put together what is known of two runs in one measure.
+
+    `found` are the mean, the test and its adjusted p; `strictest` is what the smallest p-value of
+    the family is compared with before adjusting.
+    """
+    measure, run, against = names
+    mean, significance, adjusted_p = found
+    column = list(per_query.values())
+    spread = deviation(column) if len(column) > 1 else 0.0
+    detectable = None
+    if spread and len(column) >= FEWEST and _can_be_found(significance, strictest):
+        detectable = detectable_difference(spread, len(column), alpha=strictest)
+    verdict: Verdict = "not found"
+    if mean.value is None or adjusted_p is None:
+        verdict = "untested"
+    elif adjusted_p <= alpha:
+        verdict = "higher" if mean.value > 0 else "lower"
+    difference = RunDifference(
+        measure=measure,
+        run=run,
+        against=against,
+        queries=len(column),
+        left_out=0,
+        interval=mean,
+        effect_size=fmean(column) / spread if spread else None,
+        wins=sum(each > 0 for each in column),
+        ties=column.count(0),
+        losses=sum(each < 0 for each in column),
+        significance=significance,
+        adjusted_p=adjusted_p,
+        detectable=detectable,
+        verdict=verdict,
+        conclusion="",
+        per_query=per_query,
+    )
+    return difference.model_copy(update={"conclusion": _conclusion(difference, strictest)})
 
 
 def _can_be_found(significance: Significance, strictest: float) -> bool:
