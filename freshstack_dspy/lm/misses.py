@@ -1,27 +1,22 @@
 """Why a replay found no reply: the nearest recorded request, and where it differs."""
 
 import itertools
-import json
 import threading
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
 from typing import Any
 
+from pydantic_core import from_json
+
 from freshstack_dspy.errors import StoreError
-from freshstack_dspy.lm.request import (
-    ChatRequest,
-    EmbeddingRequest,
-    RerankRequest,
-    SearchRequest,
-    canonical_json,
-)
+from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, SearchRequest, canonical_json
 from freshstack_dspy.lm.store import Recorded
 
-AnyRequest = ChatRequest | EmbeddingRequest | RerankRequest | SearchRequest
+AnyRequest = ChatRequest | NumbersRequest | SearchRequest
 Fields = dict[str, Any]
 _SHOWN = 60
 _MOST = 50_000
-"""Entries that are compared with a request that missed: some two seconds."""
+"""Entries that are compared with a request that missed: about a second."""
 _TEXTS = ("messages", "text", "query", "passages", "texts", "parameters")
 
 
@@ -46,19 +41,18 @@ class Misses:
 
 def explain_miss(request: AnyRequest, recorded: Iterable[Recorded]) -> str:
     """Say how the nearest recorded request differs from the one that was asked."""
-    found = _miss(request)
     try:
         nearest = _nearest(request, tuple(recorded))
     except StoreError as error:
-        return f"{found}; {error}"
+        return f"{_miss(request)}; {error}"
     if nearest is None:
         return (
-            f"{found}: nothing is recorded at all; build once with --mode live, or name a bundle in "
-            "[cache] bundles"
+            f"{_miss(request)}: nothing is recorded at all; build once with --mode live, or name "
+            "a bundle in [cache] bundles"
         )
     key, fields = nearest
     return (
-        f"{found}: the nearest recorded request, {key[:12]}, differs in "
+        f"{_miss(request)}: the nearest recorded request, {key[:12]}, differs in "
         f"{'; '.join(_differences(request, fields))}. Record it with --mode live, or name a bundle "
         "that has it in [cache] bundles"
     )
@@ -72,38 +66,33 @@ def _miss(request: AnyRequest) -> str:
 
 
 def _nearest(request: AnyRequest, sources: Iterable[Recorded]) -> tuple[str, Fields] | None:
-    """The key and the fields of the recorded request that is most like another."""
+    """The key and the fields of the recorded request that is most like another.
+
+    The same question comes first, then the longest common text, then the most equal settings.
+    Texts are compared by their common beginning and end: to align them would take minutes.
+    """
     if isinstance(request, ChatRequest):
         marks = [f'"name":{canonical_json(request.task)}', '"messages":']  # the same question first
     else:
         marks = [f'"kind":"{request.kind}"']
     asked = request.model_dump(mode="json")
+    mine, text = _settings(asked), _text(asked)
 
     def compared(mark: str) -> Iterator[tuple[tuple[bool, int, int], str, Fields]]:
         lines = itertools.chain.from_iterable(source.lines(mark.encode()) for source in sources)
         for line in itertools.islice(lines, _MOST):
-            entry = json.loads(line.json)
+            entry = from_json(line.json)
             fields = entry.get("ask") or entry["request"]
-            yield _likeness(asked, fields), line.key, fields
+            theirs = _settings(fields)
+            equal = sum(mine.get(name) == value for name, value in theirs.items())
+            likeness = _task(mine) == _task(theirs), _common_length(text, _text(fields)), equal
+            yield likeness, line.key, fields
 
     for mark in marks:
         best = max(compared(mark), key=itemgetter(0), default=None)
         if best is not None:
             return best[1:]
     return None
-
-
-def _likeness(asked: Fields, other: Fields) -> tuple[bool, int, int]:
-    """Whether the question is the same, how much of the text, and how many settings.
-
-    Texts are compared by their common beginning and end: to align them would take minutes.
-    """
-    mine, theirs = _settings(asked), _settings(other)
-    same = sum(mine.get(name) == value for name, value in theirs.items())
-    one, two = _text(asked), _text(other)
-    begin = _common_prefix_length(one, two)
-    end = _common_prefix_length(one[begin:][::-1], two[begin:][::-1])
-    return _task(mine) == _task(theirs), begin + end, same
 
 
 def _settings(request: Fields) -> Fields:
@@ -113,7 +102,7 @@ def _settings(request: Fields) -> Fields:
 
 
 def _text(request: Fields) -> str:
-    return "\n".join(message["content"] for message in request.get("messages", ()))
+    return "\n".join([message["content"] for message in request.get("messages", ())])
 
 
 def _task(settings: Fields) -> str | None:
@@ -125,24 +114,34 @@ def _differences(request: AnyRequest, recorded: Fields) -> Iterator[str]:
     mine, theirs = _settings(asked), _settings(recorded)
     differ = [name for name in sorted(mine.keys() | theirs) if mine.get(name) != theirs.get(name)]
     for name in differ:
-        old, new = (_short(repr(each.get(name))) for each in (theirs, mine))
-        yield f"{name} ({old} recorded, {new} asked)"
+        yield f"{name} ({_either(repr(theirs.get(name)), repr(mine.get(name)))})"
     if not isinstance(request, ChatRequest):
         if not differ:
             yield "the texts"
         return
     messages = recorded["messages"]
     if len(request.messages) != len(messages):
-        yield f"the messages ({len(messages)} recorded, {len(request.messages)} asked)"
+        yield f"the messages ({_either(str(len(messages)), str(len(request.messages)))})"
         return
     for number, (message, other) in enumerate(zip(request.messages, messages, strict=True), 1):
         new, old = message.content, other["content"]
         if new != old:
             start = _common_prefix_length(old, new)
-            yield (
-                f"message {number} ({message.role}) from character {start} on "
-                f"({_short(old[start:])!r} recorded, {_short(new[start:])!r} asked)"
-            )
+            place = f"message {number} ({message.role}) from character {start} on"
+            yield f"{place} ({_either(repr(old[start:]), repr(new[start:]))})"
+
+
+def _either(recorded: str, asked: str) -> str:
+    old, new = (
+        text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…" for text in (recorded, asked)
+    )
+    return f"{old} recorded, {new} asked"
+
+
+def _common_length(one: str, other: str) -> int:
+    """The length of the common beginning, and of the common end of what is behind it."""
+    begin = _common_prefix_length(one, other)
+    return begin + _common_prefix_length(one[begin:][::-1], other[begin:][::-1])
 
 
 def _common_prefix_length(one: str, other: str) -> int:
@@ -151,7 +150,3 @@ def _common_prefix_length(one: str, other: str) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
     return low
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
