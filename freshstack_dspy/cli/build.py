@@ -12,7 +12,6 @@ from freshstack_dspy.cli.options import (
     JsonOption,
     LogOption,
     ModeOption,
-    RequestsOption,
     RunsArgument,
     check_out,
 )
@@ -61,7 +60,6 @@ def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
 def build(
     config: ConfigArgument,
     mode: ModeOption = "live",
-    requests: RequestsOption = None,
     save_replies: Annotated[
         Path | None, typer.Option(help="Write the replies that were used to this bundle.")
     ] = None,
@@ -79,8 +77,8 @@ def build(
     from freshstack_dspy.recipes.build import build as build_collection
 
     settings = load_config(config)
-    _check_outputs(settings, save_replies, requests, log)
-    with asking(mode, requests, log) as (options, bars):
+    _check_outputs(settings, save_replies, log)
+    with asking(mode, log) as (options, bars):
         collection = build_collection(
             settings, replace=replace, replies_file=save_replies, **options
         )

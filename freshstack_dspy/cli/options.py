@@ -27,9 +27,6 @@ ModeOption = Annotated[
         "defer: write missing requests to a file. rerecord: ask everything again."
     ),
 ]
-RequestsOption = Annotated[
-    Path | None, typer.Option(help="With defer: the file of missing requests.")
-]
 LogOption = Annotated[
     Path | None, typer.Option(help="Append one JSON line for each request to this file.")
 ]
@@ -82,14 +79,11 @@ def check_out(out: Path | None, *, replace: bool | None = None) -> None:
 
 
 @contextmanager
-def asking(
-    mode: ModeName, requests: Path | None = None, log: Path | None = None
-) -> Iterator[tuple["SessionOptions", "Bars"]]:
+def asking(mode: ModeName, log: Path | None = None) -> Iterator[tuple["SessionOptions", "Bars"]]:
     """Show progress and write the log; gives the options of a session.
 
     Args:
         mode: Whether it may ask.
-        requests: Where missing requests are written.
         log: Where each request is written as a line of JSON.
     """
     from freshstack_dspy.cli.printing import Bars
@@ -101,7 +95,6 @@ def asking(
         options: SessionOptions = {
             "mode": mode,
             "progress": bars,
-            "requests_file": requests,
             "callback": callback,
         }
         yield options, bars

@@ -27,11 +27,6 @@ _STILL_WAITING = 3
 replies = typer.Typer(help="Recorded replies: bundles out and in, and a check.")
 requests = typer.Typer(help="Deferred requests: sent as batches, or answered elsewhere.")
 
-ReplaceRepliesOption = Annotated[
-    bool,
-    typer.Option("--replace", help="Replace recorded replies; the old ones stay under a number."),
-]
-
 
 @replies.command("export")
 def export_replies(
@@ -68,7 +63,9 @@ def export_replies(
 def import_bundle(
     bundle: Annotated[Path, typer.Argument(help="Recorded replies: JSON Lines, or .zst.")],
     config: ConfigArgument,
-    replace: ReplaceRepliesOption = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace other replies, which stay under a number.")
+    ] = False,
 ) -> None:
     """Take the replies of a bundle into the build's store.
 
@@ -121,12 +118,11 @@ def import_answers(
         Path, typer.Argument(metavar="REPLIES", help="The replies: a batch's output, or by hand.")
     ],
     config: ConfigArgument,
-    replace: ReplaceRepliesOption = False,
 ) -> None:
     """Record replies to deferred requests.
 
-    Each line is {"custom_id": …, "content": "…"}, or what a batch API gives back. The exit code is
-    1 if a line brought no reply.
+    Each line is {"custom_id": …, "content": "…"}, which replaces what was recorded, or what a batch
+    API gives back. The exit code is 1 if a line brought no reply.
     """
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.lm.batch.deferred import import_replies
@@ -135,12 +131,7 @@ def import_answers(
     settings = load_judging(config)
     with closing(ReplyStore(settings.cache.path)) as store:
         report = import_replies(
-            store,
-            answers,
-            settings.prices,
-            account=settings.name,
-            model=settings.model,
-            replace=replace,
+            store, answers, settings.prices, account=settings.name, model=settings.model
         )
     say(str(report))
     for reason in report.reasons:
@@ -152,21 +143,11 @@ def import_answers(
 @requests.command()
 def submit(
     config: ConfigArgument,
-    file: Annotated[
-        Path | None,
-        typer.Option(
-            "--requests", help="The requests file; by default the one that a deferred build writes."
-        ),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what it would send and cost, and stop.")
     ] = False,
-    forget: Annotated[
-        str | None,
-        typer.Option(help="Give a pending submission up first, and send its requests anew."),
-    ] = None,
 ) -> None:
-    """Send deferred requests to the provider's batch API.
+    """Send the requests that the last deferred build wrote to the provider's batch API.
 
     What is underway already is not sent again. With a [budget], the most that it can cost must fit.
     """
@@ -175,14 +156,11 @@ def submit(
     from freshstack_dspy.lm.store import ReplyStore
 
     settings = load_judging(config)
-    file = file or settings.cache.path.parent / "requests" / f"{settings.name}.jsonl"
     with closing(ReplyStore(settings.cache.path)) as store:
         batches = Batches(settings, store)
-        if forget is not None:
-            _forget(batches, forget)
         with batches.at_work():
-            planned = batches.plan(file)
-            _print_plan(planned, settings.model.name, file)
+            planned = batches.plan()
+            _print_plan(planned, settings.model.name)
             batches.check_over_budget(planned)
             if dry_run:
                 return
@@ -234,19 +212,12 @@ def status(
     _end(jobs, begun, waiting, "" if as_json else str(config))
 
 
-def _forget(batches: "Batches", submission: str) -> None:
-    job = batches.forget(submission)
-    say(f"{submission}: given up")
-    if job.batch_id:
-        say(f"its batch {job.batch_id} goes on at the provider and costs what it costs: cancel it")
-
-
-def _print_plan(planned: "Plan", model: str, file: Path) -> None:
+def _print_plan(planned: "Plan", model: str) -> None:
     from freshstack_dspy.lm.budget import amount
 
     left_out = "".join(f"; {count} {why}" for why, count in sorted(planned.left_out.items()))
     batches = counted(len(planned.parts), "batch", "batches")
-    say(f"{file}: {counted(planned.requests, 'request')} to send, in {batches}{left_out}")
+    say(f"{counted(planned.requests, 'request')} to send, in {batches}{left_out}")
     if planned.requests:
         cost = f"${planned.batch.dollars:.4f} as batches, ${planned.live.dollars:.4f} live"
         if not planned.priced:
@@ -271,7 +242,7 @@ def _print_news(batches: "Batches", jobs: "list[Job]", shown: dict[str, str]) ->
 
 def _status_of(job: "Job") -> str:
     if job.step == "dropped":
-        return f"batch {job.batch_id} was given up"
+        return f"batch {job.batch_id} was dropped"
     text = f"batch {job.batch_id} {job.status}: {job.completed} of {len(job.keys)} done"
     text += f", {job.failed} failed" if job.failed else ""
     text += f"; {job.report.summary()}" if job.report else ""

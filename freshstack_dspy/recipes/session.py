@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from freshstack_dspy.config import MODES, BuildConfig, Mode
 from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
 from freshstack_dspy.index.models import Models, connected
-from freshstack_dspy.lm.batch.deferred import write_requests
+from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.bundle import Bundles, write_bundle
@@ -78,8 +78,6 @@ class SessionOptions(TypedDict, total=False):
     """`live` (the default), `replay`, `defer` or `rerecord`; see `lm/client.py`."""
     progress: Progress | None
     """Notified of every step."""
-    requests_file: Path | None
-    """Where `defer` writes the missing requests; by default next to the store."""
     provider: Provider | None
     """What answers, in place of the one that the model's name chooses."""
     callback: Callback | None
@@ -106,12 +104,10 @@ class Session:
         *,
         models: Models | None = None,
         progress: Progress | None = None,
-        requests_file: Path | None = None,
     ) -> None:
         self.config, self.mode, self.lm, self.replies = config, mode, lm, replies
         self.models = models or Models()
         self.progress = progress or Silence()
-        self._requests_file = requests_file
         self._done: dict[str, str] = {}
         self._deferred: Counter[str] = Counter()
         self._searches: dict[str, SearchResult] = {}
@@ -172,14 +168,11 @@ class Session:
                 f"all {len(missing)} requests are in batches under way; wait for them with: "
                 f"freshstack requests status {self.config.file} --wait"
             )
-        named = f" --requests {self._requests_file}" if self._requests_file else ""
-        path = self._requests_file or (
-            self.config.cache.path.parent / "requests" / f"{self.config.name}.jsonl"
-        )
+        path = requests_file(self.config)
         written = write_requests(store, path, missing - underway)
         raise DeferredError(
             f"{written} requests were written to {path}; send them with: freshstack requests "
-            f"submit {self.config.file}{named}, or have them answered elsewhere and import the "
+            f"submit {self.config.file}, or have them answered elsewhere and import the "
             f"replies with: freshstack requests import REPLIES {self.config.file}; then run the "
             "same command again"
         )
@@ -235,7 +228,6 @@ def open_session(
     mode: Mode = "live",
     *,
     progress: Progress | None = None,
-    requests_file: Path | None = None,
     provider: Provider | None = None,
     callback: Callback | None = None,
     replies: Replies | None = None,
@@ -275,9 +267,7 @@ def open_session(
             access = Access(mode, store, bundles, account, lm.ledger, callback)
             models = stack.enter_context(connected(config, access))
         stack.enter_context(in_bulk(lm))
-        yield Session(
-            config, mode, lm, replies, models=models, progress=progress, requests_file=requests_file
-        )
+        yield Session(config, mode, lm, replies, models=models, progress=progress)
 
 
 @contextmanager
@@ -296,11 +286,12 @@ def check_mode(config: BuildConfig, mode: Mode) -> None:
         raise ConfigError(f"unknown mode {mode!r}; allowed: {', '.join(MODES)}")
     if mode not in ("live", "rerecord"):
         return
-    if underway := sum(len(job.keys) for job in JobFolder.of(config).pending()):
+    folder = JobFolder.of(config)
+    if underway := sum(len(job.keys) for job in folder.pending()):
         raise ConfigError(
             f"{underway} requests are in batches under way, and would be paid for twice: wait for "
-            f"them with: freshstack requests status {config.file} --wait, or give a batch up with: "
-            f"freshstack requests submit {config.file} --forget SUBMISSION"
+            f"them with: freshstack requests status {config.file} --wait, or give a batch up by "
+            f"deleting its record in {folder.path}"
         )
 
 

@@ -72,8 +72,10 @@ def test_build_can_save_its_replies_and_replay_them(
 def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None:
     """The baseline never fails; a reply handed in that is no answer does."""
     config = write_domain(tmp_path, model=BASELINE | {"reasks": 0})
-    assert freshstack("build", config, "--mode", "defer", "--requests", "r.jsonl").code == 3
-    requests = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    assert freshstack("build", config, "--mode", "defer").code == 3
+    requests = [
+        json.loads(line) for line in (tmp_path / "requests/small.jsonl").read_text().splitlines()
+    ]
     no_answer = {"choices": [{"message": {"content": "?"}}]}
     (tmp_path / "replies.jsonl").write_text(
         "".join(
@@ -94,8 +96,8 @@ def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None
 def test_deferred_requests_are_written_answered_imported_and_built_from(
     freshstack: Command, config: Path, tmp_path: Path
 ) -> None:
-    first = freshstack("build", config, "--mode", "defer", "--requests", "requests.jsonl")
-    lines = (tmp_path / "requests.jsonl").read_text().splitlines()
+    first = freshstack("build", config, "--mode", "defer")
+    lines = (tmp_path / "requests/small.jsonl").read_text().splitlines()
     body = {"choices": [{"message": {"content": "{}"}}]}
     (tmp_path / "replies.jsonl").write_text(
         json.dumps({"custom_id": json.loads(lines[0])["custom_id"], "response": {"body": body}})
@@ -105,7 +107,7 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
 
     assert first.code == 3
     (said,) = (line for line in first.err.splitlines() if "requests were written" in line)
-    assert said.startswith("9 requests were written to requests.jsonl; ")
+    assert said.startswith(f"9 requests were written to {tmp_path}/requests/small.jsonl; ")
     assert imported.code == 1, "one line was unknown"
     assert imported.out == "1 imported; 1 unknown (unknown); 8 still waiting\n"
 

@@ -222,7 +222,6 @@ def test_no_command_writes_over_a_file_unasked(freshstack: Command, tmp_path: Pa
     [
         ("build", "--log"),
         ("build", "--save-replies"),
-        ("build", "--requests"),
     ],
 )
 def test_no_command_writes_over_a_configuration_a_store_or_a_collection(

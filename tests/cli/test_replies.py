@@ -17,7 +17,7 @@ from tests.lm.batch.batch_server import BatchServer
 from tests.lm.batch.batching import PROVIDERS, SECRET, Provider, model_at
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import answer as numbers_answer
-from tests.lm.recording import reply, rows
+from tests.lm.recording import reply
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import SCRIPTS, Inputs, inputs_of
 from tests.recipes.test_models import configured
@@ -32,17 +32,10 @@ def built(freshstack: Command, config: Path) -> Path:
     return config
 
 
-def change_replies(folder: Path, change: str) -> None:
-    store = ReplyStore(folder)
-    with rows(store) as table:
-        table.execute(f"UPDATE Cache SET {change} WHERE key LIKE 'entry:%'")
-    store.close()
-
-
-@pytest.mark.parametrize("name", ["used.jsonl", "used.jsonl.zst"])
 def test_export_writes_what_a_replay_elsewhere_needs(
-    freshstack: Command, built: Path, tmp_path: Path, name: str
+    freshstack: Command, built: Path, tmp_path: Path
 ) -> None:
+    name = "used.jsonl.zst"
     done = freshstack("replies", "export", built, "--out", name)
     elsewhere = write_domain(tmp_path / "theirs", model=BASELINE, cache={"bundles": [f"../{name}"]})
     replayed = freshstack("build", elsewhere, "--mode", "replay")
@@ -66,15 +59,6 @@ def test_export_has_vectors_and_scores_too(freshstack: Command, tmp_path: Path) 
     assert done.code == 0, done.err
     assert kinds == {"chat", "embedding", "rerank", "search"}
     assert (tmp_path / "used.jsonl").read_bytes() == (tmp_path / "saved.jsonl").read_bytes()
-
-
-def test_export_names_what_is_missing(freshstack: Command, built: Path, tmp_path: Path) -> None:
-    shutil.rmtree(tmp_path / "cache")
-    done = freshstack("replies", "export", built, "--out", "used.jsonl")
-
-    assert done.code == 1
-    assert "is not recorded here" in done.err
-    assert not (tmp_path / "used.jsonl").exists()
 
 
 def test_import_adds_and_counts(freshstack: Command, built: Path, tmp_path: Path) -> None:
@@ -124,19 +108,12 @@ def test_verify_takes_a_configuration_a_store_or_a_bundle(
     assert freshstack("replies", "verify", "saved.jsonl").code == 0
 
 
-def test_verify_names_what_is_damaged(freshstack: Command, built: Path, tmp_path: Path) -> None:
-    change_replies(tmp_path / "cache", """value = replace(value, '"ok"', '"no"')""")
+def test_verify_names_what_is_damaged(freshstack: Command, tmp_path: Path) -> None:
     (tmp_path / "saved.jsonl").write_text("{}\n")
-    store = freshstack("replies", "verify", built)
-    bundle = freshstack("replies", "verify", "saved.jsonl")
+    done = freshstack("replies", "verify", "saved.jsonl")
 
-    assert (store.code, bundle.code) == (1, 1)
-    assert all(
-        line.startswith("entry:") and "not a recorded reply" in line
-        for line in store.err.splitlines()
-    )
-    assert bundle.out == "saved.jsonl: empty; 1 damaged\n"
-    assert bundle.err.startswith("line 1: saved.jsonl:1: not a recorded reply")
+    assert (done.code, done.out) == (1, "saved.jsonl: empty; 1 damaged\n")
+    assert done.err.startswith("line 1: saved.jsonl:1: not a recorded reply")
 
 
 def answer(body: dict[str, Any]) -> Scripted:
@@ -178,7 +155,7 @@ def test_two_rounds_of_batches_build_what_one_live_build_does(
         assert freshstack("build", config, "--mode", "defer").code == 3
         submitted = freshstack("requests", "submit", config)
         assert submitted.code == 0, submitted.err
-        assert f": {requests} requests to send, in 1 batch\n" in submitted.out
+        assert submitted.out.startswith(f"{requests} requests to send, in 1 batch\n")
         assert freshstack("requests", "status", config).code == 3
         waited = freshstack("requests", "status", config, "--wait")
         assert waited.code == 0, waited.out
@@ -207,23 +184,10 @@ def test_submit_says_first_what_it_could_cost(
 
     first, second = done.out.splitlines()
     assert done.code == 0
-    assert first.endswith("small.jsonl: 9 requests to send, in 1 batch")
+    assert first == "9 requests to send, in 1 batch"
     assert second.startswith("at most ")
     assert " as batches, $" in second
     assert second.endswith(" live")
-    assert server.calls.total() == 0
-
-
-def test_submit_stops_at_the_budget(
-    freshstack: Command, server: BatchServer, tmp_path: Path
-) -> None:
-    config = write_domain(tmp_path, model=model_at(server, "anthropic"), budget={"dollars": 0.01})
-    freshstack("build", config, "--mode", "defer")
-    done = freshstack("requests", "submit", config)
-
-    assert done.code == 4
-    assert "9 requests to send" in done.out
-    assert "[budget] dollars = 0.01 does not allow these 9 requests: " in done.err
     assert server.calls.total() == 0
 
 
@@ -245,7 +209,7 @@ def test_what_failed_is_printed_with_its_reason_and_sent_again(
     assert "6 imported; 3 failed (" in done.out
     assert "\n  3 x overloaded" in done.out
     assert done.out.splitlines()[-1].startswith("what has no reply waits again; send it with: ")
-    assert ": 3 requests to send, in 1 batch; 6 answered already\n" in again.out
+    assert "3 requests to send, in 1 batch; 6 answered already\n" in again.out
     assert freshstack("requests", "status", deferred).code == 0
 
 
@@ -273,17 +237,3 @@ def test_status_without_a_submission_says_how_to_make_one(
         0,
         f"nothing was submitted yet: freshstack requests submit {config}\n",
     )
-
-
-def test_a_submission_can_be_given_up(
-    freshstack: Command, server: BatchServer, deferred: Path
-) -> None:
-    server.course.looks = 9
-    out = freshstack("requests", "submit", deferred).out
-    submission = out.splitlines()[-2].partition(":")[0]
-    done = freshstack("requests", "submit", deferred, "--forget", submission)
-    status = freshstack("requests", "status", deferred)
-
-    assert done.out.startswith(f"{submission}: given up\nits batch batch_1 goes on")
-    assert len(server.made) == 2
-    assert f"{submission}: batch batch_1 was given up\n" in status.out

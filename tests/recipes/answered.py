@@ -85,14 +85,11 @@ def answering(
     *,
     mode: Any = "live",
     text: str = "",
-    requests: Path | None = None,
     **options: Any,
 ) -> Answering:
     """Answer from runs with a scripted model, whose replies are kept below a folder."""
     path = folder / "answer.toml"
     path.write_text(text or '[model]\nname = "openai/scripted"\nretries = 0\n')
-    with open_session(
-        load_judging(path), mode, provider=model, searching=False, requests_file=requests
-    ) as session:
+    with open_session(load_judging(path), mode, provider=model, searching=False) as session:
         loaded = Collection.load(collection)
         return answer_from_runs(session, loaded, [read_run(file) for file in files], **options)

@@ -8,7 +8,7 @@ import pytest
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import DeferredError
-from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies
+from freshstack_dspy.lm.batch.deferred import ImportReport, import_replies, requests_file
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 
@@ -18,10 +18,11 @@ from .scripted import SCRIPTS, ScriptedProvider, inputs_of
 Line = dict[str, Any]
 
 
-def defer(config: BuildConfig, file: Path) -> list[Line]:
+def defer(config: BuildConfig) -> list[Line]:
     """Let a build write down what it misses, and read that."""
+    file = requests_file(config)
     with pytest.raises(DeferredError) as caught:
-        build(config, mode="defer", requests_file=file)
+        build(config, mode="defer")
     lines = [json.loads(line) for line in file.read_text().splitlines()]
 
     assert str(caught.value).startswith(f"{len(lines)} requests were written to {file}; ")
@@ -65,11 +66,10 @@ def hand_in(config: BuildConfig, replies: list[Line], folder: Path) -> ImportRep
 def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) -> None:
     live = build(domain(tmp_path / "live"), provider=ScriptedProvider())
     config = domain(tmp_path / "deferred")
-    file = tmp_path / "requests.jsonl"
 
-    first = defer(config, file)
+    first = defer(config)
     one = hand_in(config, [answer(request) for request in first], tmp_path)
-    second = defer(config, file)
+    second = defer(config)
     other = hand_in(config, [answer(request) for request in second], tmp_path)
     collection = build(config, mode="defer")
 
@@ -84,11 +84,11 @@ def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) 
 
 
 def test_what_is_still_missing_is_written_down_again_and_nothing_else(tmp_path: Path) -> None:
-    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
-    first = defer(config, file)
+    config = domain(tmp_path)
+    first = defer(config)
 
     hand_in(config, [by_hand(request) for request in first[:4]], tmp_path)
-    again = defer(config, file)
+    again = defer(config)
 
     assert again == first[4:]
 
@@ -102,22 +102,21 @@ def test_nothing_is_asked_and_no_collection_made_while_requests_wait(tmp_path: P
 
     assert provider.calls.total() == 0
     assert not config.out.exists()
-    assert (tmp_path / "requests" / "small.jsonl").exists(), "beside the store by default"
 
 
 def test_an_invalid_reply_takes_a_round_of_its_own(tmp_path: Path) -> None:
     """The re-ask is a request like any other: written down, answered, imported."""
-    config, file = domain(tmp_path), tmp_path / "requests.jsonl"
-    first = defer(config, file)
+    config = domain(tmp_path)
+    first = defer(config)
     replies = [by_batch(request) for request in first]
     place = next(n for n, request in enumerate(first) if task(request) == "NuggetizeAnswer")
     choice = replies[place]["response"]["body"]["choices"][0]
     choice["message"]["content"] = "Let me think."
     hand_in(config, replies, tmp_path)
 
-    (reask,) = defer(config, file)
+    (reask,) = defer(config)
     hand_in(config, [by_hand(reask)], tmp_path)
-    support = defer(config, file)
+    support = defer(config)
 
     assert [message["role"] for message in reask["body"]["messages"]] == [
         "system",

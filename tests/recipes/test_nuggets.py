@@ -100,10 +100,10 @@ def test_a_failed_rating_is_a_failure_and_no_rating(tmp_path: Path, status: Fail
 
 
 def test_ratings_are_deferred_with_the_judgments(tmp_path: Path) -> None:
-    config, requests = domain(tmp_path, **IMPORTANCE), tmp_path / "requests.jsonl"
-    first = defer(config, requests)
+    config = domain(tmp_path, **IMPORTANCE)
+    first = defer(config)
     hand_in(config, [by_hand(request) for request in first], tmp_path)
-    second = defer(config, requests)
+    second = defer(config)
 
     assert "RateImportance" not in {task(request) for request in first}
     assert {"JudgeSupport", "RateImportance"} <= {task(request) for request in second}

@@ -348,16 +348,16 @@ def test_deferred_requests_take_two_rounds(
         "CompareAnswers": compare,
         "JudgeSupport": judge,
     }
-    file = tmp_path / "requests.jsonl"
     rounds = []
     for _ in range(2):
         with pytest.raises(DeferredError, match="same command again"):
-            answering(collection, files, provider(), tmp_path, mode="defer", requests=file)
+            answering(collection, files, provider(), tmp_path, mode="defer")
+        (file,) = tmp_path.rglob("requests/*.jsonl")
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         rounds.append(sorted(task(line) for line in lines))
         hand_in(tmp_path, lines, scripts)
 
-    found = answering(collection, files, provider(), tmp_path, mode="defer", requests=file)
+    found = answering(collection, files, provider(), tmp_path, mode="defer")
 
     assert rounds == [
         ["AnswerQuestion"] * 4,

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError
 
-from freshstack_dspy.config import ModelConfig, PricesConfig
+from freshstack_dspy.config import BuildConfig, ModelConfig, PricesConfig
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import write_file
 from freshstack_dspy.lm.budget import Spent, upper_bound
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import price_of
@@ -28,19 +29,17 @@ from freshstack_dspy.lm.typed import unfenced
 from freshstack_dspy.records import Record
 
 
-def write_requests(store: ReplyStore, path: Path, keys: Container[str] | None = None) -> int:
-    """Write deferred requests, each as one line of an OpenAI batch file; return how many.
+def requests_file(config: BuildConfig) -> Path:
+    """Where a deferred build writes its missing requests."""
+    return config.cache.path.parent / "requests" / f"{config.name}.jsonl"
 
-    Without `keys` these are all that wait in the store, those of earlier configurations too.
 
-    Raises:
-        StoreError: The file cannot be written.
-    """
-    chosen = (one for one in store.deferred() if keys is None or one.key in keys)
-    lines = [request_line(request) + b"\n" for request in chosen]
+def write_requests(store: ReplyStore, path: Path, keys: Container[str]) -> int:
+    """Write the deferred requests of these keys as an OpenAI batch file; return how many."""
+    lines = [request_line(request) + b"\n" for request in store.deferred() if request.key in keys]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"".join(lines))
+        write_file(path, b"".join(lines))
     except OSError as error:
         raise StoreError(f"{path}: the requests cannot be written: {error}") from error
     return len(lines)
@@ -60,7 +59,7 @@ class ImportReport(Record):
 
     imported: int = 0
     replaced: tuple[str, ...] = ()
-    """Lines that took the place of a recorded reply, which stays under a number."""
+    """A person's lines that took the place of another reply, which stays under a number."""
     failed: tuple[str, ...] = ()
     """Lines that hold an error in place of a reply; their requests still wait."""
     invalid: tuple[str, ...] = ()
@@ -99,14 +98,12 @@ def import_replies(
     *,
     account: str | None = None,
     model: ModelConfig | None = None,
-    replace: bool = False,
 ) -> ImportReport:
     """Record the replies of a file to the requests that wait in a store.
 
-    A person's answer that does not fit its request is refused. A batch's reply is paid for, in the
-    name of the account, and recorded as it is; the next build asks again with its error. With
-    `replace` it is recorded also where there is a reply already, which stays under a number.
-    Secrets of the model are not shown.
+    A person's answer that does not fit its request is refused, and one that does replaces what was
+    recorded before. A batch's reply is paid for, in the name of the account, and recorded as it is;
+    the next build asks again with its error. Secrets of the model are not shown.
 
     Raises:
         StoreError: The file cannot be read, or a line is not in one of the two formats; then
@@ -125,7 +122,7 @@ def import_replies(
                     f"{path}:{number}: neither a batch reply (custom_id, response.body.choices) nor "
                     f"a hand-written one (custom_id, content): {answers[-1].fault}"
                 )
-    return record_answers(store, answers, prices, account, model or ModelConfig(), replace=replace)
+    return record_answers(store, answers, prices, account, model or ModelConfig())
 
 
 # Lines of replies
@@ -234,7 +231,6 @@ def record_answers(
     account: str | None,
     model: ModelConfig,
     *,
-    replace: bool = False,
     only: Container[str] | None = None,
 ) -> ImportReport:
     """Record answers to the keys in `only` (None: all), and count the others.
@@ -244,6 +240,7 @@ def record_answers(
     waiting = {request.key: request for request in store.deferred()}
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
+    recorded: set[str] = set()
     for answer in answers:
         key, why = answer.custom_id, ""
         known = None if key in waiting else store.get(key)
@@ -252,7 +249,7 @@ def record_answers(
             group, why = "invalid", answer.fault
         elif request is None or (only is not None and key not in only):
             group = "unknown"
-        elif known and (not replace or key in groups["imported"] or key in groups["replaced"]):
+        elif known and (not answer.by_hand or answer.text == known.text or key in recorded):
             group = "repeated"
         elif answer.error:
             group, why = "failed", answer.error
@@ -261,6 +258,7 @@ def record_answers(
         else:
             _record(store, request, answer, prices, account)
             waiting.pop(key, None)
+            recorded.add(key)
             group = "replaced" if known else "imported"
         groups[group].append(key)
         if why:

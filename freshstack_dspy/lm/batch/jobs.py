@@ -23,7 +23,7 @@ from pydantic import Field
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, FatalModelError, StoreError, TransientModelError
 from freshstack_dspy.files import write_file
-from freshstack_dspy.lm.batch.deferred import ImportReport, record_answers
+from freshstack_dspy.lm.batch.deferred import ImportReport, record_answers, requests_file
 from freshstack_dspy.lm.batch.providers import Batch, BatchAPI, batch_api
 from freshstack_dspy.lm.budget import SET_PRICES, Spent, amount, check_unpriced, upper_bound
 from freshstack_dspy.lm.engine import presentable
@@ -35,7 +35,7 @@ from freshstack_dspy.records import Record
 Step = Literal["intended", "creating", "underway", "ended", "dropped"]
 """`intended`: nothing but an upload can have happened. `creating`: the batch may exist.
 `underway`: it exists, under `batch_id`. `ended`: what came of it is imported. `dropped`: it was
-never made, or the user gave it up."""
+never made, or is another's."""
 
 SETTLING_SECONDS = 30.0
 """How long a provider may take to list a batch that it has made."""
@@ -126,18 +126,18 @@ class Batches:
                 self._settle(job)
             yield
 
-    def plan(self, file: Path) -> Plan:
-        """Find out which requests of a file can be sent, and what they could cost.
+    def plan(self) -> Plan:
+        """Find out which requests of the last deferred build can be sent, and what they could cost.
 
         Raises:
             FatalModelError: The model's provider has no batch API.
-            StoreError: The file cannot be read, or was changed since a deferred build wrote it.
+            StoreError: The file that the build wrote cannot be read.
         """
         waiting = {request.key: request for request in self._store.deferred()}
         underway = {key for job in self.folder.everyones() if job.pending for key in job.keys}
         chosen: dict[str, ChatRequest] = {}
         left_out: Counter[str] = Counter()
-        for key in dict.fromkeys(_keys_in(file, waiting)):
+        for key in _keys_in(requests_file(self._config)):
             request = waiting.get(key)
             if request is None:
                 known = self._store.get(key) is not None
@@ -188,15 +188,6 @@ class Batches:
         for job in self.folder.jobs():
             asked = job.step == "underway" and not self.is_of_other_model(job)
             yield self._look_after(job) if asked else job
-
-    def forget(self, submission: str) -> Job:
-        """Give a pending job up, so that its requests can be submitted anew."""
-        with self.folder.exclusive():
-            pending = {job.submission: job for job in self.folder.pending()}
-            if submission not in pending:
-                known = ", ".join(pending) or "none"
-                raise StoreError(f"no pending submission is {submission!r}; there are: {known}")
-            return self.folder.save(pending[submission], step="dropped")
 
     def is_of_other_model(self, one: Job | ChatRequest) -> bool:
         """Whether it is of another model or endpoint than the configuration names."""
@@ -288,8 +279,7 @@ class Batches:
             raise StoreError(
                 f"submission {job.submission} was cut off, and any of the batches {listed} could "
                 "be its own; wait until they have ended and run freshstack requests status CONFIG, "
-                "or submit its requests anew with: freshstack requests submit CONFIG --forget "
-                f"{job.submission}"
+                f"or delete {self.folder.record(job)} to send its requests anew"
             )
         return open_ones[0] if open_ones else None
 
@@ -298,8 +288,8 @@ class Batches:
             batch = self._api.retrieve(job.batch_id or "")
         except FatalModelError as error:
             raise FatalModelError(
-                f"{error}; if batch {job.batch_id} is gone for good, send its requests anew with: "
-                f"freshstack requests submit CONFIG --forget {job.submission}"
+                f"{error}; if batch {job.batch_id} is gone for good, delete "
+                f"{self.folder.record(job)} to send its requests anew"
             ) from None
         job = self._save_status(job, batch)
         return self._collect(job, batch) if batch.ended else job
@@ -356,8 +346,12 @@ class JobFolder:
         """Write a record with some changes, so that it is there, whole, whatever happens next."""
         job = job.model_copy(update=changes)
         self.path.mkdir(parents=True, exist_ok=True)
-        write_file(self.path / f"{job.submission}.json", job.model_dump_json())
+        write_file(self.record(job), job.model_dump_json())
         return job
+
+    def record(self, job: Job) -> Path:
+        """The file of a job; without it the job is forgotten."""
+        return self.path / f"{job.submission}.json"
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -390,26 +384,13 @@ def _cut(requests: Sequence[ChatRequest], api: BatchAPI) -> Iterator[tuple[ChatR
         yield tuple(part)
 
 
-def _keys_in(file: Path, waiting: dict[str, ChatRequest]) -> Iterator[str]:
-    """The keys in a requests file; each line must be the request that waits under its key."""
+def _keys_in(file: Path) -> list[str]:
+    """The keys in a requests file, each once."""
     again = "write the file again with: freshstack build CONFIG --mode defer"
     try:
-        lines = file.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        lines = file.read_bytes().splitlines()
+        return list(dict.fromkeys(str(json.loads(line)["custom_id"]) for line in lines))
+    except OSError as error:
         raise StoreError(f"{file}: the requests cannot be read: {error}; {again}") from error
-    for number, text in enumerate(lines, 1):
-        if not text.strip():
-            continue
-        try:
-            line = json.loads(text)
-            key, body = str(line["custom_id"]), line["body"]
-        except (ValueError, LookupError, TypeError):
-            raise StoreError(
-                f"{file}:{number}: not a deferred request (custom_id, body); {again}"
-            ) from None
-        if key in waiting and body != waiting[key].body():
-            raise StoreError(
-                f"{file}:{number}: not the request that waits as {key}: it was changed, and its "
-                f"reply would be recorded as that to another; {again}"
-            )
-        yield key
+    except (ValueError, LookupError, TypeError):
+        raise StoreError(f"{file}: not a file of deferred requests; {again}") from None

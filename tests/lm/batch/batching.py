@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.lm.batch.deferred import write_requests
+from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import Batches, Job
 from freshstack_dspy.lm.request import ChatRequest, endpoint_identity
 from freshstack_dspy.lm.store import ReplyStore
@@ -53,7 +53,7 @@ class Waiting:
         model = model_at(server, provider) | sections.pop("model", {})
         self.config: BuildConfig = domain(folder, model=model, **sections)
         self.store = ReplyStore(self.config.cache.path)
-        self.file = folder / "requests" / f"{self.config.name}.jsonl"
+        self.file = requests_file(self.config)
         self.batches = Batches(self.config, self.store)
 
     def defer(self, *texts: str, **fields: Any) -> list[ChatRequest]:
@@ -63,12 +63,12 @@ class Waiting:
         asks = [ask(text, **asked) for text in texts]
         for each in asks:
             self.store.defer(each)
-        write_requests(self.store, self.file)
+        write_requests(self.store, self.file, {each.key for each in self.store.deferred()})
         return asks
 
     def submit(self) -> list[Job]:
         with self.batches.at_work():
-            return list(self.batches.send(self.batches.plan(self.file)))
+            return list(self.batches.send(self.batches.plan()))
 
     def look(self) -> list[Job]:
         with self.batches.at_work():

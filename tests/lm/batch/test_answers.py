@@ -6,6 +6,7 @@ import pytest
 
 from freshstack_dspy.errors import TransientModelError
 from freshstack_dspy.lm.batch import jobs as batches
+from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.lm.budget import upper_bound
 from freshstack_dspy.lm.prices import price_of
 from tests.lm.chat_server import Scripted
@@ -84,9 +85,9 @@ def test_collections_that_share_a_store_do_not_pay_twice_for_a_request(
     one.submit()
     other = waiting()
     renamed = other.config.model_copy(update={"name": "other"})
-    other.batches = batches.Batches(renamed, other.store)
+    other.batches, other.file = batches.Batches(renamed, other.store), requests_file(renamed)
     other.defer("both", "other")
-    planned = other.batches.plan(other.file)
+    planned = other.batches.plan()
 
     assert other.batches.folder.path != one.batches.folder.path
     assert (planned.requests, planned.left_out) == (1, {"underway already": 2})

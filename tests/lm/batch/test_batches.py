@@ -151,7 +151,7 @@ def test_a_batch_that_failed_validation_says_why_and_its_requests_wait_again(
     assert job.status == "failed"
     assert job.faults == ("line 2: bad model [key]", "token_limit_exceeded")
     assert job.unanswered == 3
-    assert here.batches.plan(here.file).requests == 3
+    assert here.batches.plan().requests == 3
 
 
 @every_provider
@@ -163,7 +163,7 @@ def test_what_is_underway_is_not_sent_again(
     here.defer(*TEXTS)
     here.submit()
     here.defer("four")
-    planned = here.batches.plan(here.file)
+    planned = here.batches.plan()
 
     assert (planned.requests, planned.left_out) == (1, {"underway already": 3})
     assert [len(job.keys) for job in here.submit()] == [1]
@@ -172,7 +172,7 @@ def test_what_is_underway_is_not_sent_again(
     here.look()
     assert [job.step for job in here.look()] == ["ended", "ended"]
     assert len(server.made) == 2
-    planned = here.batches.plan(here.file)
+    planned = here.batches.plan()
     assert (planned.requests, planned.left_out) == (0, {"answered already": 4})
 
 
@@ -217,17 +217,15 @@ def test_a_refused_submission_is_over_and_can_be_repeated(
     assert len(server.made) == 1
 
 
-def test_a_job_that_is_given_up_lets_its_requests_go(
+def test_a_job_that_is_deleted_lets_its_requests_go(
     server: BatchServer, waiting: OpenWaiting
 ) -> None:
     server.course.looks = 99
     here = waiting()
     here.defer("one")
     (job,) = here.submit()
+    here.batches.folder.record(job).unlink()
 
-    with pytest.raises(StoreError, match=f"there are: {job.submission}"):
-        here.batches.forget("0" * 16)
-    assert here.batches.forget(job.submission).step == "dropped"
     assert [len(each.keys) for each in here.submit()] == [1]
     assert len(server.made) == 2
 
@@ -241,7 +239,9 @@ def test_a_batch_that_is_gone_says_how_to_go_on(
     (job,) = here.submit()
     server.made.clear()
 
-    with pytest.raises(FatalModelError, match=f"no batch batch_1; .* --forget {job.submission}"):
+    with pytest.raises(
+        FatalModelError, match=f"no batch batch_1; .* delete .*{job.submission}.json"
+    ):
         here.look()
 
 

@@ -62,7 +62,7 @@ def test_every_deferred_request_is_a_line_of_a_batch_file(
         store.defer(ask(text))
     path = tmp_path / "new folder" / "requests.jsonl"
 
-    assert write_requests(store, path) == 2
+    assert write_requests(store, path, {ask("one").key, ask("zwölf").key}) == 2
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert {line["custom_id"] for line in lines} == {ask("one").key, ask("zwölf").key}
     assert lines == sorted(lines, key=lambda line: str(line["custom_id"]))
@@ -235,20 +235,21 @@ def test_a_person_s_answer_must_fit_its_request_and_a_batch_s_is_paid_for_anyway
     assert [waiting.key for waiting in store.deferred()] == [typo]
 
 
-def test_a_recorded_reply_is_replaced_only_on_request(
+def test_a_person_s_answer_replaces_what_was_recorded(
     store: ReplyStore, replies_file: Path
 ) -> None:
     store.put(reply("old"))
     write_lines(
         replies_file,
+        batch_line(KEY, "paid for"),
         {"custom_id": KEY, "content": "new"},
         {"custom_id": KEY, "content": "twice"},
         {"custom_id": "stranger", "content": "x"},
     )
-    report = import_replies(store, replies_file, replace=True)
+    report = import_replies(store, replies_file)
     now = store.get(KEY)
 
-    assert report == ImportReport(replaced=(KEY,), repeated=(KEY,), unknown=("stranger",))
+    assert report == ImportReport(replaced=(KEY,), repeated=(KEY, KEY), unknown=("stranger",))
     assert now is not None
     assert now.text == "new"
     assert '"text":"old"' in every_value(store)[f"entry:{KEY}:1"]

@@ -232,9 +232,9 @@ class TestMessageBatches:
         server.add(["u", "v", "w"])
         (job,) = here.batches.folder.pending()
 
-        with pytest.raises(StoreError, match=f"--forget {job.submission}"):
+        with pytest.raises(StoreError, match=f"delete .*{job.submission}.json"):
             here.submit()
-        here.batches.forget(job.submission)
+        here.batches.folder.record(job).unlink()
         assert len(here.submit()) == 1
 
 

@@ -18,6 +18,7 @@ from freshstack_dspy.errors import (
     ReplayMissError,
     SourceError,
 )
+from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.lm.client import connect, in_bulk
 from freshstack_dspy.lm.store import ReplyStore
@@ -295,11 +296,11 @@ def test_rounds_of_deferred_requests_build_what_one_live_build_does(tmp_path: Pa
     """A wave takes three rounds; then two more, as in any build, whose nuggets are there."""
     live = build(workshop(tmp_path / "live"), provider=scripted())
     config = workshop(tmp_path / "deferred")
-    file = tmp_path / "requests.jsonl"
+    file = requests_file(config)
     rounds: list[set[str]] = []
     for _ in itertools.repeat(None, 9):
         try:
-            collection = build(config, mode="defer", requests_file=file)
+            collection = build(config, mode="defer")
             break
         except DeferredError:
             lines = [json.loads(line) for line in file.read_text().splitlines()]
