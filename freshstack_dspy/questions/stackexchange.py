@@ -7,12 +7,14 @@ that memory grows with the queries and not with the dump.
 import json
 import lzma
 import re
+import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path, PurePosixPath
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 from xml.parsers import expat
 
@@ -30,8 +32,9 @@ Table = Literal["Posts", "Users", "PostLinks"]
 Row = dict[str, str]
 """The attributes of a row, by name."""
 Take = Callable[[Table, Row], None]
+Place = tuple[Path, str | None]
+"""A file, and its member where that is an archive."""
 
-_TABLES: tuple[Table, ...] = ("Posts", "Users", "PostLinks")
 _QUESTION, _ANSWER = "1", "2"
 """Values of `PostTypeId`; the others are wikis of tags and the like."""
 _DUPLICATE_LINK = "3"
@@ -50,15 +53,13 @@ _STORED = (
 _SCHEMA = """
 PRAGMA journal_mode = OFF;
 PRAGMA cache_size = -32768;
+-- All questions; a rejected one has neither an accepted answer nor a post.
 CREATE TABLE question (id INTEGER PRIMARY KEY, accepted INTEGER, post TEXT);
 CREATE TABLE answer (id INTEGER PRIMARY KEY, parent INTEGER, post TEXT);
 CREATE TABLE duplicate (id INTEGER PRIMARY KEY);
 CREATE TABLE user (id TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID;
 BEGIN;
 """
-
-
-# Reading questions
 
 
 def read_stackexchange(
@@ -72,7 +73,7 @@ def read_stackexchange(
     At most `config.limit` in order of id; all others are counted in `rejected`, by reason.
     """
     address = site_address(config.site)
-    dump = Dump(config.location, progress)
+    dump = Dump(config.location)
     if config.duplicates == "drop" and "PostLinks" not in dump.places:
         raise SourceError(
             f"{config.location}: there is no PostLinks.xml, and duplicates are known from it alone; "
@@ -81,12 +82,13 @@ def read_stackexchange(
     # An empty name: SQLite keeps the database in a temporary file, where SQLITE_TMPDIR says.
     with closing(sqlite3.connect("", isolation_level=None)) as base:
         base.executescript(_SCHEMA)
-        _Gathering(base, selection, rejected).gather(dump, dump_tables(config))
+        dump.read(dump_tables(config), _Gathering(base, selection, rejected).take, progress)
         queries: list[Query] = []
         for question, answer, is_duplicate in base.execute(
             "SELECT question.post, answer.post, duplicate.id IS NOT NULL FROM question "
             "LEFT JOIN answer ON answer.id = accepted AND parent = question.id "
-            "LEFT JOIN duplicate ON duplicate.id = question.id ORDER BY question.id"
+            "LEFT JOIN duplicate ON duplicate.id = question.id "
+            "WHERE question.post IS NOT NULL ORDER BY question.id"
         ):
             found: Query | str = "closed as a duplicate"
             if not is_duplicate:
@@ -103,8 +105,7 @@ def read_stackexchange(
 
 def dump_tables(config: QueriesConfig) -> tuple[Table, ...]:
     """Name the tables that a configuration reads, in the best order."""
-    links: tuple[Table, ...] = ("PostLinks",) if config.duplicates == "drop" else ()
-    return (*links, "Posts", "Users")
+    return ("PostLinks", "Posts", "Users") if config.duplicates == "drop" else ("Posts", "Users")
 
 
 def tags_of_questions(
@@ -122,7 +123,7 @@ def tags_of_questions(
         if selection.reason_against(*facts) is None:
             found.append(tags)
 
-    Dump(config.location, progress).read(("Posts",), take)
+    Dump(config.location).read(("Posts",), take, progress)
     selection.check_tags()
     return found
 
@@ -136,30 +137,23 @@ class _Gathering:
         self._base = base
         self._selection = selection
         self._rejected = rejected
-        self._last_id = 0
-        self._are_in_order = True
+        self._posts_begun = False
 
-    def gather(self, dump: "Dump", tables: Sequence[Table]) -> None:
-        dump.read(tables, self._take)
-        if not self._are_in_order:
-            # An answer may have come long before its question: look again, all questions known.
-            dump.read(("Posts",), self._take_answer)
-            dump.read(("Users",), self._take_user)
-
-    def _take(self, table: Table, row: Row) -> None:
+    def take(self, table: Table, row: Row) -> None:
         if table == "Users":
-            self._take_user(table, row)
+            self._take_user(row)
         elif table == "PostLinks":
             question_id = _integer(row.get("PostId"))
             if row.get("LinkTypeId") == _DUPLICATE_LINK and question_id is not None:
                 self._run("INSERT OR IGNORE INTO duplicate VALUES (?)", question_id)
         elif row.get("PostTypeId", _QUESTION) == _QUESTION:
             self._take_question(row)
-        else:
-            self._take_answer(table, row)
+        elif row["PostTypeId"] == _ANSWER:
+            self._take_answer(row)
 
     def _take_question(self, row: Row) -> None:
-        post_id, asked = self._post_id(row), _date(row)
+        self._posts_begun = True
+        post_id, asked = _integer(row.get("Id")), _date(row)
         is_malformed = "PostTypeId" not in row or not row.get("Title", "").strip()
         if post_id is None or asked is None or is_malformed:
             self._rejected["malformed row"] += 1
@@ -167,46 +161,35 @@ class _Gathering:
         score = _integer(row.get("Score"))
         reason = self._selection.reason_against(str(post_id), _tags(row), asked, score)
         accepted = _integer(row.get("AcceptedAnswerId"))
+        insert = "INSERT OR IGNORE INTO question VALUES (?, ?, ?)"
         if reason is None and accepted is not None:
-            self._run(
-                "INSERT OR IGNORE INTO question VALUES (?, ?, ?)", post_id, accepted, _stored(row)
-            )
+            self._run(insert, post_id, accepted, _stored(row))
             self._await_owner(row)
         else:
+            self._run(insert, post_id, None, None)
             self._rejected[reason or "no accepted answer"] += 1
 
-    def _take_answer(self, _table: Table, row: Row) -> None:
-        """Keep an answer that is awaited, or may be: its question comes later."""
-        if row.get("PostTypeId") != _ANSWER:
-            return
-        post_id, question_id = self._post_id(row), _integer(row.get("ParentId"))
+    def _take_answer(self, row: Row) -> None:
+        """Keep an answer that is accepted, or may be: its question comes later."""
+        self._posts_begun = True
+        post_id, question_id = _integer(row.get("Id")), _integer(row.get("ParentId"))
         if question_id is None or post_id is None:
             return
-        awaited = self._run(
-            "SELECT 1 FROM question WHERE id = ? AND accepted = ?", question_id, post_id
-        )
-        if question_id > post_id or awaited.fetchone():
-            self._run(
-                "INSERT OR IGNORE INTO answer VALUES (?, ?, ?)", post_id, question_id, _stored(row)
-            )
+        question = self._run("SELECT accepted FROM question WHERE id = ?", question_id).fetchone()
+        if question in (None, (post_id,)):
+            insert = "INSERT OR IGNORE INTO answer VALUES (?, ?, ?)"
+            self._run(insert, post_id, question_id, _stored(row))
             self._await_owner(row)
-
-    def _post_id(self, row: Row) -> int | None:
-        post_id = _integer(row.get("Id"))
-        if post_id is not None:
-            self._are_in_order = self._are_in_order and post_id > self._last_id
-            self._last_id = post_id
-        return post_id
 
     def _await_owner(self, row: Row) -> None:
         if "OwnerUserId" in row and not row.get("OwnerDisplayName"):
             self._run("INSERT OR IGNORE INTO user VALUES (?, NULL)", row["OwnerUserId"])
 
-    def _take_user(self, _table: Table, row: Row) -> None:
+    def _take_user(self, row: Row) -> None:
         name = row.get("DisplayName", "").strip()
         if "Id" not in row or not name:
             return
-        if self._last_id:  # the posts were read: who matters is known
+        if self._posts_begun:  # and read, so who matters is known
             self._run("UPDATE user SET name = ? WHERE id = ?", name, row["Id"])
         else:
             self._run("INSERT OR IGNORE INTO user VALUES (?, ?)", row["Id"], name)
@@ -215,7 +198,7 @@ class _Gathering:
         return self._base.execute(statement, values)
 
 
-def _stored(row: Mapping[str, str]) -> str:
+def _stored(row: Row) -> str:
     return json.dumps({key: row[key] for key in _STORED if key in row}, ensure_ascii=False)
 
 
@@ -273,7 +256,7 @@ def _integer(text: str | None) -> int | None:
     return int(text) if text is not None and _INTEGER.fullmatch(text) else None
 
 
-def _date(row: Mapping[str, str]) -> datetime | None:
+def _date(row: Row) -> datetime | None:
     """Read when a row was created, if all its dates are good."""
     try:
         dates = [instant(row[key]) for key in ("CreationDate", "LastEditDate") if key in row]
@@ -282,7 +265,7 @@ def _date(row: Mapping[str, str]) -> datetime | None:
     return dates[0] if "CreationDate" in row else None
 
 
-def _tags(row: Mapping[str, str]) -> tuple[str, ...]:
+def _tags(row: Row) -> tuple[str, ...]:
     """Read `<a><b>` and `|a|b|`."""
     return tuple(_TAG.findall(row.get("Tags", "")))
 
@@ -291,28 +274,23 @@ def _tags(row: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class Dump:
-    """The tables of one dump, to be read row by row."""
+    """The tables of one dump: `Posts.xml`, a 7z archive that holds it, or a folder with either.
 
-    def __init__(self, path: Path, progress: ReadProgress | None = None) -> None:
-        """Find the tables of `Posts.xml`, of a 7z archive that holds it, or of a folder with either.
+    The other tables are looked for in the same archive, then next to it.
+    """
 
-        The other tables are looked for in the same archive, then next to it.
-        """
+    def __init__(self, path: Path) -> None:
         posts = _posts_file(path) if path.is_dir() else path
         packed = _is_seven_zip(posts)
-        self.places: dict[Table, tuple[Path, str | None]] = {}
-        """The file of each table, and its member where that is an archive."""
-        for table in _TABLES:
-            place: tuple[Path, str | None] | None = _inside(posts, table) if packed else None
-            if table == "Posts" and not packed:
-                place = posts, None
-            place = place or _beside(posts, table)
-            if place is not None:
-                self.places[table] = place
-        if "Posts" not in self.places:
+        found: dict[Table, Place | None] = {"Posts": (posts, None)}
+        if packed:
+            found = {table: _inside(posts, table) for table in ("Posts", "Users", "PostLinks")}
+        if found["Posts"] is None:
             raise SourceError(f"{posts}: holds no Posts.xml; name the dump's archive of posts")
-        self._progress = progress or (lambda _done, _total: None)
-        self._done = self._furthest = self._total = 0
+        others: tuple[Table, ...] = ("Users", "PostLinks")
+        for table in others:
+            found[table] = found.get(table) or _beside(posts, table)
+        self.places = {table: place for table, place in found.items() if place is not None}
 
     def files(self, tables: Sequence[Table]) -> list[Path]:
         """Name the files that hold these tables, each once."""
@@ -320,57 +298,65 @@ class Dump:
             dict.fromkeys(self.places[table][0] for table in tables if table in self.places)
         )
 
-    def read(self, tables: Sequence[Table], take: Take) -> None:
+    def read(self, tables: Sequence[Table], take: Take, progress: ReadProgress | None) -> None:
         """Read tables, each file once, and hand over their rows.
 
         Files come in the order of `tables`, members of an archive in the order of the archive.
         """
         files = self.files(tables)
-        self._total += sum(path.stat().st_size for path in files)
+        total = sum(path.stat().st_size for path in files)
+        done = furthest = 0
+
+        def report(position: int) -> None:
+            nonlocal furthest
+            furthest = max(furthest, done + position)  # an archive is not read front to back
+            if progress is not None:
+                progress(min(furthest, total), total)
+
         for path in files:
-            here: dict[Table, str | None] = {
-                table: member
+            members = {
+                member or "": table
                 for table, (place, member) in self.places.items()
                 if place == path and table in tables
             }
-            _read_file(path, here, take, self._report)
-            self._done += path.stat().st_size
-            self._report(0)
-
-    def _report(self, position: int) -> None:
-        # An archive is not read from front to back.
-        self._furthest = max(self._furthest, min(self._done + position, self._total))
-        self._progress(self._furthest, self._total)
+            _read_file(path, members, take, report)
+            done += path.stat().st_size
+            report(0)
 
 
 def _read_file(
-    path: Path, members: dict[Table, str | None], take: Take, report: Callable[[int], None]
+    path: Path, members: dict[str, Table], take: Take, report: Callable[[int], None]
 ) -> None:
-    parsers = {
-        member or "": RowParser(path, table, take, member) for table, member in members.items()
-    }
-    if "" in parsers:
-        with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                parsers[""].feed(block)
-                report(file.tell())
-        parsers[""].feed(b"", last=True)
-    else:
-        _unpack(path, parsers, report)
+    """Read an XML file, whose one member has no name, or members of an archive, block by block."""
+    # Given a path instead of the open file, py7zr would unpack with several threads at once.
+    with path.open("rb") as file:
+        parsers = {
+            member: _RowParser(path, table, take, member, lambda: report(file.tell()))
+            for member, table in members.items()
+        }
+        if "" in parsers:
+            shutil.copyfileobj(file, parsers[""], _BLOCK)
+            parsers[""].close()
+            return
+        with _opened(path, file) as archive:
+            writers = SimpleNamespace(create=parsers.__getitem__)
+            archive.extract(targets=list(parsers), factory=writers)
 
 
-class RowParser:
-    """An expat parser that is fed a dump file and hands over its rows.
+class _RowParser:
+    """An expat parser that a dump file is written to, and that hands over its rows.
 
     A document type declaration is an error before anything in it is read: without one there are
     no entities to expand and nothing external to load.
     """
 
-    def __init__(self, path: Path, table: Table, take: Take, member: str | None = None) -> None:
-        """Begin a file; `member` is its name in an archive."""
+    def __init__(
+        self, path: Path, table: Table, take: Take, member: str, report: Callable[[], None]
+    ) -> None:
         self._place = f"{path}: {member}" if member else str(path)
         self._table: Table = table
         self._take = take
+        self._report = report
         self._root = ""
         self._rows: list[Row] = []
         self._bytes_since_row = 0
@@ -378,7 +364,20 @@ class RowParser:
         self._parser.StartDoctypeDeclHandler = self._check_doctype
         self._parser.StartElementHandler = self._start
 
-    def feed(self, block: bytes, *, last: bool = False) -> None:
+    def write(self, data: bytes | bytearray) -> int:
+        for start in range(0, len(data), _BLOCK):
+            self._feed(bytes(data[start : start + _BLOCK]))
+        self._report()
+        return len(data)
+
+    def close(self) -> None:
+        self._feed(b"", last=True)
+
+    def seek(self, _offset: int) -> int:
+        """Do nothing: py7zr rewinds what it has written."""
+        return 0
+
+    def _feed(self, block: bytes, *, last: bool = False) -> None:
         """Parse the next bytes, and hand over the rows that they complete."""
         try:
             self._parser.Parse(block, last)
@@ -415,43 +414,6 @@ class RowParser:
         )
 
 
-def _unpack(path: Path, parsers: dict[str, RowParser], report: Callable[[int], None]) -> None:
-    """Unpack members of an archive into parsers, block by block; nothing is written to disk."""
-    from py7zr import Py7zIO, WriterFactory
-
-    class Writer(Py7zIO):  # type: ignore[misc]  # untyped for mypy, as all of py7zr
-        def __init__(self, parser: RowParser) -> None:
-            self._parser = parser
-
-        def write(self, s: bytes | bytearray) -> int:
-            for start in range(0, len(s), _BLOCK):
-                self._parser.feed(bytes(s[start : start + _BLOCK]))
-            report(file.tell())
-            return len(s)
-
-        def close(self) -> None:
-            self._parser.feed(b"", last=True)
-
-        def read(self, size: int | None = None) -> bytes:
-            return b""
-
-        def seek(self, offset: int, whence: int = 0) -> int:
-            return 0
-
-        def flush(self) -> None: ...
-
-        def size(self) -> int:
-            return 0
-
-    class Writers(WriterFactory):  # type: ignore[misc]
-        def create(self, filename: str) -> Writer:
-            return Writer(parsers[filename])
-
-    # Given a path instead of the open file, py7zr would unpack with several threads at once.
-    with path.open("rb") as file, _opened(path, file) as archive:
-        archive.extract(targets=list(parsers), factory=Writers())
-
-
 @contextmanager
 def _opened(path: Path, file: Any) -> Iterator["SevenZipFile"]:
     """Open an archive; say in one line what is wrong with it."""
@@ -460,19 +422,15 @@ def _opened(path: Path, file: Any) -> Iterator["SevenZipFile"]:
     unread = exceptions.PasswordRequired, exceptions.UnsupportedCompressionMethodError
     try:
         archive = SevenZipFile(file)
-        _check_methods(archive, path)
+        unknown = sorted(set(archive.archiveinfo().method_names) - _METHODS)
+        if unknown or archive.needs_password():
+            raise _not_read(path, f"packed with {', '.join(unknown)}" if unknown else "encrypted")
         yield archive
     except unread as error:
         raise _not_read(path, str(error)) from None
     except (exceptions.ArchiveError, lzma.LZMAError, EOFError, OSError, ValueError) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise SourceError(f"{path}: a damaged 7z archive: {reason}; download it again") from None
-
-
-def _check_methods(archive: "SevenZipFile", path: Path) -> None:
-    unknown = sorted(set(archive.archiveinfo().method_names) - _METHODS)
-    if archive.needs_password() or unknown:
-        raise _not_read(path, f"packed with {', '.join(unknown)}" if unknown else "encrypted")
 
 
 def _not_read(path: Path, reason: str) -> SourceError:
@@ -489,7 +447,7 @@ def _is_seven_zip(path: Path) -> bool:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _inside(archive: Path, table: Table) -> tuple[Path, str | None] | None:
+def _inside(archive: Path, table: Table) -> Place | None:
     """Find a table in an archive."""
     with archive.open("rb") as file, _opened(archive, file) as opened:
         members = [member.filename for member in opened.list() if member.is_file]
@@ -505,19 +463,13 @@ def _inside(archive: Path, table: Table) -> tuple[Path, str | None] | None:
     return (archive, names[0]) if names else None
 
 
-def _beside(posts: Path, table: Table) -> tuple[Path, str | None] | None:
+def _beside(posts: Path, table: Table) -> Place | None:
     """Find a table in the folder of the posts: as XML, else as the archive of the same site."""
-    if table == "Posts":
-        return None
     loose = posts.with_name(f"{table}.xml")
     if loose.exists():
         return loose, None
     site = re.match(r"(.*-)?posts\.", posts.name, re.IGNORECASE)
-    if site is None:
-        return None
-    found = sorted(posts.parent.glob(f"{site[1] or ''}{table}.7z"))
-    if not found and not site[1]:
-        found = sorted(posts.parent.glob(f"*-{table}.7z"))
+    found = sorted(posts.parent.glob(f"{site[1] or '*'}{table}.7z")) if site else []
     if len(found) > 1:
         raise SourceError(
             f"{posts}: both {found[0].name} and {found[1].name} are next to it; "
