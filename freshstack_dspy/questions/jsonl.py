@@ -25,7 +25,6 @@ _NAMES: dict[QueryColumn, str] = {
 OFFICIAL_COLUMNS = Columns(_NAMES)
 _NEEDED = ("query_id", *_NAMES.values())
 _READ = (*_NEEDED, "answer_id", "metadata")
-_PARQUET = b"PAR1"
 
 
 def read_jsonl(
@@ -74,7 +73,7 @@ def read_official(
     files, described = official_files(path, split)
     if described:
         rows = read_arrow(files, _choose, progress)
-    elif path.is_dir() or _is_parquet(path):
+    elif path.is_dir() or path.suffix == ".parquet":
         rows = read_parquet(files, _choose, progress)
     else:
         rows = _read_json(path, progress)
@@ -111,11 +110,3 @@ def _choose(present: list[str], file: str) -> list[str]:
             f"{file}: has no column {missing[0]!r}; the official queries have {', '.join(_READ)}"
         )
     return [name for name in present if name in _READ]
-
-
-def _is_parquet(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_PARQUET)) == _PARQUET
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None

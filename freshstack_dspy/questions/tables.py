@@ -3,12 +3,10 @@
 import csv
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from pydantic import ValidationError
@@ -28,7 +26,6 @@ Values = Mapping[str, object]
 Chooser = Callable[[list[str], str], list[str]]
 """Chooses columns from those of a file; see `Columns.choose`."""
 
-_SIDES = ("question", "answer")
 _OF_SYNTHETIC = ("origin", "seed_chunk_ids", "call_id")
 _LARGEST_EXACT = 2**53
 _BATCH = 256
@@ -75,139 +72,63 @@ class Columns:
 
     def wanted(self) -> set[str]:
         """Name every column that is read where it is there."""
-        sources = (f"{side}_source" for side in _SIDES)
-        return {*self._column_of.values(), *sources, *_OF_SYNTHETIC}
+        return {*self._column_of.values(), "question_source", "answer_source", *_OF_SYNTHETIC}
 
     def query(self, row: Values, place: str, intake: Intake) -> Query | None:
         """Make a query of a row; None where it has no answer, which is counted."""
-        cells = _Cells(row, self._column_of, place)
-        query_id = cells.identifier("query_id")
-        title, body = cells.text("title"), cells.text("body")
-        if query_id is None:
-            raise cells.missing("query_id")
-        if title is None and body is None:
-            raise cells.missing("title", "body")
-        answer = cells.text("answer")
-        if not answer:
-            intake.reject("no accepted answer" if answer is None else "empty answer")
+        cells: dict[str, Any] = {
+            part: _cell(part, row.get(column)) for part, column in self._column_of.items()
+        }
+        if cells["query_id"] is None:
+            raise self._missing(row, place, "query_id")
+        if cells["title"] is None and cells["body"] is None:
+            raise self._missing(row, place, "title", "body")
+        if not cells["answer"]:
+            intake.reject("no accepted answer" if cells["answer"] is None else "empty answer")
             return None
-        synthetic: dict[str, Any] = {key: row[key] for key in _OF_SYNTHETIC if row.get(key)}
+        values = {part: cells[part] for part in cells if part in Query.model_fields}
+        values |= {"title": cells["title"] or "", "body": cells["body"] or ""}
+        values |= {key: row[key] for key in _OF_SYNTHETIC if row.get(key)}
+        for side in ("question", "answer"):
+            flat = {key: cells[f"{side}_{key}"] or "" for key in Attribution.model_fields}
+            source = row.get(f"{side}_source")
+            values[f"{side}_source"] = source or (flat if any(flat.values()) else None)
         try:
-            return Query(
-                query_id=query_id,
-                title=title or "",
-                body=body or "",
-                answer_id=cells.identifier("answer_id"),
-                answer=answer,
-                tags=cells.tags(),
-                asked_at=cells.moment("asked_at"),
-                score=cells.whole("score"),
-                question_source=cells.attribution("question"),
-                answer_source=cells.attribution("answer"),
-                **synthetic,
-            )
+            return Query.model_validate(values)
         except ValidationError as error:
             raise SourceError(f"{place}: {in_one_line(error, Query)}") from None
 
-
-class _Cells:
-    """The values of one row, by part of a query."""
-
-    def __init__(self, row: Values, column_of: Mapping[QueryColumn, str], place: str) -> None:
-        self._row = row
-        self._column_of = column_of
-        self._place = place
-
-    def text(self, part: QueryColumn) -> str | None:
-        value = self._value(part)
-        if value is None or isinstance(value, str):
-            return value
-        raise self._fault(part, value, "text")
-
-    def identifier(self, part: QueryColumn) -> str | None:
-        """Read an id: a text, or a whole number."""
-        value = self._value(part)
-        if value is None or isinstance(value, str):
-            return value or None
-        number = _whole(value)
-        if number is None:
-            raise self._fault(part, value, "text or a whole number")
-        return str(number)
-
-    def whole(self, part: QueryColumn) -> int | None:
-        """Read a whole number, which may be written as text."""
-        value = self._value(part)
-        if value is None or value == "":
-            return None
-        if isinstance(value, str) and re.fullmatch(r"[+-]?\d{1,18}(\.0+)?", value, re.ASCII):
-            return int(value.partition(".")[0])
-        number = _whole(value)
-        if number is None:
-            raise self._fault(part, value, "a whole number")
-        return number
-
-    def moment(self, part: QueryColumn) -> str | None:
-        """Read a date, with or without a time, as text; whether it is ISO 8601 is seen later."""
-        value = self._value(part)
-        if isinstance(value, date):  # a datetime is one too
-            return value.isoformat()
-        if value is None or isinstance(value, str):
-            return value or None
-        raise self._fault(part, value, "a date or a text in ISO 8601")
-
-    def tags(self) -> tuple[str, ...]:
-        """Read tags: a list, or a text as `<a><b>`, `a|b` or `a,b`."""
-        value = self._value("tags")
-        if value is None:
-            return ()
-        if isinstance(value, list) and all(isinstance(tag, str) for tag in value):
-            return tuple(value)
-        if isinstance(value, str) and not value.lstrip().startswith(("[", "{", "(")):
-            mark = r"[<>]" if "<" in value else r"\|" if "|" in value else ","
-            return tuple(part.strip() for part in re.split(mark, value) if part.strip())
-        raise self._fault("tags", value, "a list of texts, or a text as <a><b>, a|b or a,b")
-
-    def attribution(self, side: str) -> Attribution | None:
-        """Read who wrote the question or the answer: from a nested column, or from flat ones."""
-        nested = self._row.get(f"{side}_source")
-        if nested is not None:
-            try:
-                return Attribution.model_validate(nested)
-            except ValidationError as error:
-                fault = in_one_line(error, Attribution)
-                raise SourceError(f"{self._place}: {side}_source: {fault}") from None
-        parts = {key: self.text(f"{side}_{key}") or "" for key in Attribution.model_fields}  # type: ignore[arg-type]
-        return Attribution(**parts) if any(parts.values()) else None
-
-    def missing(self, *parts: QueryColumn) -> SourceError:
-        names = " and ".join(map(self._name, parts))
+    def _missing(self, row: Values, place: str, *parts: QueryColumn) -> SourceError:
+        columns = " and ".join(self._column_of[part] for part in parts)
         return SourceError(
-            f"{self._place}: {names} {'is' if len(parts) == 1 else 'are both'} missing; it has "
-            f"{', '.join(map(repr, self._row)) or 'nothing'}; if yours has another name, say so, "
+            f"{place}: {columns} {'is' if len(parts) == 1 else 'are both'} missing; it has "
+            f"{', '.join(map(repr, row)) or 'nothing'}; if yours has another name, say so, "
             f'as [queries.columns] {parts[0]} = "…"'
         )
 
-    def _name(self, part: QueryColumn) -> str:
-        column = self._column_of[part]
-        return part if column == part else f"{part} (column {column!r})"
 
-    def _value(self, part: QueryColumn) -> object:
-        value = self._row.get(self._column_of[part])
-        return None if isinstance(value, float) and math.isnan(value) else value
+def _cell(part: QueryColumn, value: Any) -> Any:
+    """Make a value one that a query takes; what cannot be is left for `Query` to find."""
+    if isinstance(value, float):  # data frames keep whole numbers with gaps so
+        exact = value.is_integer() and abs(value) < _LARGEST_EXACT
+        value = None if math.isnan(value) else int(value) if exact else value
+    if part in ("query_id", "answer_id") and type(value) is int:
+        return str(value)
+    if part in ("query_id", "answer_id", "asked_at", "score") and value == "":
+        return None
+    if part == "asked_at" and isinstance(value, date):  # a datetime is one too
+        return value.isoformat()
+    if part == "tags":
+        return _split(value) if isinstance(value, str) else value or ()
+    return value
 
-    def _fault(self, part: QueryColumn, value: object, allowed: str) -> SourceError:
-        return SourceError(
-            f"{self._place}: {self._name(part)} is {shortened(value)}; allowed: {allowed}"
-        )
 
-
-def _whole(value: object) -> int | None:
-    """Take a whole number; of floats those that are exact, as data frames keep ids with gaps."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_EXACT:
-        return int(value)
-    return None
+def _split(tags: str) -> tuple[str, ...] | str:
+    """Cut `<a><b>`, `a|b` or `a,b` into tags; a list written as text is left as it is."""
+    if tags.lstrip().startswith(("[", "{", "(")):
+        return tags
+    mark = r"[<>]" if "<" in tags else r"\|" if "|" in tags else ","
+    return tuple(part.strip() for part in re.split(mark, tags) if part.strip())
 
 
 # Parquet and Arrow
@@ -231,7 +152,7 @@ def read_parquet(
 
     for path in _in_turn(files, progress):
         with _faults_of(path, "Parquet"), ParquetFile(path) as file:
-            names = _once(choose(file.schema_arrow.names, str(path)), path)
+            names = choose(file.schema_arrow.names, str(path))
             yield from _rows_of(file.iter_batches(_BATCH, columns=names), path)
 
 
@@ -244,7 +165,7 @@ def read_arrow(
     for path in _in_turn(files, progress):
         with _faults_of(path, "Arrow"), path.open("rb") as opened:
             stream = ipc.open_stream(opened)
-            names = _once(choose(stream.schema.names, str(path)), path)
+            names = choose(stream.schema.names, str(path))
             yield from _rows_of((batch.select(names) for batch in stream), path)
 
 
@@ -254,14 +175,6 @@ def _in_turn(files: list[Path], progress: ReadProgress | None) -> Iterator[Path]
         yield path
         if progress is not None:
             progress(sum(sizes[:number]), sum(sizes))
-
-
-def _once(names: list[str], path: Path) -> list[str]:
-    """Check that no name is there twice."""
-    twice = sorted(name for name, count in Counter(names).items() if count > 1)
-    if twice:
-        raise SourceError(f"{path}: has two columns {twice[0]!r}; rename one")
-    return names
 
 
 def _rows_of(batches: Iterable["RecordBatch"], path: Path) -> Iterator[PlacedRow]:
@@ -302,11 +215,10 @@ def _faults_of(path: Path, kind: str) -> Iterator[None]:
 def read_csv(
     path: Path, columns: Columns, progress: ReadProgress | None = None
 ) -> Iterator[PlacedRow]:
-    """Give the rows of a CSV file, as texts by column; an empty cell is None.
+    """Give the rows of a CSV file in UTF-8, as texts by column; an empty cell is None.
 
-    The delimiter is the comma, semicolon, tab or bar that yields the most names that are known.
-
-    It is in UTF-8 with or without a byte order mark; its first line names the columns.
+    Its first line names the columns; the delimiter is the comma, semicolon, tab or bar that yields
+    the most names that are known.
     """
     csv.field_size_limit(LONGEST_LINE)  # Python's own limit is 128 KiB
     lines = (decoded(line, f"{path}:{number}") for number, line in read_lines(path, progress))
@@ -315,7 +227,10 @@ def read_csv(
         raise SourceError(f"{path}: the first line is empty; allowed: names of columns")
     headers = {mark: next(csv.reader([first], delimiter=mark)) for mark in _DELIMITERS}
     delimiter = max(_DELIMITERS, key=lambda mark: len(columns.wanted() & set(headers[mark])))
-    header = _once(headers[delimiter], path)
+    header = headers[delimiter]
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise SourceError(f"{path}: has two columns {twice!r}; rename one")
     wanted = set(columns.choose(header, str(path)))
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     number = 1
@@ -362,8 +277,6 @@ def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Pat
     saved = state.get("_split")
     if place == folder and split is not None and split != saved:
         raise SourceError(f"{folder}: is the split {saved!r} alone, and not {split!r}")
-    if state.get("_indices_data_files"):
-        raise SourceError(f"{place}: rows are chosen by an index; save it again with datasets 2 up")
     files = state.get("_data_files") or []
     if not files:
         raise SourceError(f"{place / _STATE}: names no _data_files")

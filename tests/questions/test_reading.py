@@ -55,15 +55,6 @@ def test_a_misspelt_tag_is_an_error_that_names_the_likely_one(tmp_path: Path, ke
         read(tmp_path, **{key: ("bam", "pyhton")})
 
 
-def test_retired_questions_are_left_out_before_the_limit_counts(tmp_path: Path) -> None:
-    everything = [query.query_id for query in read(tmp_path).queries]
-
-    reading = read(tmp_path, retired=(everything[0], "never there"), limit=2)
-
-    assert [query.query_id for query in reading.queries] == everything[1:3]
-    assert reading.rejected["retired"] == 1
-
-
 def test_all_tags_and_exclude_tags_narrow_further(tmp_path: Path) -> None:
     both = read(tmp_path, all_tags=("BAM", "python"))
     without = read(tmp_path, tags=("bam",), exclude_tags=("PYTHON",))
@@ -74,33 +65,26 @@ def test_all_tags_and_exclude_tags_narrow_further(tmp_path: Path) -> None:
     assert without.rejected == {"outside the tags": 2, "with some of exclude_tags": 1}
 
 
-def test_both_licences_must_be_allowed(tmp_path: Path) -> None:
-    def source(licence: str) -> dict[str, str]:
-        return {"author": "a", "url": "u", "licence": licence}
+def test_both_licences_must_be_known_and_allowed(tmp_path: Path) -> None:
+    path = tmp_path / "queries.csv"
+    rows = ["1,CC0,cc0", "2,CC0,MIT", "3,CC0,"]
+    lines = [f"{row},T,A" for row in rows]
+    path.write_text("\n".join(["query_id,question_licence,answer_licence,title,answer", *lines]))
 
-    path = tmp_path / "queries.jsonl"
-    pairs = [("CC0", "CC0"), ("CC0", "MIT"), ("GPL", "MIT")]
-    path.write_text(
-        "\n".join(
-            json.dumps(
-                {"query_id": number, "title": "T", "answer": "A",
-                 "question_source": source(one), "answer_source": source(other)}
-            )
-            for number, (one, other) in enumerate(pairs)
-        )
-    )  # fmt: skip
+    reading = read_queries(QueriesConfig(source="csv", path=path, licences=("cc0", "GPL")))
 
-    reading = read_queries(QueriesConfig(path=path, licences=("cc0", "GPL")))
-
-    assert ids(reading) == ["0"]
-    assert reading.rejected == {"under another licence": 2}
+    assert ids(reading) == ["1"]
+    assert reading.rejected == {
+        "no licence to compare with licences": 1,
+        "under another licence": 1,
+    }
 
 
-def test_a_licence_that_is_not_known_is_not_taken_for_a_good_one(tmp_path: Path) -> None:
-    reading = read(tmp_path, licences=("CC0",))
+def test_retired_questions_do_not_count_for_the_limit(tmp_path: Path) -> None:
+    reading = read(tmp_path, retired=("9", "never there"), limit=2)
 
-    assert reading.queries == ()
-    assert reading.rejected == {"no licence to compare with licences": 4}
+    assert ids(reading) == ["10", "a"]
+    assert reading.rejected == {"beyond limit": 1, "retired": 1}
 
 
 def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:

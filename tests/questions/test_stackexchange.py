@@ -33,14 +33,10 @@ def test_a_question_comes_with_its_accepted_answer_as_markdown(tmp_path: Path) -
         tmp_path, question(1, 3, Body=body), answer(2, 1), answer(3, 1), site="example.org"
     ).queries
 
-    assert query.query_id == "1"
-    assert query.title == "Question 1"
+    assert (query.query_id, query.title, query.score) == ("1", "Question 1", 4)
     assert query.body == "Why <T>?\n\n```\na && b\n```"
-    assert query.answer_id == "3"
-    assert query.answer == "Answer 3"
-    assert query.tags == ("bam", "python")
-    assert query.asked_at == "2017-05-16T18:01:06.383"
-    assert query.score == 4
+    assert (query.answer_id, query.answer) == ("3", "Answer 3")
+    assert (query.tags, query.asked_at) == (("bam", "python"), "2017-05-16T18:01:06.383")
 
 
 def test_every_question_is_kept_or_counted_with_its_reason(tmp_path: Path) -> None:
@@ -59,14 +55,17 @@ def test_every_question_is_kept_or_counted_with_its_reason(tmp_path: Path) -> No
         answer(15, 14, CreationDate=None),
         question(16, None, Id=None),
         question(17, None, Title=" "),
+        question(19, 20),
+        answer(20, 19, Score=0),
         {"Id": 18, "PostTypeId": 5, "Body": "a tag's description"},
     ]
 
-    reading = read_rows(tmp_path, *rows, tags=("bam",), min_score=1)
+    reading = read_rows(tmp_path, *rows, tags=("bam",), min_score=1, min_answer_score=1)
 
     assert [query.query_id for query in reading.queries] == ["1"]
     assert reading.rejected == {
         "accepted answer is not in the dump": 2,
+        "answer score below min_answer_score": 1,
         "empty answer": 1,
         "malformed accepted answer": 1,
         "malformed row": 3,
@@ -76,28 +75,20 @@ def test_every_question_is_kept_or_counted_with_its_reason(tmp_path: Path) -> No
     }
 
 
-def test_the_order_is_by_number_and_the_limit_counts_the_rest(tmp_path: Path) -> None:
-    """The answers come first and backwards, so that keeping the first few is put to the test."""
-    answers = [answer(100 + n, n) for n in range(12, 0, -1)]
-    questions = [question(n, 100 + n) for n in range(12, 0, -1)]
-
-    reading = read_rows(tmp_path, *answers, *questions, limit=2)
-
-    assert [query.query_id for query in reading.queries] == ["1", "2"]
-    assert reading.rejected == {"beyond limit": 10}
-
-
 def test_posts_are_attributed(tmp_path: Path) -> None:
     users: list[Row] = [{"Id": 44, "DisplayName": "Ann"}, {"Id": 45, "DisplayName": "Bob"}]
     write_dump(tmp_path / "Users.xml", *users, root="users")
 
-    [query] = read_rows(tmp_path, question(1, 2), answer(2, 1), site="example.org").queries
+    asked = question(1, 2, ContentLicense="CC0", LastEditDate="2020-01-01T00:00:00")
+    answered = answer(2, 1, LastEditDate="2020-01-01T00:00:00")
+
+    [query] = read_rows(tmp_path, asked, answered, site="example.org").queries
 
     assert query.question_source == Attribution(
-        author="user 43", url="https://example.org/questions/1", licence="CC BY-SA 3.0"
+        author="user 43", url="https://example.org/questions/1", licence="CC0"
     )
     assert query.answer_source == Attribution(
-        author="Ann", url="https://example.org/a/2", licence="CC BY-SA 3.0"
+        author="Ann", url="https://example.org/a/2", licence="CC BY-SA 4.0"
     )
 
 
@@ -114,78 +105,29 @@ def test_the_licence_follows_the_date(written: str, licence: str) -> None:
     assert licence_at(instant(written)) == licence
 
 
-def test_a_licence_on_the_post_wins_and_an_edit_counts_as_writing(tmp_path: Path) -> None:
-    asked = question(1, 2, ContentLicense="CC0", LastEditDate="2020-01-01T00:00:00")
-    answered = answer(2, 1, LastEditDate="2020-01-01T00:00:00")
-
-    [query] = read_rows(tmp_path, asked, answered).queries
-
-    assert query.question_source is not None
-    assert query.answer_source is not None
-    assert query.question_source.licence == "CC0"
-    assert query.answer_source.licence == "CC BY-SA 4.0"
-
-
-@given(st.lists(st.sampled_from(["kept", "unanswered", "missing", "empty"]), max_size=12))
-def test_no_question_is_lost(tmp_path_factory: pytest.TempPathFactory, kinds: list[str]) -> None:
-    rows: list[Row] = []
-    for number, kind in enumerate(kinds):
-        rows.append(question(number * 2, None if kind == "unanswered" else number * 2 + 1))
-        if kind in ("kept", "empty"):
-            rows.append(answer(number * 2 + 1, number * 2, Body="x" if kind == "kept" else ""))
-
-    rows += [question(100, 101), answer(101, 100)]
-    reading = read_rows(tmp_path_factory.mktemp("dump"), *rows, limit=3)
-
-    assert len(reading.queries) == min(3, kinds.count("kept") + 1)
-    assert len(reading.queries) + sum(reading.rejected.values()) == len(kinds) + 1
-
-
 @given(st.permutations(range(9)), st.booleans())
 def test_the_order_of_the_posts_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, order: list[int], packed: bool
 ) -> None:
     """A merged question is younger than its accepted answer; a dump may be in any order at all."""
     rows = [
-        question(1, 2),
-        answer(2, 1),
-        question(3, 5),
-        answer(4, 9),
-        answer(5, 3),
-        question(6, 7),
-        answer(7, 9),
-        answer(8, 1),
-        question(9, 4),
-    ]
+        question(1, 2), answer(2, 1), question(3, 5), answer(4, 9), answer(5, 3), question(6, 7),
+        answer(7, 9), answer(8, 1), question(9, 4),
+    ]  # fmt: skip
     folder = tmp_path_factory.mktemp("dump")
     posts = write_dump(folder / "Posts.xml", *(rows[place] for place in order))
     users = write_dump(folder / "Users.xml", {"Id": 44, "DisplayName": "Ann"}, root="users")
     members = {"Users.xml": users, "Posts.xml": posts}
 
-    reading = read(write_archive(folder / "a.7z", dict(members)) if packed else posts)
+    path = write_archive(folder / "a.7z", dict(members)) if packed else posts
+    reading = read(path, limit=3)
 
-    assert [(query.query_id, query.answer_id) for query in reading.queries] == [
-        ("1", "2"),
-        ("3", "5"),
-        ("9", "4"),
-    ]
+    pairs = [(query.query_id, query.answer_id) for query in reading.queries]
+    assert pairs == [("1", "2"), ("3", "5"), ("9", "4")]
     assert {query.answer_source and query.answer_source.author for query in reading.queries} == {
         "Ann"
     }
     assert reading.rejected == {"accepted answer is not in the dump": 1}
-
-
-def test_answers_are_chosen_by_their_score(tmp_path: Path) -> None:
-    rows = [question(1, 2), answer(2, 1, Score=5), question(3, 4), answer(4, 3, Score=4)]
-    rows += [question(5, 6), answer(6, 5, Score=None)]
-
-    reading = read_rows(tmp_path, *rows, min_answer_score=5)
-
-    assert [query.query_id for query in reading.queries] == ["1"]
-    assert reading.rejected == {
-        "answer score below min_answer_score": 1,
-        "no answer score to compare with min_answer_score": 1,
-    }
 
 
 # A dump in every form in which it comes
@@ -215,14 +157,11 @@ def lay_out(folder: Path, layout: str) -> Path:
     home = folder / "home"
     home.mkdir()
     archived = home / "site.org.7z"
-    if layout == "one archive":
-        return write_archive(archived, {"Badges.xml": "<badges/>", **tables})
     if layout == "one archive, users first":
         return write_archive(archived, dict(sorted(tables.items(), reverse=True)))
     if layout == "folder with one archive":
         return write_archive(archived, dict(tables)).parent
     packed = {
-        "archives": ["PostLinks", "Posts", "Users"],
         "folder of archives": ["PostLinks", "Posts", "Users"],
         "posts packed": ["Posts"],
         "users packed": ["Users"],
@@ -239,8 +178,8 @@ def lay_out(folder: Path, layout: str) -> Path:
 
 
 LAYOUTS = [
-    "files", "folder of files", "one archive", "one archive, users first", "folder with one archive",
-    "archives", "folder of archives", "posts packed", "users packed",
+    "folder of files", "one archive, users first", "folder with one archive", "folder of archives",
+    "posts packed", "users packed",
 ]  # fmt: skip
 
 
@@ -300,7 +239,6 @@ def test_a_document_type_is_an_error(tmp_path: Path, doctype: str) -> None:
     ("content", "message"),
     [
         (b"", "not well-formed XML"),
-        (b"PK\x03\x04", "not well-formed XML"),
         (b"<posts><row Id='1'", "is it cut short"),
         (b"<posts><row Body='&nbsp;'/></posts>", "undefined entity"),
         (b"<users><row Id='1'/></users>", "its root is <users>, not <posts>"),
