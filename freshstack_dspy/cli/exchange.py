@@ -37,10 +37,9 @@ def export(
             "it is new; the token is read from HF_TOKEN.",
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Export a collection to another tool's layout."""
-    from freshstack_dspy.cli.printing import complain, say, show_json
+    from freshstack_dspy.cli.printing import complain, say
     from freshstack_dspy.collection.exports import export_collection, push_collection
     from freshstack_dspy.errors import ConfigError
 
@@ -55,9 +54,6 @@ def export(
         return
     assert out is not None
     done = export_collection(collection, format, out, slices=slices, replace=replace)
-    if as_json:
-        show_json(done)
-        return
     say(f"{out}: {done.counts['queries']:,} queries and {done.counts['chunks']:,} chunks")
     for line in done.left_out:
         complain(line)
@@ -135,16 +131,11 @@ def validate(
     if as_json:
         show_json(report)
     else:
-        for finding in report.findings:
-            kind = "fault" if finding.is_fault else "warning"
-            say(f"{kind}: {finding.place}: {finding.message}")
-        found = [
-            counted(len(each), kind)
-            for each, kind in ((report.faults, "fault"), (report.warnings, "warning"))
-            if each
-        ]
+        for fault in report.faults:
+            say(f"fault: {fault}")
+        found = counted(len(report.faults), "fault") if report.faults else "ok"
         counts = ", ".join(f"{number:,} {name}" for name, number in report.counts.items() if number)
-        say(f"{path}: {' and '.join(found) or 'ok'}, {report.format}: {counts}")
+        say(f"{path}: {found}, {report.format}: {counts}")
     if report.faults:
         raise typer.Exit(1)
 
@@ -157,33 +148,22 @@ def leaderboard(
         bool,
         typer.Option("--check", help="Write nothing; fail where leaderboard.json differs."),
     ] = False,
-    collection: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TOPIC=FOLDER", help="Where a topic's collection is; repeatable."),
-    ] = None,
     form: FormatOption = None,
-    as_json: JsonOption = False,
 ) -> None:
     """Compute a leaderboard from its stored runs; write leaderboard.json."""
-    from freshstack_dspy.cli.printing import Bars, counted, say, show, show_json
+    from freshstack_dspy.cli.printing import Bars, counted, say, show
     from freshstack_dspy.collection.leaderboard import (
         RESULTS_FILE,
         compute,
         differences,
+        read_board,
         write_results,
     )
 
-    elsewhere = _elsewhere(collection or [])
     with Bars() as bars:
-
-        def progress(done: int, total: int) -> None:
-            if done == 1:
-                bars.start("runs", total)
-            bars.advance("runs")
-            if done == total:
-                bars.finish("runs")
-
-        results = compute(folder, elsewhere, progress)
+        bars.start("runs", sum(len(entry.runs) for entry in read_board(folder).entries))
+        results = compute(folder, lambda: bars.advance("runs"))
+        bars.finish("runs")
     if check:
         found = differences(folder, results)
         for line in found:
@@ -193,9 +173,6 @@ def leaderboard(
         say(f"{folder}: {differ if found else stored}")
         raise typer.Exit(int(bool(found)))
     write_results(folder, results)
-    if as_json:
-        show_json(results)
-        return
     for table in _tables(results):
         show(table, form)
     if form is None:
@@ -204,51 +181,48 @@ def leaderboard(
         say(f"{folder / RESULTS_FILE} written, measures version {results.measures_version}")
 
 
-def _elsewhere(given: list[str]) -> dict[str, Path]:
-    from freshstack_dspy.errors import ConfigError
-
-    pairs = [each.partition("=") for each in given]
-    if wrong := [each for each, pair in zip(given, pairs, strict=True) if not all(pair)]:
-        raise ConfigError(f"--collection {wrong[0]}: type --collection TOPIC=FOLDER")
-    return {topic: Path(path) for topic, _, path in pairs}
-
-
 def _tables(results: "Results") -> "list[Table]":
     """The average over topics, if there are several, then each topic; in the order of the first."""
     from freshstack_dspy.cli.printing import Table
 
     tables = []
+    ranked = results.ranked()
     if len(results.collections) > 1:
         rows = [
-            _row(results, entry, entry.average, f"no run for {', '.join(entry.missing)}")
-            for entry in results.ranked()
+            (
+                *_cells(results, entry, entry.average),
+                f"no run for {', '.join(entry.missing)}" if entry.missing else "",
+            )
+            for entry in ranked
         ]
         title = f"{results.name}: mean over {len(results.collections)} topics"
         tables.append(Table(("entry", "type", *results.measures, ""), rows, title, keys=2))
     for topic, data in results.collections.items():
-        found = [(entry, entry.topics.get(topic)) for entry in results.ranked()]
-        cutoffs = sorted({k for _, result in found if result for k in result.unjudged})
+        found = [entry.topics.get(topic) for entry in ranked]
+        cutoffs = sorted({k for result in found if result for k in result.unjudged})
         rows = []
-        for entry, result in found:
-            cells = [*_row(results, entry, result.means if result else None, "no run")]
-            odd = {"absent": 0, "empty": 0, "unknown": 0, "tied": 0}
+        for entry, result in zip(ranked, found, strict=True):
+            means, unjudged, note = None, {}, "no run"
             if result:
-                odd = {name: getattr(result, name) for name in odd}
-                cells[-1] = ", ".join(f"{number} {name}" for name, number in odd.items() if number)
-            unjudged = [result.unjudged.get(k) if result else None for k in cutoffs]
-            rows.append((*cells[:-1], *unjudged, cells[-1]))
+                means, unjudged = result.means, result.unjudged
+                odd = {
+                    name: getattr(result, name) for name in ("absent", "empty", "unknown", "tied")
+                }
+                note = ", ".join(f"{number} {name}" for name, number in odd.items() if number)
+            shares = (unjudged.get(k) for k in cutoffs)
+            rows.append((*_cells(results, entry, means), *shares, note))
         header = ("entry", "type", *results.measures, *(f"unjudged@{k}" for k in cutoffs), "")
         title = f"{topic}: {data.queries:,} queries, content hash {data.content_hash[:12]}"
         tables.append(Table(header, rows, title, digits=3, keys=2))
     return tables
 
 
-def _row(
-    results: "Results", entry: "EntryResult", means: "dict[str, Mean] | None", without: str
+def _cells(
+    results: "Results", entry: "EntryResult", means: "dict[str, Mean] | None"
 ) -> "tuple[Cell, ...]":
     size = "" if entry.info.size == "-" else f"{entry.info.size}, "
-    cells = [_cell(means[name]) if means else None for name in results.measures]
-    return (entry.info.name, f"{size}{entry.info.type}", *cells, "" if means else without)
+    values = (_cell(means[name]) if means else None for name in results.measures)
+    return (entry.info.name, f"{size}{entry.info.type}", *values)
 
 
 def _cell(mean: "Mean") -> str:

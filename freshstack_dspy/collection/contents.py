@@ -214,16 +214,6 @@ def nuggets_by_query(nuggets: Iterable[Nugget]) -> dict[str, list[Nugget]]:
     return groups
 
 
-def check_references(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> None:
-    """Check that ids are unique, none dangles, every query has its slice, and labels their scale.
-
-    Raises:
-        CollectionError: In one line, naming the file and the first id at fault.
-    """
-    for fault in reference_faults(contents, chunk_ids, scale):
-        raise CollectionError(fault)
-
-
 _REFERENCES = (
     ("query_id", "query"),
     ("near_duplicates", "query"),
@@ -254,31 +244,21 @@ def reference_faults(contents: Contents, chunk_ids: Ids[str], scale: Scale) -> I
             named = dict.fromkeys(id_ for one in records for id_ in _ids(getattr(one, field_name)))
             for id_ in named:
                 if id_ not in known[kind]:
-                    yield (
-                        f"{file.filename} names {kind} {id_!r}, and the collection has no such "
-                        f"{kind}"
-                    )
-    yield from _label_faults(contents.judgments, owners, scale)
-    missing = sorted(queries - {part.query_id for part in contents.slices})
-    if missing:
+                    yield f"{file.filename} names {kind} {id_!r}, which does not exist"
+    if missing := sorted(queries - {part.query_id for part in contents.slices}):
         yield f"slices.jsonl: query {missing[0]!r} is in no slice ({len(missing)} such)"
+    yield from _label_faults(contents.judgments, owners, SCALES[scale.name].highest)
 
 
 def _label_faults(
-    judgments: Iterable[Judgment], owners: Mapping[str, str], scale: Scale
+    judgments: Iterable[Judgment], owners: Mapping[str, str], highest: int
 ) -> Iterator[str]:
-    highest = SCALES[scale.name].highest
     for one in judgments:
+        pair = f"judgments.jsonl: nugget {one.nugget_id!r} and chunk {one.chunk_id!r}"
         if owners.get(one.nugget_id, one.query_id) != one.query_id:
-            yield (
-                f"judgments.jsonl gives nugget {one.nugget_id!r} to query {one.query_id!r}, but "
-                f"it belongs to query {owners[one.nugget_id]!r}"
-            )
+            yield f"{pair}: the nugget belongs to query {owners[one.nugget_id]!r}"
         if any((label or 0) > highest for label in (one.label, *(v.label for v in one.votes))):
-            yield (
-                f"judgments.jsonl labels nugget {one.nugget_id!r} and chunk {one.chunk_id!r} "
-                f"above {highest}, the highest of scale {scale.name}"
-            )
+            yield f"{pair}: a label above {highest}, the highest of the scale"
 
 
 def _ids(value: str | tuple[str, ...] | None) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 """Leaderboards that anybody can compute again, from stored runs and the collections of topics.
 
-board/leaderboard.toml         name, measures, topics with their collections, entries with runs
-board/leaderboard.json         what was computed, with the hashes of what it was computed from
-board/leaderboard_data.json    the same as the data file of the official FreshStack leaderboard,
-                               where its three measures were computed
+leaderboard.toml         name, measures, topics with their collections, entries with runs
+leaderboard.json         what was computed, with the hashes of what it was computed from
+leaderboard_data.json    the same as the data file of the official FreshStack leaderboard,
+                         where its three measures were computed
 """
 
 import hashlib
@@ -25,19 +25,18 @@ from freshstack_dspy.faults import in_one_line
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, MEASURES_VERSION, evaluate
 from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.run import read_run
-from freshstack_dspy.measures.statistics import macro_interval, mean_intervals
+from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.evaluation import Evaluation
-    from freshstack_dspy.measures.statistics import Interval
 
-BOARD_FILE, RESULTS_FILE, OFFICIAL_FILE = (
-    "leaderboard.toml", "leaderboard.json", "leaderboard_data.json",
-)  # fmt: skip
+BOARD_FILE, RESULTS_FILE = "leaderboard.toml", "leaderboard.json"
+OFFICIAL_FILE = "leaderboard_data.json"
 AVERAGE = "average"
 """What the official format calls the average over topics, so that no topic is called so."""
-LEVEL, RESAMPLES, SEED = 0.95, 10_000, 0
+_BOOTSTRAP = (0.95, 10_000, 0)
+"""Level, resamples and seed of the intervals."""
 OFFICIAL_KEYS = {
     "alpha_nDCG@10": "alpha_ndcg_10",
     "Coverage@20": "coverage_20",
@@ -71,8 +70,8 @@ class Entry(EntryInfo):
 class Topic(Record):
     """The collection of one topic."""
 
-    path: str | None = None
-    """Its folder, relative to the leaderboard. None: whoever computes names it."""
+    path: str
+    """Its folder, relative to the leaderboard."""
     content_hash: str
 
 
@@ -109,36 +108,40 @@ class Mean(Record):
     low: float | None
     high: float | None
 
+    @classmethod
+    def of(cls, interval: Interval) -> Self:
+        """Make one of a bootstrap interval."""
+        return cls(value=interval.value or 0.0, low=interval.low, high=interval.high)
+
 
 class TopicResult(Record):
-    """What one run reaches on the collection of its topic.
-
-    Attributes:
-        run: Its file.
-        means: By measure.
-        unjudged: By cut-off: the mean share of the top without a label; None where it is empty.
-        absent, empty: Queries that are not in the run, or without results: 0 in every measure.
-        unknown: Queries of the run that are not in the collection: passed over.
-        tied: Queries all of whose chunks have one score, so that the ids decide their order.
-    """
+    """What one run reaches on the collection of its topic."""
 
     run: str
+    """Its file."""
     sha256: str
     means: dict[str, Mean]
+    """By measure."""
     unjudged: dict[int, float | None]
+    """By cut-off: the mean share of the top without a label; None where it is empty."""
     absent: int
+    """Queries that are not in the run; like those without results, 0 in every measure."""
     empty: int
     unknown: int
+    """Queries of the run that are not in the collection: passed over."""
     tied: int
+    """Queries all of whose chunks have one score, so that the ids decide their order."""
 
 
 class EntryResult(Record):
-    """What one system reaches; without an average over topics, by measure, where a run is missing."""
+    """What one system reaches."""
 
     info: EntryInfo
     topics: dict[str, TopicResult]
     missing: tuple[str, ...]
+    """Topics without a run."""
     average: dict[str, Mean] | None
+    """Over topics, by measure; None where a run is missing."""
 
 
 class TopicData(Record):
@@ -189,46 +192,57 @@ def read_board(folder: Path | str) -> Board:
     return board.model_copy(update={"measures": tuple(names)})
 
 
-def compute(
-    folder: Path | str,
-    collections: Mapping[str, Path | str] | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> Results:
+def compute(folder: Path | str, measured: Callable[[], object] | None = None) -> Results:
     """Compute a leaderboard from its stored run files.
 
-    Averages are means of the unrounded means of the topics. A query that is absent from a run, or
-    for which a measure has no value, counts 0; a topic without a run is missing and not 0.
+    Averages are means of the unrounded means of the topics, each of which weighs the same. A query
+    that is absent from a run, or for which a measure has no value, counts 0; a topic without a run
+    is missing and not 0.
 
     Args:
-        folder: Of the leaderboard. Paths in its description stay inside.
-        collections: Folders of collections by topic, where they are not in the leaderboard.
-        progress: Is called with how many runs are measured, and of how many.
+        folder: Of the leaderboard. The paths of runs stay inside.
+        measured: Is called after each run.
 
     Raises:
-        ConfigError: The description cannot be read, or a topic in `collections` is not in it.
+        ConfigError: The description cannot be read.
         CollectionError: A collection is not the one that is named, or a file cannot be read.
     """
     folder, board = Path(folder), read_board(folder)
-    loaded = _collections(folder, board, collections or {})
-    total, done = sum(len(entry.runs) for entry in board.entries), 0
+    collections = {
+        topic: _collection(folder, topic, named)
+        for topic, named in sorted(board.collections.items())
+    }
     entries = []
     for entry in sorted(board.entries, key=lambda entry: entry.name):
         evaluations: dict[str, Evaluation] = {}
         topics: dict[str, TopicResult] = {}
         for topic, relative in sorted(entry.runs.items()):
-            path = _inside(folder, relative)
             try:
-                data = path.read_bytes()
-                evaluation = evaluate(loaded[topic].qrels(), read_run(path), board.measures)
+                data = _run_file(folder, relative).read_bytes()
+                run = read_run(folder / relative)
+                evaluation = evaluate(collections[topic].qrels(), run, board.measures)
             except OSError as error:
-                raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+                raise CollectionError(
+                    f"{folder / relative}: cannot be read: {error.strerror}"
+                ) from None
             except CollectionError as error:
                 raise CollectionError(f"entry {entry.name!r}, topic {topic!r}: {error}") from None
             evaluations[topic] = evaluation
-            topics[topic] = _topic_result(relative, data, evaluation)
-            done += 1
-            if progress is not None:
-                progress(done, total)
+            topics[topic] = TopicResult(
+                run=relative,
+                sha256=hashlib.sha256(data).hexdigest(),
+                means={
+                    measure: Mean.of(interval)
+                    for measure, interval in mean_intervals(evaluation, *_BOOTSTRAP).items()
+                },
+                unjudged={one.k: one.mean for one in evaluation.unjudged},
+                absent=len(evaluation.absent),
+                empty=len(evaluation.empty),
+                unknown=len(evaluation.unknown),
+                tied=len(evaluation.tied),
+            )
+            if measured is not None:
+                measured()
         missing = tuple(sorted(board.collections.keys() - entry.runs.keys()))
         info = EntryInfo(**{name: getattr(entry, name) for name in EntryInfo.model_fields})
         average = None if missing else _average(board.measures, evaluations)
@@ -243,57 +257,31 @@ def compute(
                 labels=", ".join(makers(each.manifest)),
                 queries=len(each.query_ids()),
             )
-            for topic, each in loaded.items()
+            for topic, each in collections.items()
         },
         entries=tuple(entries),
     )
 
 
-def _collections(
-    folder: Path, board: Board, elsewhere: Mapping[str, Path | str]
-) -> dict[str, Collection]:
-    if unknown := sorted(elsewhere.keys() - board.collections.keys()):
-        topics = ", ".join(sorted(board.collections))
-        raise ConfigError(f"{unknown[0]!r} is no topic of {board.name!r}; topics are {topics}")
-    loaded = {}
-    for topic, named in sorted(board.collections.items()):
-        place = f"{folder}: topic {topic}"
-        if topic not in elsewhere and named.path is None:
-            raise CollectionError(f"{place} names no path; name it: --collection {topic}=FOLDER")
-        path = elsewhere.get(topic) or _inside(folder, named.path or "")
-        loaded[topic] = Collection.load(path)
-        found, wanted = loaded[topic].manifest.content_hash, named.content_hash
-        if found != wanted:
-            raise CollectionError(f"{place} is of content hash {wanted}, and {path} has {found}")
-    return loaded
+def _collection(folder: Path, topic: str, named: Topic) -> Collection:
+    collection = Collection.load(folder / named.path)
+    found = collection.manifest.content_hash
+    if found != named.content_hash:
+        raise CollectionError(
+            f"{folder}: topic {topic} is of content hash {named.content_hash}, and "
+            f"{named.path} has {found}"
+        )
+    return collection
 
 
-def _inside(folder: Path, relative: str) -> Path:
+def _run_file(folder: Path, relative: str) -> Path:
+    """Find a run, whose content may be shown in messages, inside of the leaderboard."""
     if Path(relative).is_absolute() or ".." in Path(relative).parts:
         raise CollectionError(f"{folder}: {relative!r} leads out of the leaderboard")
     return folder / relative
 
 
-def _topic_result(run: str, data: bytes, evaluation: "Evaluation") -> TopicResult:
-    intervals = mean_intervals(evaluation, LEVEL, RESAMPLES, SEED)
-    return TopicResult(
-        run=run,
-        sha256=hashlib.sha256(data).hexdigest(),
-        means={measure: _mean(interval) for measure, interval in intervals.items()},
-        unjudged={one.k: one.mean for one in evaluation.unjudged},
-        absent=len(evaluation.absent),
-        empty=len(evaluation.empty),
-        unknown=len(evaluation.unknown),
-        tied=len(evaluation.tied),
-    )
-
-
-def _mean(interval: "Interval") -> Mean:
-    return Mean(value=interval.value or 0.0, low=interval.low, high=interval.high)
-
-
 def _average(measures: tuple[str, ...], evaluations: "Mapping[str, Evaluation]") -> dict[str, Mean]:
-    """Average over topics, each of which weighs the same however many queries it has."""
     averages = {}
     for measure in measures:
         values: dict[str, float] = {}
@@ -301,20 +289,18 @@ def _average(measures: tuple[str, ...], evaluations: "Mapping[str, Evaluation]")
         for topic, evaluation in evaluations.items():
             for query, value in evaluation.values(measure).items():
                 values[f"{topic} {query}"], topics[f"{topic} {query}"] = value, topic
-        averages[measure] = _mean(macro_interval(values, topics, LEVEL, RESAMPLES, SEED))
+        averages[measure] = Mean.of(macro_interval(values, topics, *_BOOTSTRAP))
     return averages
 
 
 def write_results(folder: Path | str, results: Results) -> None:
     """Write `leaderboard.json`, and `leaderboard_data.json` where its measures were computed."""
-    _write(Path(folder) / RESULTS_FILE, results.model_dump(mode="json"), sort_keys=True)
+    values = {RESULTS_FILE: results.model_dump(mode="json")}
     if set(OFFICIAL_KEYS) <= set(results.measures):
-        _write(Path(folder) / OFFICIAL_FILE, official_data(results))
-
-
-def _write(path: Path, values: Any, *, sort_keys: bool = False) -> None:
-    text = json.dumps(values, ensure_ascii=False, indent=1, sort_keys=sort_keys)
-    path.write_text(f"{text}\n", encoding="utf-8", newline="\n")
+        values[OFFICIAL_FILE] = official_data(results)
+    for name, value in values.items():
+        text = json.dumps(value, ensure_ascii=False, indent=1, sort_keys=name == RESULTS_FILE)
+        (Path(folder) / name).write_text(f"{text}\n", encoding="utf-8", newline="\n")
 
 
 def differences(folder: Path | str, results: Results) -> list[str]:
@@ -325,18 +311,17 @@ def differences(folder: Path | str, results: Results) -> list[str]:
     """
     path = Path(folder) / RESULTS_FILE
     try:
-        stored = Results.model_validate_json(path.read_bytes())
+        stored = _by_name(json.loads(path.read_bytes()))
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        raise CollectionError(f"{path}: not valid: {in_one_line(error, Results)}") from None
-    return list(_differing("", _by_name(stored), _by_name(results)))
+    except (ValueError, LookupError, TypeError) as error:
+        raise CollectionError(f"{path}: not the results of a leaderboard: {error}") from None
+    return list(_differing("", stored, _by_name(results.model_dump(mode="json"))))
 
 
-def _by_name(results: Results) -> dict[str, Any]:
+def _by_name(results: dict[str, Any]) -> dict[str, Any]:
     """Put entries under their names: one that was added does not shift the others."""
-    values = results.model_dump(mode="json")
-    return {**values, "entries": {entry["info"]["name"]: entry for entry in values["entries"]}}
+    return {**results, "entries": {entry["info"]["name"]: entry for entry in results["entries"]}}
 
 
 def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
@@ -349,10 +334,8 @@ def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
             else:
                 yield from _differing(f"{place}{key}.", stored[key], computed[key])
         return
-    is_same = stored == computed
-    if isinstance(stored, float) and isinstance(computed, float):
-        is_same = is_same or math.isclose(stored, computed, abs_tol=_SAME)
-    if not is_same:
+    numbers = isinstance(stored, float) and isinstance(computed, float)
+    if not (math.isclose(stored, computed, abs_tol=_SAME) if numbers else stored == computed):
         yield f"{place[:-1]}: stored {json.dumps(stored)[:80]}, now {json.dumps(computed)[:80]}"
 
 
@@ -388,13 +371,15 @@ def leaderboard_entry(
     for topic, of_topic in means.items():
         if missing := [name for name in OFFICIAL_KEYS if name not in of_topic]:
             raise ConfigError(f"topic {topic!r} has no {missing[0]}, which the format needs")
-    datasets = {topic: _rounded(of_topic) for topic, of_topic in sorted(means.items())}
+    columns = {topic: means[topic] for topic in sorted(means)}
     if whole:
-        average = {name: fmean(means[topic][name] for topic in datasets) for name in OFFICIAL_KEYS}
-        datasets[AVERAGE] = _rounded(average)
-    values = info.model_dump(mode="json", include=set(EntryInfo.model_fields))
-    return {"info": values, "datasets": datasets}
-
-
-def _rounded(means: Mapping[str, float]) -> dict[str, float]:
-    return {key: round(means[name], 3) for name, key in OFFICIAL_KEYS.items()}
+        columns[AVERAGE] = {
+            name: fmean(of_topic[name] for of_topic in means.values()) for name in OFFICIAL_KEYS
+        }
+    return {
+        "info": info.model_dump(mode="json", include=set(EntryInfo.model_fields)),
+        "datasets": {
+            topic: {key: round(of_topic[name], 3) for name, key in OFFICIAL_KEYS.items()}
+            for topic, of_topic in columns.items()
+        },
+    }

@@ -16,7 +16,7 @@ from freshstack_dspy.collection.collection import (
     sorted_chunks,
     write_rows,
 )
-from freshstack_dspy.collection.contents import RECORD_FILES, Contents, check_references
+from freshstack_dspy.collection.contents import RECORD_FILES, Contents, reference_faults
 from freshstack_dspy.collection.counts import count
 from freshstack_dspy.collection.manifest import (
     MANIFEST_FILE,
@@ -77,7 +77,9 @@ def write_collection(
     ordered = sorted_chunks(chunks)
     records = contents.records()
     contents = Contents(**records, threshold=provenance.scale.threshold)
-    check_references(contents, {chunk.chunk_id for chunk in ordered}, provenance.scale)
+    chunk_ids = {chunk.chunk_id for chunk in ordered}
+    for fault in reference_faults(contents, chunk_ids, provenance.scale):
+        raise CollectionError(fault)
     data = {file.filename: encode_records(records[file.name]) for file in RECORD_FILES}
     files = {name: hashlib.sha256(lines).hexdigest() for name, lines in data.items()}
     files[CORPUS_FILE] = corpus_sha256(ordered)

@@ -15,36 +15,25 @@ from tests.cli.conftest import Command
 from tests.collection.exports.odd import write_odd
 from tests.collection.leaderboard.boards import write_lists, write_small_board
 from tests.collection.small import write_small
-from tests.collection.test_validation import sound
 
 
 def test_export_says_what_it_wrote_and_what_it_left_out(
     freshstack: Command, tmp_path: Path
 ) -> None:
+    write_odd(tmp_path / "odd")
     write_small(tmp_path / "c")
     first = freshstack("export", "c", "--format", "beir", "--out", "out")
-    second = freshstack("export", "c", "--format", "trec", "--out", "out")
-    replaced = freshstack("export", "c", "--format", "trec", "--out", "out", "--replace", "--json")
+    second = freshstack("export", "odd", "--format", "trec", "--out", "out")
+    replaced = freshstack("export", "odd", "--format", "trec", "--out", "out", "--replace")
+    none = freshstack("export", "c", "--out", "no", "--slices", "partly_supported")
 
-    assert first.code == 0, first.err
-    assert first.out == "out: 2 queries and 3 chunks\n"
+    assert (first.code, first.out) == (0, "out: 2 queries and 3 chunks\n")
     assert "2 of 4 queries" in first.err
-    assert second.code == 1
+    assert (second.code, second.out) == (1, "")
     assert "exists; add --replace" in second.err
-    assert json.loads(replaced.out)["counts"]["queries"] == 2
-    assert (tmp_path / "out/qrels.txt").is_file()
-
-
-def test_export_takes_a_slice_and_says_where_changed_ids_are(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    write_odd(tmp_path / "c")
-    done = freshstack("export", "c", "--format", "trec", "--out", "out", "--slices", "answerable")
-    none = freshstack("export", "c", "--format", "trec", "--out", "no", "--slices", "unanswerable")
-
-    assert done.out.endswith("out/ids.json: ids that had to change, and what they were\n")
+    assert replaced.out.endswith("out/ids.json: ids that had to change, and what they were\n")
     assert none.code == 1
-    assert "no query is in the slices unanswerable" in none.err
+    assert "no query is in the slices partly_supported" in none.err
 
 
 @pytest.mark.parametrize(
@@ -81,13 +70,13 @@ def test_import_names_who_made_the_labels(freshstack: Command, built: Path, tmp_
 
 
 def test_validate_lists_faults_and_fails(freshstack: Command, tmp_path: Path) -> None:
-    sound(tmp_path / "c")
+    write_small(tmp_path / "c")
     whole = freshstack("validate", "c")
     (tmp_path / "c/skipped.jsonl").unlink()
     broken = freshstack("validate", "c")
 
     assert whole.code == 0, whole.out
-    assert "fault: skipped.jsonl: the file is missing" in broken.out
+    assert "fault: skipped.jsonl: cannot be read" in broken.out
     assert broken.code == 1
     assert json.loads(freshstack("validate", "c", "--json").out)["format"] == "collection"
 
@@ -123,15 +112,10 @@ def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
     assert (board / "leaderboard.json").read_bytes() == stored
 
 
-def test_leaderboard_is_printed_for_programs_and_papers(freshstack: Command, board: Path) -> None:
-    as_json = freshstack("leaderboard", board, "--json").out
-    table = freshstack("leaderboard", board, "--format", "csv").out
-    latex = freshstack("leaderboard", board, "--format", "latex").out
+def test_leaderboard_is_printed_for_papers(freshstack: Command, board: Path) -> None:
+    rows = list(csv.reader(io.StringIO(freshstack("leaderboard", board, "--format", "csv").out)))
 
-    assert json.loads(as_json) == json.loads((board / "leaderboard.json").read_text())
-    rows = list(csv.reader(io.StringIO(table)))
     assert [*rows[2][:2], rows[2][2].split(" ")[0]] == ["bob", "9B, proprietary", "0.500"]
-    assert r"\begin{tabular}" in latex
 
 
 PROFILED = """

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.leaderboard import Results, compute, differences, write_results
-from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError
+from freshstack_dspy.errors import CollectionError, FreshstackError
 from freshstack_dspy.measures.evaluation import MEASURES_VERSION
-from tests.collection.small import write_small
 
-from .boards import TWO, edit, write_lists, write_small_board
+from .boards import edit, write_lists, write_small_board
 
 
 @pytest.fixture
@@ -85,16 +84,12 @@ def test_a_collection_may_be_elsewhere_and_is_known_by_its_hash(
 ) -> None:
     inside = compute(folder)
     (folder / "two").rename(tmp_path / "outside")
-    edit(folder / "leaderboard.toml", 'path = "two"\n', "")
+    edit(folder / "leaderboard.toml", 'path = "two"', 'path = "../outside"')
 
-    assert compute(folder, {"two": tmp_path / "outside"}) == inside
-    with pytest.raises(CollectionError, match="topic two names no path"):
+    assert compute(folder) == inside
+    edit(folder / "leaderboard.toml", 'path = "one"', 'path = "../outside"')
+    with pytest.raises(CollectionError, match="topic one is of content hash"):
         compute(folder)
-    with pytest.raises(ConfigError, match="'six' is no topic of 'Small'; topics are one, two"):
-        compute(folder, {"six": tmp_path / "outside"})
-    other = write_small(tmp_path / "other", TWO)
-    with pytest.raises(CollectionError, match=f"has {other.manifest.content_hash}"):
-        compute(folder, {"one": tmp_path / "other", "two": tmp_path / "outside"})
 
 
 @pytest.mark.parametrize(
