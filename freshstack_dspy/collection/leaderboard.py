@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -22,14 +22,16 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.manifest import makers
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.faults import in_one_line
-from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, MEASURES_VERSION, evaluate
+from freshstack_dspy.measures.evaluation import (
+    FRESHSTACK_MEASURES,
+    MEASURES_VERSION,
+    Evaluation,
+    evaluate,
+)
 from freshstack_dspy.measures.measure import parse_measure
 from freshstack_dspy.measures.run import read_run
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
 from freshstack_dspy.records import Record
-
-if TYPE_CHECKING:
-    from freshstack_dspy.measures.evaluation import Evaluation
 
 BOARD_FILE, RESULTS_FILE = "leaderboard.toml", "leaderboard.json"
 OFFICIAL_FILE = "leaderboard_data.json"
@@ -216,50 +218,29 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
     for entry in sorted(board.entries, key=lambda entry: entry.name):
         evaluations: dict[str, Evaluation] = {}
         topics: dict[str, TopicResult] = {}
-        for topic, relative in sorted(entry.runs.items()):
+        for topic, run in sorted(entry.runs.items()):
             try:
-                data = _run_file(folder, relative).read_bytes()
-                run = read_run(folder / relative)
-                evaluation = evaluate(collections[topic].qrels(), run, board.measures)
-            except OSError as error:
-                raise CollectionError(
-                    f"{folder / relative}: cannot be read: {error.strerror}"
-                ) from None
+                evaluations[topic], sha256 = _evaluate(folder, run, collections[topic], board)
             except CollectionError as error:
                 raise CollectionError(f"entry {entry.name!r}, topic {topic!r}: {error}") from None
-            evaluations[topic] = evaluation
-            topics[topic] = TopicResult(
-                run=relative,
-                sha256=hashlib.sha256(data).hexdigest(),
-                means={
-                    measure: Mean.of(interval)
-                    for measure, interval in mean_intervals(evaluation, *_BOOTSTRAP).items()
-                },
-                unjudged={one.k: one.mean for one in evaluation.unjudged},
-                absent=len(evaluation.absent),
-                empty=len(evaluation.empty),
-                unknown=len(evaluation.unknown),
-                tied=len(evaluation.tied),
-            )
+            topics[topic] = _topic_result(run, sha256, evaluations[topic])
             if measured is not None:
                 measured()
         missing = tuple(sorted(board.collections.keys() - entry.runs.keys()))
         info = EntryInfo(**{name: getattr(entry, name) for name in EntryInfo.model_fields})
         average = None if missing else _average(board.measures, evaluations)
         entries.append(EntryResult(info=info, topics=topics, missing=missing, average=average))
+    data = {
+        topic: TopicData(
+            collection=each.name,
+            content_hash=each.manifest.content_hash,
+            labels=", ".join(makers(each.manifest)),
+            queries=len(each.query_ids()),
+        )
+        for topic, each in collections.items()
+    }
     return Results(
-        name=board.name,
-        measures=board.measures,
-        collections={
-            topic: TopicData(
-                collection=each.name,
-                content_hash=each.manifest.content_hash,
-                labels=", ".join(makers(each.manifest)),
-                queries=len(each.query_ids()),
-            )
-            for topic, each in collections.items()
-        },
-        entries=tuple(entries),
+        name=board.name, measures=board.measures, collections=data, entries=tuple(entries)
     )
 
 
@@ -274,14 +255,35 @@ def _collection(folder: Path, topic: str, named: Topic) -> Collection:
     return collection
 
 
-def _run_file(folder: Path, relative: str) -> Path:
-    """Find a run, whose content may be shown in messages, inside of the leaderboard."""
-    if Path(relative).is_absolute() or ".." in Path(relative).parts:
-        raise CollectionError(f"{folder}: {relative!r} leads out of the leaderboard")
-    return folder / relative
+def _evaluate(
+    folder: Path, run: str, collection: Collection, board: Board
+) -> tuple[Evaluation, str]:
+    """Evaluate a run of the folder; gives the hash of its file too."""
+    path = folder / run
+    if Path(run).is_absolute() or ".." in Path(run).parts:  # messages may show what is in it
+        raise CollectionError(f"{run!r} leads out of the leaderboard")
+    try:
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+    return evaluate(collection.qrels(), read_run(path), board.measures), sha256
 
 
-def _average(measures: tuple[str, ...], evaluations: "Mapping[str, Evaluation]") -> dict[str, Mean]:
+def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
+    intervals = mean_intervals(evaluation, *_BOOTSTRAP)
+    return TopicResult(
+        run=run,
+        sha256=sha256,
+        means={measure: Mean.of(interval) for measure, interval in intervals.items()},
+        unjudged={one.k: one.mean for one in evaluation.unjudged},
+        absent=len(evaluation.absent),
+        empty=len(evaluation.empty),
+        unknown=len(evaluation.unknown),
+        tied=len(evaluation.tied),
+    )
+
+
+def _average(measures: tuple[str, ...], evaluations: Mapping[str, Evaluation]) -> dict[str, Mean]:
     averages = {}
     for measure in measures:
         values: dict[str, float] = {}
