@@ -1,4 +1,8 @@
-"""Reading files of judged answers: verdicts, assigned nuggets, labelled citations."""
+"""Reading files of judged answers: verdicts, assigned nuggets, labelled citations.
+
+Files are JSON Lines (also gzip), JSON or Parquet. Every function raises a `SourceError` with file
+and line where something is missing or is not what it should be, or an answer is there twice.
+"""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -33,19 +37,11 @@ def read_agreement(paths: Iterable[Path]) -> tuple[ComparedAnswer, ...]:
     A row: `{"run_id", "query_id", "agrees", "reason"}`, with `agrees` true, false or null, or a
     list of these, one for each of `gold_answers`. Where there is no verdict, `reason` says why, and
     `status` (other than `ok`) its kind.
-
-    Args:
-        paths: JSON Lines (also gzip), JSON or Parquet.
-
-    Raises:
-        SourceError: With file and line, where something is missing or is not what it should be,
-            or a run has two answers to a query.
     """
     answers = []
     for row, run, query in _rows(paths):
         verdicts = _verdicts(row)
-        status = row.optional("status")
-        status = None if status == "ok" else status
+        status = None if row.values.get("status") == "ok" else row.optional("status")
         if status is not None and verdicts != (None,):
             raise row.fault("status", "ok where there is a verdict")
         answers.append(ComparedAnswer(run, query, verdicts, row.optional("reason"), status))
@@ -63,27 +59,21 @@ def read_assignments(
     Where `status` is `not_retrieved`, there was nothing to answer from.
 
     Args:
-        paths: As for `read_agreement`.
+        paths: The files.
         rated_only: Whether `rated` is looked at. nuggetizer does not know it, and counts a nugget
             that was not rated as vital.
-
-    Raises:
-        SourceError: As for `read_agreement`; also where an answer has a nugget twice.
     """
     answers = []
     for row, run, query in _rows(paths):
-        nuggets: dict[str, NuggetAssignment] = {}
-        for each in row.inners("nuggets"):
+        nuggets = []
+        for each in _once(row, "nuggets", "nugget_id", "text"):
             nugget = each.optional("nugget_id") or each.text("text")
-            if nugget in nuggets:
-                raise SourceError(f"{row.place}: nugget {nugget[:80]!r} is there twice; keep one")
             assigned = each.values.get("assignment")
             if assigned is not None and assigned not in get_args(Assignment):
                 raise each.fault("assignment", f"{', '.join(get_args(Assignment))} or null")
-            nuggets[nugget] = NuggetAssignment(nugget, _importance(each, rated_only), assigned)
-        status = row.values.get("status")
-        answered = None if status != NOT_RETRIEVED else NOT_RETRIEVED
-        answers.append(AnswerAssignments(run, query, tuple(nuggets.values()), answered))
+            nuggets.append(NuggetAssignment(nugget, _importance(each, rated_only), assigned))
+        status = NOT_RETRIEVED if row.values.get("status") == NOT_RETRIEVED else None
+        answers.append(AnswerAssignments(run, query, tuple(nuggets), status))
     return tuple(answers)
 
 
@@ -95,14 +85,9 @@ def read_citations(paths: Iterable[Path]) -> tuple[CitedAnswer, ...]:
     and -1, null or nothing where there is none, as numbers or texts. A citation is outside of the
     answer's references where its `reference` is null or empty, or where the row also has a list
     `references` that does not hold it.
-
-    Raises:
-        SourceError: As for `read_agreement`; also where a sentenceID or citationID is there twice.
     """
     answers = []
     for row, run, query in _rows(paths):
-        if row.has("answer") and not row.has("sentences"):
-            raise row.fault("sentences", "a list; citations need labels, which answers lack")
         references = None
         if row.values.get("references") is not None:
             references = frozenset(row.texts("references"))
@@ -121,9 +106,6 @@ def read_nugget_verdicts(paths: Iterable[Path]) -> tuple[ReadNuggets, ...]:
     "additional"}`: whether each nugget says what is not in the answer, whether it is minor or
     repeats another, and how many more nuggets all key ideas would take. The questions are those
     of FreshStack (arXiv 2504.13128), section 5.2.1; null is one that was not answered.
-
-    Raises:
-        SourceError: As for `read_agreement`; also where a nugget is there twice.
     """
     read = []
     for row, annotator, query in _rows(paths, "annotator"):
@@ -143,8 +125,6 @@ def _rows(paths: Iterable[Path], *run_names: str) -> Iterator[tuple[Row, str, st
     places: dict[tuple[str, str], str] = {}
     for path in paths:
         for row in read_rows(path):
-            if row.has("docid") and not row.has("run_id"):
-                raise SourceError(f"{row.place}: judges a passage, not an answer; import it")
             key = run, query = row.id(*(run_names or _RUN)), row.id(*_QUERY)
             if (first := places.setdefault(key, row.place)) != row.place:
                 raise SourceError(

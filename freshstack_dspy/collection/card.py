@@ -242,9 +242,9 @@ def _making(manifest: Manifest) -> str:
         + (f"Some of what it holds may still be by {earlier}, asked before.\n" if earlier else "")
     )
     settings = [
-        (f"`{name}.{escape(key)}`", shown)
+        (f"{name}.{escape(key)}", shown)
         for name in _SHAPING
-        for key, value in _section(manifest, name).items()
+        for key, value in sorted(_section(manifest, name).items())
         if (shown := _shown(value))
     ]
     if settings:
