@@ -18,26 +18,52 @@ from freshstack_dspy.cli import (
     sources,
 )
 
-GROUPS = ("Build", "Search", "Measure", "Look", "Exchange", "People", "Replies")
+COMMANDS: dict[str, dict[str, Any]] = {
+    "Build": {
+        "init": build.init,
+        "suggest": sources.suggest,
+        "plan": build.plan,
+        "build": build.build,
+        "extend": build.extend,
+        "refresh": build.refresh,
+        "rejudge": build.rejudge,
+        "synthesize": sources.synthesize,
+        "decontextualize": sources.decontextualize,
+    },
+    "Search": {"index": search.index, "search": search.search, "retrieve": search.retrieve},
+    "Measure": {
+        "evaluate": measure.evaluate,
+        "compare": measure.compare,
+        "answer": answer.answer,
+        "score": score.score,
+        "leaderboard": exchange.leaderboard,
+    },
+    "Look": {"show": look.show, "explain": look.explain, "diagnose": look.diagnose},
+    "Exchange": {
+        "export": exchange.export,
+        "import": exchange.import_,
+        "validate": exchange.validate,
+    },
+    "People": {"agree": people.agree, "optimize": people.optimize},
+    "Replies": {"replies": replies.replies, "requests": replies.requests},
+}
+"""By the groups that the help shows: functions, or apps with commands of their own."""
 
 
 class _Grouped(TyperGroup):
     """Lists the commands below the name of their group."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {group: [] for group in GROUPS}
-        for name in self.list_commands(ctx):
-            command: Any = self.get_command(ctx, name)
-            groups[command.rich_help_panel].append((name, command.get_short_help_str(76)))
-        for group, rows in groups.items():
+        for group, names in COMMANDS.items():
+            commands: dict[str, Any] = {name: self.get_command(ctx, name) for name in names}
             with formatter.section(group):
+                rows = [(name, one.get_short_help_str(76)) for name, one in commands.items()]
                 formatter.write_dl(rows, col_max=16)
 
 
 app = typer.Typer(
     name="freshstack",
     cls=_Grouped,
-    help="Build judged retrieval and RAG test collections for your own domain.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -45,45 +71,12 @@ app = typer.Typer(
 )
 
 
-def _add(group: str, **commands: Any) -> None:
-    """Add commands by name: functions, or apps with commands of their own."""
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name.strip("_"), rich_help_panel=group)
+for _commands in COMMANDS.values():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name)
         else:
-            app.command(name.strip("_"), rich_help_panel=group)(command)
-
-
-_add(
-    "Build",
-    init=build.init,
-    suggest=sources.suggest,
-    plan=build.plan,
-    build=build.build,
-    extend=build.extend,
-    refresh=build.refresh,
-    rejudge=build.rejudge,
-    synthesize=sources.synthesize,
-    decontextualize=sources.decontextualize,
-)
-_add("Search", index=search.index, search=search.search, retrieve=search.retrieve)
-_add(
-    "Measure",
-    evaluate=measure.evaluate,
-    compare=measure.compare,
-    answer=answer.answer,
-    score=score.score,
-    leaderboard=exchange.leaderboard,
-)
-_add(
-    "Look",
-    show=look.show,
-    explain=look.explain,
-    diagnose=look.diagnose,
-)
-_add("Exchange", export=exchange.export, import_=exchange.import_, validate=exchange.validate)
-_add("People", agree=people.agree, optimize=people.optimize)
-_add("Replies", replies=replies.replies, requests=replies.requests)
+            app.command(_name)(_command)
 
 
 @app.callback(invoke_without_command=True)

@@ -129,6 +129,19 @@ class Table:
     digits: int = 4
     keys: int = 1
 
+    def texts(self) -> list[list[str]]:
+        """The cells as they are shown."""
+        return [[_shown(cell, self.digits) for cell in row] for row in self.rows]
+
+    def flush_right(self) -> list[bool]:
+        """Of each column, whether it holds numbers, or texts that begin as numbers do."""
+        texts = self.texts()
+        return [
+            column >= self.keys
+            and all(not row[column] or row[column][0] in "0123456789+-−–.$±<" for row in texts)
+            for column in range(len(self.header))
+        ]
+
 
 def show(table: Table, form: TableFormat | None = None) -> None:
     """Print a table: for the screen, or in a format to paste elsewhere.
@@ -140,8 +153,7 @@ def show(table: Table, form: TableFormat | None = None) -> None:
         return
     if table.title:
         say(table.title)
-    for columns in _parts(table):
-        _print_part(table, columns)
+    _print_for_screen(table)
 
 
 def show_json(value: Any) -> None:
@@ -169,63 +181,45 @@ def _shown(cell: Cell, digits: int) -> str:
     return f"{cell:,}" if isinstance(cell, int) else "\n".join(map(one_line, cell.split("\n")))
 
 
-def _column_width(table: Table, column: int) -> int:
+def _print_for_screen(table: Table) -> None:
     from rich.cells import cell_len
-
-    texts = [table.header[column], *(_shown(row[column], table.digits) for row in table.rows)]
-    return max(cell_len(line) for text in texts for line in text.split("\n"))
-
-
-def _parts(table: Table) -> list[list[int]]:
-    """The columns of each part: the keys and as many others as fit on the screen."""
-    widths = [_column_width(table, column) + 3 for column in range(len(table.header))]
-    keys = list(range(table.keys))
-    room = width() - 1 - sum(widths[: table.keys])
-    parts: list[list[int]] = [[]]
-    for column in range(table.keys, len(widths)):
-        if parts[-1] and sum(widths[one] for one in parts[-1]) + widths[column] > room:
-            parts.append([])
-        parts[-1].append(column)
-    return [keys + part for part in parts]
-
-
-def _print_part(table: Table, columns: Sequence[int]) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    shown: RichTable = RichTable()
-    for column in columns:
-        texts = column < table.keys or not _looks_numeric(table, column)
-        shown.add_column(table.header[column], justify="left" if texts else "right", no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*(_shown(row[column], table.digits) for column in columns))
-    console = Console(highlight=False, markup=False, emoji=False)
-    wanted = sum(_column_width(table, column) + 3 for column in columns) + 1
-    console.width = max(console.width, wanted)  # rich would cut what does not fit
-    console.print(shown)
+    texts, right = table.texts(), table.flush_right()
+    columns = list(zip(table.header, *texts, strict=True))
+    widths = [
+        3 + max(cell_len(line) for text in column for line in text.split("\n"))
+        for column in columns
+    ]
+    keys = list(range(table.keys))
+    parts = [keys[:]]
+    for column in range(table.keys, len(columns)):
+        if parts[-1] != keys and sum(widths[one] for one in (*parts[-1], column)) >= width():
+            parts.append(keys[:])
+        parts[-1].append(column)
+    for part in parts:
+        shown: RichTable = RichTable()
+        for column in part:
+            justify: Literal["left", "right"] = "right" if right[column] else "left"
+            shown.add_column(table.header[column], justify=justify, no_wrap=True)
+        for row in texts:
+            shown.add_row(*(row[column] for column in part))
+        console = Console(highlight=False, markup=False, emoji=False)
+        # rich would cut what does not fit
+        console.width = max(console.width, sum(widths[column] for column in part) + 1)
+        console.print(shown)
 
 
-def _numeric(table: Table, column: int) -> bool:
-    cells = [row[column] for row in table.rows if row[column] is not None]
-    return bool(cells) and not any(isinstance(cell, str) for cell in cells)
-
-
-def _looks_numeric(table: Table, column: int) -> bool:
-    """Whether a column holds numbers, or texts that begin as numbers do: intervals, dollars."""
-    cells = (_shown(row[column], table.digits) for row in table.rows)
-    return all(not cell or cell[0] in "0123456789+-−–.$±<" for cell in cells)
-
-
-def _pasted_rows(table: Table) -> Iterable[Sequence[str]]:
-    for row in table.rows:
-        yield [_shown(cell, table.digits).replace("\n", " ") for cell in row]
+def _pasted_rows(table: Table) -> list[list[str]]:
+    return [[text.replace("\n", " ") for text in row] for row in table.texts()]
 
 
 def _markdown(table: Table) -> str:
     def line(cells: Iterable[str]) -> str:
         return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
-    rules = ["---:" if _numeric(table, at) else "---" for at in range(len(table.header))]
+    rules = ["---:" if right else "---" for right in table.flush_right()]
     lines = [line(table.header), f"| {' | '.join(rules)} |", *map(line, _pasted_rows(table))]
     return "\n".join([*([table.title, ""] if table.title else []), *lines, ""])
 
@@ -235,7 +229,7 @@ def _latex(table: Table) -> str:
         escaped = ("".join(_LATEX.get(letter, letter) for letter in cell) for cell in cells)
         return " & ".join(escaped) + r" \\"
 
-    columns = "".join("r" if _numeric(table, at) else "l" for at in range(len(table.header)))
+    columns = "".join("r" if right else "l" for right in table.flush_right())
     lines = [
         r"% \usepackage{booktabs}",
         rf"\begin{{tabular}}{{{columns}}}",

@@ -1,6 +1,5 @@
 """`freshstack index`, `search`, `retrieve`."""
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,18 +12,14 @@ from freshstack_dspy.cli.options import (
     JsonOption,
     OutOption,
     ReplaceOption,
-    SlicesName,
 )
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.index.hybrid import HybridIndex
     from freshstack_dspy.recipes.corpus import CutCorpora
-    from freshstack_dspy.records import SliceName
 
 _LINE_WIDTH = 100
-_NAMED_SKIPS = 5
-"""Files that could not be read are named up to so many; a collection lists all of them."""
 RetrieverHelp = "bm25, lsa, the name of an embedder, hybrid or hybrid+rerank."
 
 
@@ -97,9 +92,6 @@ def retrieve(
         typer.Option(help=f"{RetrieverHelp} By default hybrid, or that of --embedder."),
     ] = None,
     k: Annotated[int, typer.Option("--k", min=1, help="Chunks for each query.")] = 100,
-    slices: Annotated[
-        SlicesName, typer.Option(help="Which queries; by default all that have a nugget.")
-    ] = "all",
     embedder: Annotated[
         str | None,
         typer.Option(
@@ -131,14 +123,11 @@ def retrieve(
             Collection.load(collection),
             name,
             depth=k,
-            slices=_slices(slices),
             models=models,
             fusion=settings.fusion,
             index_path=settings.index.path,
             progress=Stages(bars),
         )
-    if slices != "all":  # two runs over other queries are not the same run
-        run = dataclasses.replace(run, name=f"{run.name}-{slices}")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_run(run, path)
     say(f"{path}: {counted(len(run.rankings), 'query', 'queries')} by {run.name}")
@@ -174,12 +163,6 @@ def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
     return settings
 
 
-def _slices(name: SlicesName) -> "list[SliceName] | None":
-    if name == "all":
-        return None
-    return ["answerable", "partly_supported"] if name == "supported" else [name]
-
-
 def _print_index(made: "HybridIndex", cut: "CutCorpora") -> None:
     from freshstack_dspy.cli.printing import counted, say
     from freshstack_dspy.collection.counts import count_kinds, listed
@@ -202,8 +185,8 @@ def _print_index(made: "HybridIndex", cut: "CutCorpora") -> None:
     if cut.skipped:
         skipped = counted(len(cut.skipped), "file")
         say(f"{skipped} skipped ({listed(count_kinds(cut.skipped))})")
-        unread = [file for file in cut.skipped if file.kind in ("undecodable", "unreadable")]
-        for file in unread[:_NAMED_SKIPS]:
-            say(f"not read: {file.source}/{file.path}: {file.reason}")
+        for file in cut.skipped:
+            if file.kind in ("undecodable", "unreadable"):
+                say(f"not read: {file.source}/{file.path}: {file.reason}")
     if cut.licences:
         say(f"{counted(len(cut.licences), 'licence file')} kept apart")
