@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 from pydantic import (
     BaseModel,
@@ -31,7 +31,7 @@ class Section(BaseModel):
 
 
 class SynthesisConfig(Section):
-    """How synthetic queries are made: from which chunks, how many, and what is refused."""
+    """How synthetic queries are made: from which chunks, and how many."""
 
     count: int | None = Field(default=None, ge=1, le=100_000)
     """How many queries to make: exactly so many."""
@@ -39,25 +39,14 @@ class SynthesisConfig(Section):
     """Questions asked for in one request."""
     seed: int = 0
     """Decides in which order chunks are sampled."""
-    sampling: Literal["even", "proportional"] = "even"
-    """Whether every source gives the same number of seeds, or one in proportion to its chunks."""
     chunks: int = Field(default=1, ge=1, le=10)
     """Chunks that each question is made from: related ones, of which it needs more than one."""
     min_tokens: int = Field(default=64, ge=1)
     """Tokens of the shortest chunk that is sampled."""
     sources: tuple[str, ...] = ()
     """Names of the `[[corpus]]` to sample from; empty: all."""
-    include: tuple[str, ...] = ()
-    """Globs of paths to sample from; empty: all."""
-    exclude: tuple[str, ...] = ()
-    """Globs of paths not to sample from."""
     style: Path | None = None
     """A file with questions whose style and length to follow: one a line, or JSON Lines."""
-    near_duplicate: float = Field(default=0.7, gt=0, le=1)
-    """From which similarity to an earlier question on one is refused: Jaccard of their terms."""
-    copied: float = Field(default=0.5, gt=0, le=1)
-    """The share of a question's runs of four words from which on it copies its chunk, and is
-    refused."""
 
 
 QuerySource = Literal[
@@ -81,21 +70,6 @@ QueryColumn = Literal[
 ]
 KeptKind = Literal["generated", "minified", "vendored", "data", "licence"]
 
-
-_READ_ONLY = (
-    "path",
-    "site",
-    "tags",
-    "all_tags",
-    "exclude_tags",
-    "retired",
-    "since",
-    "until",
-    "min_score",
-    "licences",
-    "limit",
-)
-"""Keys of `[queries]` that say nothing where questions are made."""
 
 _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[?#]")
 
@@ -148,43 +122,31 @@ class QueriesConfig(SynthesisConfig):
         return self.source == "synthetic"
 
     @model_validator(mode="after")
-    def _read_or_made(self) -> Self:
-        if self.is_synthetic:
-            if self.count is None:
-                raise ValueError("count is missing: how many queries to make, as count = 100")
-            others = [key for key in _READ_ONLY if self._is_set(key)]
-            if others:
+    def _keys_of_the_source(self) -> Self:
+        for key, sources in _SOURCES_OF.items():
+            field = QueriesConfig.model_fields[key]
+            is_set = getattr(self, key) != field.get_default(call_default_factory=True)
+            if is_set and self.source not in sources:
                 raise ValueError(
-                    f"{', '.join(others)}: for questions that are read, and source synthetic makes "
-                    "them from the documents; leave it out"
+                    f"{key} is for source {', '.join(sources)}, and this is {self.source}"
                 )
-            return self
-        if self.path is None:
+        if self.is_synthetic and self.count is None:
+            raise ValueError("count is missing: how many queries to make, as count = 100")
+        if not self.is_synthetic and self.path is None:
             raise ValueError("path is missing")
-        if made := [key for key in SynthesisConfig.model_fields if self._is_set(key)]:
-            raise ValueError(
-                f"{', '.join(made)}: for source synthetic alone, and this is {self.source}"
-            )
         return self
 
-    def _is_set(self, key: str) -> bool:
-        field = QueriesConfig.model_fields[key]
-        return bool(getattr(self, key) != field.get_default(call_default_factory=True))
 
-    @model_validator(mode="after")
-    def _only_what_the_source_has(self) -> Self:
-        uses: tuple[tuple[str, object, tuple[QuerySource, ...]], ...] = (
-            ("min_answer_score", self.min_answer_score is not None, ("stackexchange",)),
-            ("duplicates", self.duplicates == "drop", ("stackexchange",)),
-            ("columns", self.columns, ("jsonl", "csv", "parquet", "huggingface")),
-            ("split", self.split is not None, ("huggingface", "freshstack")),
-        )
-        for key, used, sources in uses:
-            if used and self.source not in sources:
-                raise ValueError(
-                    f"{key} is for source {' and '.join(sources)}, and this is {self.source}"
-                )
-        return self
+_READ: tuple[QuerySource, ...] = get_args(QuerySource)[:-1]
+_SOURCES_OF: dict[str, tuple[QuerySource, ...]] = {
+    **dict.fromkeys((key for key in QueriesConfig.model_fields if key != "source"), _READ),
+    **dict.fromkeys(SynthesisConfig.model_fields, ("synthetic",)),
+    "min_answer_score": ("stackexchange",),
+    "duplicates": ("stackexchange",),
+    "columns": ("jsonl", "csv", "parquet", "huggingface"),
+    "split": ("huggingface", "freshstack"),
+}
+"""For which sources of `[queries]` each key is."""
 
 
 class CorpusConfig(Section):
@@ -251,24 +213,30 @@ class IndexConfig(Section):
     """Dimensions of the `lsa` embedder; fewer where the corpus has fewer."""
 
 
-_OF_PROVIDERS = ("api_base", "api_key", "price", "concurrency", "timeout", "retries")
-"""Settings that a model in a folder has no use for."""
+class ProviderConfig(Section):
+    """How a provider of models is asked."""
+
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    """Better left to the provider's environment variable."""
+    concurrency: int = Field(default=16, ge=1, le=256)
+    """Most requests in flight; fewer while the provider answers that they are too many."""
+    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
+    """Seconds for one attempt, from its start to the last byte of the reply."""
+    retries: int = Field(default=4, ge=0, le=20)
+    """Attempts after the first on rate limits, timeouts and server errors."""
 
 
-class SearchModelConfig(Section):
+class SearchModelConfig(ProviderConfig):
     """A model that embeds or reranks: one of LiteLLM's, or one in a folder."""
 
     model: str | None = None
     """As LiteLLM calls it: `openai/text-embedding-3-small`, `cohere/rerank-v3.5`."""
     path: Path | None = None
     """Or the folder of a sentence-transformers model or cross-encoder."""
-    api_base: str | None = None
-    api_key: SecretStr | None = None
     price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """US dollars per million tokens, where LiteLLM's table of prices has none or is wrong."""
     concurrency: int = Field(default=8, ge=1, le=256)
-    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
-    retries: int = Field(default=4, ge=0, le=20)
 
     @model_validator(mode="after")
     def _one_model(self) -> Self:
@@ -276,9 +244,6 @@ class SearchModelConfig(Section):
             raise ValueError(
                 "name either model, of LiteLLM, or path, a sentence-transformers folder"
             )
-        unused = [name for name in _OF_PROVIDERS if name in self.model_fields_set]
-        if self.path is not None and unused:
-            raise ValueError(f"a model in a folder has no {', '.join(unused)}; leave them out")
         return self
 
 
@@ -331,22 +296,13 @@ Mode = Literal["live", "replay", "defer", "rerecord"]
 MODES: tuple[Mode, ...] = ("live", "replay", "defer", "rerecord")
 
 
-class ModelConfig(Section):
+class ModelConfig(ProviderConfig):
     """Which language model is asked, and how."""
 
     name: str = "extractive/baseline"
     temperature: float = Field(default=0.1, ge=0, le=2)
     max_tokens: int = Field(default=4096, ge=16)
     """Longest reply, in tokens."""
-    api_base: str | None = None
-    api_key: SecretStr | None = None
-    """Better left to the provider's environment variable."""
-    concurrency: int = Field(default=16, ge=1, le=256)
-    """Most requests in flight; fewer while the provider answers that they are too many."""
-    timeout: float = Field(default=120, gt=0, allow_inf_nan=False)
-    """Seconds for one attempt, from its start to the last byte of the reply."""
-    retries: int = Field(default=4, ge=0, le=20)
-    """Attempts after the first on rate limits, timeouts and server errors."""
     reasks: int = Field(default=2, ge=0, le=10)
     """How often an invalid reply is sent back with its error."""
     context: int | None = Field(default=None, ge=1024)
@@ -606,21 +562,16 @@ def load_queries(path: Path | str) -> QueriesConfig:
 
 
 def _values_of(path: Path) -> dict[str, Any]:
-    """Read the tables of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file; write a commented example with: freshstack init {path}"
         ) from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: a folder, and the TOML file of a build is wanted") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
 
 
 def _validated(values: object, section: type[S], path: Path) -> S:
@@ -647,7 +598,7 @@ def _with_absolute_paths(config: S, file: Path) -> S:
 
     try:
         resolved: S = absolute(config)
-    except RuntimeError as error:  # the home of nobody
+    except RuntimeError as error:  # an unknown home
         raise ConfigError(f"{file}: {error}") from None
     return resolved
 
@@ -676,10 +627,8 @@ def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:
         ("index.path", config.index.path),
     )
     for corpus in config.corpus:
-        if corpus.path is None:
-            continue
         for key, value in outputs:
-            if corpus.revision is None and value.is_relative_to(corpus.path):
+            if corpus.path and not corpus.revision and value.is_relative_to(corpus.path):
                 yield (
                     f"{key} is {value}, inside corpus {corpus.name!r}, so a build would read what "
                     "it writes; name a folder outside, or a revision of the corpus"

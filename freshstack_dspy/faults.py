@@ -5,7 +5,7 @@ import re
 import reprlib
 from typing import Any
 
-from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic import BaseModel, ValidationError
 
 Location = tuple[int | str, ...]
 _WORD = re.compile(r"[\w-]+")
@@ -40,7 +40,7 @@ def _in_words(fault: Any, model: type[BaseModel]) -> str:
     location: Location = fault["loc"]
     key, message = _key(location), fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
-        allowed = _keys_at(location[:-1], model)
+        allowed = sorted(_table_at(location[:-1], model).model_fields)
         near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
@@ -48,10 +48,7 @@ def _in_words(fault: Any, model: type[BaseModel]) -> str:
         return f"{key} is missing"
     if fault["type"] == "value_error":
         return f"{key}: {message}"
-    shown = _shown(location, fault["input"], model)
-    if fault["type"] == "too_short":
-        return f"{key} is {shown}: at least {fault['ctx']['min_length']} is needed"
-    return f"{key} is {shown}: {message[:1].lower()}{message[1:]}"
+    return f"{key} is {_shown(location, fault['input'])}: {message[:1].lower()}{message[1:]}"
 
 
 def _key(location: Location) -> str:
@@ -65,30 +62,18 @@ def _key(location: Location) -> str:
     return written.removeprefix(".") or "the file"
 
 
-def _shown(location: Location, value: Any, model: type[BaseModel]) -> str:
+def _shown(location: Location, value: Any) -> str:
+    if location[-1:] == ("api_key",):
+        return "a value that is not shown"
     if isinstance(value, dict):
         return "a table"
-    if isinstance(value, list):
-        return f"an array of {len(value)}"
-    if SecretStr in _types_at(location, model):
-        return "a value that is not shown"
-    return reprlib.repr(value)
+    return f"an array of {len(value)}" if isinstance(value, list) else reprlib.repr(value)
 
 
-def _keys_at(location: Location, model: type[BaseModel]) -> list[str]:
-    """The keys of the table at a place."""
-    tables = _types_at(location, model)
-    table = next(each for each in tables if isinstance(each, type) and issubclass(each, BaseModel))
-    return sorted(table.model_fields)
-
-
-def _types_at(location: Location, model: type[BaseModel]) -> tuple[Any, ...]:
-    """The type of a key and its parts, as `(str | None, str, NoneType)`."""
-    types: tuple[Any, ...] = (model,)
+def _table_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
+    """The model of the table at a place."""
     for name in (part for part in location if isinstance(part, str)):
-        table = next(
-            each for each in types if isinstance(each, type) and issubclass(each, BaseModel)
-        )
-        annotation = table.model_fields[name].annotation
+        annotation = model.model_fields[name].annotation
         types = (annotation, *getattr(annotation, "__args__", ()))
-    return types
+        model = next(one for one in types if isinstance(one, type) and issubclass(one, BaseModel))
+    return model

@@ -12,28 +12,28 @@ from freshstack_dspy.errors import ReplyError, SourceError
 from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
 from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.recipes.synthesis import shown_examples
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 
 
-class Passage(Record):
-    """A passage that a model wrote from a piece of a document, to stand on its own."""
+class _Place(Record):
+    """A piece of a document."""
 
     source: str
     path: str
     start_byte: int
     end_byte: int
+
+
+class Passage(_Place):
+    """A passage that a model wrote from a piece of a document, and that can be read alone."""
+
     text: str
     call_id: str
 
 
-class NoReply(Record):
+class NoReply(_Place):
     """A piece of a document that a model gave no valid answer for."""
 
-    source: str
-    path: str
-    start_byte: int
-    end_byte: int
     status: str
     message: str
 
@@ -41,14 +41,12 @@ class NoReply(Record):
 class Harvest(NamedTuple):
     """What came of documents."""
 
-    records: list[Record]
-    failures: list[NoReply]
-    skipped: list[SkippedFile]
+    records: Sequence[Record]
+    failures: Sequence[NoReply]
+    skipped: Sequence[SkippedFile]
 
 
-def synthesize(
-    session: Session, path: Path, *, limit: int = 3, style_examples: Sequence[str] = ()
-) -> Harvest:
+def synthesize(session: Session, path: Path, *, limit: int = 3) -> Harvest:
     """Make queries from every chunk of a file or folder; `[queries] source = "jsonl"` reads them.
 
     Nothing is refused here: a build of source `synthetic` also checks that each can be answered,
@@ -59,22 +57,19 @@ def synthesize(
     """
     program = QuerySynthesizer(limit)
 
-    def of_chunk(chunk: Chunk) -> list[Record]:
-        examples = shown_examples(style_examples, 0, [chunk.chunk_id])
-        return [*program(chunks=[chunk], style_examples=examples).queries]
-
-    return _harvest(session, path, "synthesize", of_chunk, ChunkingConfig())
+    cut = ChunkingConfig()
+    return _harvest(session, path, "synthesize", lambda one: program(chunks=[one]).queries, cut)
 
 
 def decontextualize(session: Session, path: Path, *, limit: int = 3) -> Harvest:
-    """Write standalone passages for every piece, of at most 1,024 tokens, of a file or folder.
+    """Write passages that can be read alone for every piece of at most 1,024 tokens of a document.
 
     Raises:
         SourceError: There is no readable text.
     """
     program = PassageDecontextualizer(limit)
 
-    def of_piece(piece: Chunk) -> list[Record]:
+    def of_piece(piece: Chunk) -> Sequence[Record]:
         reply = program(document=piece.text, title=piece.path)
         return [
             Passage(**_place(piece), text=text, call_id=reply.call_id) for text in reply.passages
@@ -87,13 +82,14 @@ def _harvest(
     session: Session,
     path: Path,
     name: str,
-    function: Callable[[Chunk], list[Record]],
+    function: Callable[[Chunk], Sequence[Record]],
     cut: ChunkingConfig,
 ) -> Harvest:
+    """Run a function on every chunk; what gave no valid answer is a failure."""
     files, skipped = _read(path, cut.max_file_bytes)
     chunks = [chunk for file in files for chunk in chunk_file(file, cut.max_tokens)]
 
-    def run(chunk: Chunk) -> list[Record] | NoReply:
+    def run(chunk: Chunk) -> Sequence[Record] | NoReply:
         try:
             return function(chunk)
         except ReplyError as error:
@@ -102,18 +98,15 @@ def _harvest(
 
     results = session.each(name, run, chunks)
     return Harvest(
-        [record for result in results if isinstance(result, list) for record in result],
+        [record for result in results if not isinstance(result, NoReply) for record in result],
         [result for result in results if isinstance(result, NoReply)],
         skipped,
     )
 
 
 def _read(path: Path, max_file_bytes: int) -> tuple[list[SourceFile], list[SkippedFile]]:
-    try:
-        if not path.is_dir():
-            return [_one_file(path, max_file_bytes)], []
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+    if not path.is_dir():
+        return [_one_file(path, max_file_bytes)], []
     corpus = CorpusConfig(name=_source_name(path), path=path)
     entries = list(read_files(corpus, max_file_bytes))
     files = [entry for entry in entries if isinstance(entry, SourceFile)]
@@ -125,10 +118,13 @@ def _read(path: Path, max_file_bytes: int) -> tuple[list[SourceFile], list[Skipp
 
 
 def _one_file(path: Path, max_file_bytes: int) -> SourceFile:
-    """Read a file that was named itself, whatever its name: HTML as a page, a PDF by its text."""
+    """Read a file that was named itself, even a hidden one: HTML as a page, a PDF by its text."""
     most = largest(path.name, max_file_bytes)
-    with path.open("rb") as file:
-        data = file.read(most + 1)
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > most:
         raise SourceError(f"{path}: larger than {most:,} bytes; split it")
     found = understand(path.name, data, max_file_bytes, pages=True)
@@ -143,4 +139,4 @@ def _source_name(folder: Path) -> str:
 
 
 def _place(chunk: Chunk) -> dict[str, Any]:
-    return {name: getattr(chunk, name) for name in ("source", "path", "start_byte", "end_byte")}
+    return {name: getattr(chunk, name) for name in _Place.model_fields}

@@ -1,7 +1,7 @@
 """The questions of a build, read or made: some must be left."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError
@@ -51,21 +51,7 @@ def make_questions(
     """
     from freshstack_dspy.recipes.synthesis import Synthesis
 
-    synthesis = Synthesis(
-        session.config,
-        recipe,
-        searches.chunks,
-        searches.index if session.config.queries.chunks > 1 else None,
-        searches.licences,
-        failed=session.lm.ledger.failed,
-    )
-
-    def ask(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        results = session.each("synthesis", function, items)
-        session.stop_if_deferred()
-        return results
-
-    reading = synthesis.run(ask, exactly=exactly)
+    reading = Synthesis(session, recipe, searches).run(exactly=exactly)
     left_out = "; ".join(f"{number:,} {why}" for why, number in reading.rejected.items())
     note = f"{len(reading.queries):,} synthetic; refused: {left_out or 'none'}"
     report(session.progress, "questions", note)

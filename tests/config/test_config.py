@@ -1,4 +1,4 @@
-"""The configuration: what it takes, and one line for whatever is wrong in it."""
+"""The configuration: what it takes, and one line for what is wrong in it."""
 
 from pathlib import Path
 from typing import Any
@@ -7,11 +7,46 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from freshstack_dspy.config import BuildConfig, ModelConfig, load_config
+from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import TECHNIQUES
 
-from .least import LEAST, refused, written
-
+LEAST = """
+name = "small"
+out = "out"
+[queries]
+path = "questions.jsonl"
+[[corpus]]
+name = "docs"
+path = "docs"
+"""
+EMBEDDER = '[[embedder]]\nname = "small"\nmodel = "openai/text-embedding-3-small"\n'
 SECRET = "sk-very-secret-1234"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the inputs of `LEAST`."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "questions.jsonl").write_text("{}")
+    return tmp_path
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "build.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(path: Path) -> str:
+    """What is said of a configuration after the name of its file, which comes first."""
+    with pytest.raises(ConfigError) as caught:
+        load_config(path)
+    message = str(caught.value)
+
+    assert message.startswith(f"{path}: ")
+    assert message.isprintable(), "one line"
+
+    return message.removeprefix(f"{path}: ")
 
 
 def test_the_least_configuration_has_the_papers_defaults(folder: Path) -> None:
@@ -22,36 +57,23 @@ def test_the_least_configuration_has_the_papers_defaults(folder: Path) -> None:
     assert config.pool.techniques == TECHNIQUES
 
 
-def test_paths_are_relative_to_the_file_wherever_one_stands(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written(folder, LEAST)
-    elsewhere = folder / "docs"
-    monkeypatch.chdir(elsewhere)
+def test_every_path_is_relative_to_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.chdir(folder / "docs")
+    bundle, absolute, program = (folder / name for name in ("a.jsonl", "b.jsonl", "judge.json"))
+    for path in (bundle, absolute, program):
+        path.write_text("")
+    written(
+        folder,
+        f'{LEAST}[cache]\nbundles = ["a.jsonl", "{absolute}"]\n'
+        '[programs]\nsupport_judge = "~/docs/../judge.json"\n',
+    )
 
     config = load_config("../build.toml")
 
     assert config.queries.path == folder / "questions.jsonl"
     assert config.corpus[0].path == folder / "docs"
-    assert config.out == folder / "out"
     assert config.index.path == folder / ".freshstack/index"
-    assert config.cache.path == folder / ".freshstack/cache"
-
-
-def test_lists_of_paths_absolute_paths_and_the_home_are_resolved(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(folder))
-    bundle, absolute, program = (folder / name for name in ("a.jsonl", "b.jsonl", "judge.json"))
-    for path in (bundle, absolute, program):
-        path.write_text("")
-    text = (
-        f'{LEAST}[cache]\nbundles = ["a.jsonl", "{absolute}"]\n'
-        '[programs]\nsupport_judge = "~/docs/../judge.json"\n'
-    )
-
-    config = load_config(written(folder, text))
-
     assert config.cache.bundles == (bundle, absolute)
     assert config.programs.support_judge == program
 
@@ -65,13 +87,13 @@ FAULTS = {
         '[model]\ntemperature = "0.1"',
         "model.temperature is '0.1': input should be a valid number",
     ),
-    "too small": (
-        "[chunking]\nmax_tokens = 31",
-        "chunking.max_tokens is 31: input should be greater than or equal to 32",
-    ),
     "one of a list outside of its set": (
         '[pool]\nretrievers = ["bm25", "bm52"]',
         "the file: pool.retrievers names ['bm52']; there are: bm25, lsa, hybrid",
+    ),
+    "a retriever that needs a reranker": (
+        '[pool]\nretrievers = ["hybrid+rerank"]',
+        "the file: pool.retrievers names ['hybrid+rerank']; there are: bm25, lsa, hybrid",
     ),
     "a name twice": (
         '[pool]\nretrievers = ["lsa", "lsa"]',
@@ -83,14 +105,9 @@ FAULTS = {
     ),
     "a misspelt key": (
         "[pool]\ntopk = 3",
-        "unknown key pool.topk; did you mean top_k? allowed here: depth, lists, retrievers, techniques, top_k",
-    ),
-    "an unknown section": (
-        "[judges]\nbatch = 3",
         (
-            "unknown key judges; did you mean judge? allowed here: budget, cache, chunking, contamination, corpus, embedder, "
-            "fusion, index, judge, model, name, nuggets, out, pool, prices, programs, "
-            "queries, recipe, reranker, sub_questions"
+            "unknown key pool.topk; did you mean top_k? allowed here: depth, lists, retrievers, "
+            "techniques, top_k"
         ),
     ),
     "an unknown key in one of several tables": (
@@ -100,13 +117,25 @@ FAULTS = {
             "pages, path, revision, url"
         ),
     ),
-    "a missing key in one of several tables": (
+    "a corpus without a place": (
         '[[corpus]]\nname = "b"',
         "corpus[1]: name one of path, url and package, not none",
+    ),
+    "a corpus in two places": (
+        '[[corpus]]\nname = "b"\npath = "docs"\npackage = "numpy"',
+        "corpus[1]: name one of path, url and package, not ['path', 'package']",
     ),
     "a name that two corpora share": (
         '[[corpus]]\nname = "docs"\npath = "docs"',
         "the file: each [[corpus]] needs a name of its own, not ['docs', 'docs']",
+    ),
+    "an embedder with the name of another retriever": (
+        '[[embedder]]\nname = "bm25"\nmodel = "openai/e"',
+        "embedder[0]: name is 'bm25', which is taken; call it otherwise",
+    ),
+    "a reranker without a model": (
+        "[reranker]\ndepth = 5",
+        "reranker: name either model, of LiteLLM, or path, a sentence-transformers folder",
     ),
     "an unknown home": (
         '[cache]\npath = "~nobody-of-this-name/cache"',
@@ -117,47 +146,41 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_one_line_with_file_key_found_and_allowed(folder: Path, fault: str) -> None:
-    added, said = FAULTS[fault]
+    added, message = FAULTS[fault]
 
-    assert refused(written(folder, LEAST + added)) == said
+    assert refused(written(folder, LEAST + added)) == message
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ('name = "small"', "name is missing"),
-        ('out = "out"', "out is missing"),
         ('[queries]\npath = "questions.jsonl"', "queries is missing"),
+        ('path = "questions.jsonl"', "queries: path is missing"),
         ('[[corpus]]\nname = "docs"\npath = "docs"', "corpus is missing"),
     ],
 )
-def test_a_missing_part_is_named(folder: Path, line: str, said: str) -> None:
+def test_a_missing_part_is_named(folder: Path, line: str, message: str) -> None:
     assert line in LEAST
-    assert refused(written(folder, LEAST.replace(line, ""))) == said
-
-
-def test_an_empty_list_of_corpora_is_one_fault(folder: Path) -> None:
-    text = 'name = "a"\nout = "b"\ncorpus = []\n[queries]\npath = "questions.jsonl"'
-
-    assert refused(written(folder, text)) == "corpus is an array of 0: at least 1 is needed"
+    assert refused(written(folder, LEAST.replace(line, ""))) == message
 
 
 def test_a_fault_inside_the_only_corpus_is_one_fault(folder: Path) -> None:
     """Pydantic adds that the list of valid corpora is then too short."""
     text = LEAST.replace('name = "docs"', 'name = "my docs"')
 
-    said = refused(written(folder, text))
+    message = refused(written(folder, text))
 
-    assert said == "corpus[0].name is 'my docs': string should match pattern '^[^/\\s]+$'"
+    assert message == "corpus[0].name is 'my docs': string should match pattern '^[^/\\s]+$'"
 
 
 def test_every_fault_is_said_at_once(folder: Path) -> None:
     text = LEAST.replace('"small"', '""') + "[judge]\nbatch = 0\nsize = 1\n[pool]\ndepth = 0"
 
-    said = refused(written(folder, text))
+    message = refused(written(folder, text))
 
     for fault in ("name is ''", "judge.batch is 0", "unknown key judge.size", "pool.depth is 0"):
-        assert fault in said
+        assert fault in message
 
 
 def test_every_missing_input_is_named(folder: Path) -> None:
@@ -177,42 +200,26 @@ def test_every_missing_input_is_named(folder: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("section", "key"),
-    [("", "out"), ("[cache]\n", "path"), ("[index]\n", "path")],
-)
-def test_a_build_may_not_write_into_what_it_reads(folder: Path, section: str, key: str) -> None:
+@pytest.mark.parametrize("section", ["", "[cache]\n", "[index]\n"])
+def test_a_build_may_not_write_into_what_it_reads(folder: Path, section: str) -> None:
     """The next build would read the last one's files, and be another."""
-    text = (
-        f'{LEAST}{section}{key} = "docs/made"' if section else LEAST.replace('"out"', '"docs/made"')
-    )
-    name = f"{section.strip(chr(10) + '[]')}.{key}".removeprefix(".")
+    at_once = LEAST.replace('"out"', '"docs/made"')
+    text = f'{LEAST}{section}path = "docs/made"' if section else at_once
 
-    assert refused(written(folder, text)) == (
-        f"{name} is {folder / 'docs/made'}, inside corpus 'docs', so a build would read what it "
-        "writes; name a folder outside, or a revision of the corpus"
+    assert "inside corpus 'docs', so a build would read what it writes" in refused(
+        written(folder, text)
     )
     at_a_commit = text.replace('path = "docs"', 'path = "docs"\nrevision = "HEAD"')
     assert load_config(written(folder, at_a_commit)).corpus[0].revision == "HEAD"
 
 
-def test_a_missing_file_says_how_to_get_an_example(tmp_path: Path) -> None:
+def test_what_is_no_configuration_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-
     assert refused(path) == (
         f"no such file; write a commented example with: freshstack init {path}"
     )
-
-
-def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
-    assert refused(tmp_path) == "a folder, and the TOML file of a build is wanted"
-
-
-@pytest.mark.parametrize("data", [b"name = ", b'name = "a"\nname = "b"', b"x = " + b"[" * 100_000])
-def test_what_is_no_toml_is_one_line(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "build.toml"
-    path.write_bytes(data)
-
+    assert "cannot be read" in refused(tmp_path)
+    path.write_text('name = "a"\nname = "b"')
     assert refused(path).startswith("not valid TOML: ")
 
 
@@ -235,8 +242,8 @@ def test_a_secret_is_in_no_error_and_no_text_of_the_configuration(folder: Path) 
     for text in (repr(config), str(config), config.model_dump_json(), repr(config.model)):
         assert SECRET not in text
     assert SECRET not in refused(written(folder, f"{with_key}temperature = 9\napikey = '{SECRET}'"))
-    said = refused(written(folder, f"{LEAST}[model]\napi_key = 12345678"))
-    assert said == "model.api_key is a value that is not shown: input should be a valid string"
+    message = refused(written(folder, f"{LEAST}[model]\napi_key = 12345678"))
+    assert message == "model.api_key is a value that is not shown: input should be a valid string"
     assert SECRET not in refused(written(folder, f"{LEAST}[model]\napi_key = ['{SECRET}']"))
     assert SECRET not in refused(written(folder, f"{LEAST}[model.api_key]\nvalue = '{SECRET}'"))
 
@@ -259,13 +266,43 @@ def test_every_section_refuses_unknown_keys_and_is_frozen() -> None:
         assert section.model_config.get("frozen"), section
 
 
+def test_embedders_and_rerankers_are_retrievers(folder: Path) -> None:
+    text = (
+        f'{EMBEDDER}[reranker]\nmodel = "cohere/rerank-v3.5"\n'
+        '[pool]\nretrievers = ["small", "hybrid+rerank"]'
+    )
+
+    assert load_config(written(folder, LEAST + text)).pool.retrievers == ("small", "hybrid+rerank")
+
+
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("keys", "message"),
     [
-        ("", "name one of path, url and package, not none"),
-        ('path = "docs"\nurl = "https://example.org/r.git"', "name one of path, url and package"),
-        ('package = "numpy"\nrevision = "v1"', "a package has no revision"),
+        ('source = "synthetic"', "queries: count is missing"),
+        ('source = "synthetic"\ncount = 0', "queries.count is 0"),
+        (
+            'source = "synthetic"\ncount = 1\nlimit = 3',
+            "queries: limit is for source stackexchange",
+        ),
+        ('source = "synthetic"\ncount = 1\nsources = ["doc"]', "queries.sources names ['doc']"),
+        ('source = "synthetic"\ncount = 1\nmin_tokens = 900', "queries.min_tokens (900) is above"),
+        ('source = "synthetic"\ncount = 1\nstyle = "lost.txt"', "queries.style names"),
+        ('path = "questions.jsonl"\nseed = 4', "queries: seed is for source synthetic"),
+        (
+            'path = "questions.jsonl"\nsplit = "a"',
+            "queries: split is for source huggingface, fresh",
+        ),
     ],
 )
-def test_a_corpus_is_in_one_place(folder: Path, place: str, said: str) -> None:
-    assert said in refused(written(folder, LEAST.replace('path = "docs"', place)))
+def test_keys_of_another_source_are_named(folder: Path, keys: str, message: str) -> None:
+    text = LEAST.replace('path = "questions.jsonl"', keys)
+
+    assert message in refused(written(folder, text))
+
+
+def test_synthetic_questions_need_a_count_and_no_path(folder: Path) -> None:
+    text = LEAST.replace('path = "questions.jsonl"', 'source = "synthetic"\ncount = 7')
+
+    queries = load_config(written(folder, text)).queries
+
+    assert (queries.path, queries.count, queries.is_synthetic) == (None, 7, True)

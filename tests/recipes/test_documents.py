@@ -9,7 +9,7 @@ import pytest
 from freshstack_dspy.config import load_config, load_judging
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.documents import Harvest, decontextualize, synthesize
+from freshstack_dspy.recipes.documents import decontextualize, synthesize
 from freshstack_dspy.recipes.session import Session, open_session
 from freshstack_dspy.records import Query
 
@@ -49,18 +49,10 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def questions(path: Path, session: Session, *style: str) -> Harvest:
-    return synthesize(session, path, limit=2, style_examples=style)
-
-
-def passages(path: Path, session: Session) -> Harvest:
-    return decontextualize(session, path, limit=2)
-
-
 def test_a_file_gives_questions_that_say_where_they_come_from(
     folder: Path, session: Session
 ) -> None:
-    harvest = questions(folder / "dial.md", session)
+    harvest = synthesize(session, folder / "dial.md")
 
     (question,) = harvest.records
     assert isinstance(question, Query)
@@ -74,7 +66,7 @@ def test_a_file_gives_questions_that_say_where_they_come_from(
 def test_a_folder_gives_passages_of_every_file_and_tells_what_it_skipped(
     folder: Path, session: Session
 ) -> None:
-    harvest = passages(folder, session)
+    harvest = decontextualize(session, folder)
 
     assert [
         (record.model_dump()["path"], record.model_dump()["text"]) for record in harvest.records
@@ -85,22 +77,13 @@ def test_a_folder_gives_passages_of_every_file_and_tells_what_it_skipped(
     assert [file.path for file in harvest.skipped] == ["logo.png"]
 
 
-def test_limit_and_style_reach_the_question(
-    folder: Path, session: Session, provider: ScriptedProvider
-) -> None:
-    questions(folder / "dial.md", session, "why so?", "how come?")
-
-    (inputs,) = provider.asked
-    assert (inputs["limit"], inputs["style_examples"]) == (2, ["why so?", "how come?"])
-
-
 def test_a_long_document_goes_in_pieces(
     tmp_path: Path, session: Session, provider: ScriptedProvider
 ) -> None:
     path = tmp_path / "long.md"
     path.write_text("\n\n".join(f"Paragraph {number} of many." for number in range(600)))
 
-    harvest = passages(path, session)
+    harvest = decontextualize(session, path)
 
     assert provider.calls["DecontextualizePassages"] == len(harvest.records) > 2
 
@@ -114,7 +97,7 @@ def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
         return synthesize_script(inputs)
 
     with asking(tmp_path, ScriptedProvider(SynthesizeQueries=check_moons)) as session:
-        harvest = questions(folder, session)
+        harvest = synthesize(session, folder)
 
     assert len(harvest.records) == 1
     (failure,) = harvest.failures
@@ -122,17 +105,11 @@ def test_a_piece_without_a_reply_is_a_failure_and_the_others_go_on(
     assert session.lm.ledger.steps()["synthesize"].failed == 1
 
 
-@pytest.mark.parametrize("name", [".hidden.md", "link.md", "odd [name]?.md"])
-def test_a_file_that_is_named_is_read_whatever_its_name(
-    folder: Path, session: Session, name: str
-) -> None:
-    """A folder's hidden files and links are skipped; this one somebody asked for."""
-    if name == "link.md":
-        (folder / name).symlink_to(folder / "dial.md")
-    else:
-        (folder / name).write_text(TEXT)
+@pytest.mark.parametrize("name", [".hidden.md", "odd [name]?.md"])
+def test_a_hidden_file_that_is_named_is_read(folder: Path, session: Session, name: str) -> None:
+    (folder / name).write_text(TEXT)
 
-    harvest = questions(folder / name, session)
+    harvest = synthesize(session, folder / name)
 
     (question,) = harvest.records
     assert isinstance(question, Query)
@@ -140,28 +117,21 @@ def test_a_file_that_is_named_is_read_whatever_its_name(
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (b"", "empty"),
-        (b"a\x00b", "binary (a NUL at byte 1)"),
-        (b"a" * 1_000_001, "larger than 1,000,000 bytes; split it"),
-    ],
+    ("data", "message"),
+    [(b"a\x00b", "binary"), (b"a" * 1_000_001, "larger than 1,000,000 bytes; split it")],
 )
 def test_a_file_without_text_is_one_line(
-    tmp_path: Path, session: Session, data: bytes, said: str
+    tmp_path: Path, session: Session, data: bytes, message: str
 ) -> None:
-    path = tmp_path / "a.md"
-    path.write_bytes(data)
+    (tmp_path / "a.md").write_bytes(data)
 
-    with pytest.raises(SourceError) as caught:
-        questions(path, session)
-
-    assert str(caught.value) == f"{path}: {said}"
+    with pytest.raises(SourceError, match=f"a.md: {message}"):
+        synthesize(session, tmp_path / "a.md")
 
 
 def test_the_baseline_answers_both(folder: Path, tmp_path: Path) -> None:
     with asking(tmp_path, None) as session:
-        found = [questions(folder, session), passages(folder, session)]
+        found = [synthesize(session, folder), decontextualize(session, folder)]
 
     for harvest in found:
         assert harvest.records
@@ -181,7 +151,7 @@ def test_one_file_is_read_as_a_corpus_is(
 ) -> None:
     (tmp_path / name).write_bytes(data)
 
-    questions(tmp_path / name, session)
+    synthesize(session, tmp_path / name)
 
     (inputs,) = provider.asked
     assert inputs["passages"][0]["text"].strip("\ufeff\n") == said
@@ -192,7 +162,7 @@ def test_a_build_reads_the_questions_and_pools_their_seeds_where_it_has_them(
     folder: Path, tmp_path: Path, session: Session, name: str
 ) -> None:
     """Seeds are told by the corpus's name: under another one they are unknown, and left out."""
-    lines = [record.model_dump_json() + "\n" for record in questions(folder, session).records]
+    lines = [record.model_dump_json() + "\n" for record in synthesize(session, folder).records]
     (tmp_path / "q.jsonl").write_text("".join(lines))
     (tmp_path / "build.toml").write_text(
         'name = "a"\nout = "out"\n[queries]\npath = "q.jsonl"\n[index]\npath = "index"\n'

@@ -1,22 +1,27 @@
-"""Questions that are refused for their words."""
+"""Questions that are refused for their words, and the examples whose style they follow."""
+
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.config import QueriesConfig
+from freshstack_dspy.errors import SourceError
 from freshstack_dspy.recipes.synthesis import (
     COPIED,
     OF_THE_PASSAGE,
-    EarlierQuestions,
+    SHOWN,
     copied_share,
+    is_alike,
+    read_style,
     refusal,
+    shown_examples,
 )
 from freshstack_dspy.records import Chunk, Query
+from freshstack_dspy.text import terms
 
 TEXT = "# Dials\n\nThe dial shows the phase of the moon, and sticks when it rains."
 SEED = Chunk(chunk_id="a", source="a", path="a", start_byte=0, end_byte=9, text=TEXT, tokens=9)
-CONFIG = QueriesConfig(source="synthetic", count=1)
 
 
 def query(text: str) -> Query:
@@ -50,35 +55,71 @@ def test_a_share_is_a_share_and_a_text_copies_itself(question: str, text: str) -
         ("Why is it that the dial shows the phase of the moon?", COPIED),
         ("According to the text, what does the dial do?", OF_THE_PASSAGE),
         ("What does this passage say of dials?", OF_THE_PASSAGE),
-        ("In the code snippet above, what is the dial for?", OF_THE_PASSAGE),
         ("How do I get the text of a document into the dial?", None),
         ("My dial got wet and does not move any more. What now?", None),
         ("Where do I find the passage of time on a dial?", OF_THE_PASSAGE),
-        ("dial stuck", None),
     ],
 )
 def test_a_question_is_refused_that_copies_or_speaks_of_its_passage(
     question: str, reason: str | None
 ) -> None:
-    assert refusal(query(question), [SEED], CONFIG) == reason
+    assert refusal(query(question), [SEED]) == reason
 
 
 def test_any_of_several_seeds_may_be_copied() -> None:
     other = SEED.model_copy(update={"text": "Rain makes it stick, say those who sell dials."})
 
-    assert refusal(query("Rain makes it stick, say those who?"), [SEED, other], CONFIG) == COPIED
+    assert refusal(query("Rain makes it stick, say those who?"), [SEED, other]) == COPIED
 
 
-def test_near_duplicates_are_told_by_their_terms() -> None:
-    earlier = EarlierQuestions(0.7)
-    earlier.keep(query("How do I reset the sticking dial?"))
+@pytest.mark.parametrize(
+    ("earlier", "later", "alike"),
+    [
+        ("How do I reset the sticking dial?", "How do I reset sticking dials?", True),
+        ("How do I reset the sticking dial?", "How do I paint the dial of a clock?", False),
+        ("???", "!!!", True),  # without any term
+    ],
+)
+def test_near_duplicates_are_told_by_their_terms(earlier: str, later: str, alike: bool) -> None:
+    assert is_alike(query(later), [set(terms(earlier))]) == alike
 
-    assert earlier.holds_alike(query("How do I reset sticking dials?"))
-    assert not earlier.holds_alike(query("How do I paint the dial of a clock?"))
+
+def test_a_style_is_a_question_a_line_or_objects(tmp_path: Path) -> None:
+    lines, objects = tmp_path / "style.txt", tmp_path / "style.jsonl"
+    lines.write_text('\ufeffWhy?\r\n\n  How so? \n"Why?"\nWhy?\n')
+    objects.write_text(
+        '{"question": "How?", "x": 1}\n\n{"title": "It fails", "body": "Why\\nso?"}\n'
+        '{"query_id": "1", "title": "Who?", "body": "", "answer": "I."}\n'
+    )
+
+    assert read_style(lines) == ["Why?", "How so?", '"Why?"']
+    assert read_style(objects) == ["How?", "It fails\nWhy\nso?", "Who?"]
 
 
-def test_questions_without_any_term_are_alike() -> None:
-    earlier = EarlierQuestions(1.0)
-    earlier.keep(query("???"))
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt", b"", "holds no question"),
+        ("a.txt", b"ok\ncaf\xe9\n", "a.txt:2: not UTF-8"),
+        ("a.jsonl", b"Why?\n", "a.jsonl:1: not JSON"),
+        ("a.jsonl", b'{"text": "Why?"}\n', "a.jsonl:1: no question"),
+    ],
+)
+def test_what_is_no_style_is_named_with_its_line(
+    tmp_path: Path, name: str, data: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(data)
 
-    assert earlier.holds_alike(query("!!!"))
+    with pytest.raises(SourceError, match=message):
+        read_style(tmp_path / name)
+
+
+def test_a_request_shows_a_few_examples_in_their_order_other_ones_for_other_chunks() -> None:
+    examples = [f"Question {number}?" for number in range(30)]
+
+    shown = [shown_examples(examples, 0, [f"chunk {number}"]) for number in range(5)]
+
+    assert [len(each) for each in shown] == [SHOWN] * 5
+    assert len(set(map(tuple, shown))) == 5
+    assert all(each == sorted(each, key=examples.index) for each in shown)
+    assert shown_examples(examples, 0, ["chunk 0"]) == shown[0]

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +13,20 @@ from freshstack_dspy.errors import (
     BudgetError,
     DeferredError,
     FatalModelError,
-    FreshstackError,
-    ReplayMissError,
     SourceError,
 )
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.batch.deferred import requests_file
 from freshstack_dspy.lm.bundle import write_bundle
-from freshstack_dspy.lm.client import connect, in_bulk
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.usage import StepLedger, step
 from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.provenance import used_replies
-from freshstack_dspy.recipes.session import Silence
-from freshstack_dspy.recipes.synthesis import Synthesis
-from freshstack_dspy.records import Attribution
+from freshstack_dspy.recipes.questions import make_questions
+from freshstack_dspy.recipes.session import Silence, open_session
 from tests.recipes.domain import afresh
 from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider, inputs_of, nuggetize
 from tests.recipes.test_deferred import hand_in, task
@@ -57,22 +53,16 @@ def session(said: str, *tools: str) -> Any:
     return script
 
 
-def made_alone(config: BuildConfig, provider: ScriptedProvider) -> QueryReading:
-    """What comes of synthesis, without the steps after it."""
-    store = ReplyStore(config.cache.path)
-    lm = connect(config.model, store=store, provider=provider)
-    chunks = cut_corpora(config, Silence()).chunks
-    try:
-        with in_bulk(lm), step("synthesis"):
-            synthesis = Synthesis(config, FreshStack(config), chunks, None, failed=lm.ledger.failed)
-            return synthesis.run(lambda function, items: [function(item) for item in items])
-    finally:
-        failed.append(lm.ledger.steps().get("synthesis", StepLedger()).failed)
-        store.close()
+def made_alone(config: BuildConfig, provider: ScriptedProvider) -> tuple[QueryReading, int]:
+    """What comes of synthesis without the steps after it, and how many requests failed."""
 
+    def no_index() -> HybridIndex:
+        raise NotImplementedError
 
-failed: list[int] = []
-"""By call of `made_alone`, how many requests gave no valid answer."""
+    with open_session(config, provider=provider, searching=False) as session:
+        searches = Searches(session, cut_corpora(config, Silence()), no_index)
+        made = make_questions(session, FreshStack(config), searches)
+        return made, session.lm.ledger.steps()["synthesis"].failed
 
 
 def left_out(collection: Collection) -> dict[str, int]:
@@ -130,29 +120,18 @@ def test_the_size_of_the_waves_changes_nothing_but_what_is_beyond_count(
     """So neither does concurrency, nor how many are asked for: the first ones stay the first."""
     config = workshop(tmp_path, queries={"count": 6})
     script = session("Which of the two gets hotter?", "kiln", "saw", "loom")
-    usual = made_alone(config, scripted(SynthesizeQueries=script))
+    usual, _ = made_alone(config, scripted(SynthesizeQueries=script))
     monkeypatch.setattr("freshstack_dspy.recipes.synthesis.EXPECTED_KEPT", share)
 
-    other = made_alone(config, scripted(SynthesizeQueries=script))
+    other, _ = made_alone(config, scripted(SynthesizeQueries=script))
 
     assert other.queries == usual.queries
     assert other.rejected | {"beyond count": 0} == usual.rejected | {"beyond count": 0}
     fewer = config.queries.model_copy(update={"count": 3})
-    fewer_made = made_alone(
+    fewer_made, _ = made_alone(
         config.model_copy(update={"queries": fewer}), scripted(SynthesizeQueries=script)
     )
     assert fewer_made.queries == usual.queries[:3]
-
-
-def test_a_replay_asks_nobody_and_gives_the_same_bytes(tmp_path: Path) -> None:
-    config = workshop(tmp_path)
-    made = build(config, provider=scripted())
-
-    again = build(afresh(config), mode="replay")
-
-    assert again.manifest.content_hash == made.manifest.content_hash
-    assert left_out(again) == left_out(made)
-    assert build(config, mode="replay").manifest == again.manifest  # and then it stands
 
 
 def test_the_bundle_of_a_collection_holds_what_its_replay_needs(tmp_path: Path) -> None:
@@ -187,7 +166,7 @@ def test_a_question_is_refused_for_its_words_and_another_seed_is_tried(
     config = all_but(workshop(tmp_path), refused)
     script = session(said, *("kiln", "saw", "loom")[:tools])
 
-    made = made_alone(config, scripted(SynthesizeQueries=script))
+    made, _ = made_alone(config, scripted(SynthesizeQueries=script))
 
     assert len(made.queries) == len(TOOLS) - refused
     ((why, number),) = made.rejected.items()
@@ -209,7 +188,7 @@ def test_a_question_is_refused_where_its_chunk_lacks_a_part_of_the_answer(tmp_pa
             made["queries"][0]["answer"] = f"{fact}. {answer(page('kiln'))}"
         return made
 
-    made = made_alone(config, scripted(SynthesizeQueries=obedient))
+    made, _ = made_alone(config, scripted(SynthesizeQueries=obedient))
 
     assert made.rejected == {"not answered by its chunks": 1}
     assert not any("kiln" in query.title for query in made.queries)
@@ -225,13 +204,15 @@ def test_failures_are_counted_and_never_become_queries(tmp_path: Path) -> None:
         return Said("Well.") if "saw" in inputs["question"] else nuggetize(inputs)
 
     config = all_but(workshop(tmp_path), 2)
-    made = made_alone(config, scripted(SynthesizeQueries=refusing, NuggetizeAnswer=stuttering))
+    made, failed = made_alone(
+        config, scripted(SynthesizeQueries=refusing, NuggetizeAnswer=stuttering)
+    )
 
     assert made.rejected == {
         "seed without a valid reply: refused": 1,
         "without a valid reply on its nuggets or their support": 1,
     }
-    assert failed[-1] == 2
+    assert failed == 2
 
 
 def test_a_model_that_never_answers_is_not_asked_about_the_whole_corpus(tmp_path: Path) -> None:
@@ -266,9 +247,10 @@ def test_what_cannot_be_is_said_before_anything_is_asked(tmp_path: Path) -> None
     ("queries", "said"),
     [
         ({"min_tokens": 500}, "(10 shorter than min_tokens = 500)"),
-        ({"include": ["*.rst"]}, "(10 outside include)"),
-        ({"exclude": ["*.md"]}, "(10 inside exclude)"),
-        ({"sources": ["cold"], "exclude": ["*.md"]}, "(5 inside exclude; 5 of other sources)"),
+        (
+            {"sources": ["cold"], "min_tokens": 500},
+            "(5 of other sources; 5 shorter than min_tokens = 500)",
+        ),
     ],
 )
 def test_a_corpus_without_seeds_says_why(
@@ -278,18 +260,6 @@ def test_a_corpus_without_seeds_says_why(
         made_alone(workshop(tmp_path, queries=queries), scripted())
 
     assert f"none of the 10 chunks can be sampled {said}" in str(caught.value)
-
-
-def test_a_page_that_stands_twice_is_one_seed(tmp_path: Path) -> None:
-    config = workshop(tmp_path, tools=("kiln", "saw"), queries={"count": 2})
-    (tmp_path / "cold" / "copy.md").write_text(page("kiln"))
-
-    made = made_alone(config, scripted())
-
-    assert Counter(query.title for query in made.queries) == {
-        question("kiln"): 1,
-        question("saw"): 1,
-    }
 
 
 def test_rounds_of_deferred_requests_build_what_one_live_build_does(tmp_path: Path) -> None:
@@ -338,11 +308,6 @@ def test_a_budget_stops_and_a_larger_one_goes_on(tmp_path: Path) -> None:
     assert provider.calls == other.calls
 
 
-def test_a_replay_without_its_replies_says_which_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ReplayMissError):
-        build(workshop(tmp_path), mode="replay")
-
-
 def test_the_baseline_makes_queries_too(tmp_path: Path) -> None:
     made = build(workshop(tmp_path, model={"name": "extractive/baseline"}))
 
@@ -364,19 +329,6 @@ def test_a_style_is_shown_and_is_an_input_of_the_build(tmp_path: Path) -> None:
     assert query_files(config.queries) == [tmp_path / "style.txt"]
 
 
-@pytest.mark.parametrize("data", [b"", b"\n \n", b"caf\xe9\n"])
-def test_a_style_without_questions_stops_before_anything_is_asked(
-    tmp_path: Path, data: bytes
-) -> None:
-    (tmp_path / "style.txt").write_bytes(data)
-    provider = scripted()
-
-    with pytest.raises(FreshstackError, match=r"style\.txt"):
-        made_alone(workshop(tmp_path, queries={"style": "style.txt"}), provider)
-
-    assert provider.calls.total() == 0
-
-
 def test_of_several_chunks_a_question_needs_more_than_one(tmp_path: Path) -> None:
     def of_the_first(inputs: Inputs) -> Any:
         if tool_of(text_of(inputs)) not in ("kiln", "saw", "loom"):
@@ -392,17 +344,3 @@ def test_of_several_chunks_a_question_needs_more_than_one(tmp_path: Path) -> Non
     assert {(query.query_id, seed) for query in made.queries for seed in query.seed_chunk_ids} <= (
         pooled
     )
-
-
-def test_a_corpus_of_a_url_is_named_as_the_source_of_the_answers(tmp_path: Path) -> None:
-    config = workshop(tmp_path, tools=("kiln",), queries={"count": 1})
-    (corpus,) = config.corpus
-    elsewhere = corpus.model_copy(update={"url": "https://example.org/pages.git"})
-    config = config.model_copy(update={"corpus": (elsewhere,)})
-
-    (query,) = made_alone(config, scripted()).queries
-
-    assert query.answer_source == Attribution(
-        author="cold", url="https://example.org/pages.git", licence="not recorded"
-    )
-    assert query.question_source is None
