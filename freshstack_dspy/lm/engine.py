@@ -5,7 +5,6 @@ Each makes exactly one attempt at a request (`retry.py` repeats), and its errors
 
 import base64
 import json
-import logging
 import os
 import re
 import sys
@@ -34,7 +33,6 @@ LITELLM_IN_FLIGHT = 64
 _CLOUDS = ("azure", "bedrock", "sagemaker", "vertex_ai")
 _ANY_KEY = "none"
 """For a local server, which takes any key where a client insists on one."""
-_log = logging.getLogger(__name__)
 
 
 class HostedModel(NamedTuple):
@@ -83,7 +81,11 @@ def provider_for(model: ModelConfig) -> Provider:
             f"[model] name is {model.name!r}; it takes a provider and a model, as openai/gpt-4o, "
             f"anthropic/…, hosted_vllm/…, or {BASELINE}, which needs no network"
         )
-    return _native(model) or _through_litellm(model)
+    native = _native(model)
+    if native is not None:
+        return native
+    imported_litellm(model)
+    return NetworkProvider(_LiteLLM(**_litellm_address(model)), model)
 
 
 def check_model(model: ModelConfig) -> None:
@@ -123,16 +125,11 @@ class BaselineProvider:
 
 
 class NetworkProvider:
-    """One of DSPy's engines.
-
-    Attributes:
-        most_in_flight: How many requests the engine bears at the same time.
-    """
+    """One of DSPy's engines."""
 
     def __init__(self, engine: LM15Engine | LiteLLMEngine, model: ModelConfig) -> None:
-        self.most_in_flight = model.concurrency
-        if isinstance(engine, LiteLLMEngine):
-            self.most_in_flight = litellm_in_flight(model)
+        through_litellm = isinstance(engine, LiteLLMEngine)
+        self.most_in_flight = LITELLM_IN_FLIGHT if through_litellm else model.concurrency
         self._engine = engine
         self._model = model
 
@@ -191,11 +188,6 @@ def _native(model: ModelConfig) -> NetworkProvider | None:
     return NetworkProvider(LM15Engine(config), model)
 
 
-def _through_litellm(model: ModelConfig) -> NetworkProvider:
-    imported_litellm(model)
-    return NetworkProvider(_LiteLLM(**_litellm_address(model)), model)
-
-
 class _LiteLLM(LiteLLMEngine):
     def _arguments(self, request: "Request", *, streaming: bool = False) -> dict[str, Any]:
         return {**super()._arguments(request, streaming=streaming), "max_retries": 0}
@@ -235,18 +227,6 @@ def imported_litellm(model: Model) -> Any:
             "own it is hosted_vllm/… with api_base"
         ) from None
     return litellm
-
-
-def litellm_in_flight(model: Model) -> int:
-    """How many requests are in flight through LiteLLM; says so where more are asked for."""
-    if model.concurrency > LITELLM_IN_FLIGHT:
-        _log.warning(
-            "%s is asked through LiteLLM: at most %d requests at once, not %d",
-            model.name,
-            LITELLM_IN_FLIGHT,
-            model.concurrency,
-        )
-    return min(model.concurrency, LITELLM_IN_FLIGHT)
 
 
 def litellm_options(model: HostedModel) -> dict[str, Any]:
@@ -404,17 +384,14 @@ def _forms(secret: str) -> Iterator[str]:
 
 def _with_raw_text(response: "Response") -> "Response":
     """Put the text of a reply back where lm15 gives the object that it parsed from it."""
-    parts = response.message.parts
-    if not any(part.type == "data" for part in parts):
-        return response
     body = response.provider_data
-    raw = [
+    parts = tuple(
         lm15.TextPart(_text_in(body, part.value) or json.dumps(part.value, ensure_ascii=False))
         if part.type == "data"
         else part
-        for part in parts
-    ]
-    return replace(response, message=lm15.Message(role=response.message.role, parts=tuple(raw)))
+        for part in response.message.parts
+    )
+    return replace(response, message=replace(response.message, parts=parts))
 
 
 def _text_in(body: Any, value: Any) -> str | None:
@@ -424,7 +401,7 @@ def _text_in(body: Any, value: Any) -> str | None:
             return body if json.loads(body) == value else None
         except ValueError:
             return None
-    items = (
-        body.values() if isinstance(body, dict) else body if isinstance(body, list | tuple) else ()
-    )
+    items = body.values() if isinstance(body, dict) else body
+    if not isinstance(body, dict | list | tuple):
+        return None
     return next((text for item in items if (text := _text_in(item, value)) is not None), None)

@@ -1,21 +1,21 @@
 """Vectors and scores by hosted models, through LiteLLM, recorded as chat is (`recorder.py`)."""
 
 import base64
-import functools
 import logging
 import warnings
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
 from freshstack_dspy.lm.engine import (
+    LITELLM_IN_FLIGHT,
     HostedModel,
     errors_explained,
     imported_litellm,
-    litellm_in_flight,
     litellm_options,
 )
 from freshstack_dspy.lm.prices import Price, RerankPrice
@@ -48,6 +48,13 @@ _ADDED = 8
 _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
 """A search unit has so many passages; a passage counts once for each so many tokens."""
 _SHOWN = 60
+_IN_BASE64 = ("openai", "azure", "hosted_vllm")
+"""Providers that take `encoding_format`: JSON numbers take thirty times as long to read."""
+_KNOWN_BY_NAME = ("openai", "azure")
+"""Providers of which LiteLLM lets only the models it knows shorten their vectors."""
+_BY_OPENAI_SDK = ("openai", "together_ai", "nvidia_nim", "mistral", "fireworks_ai", "nebius")
+"""Providers that LiteLLM asks for vectors with the OpenAI SDK, which repeats requests by itself."""
+_WARNS_OF_BASE64 = r"(?s)Pydantic serializer warnings:.*list\[float\].*field_name='embedding'"
 _log = logging.getLogger(__name__)
 
 
@@ -116,15 +123,12 @@ class Answer(NamedTuple):
 
 
 class NumbersClient(Recorder[Wanted, Numbers]):
-    """What embedders and rerankers have in common."""
+    """What embedders and rerankers have in common; LiteLLM is imported by the first request."""
 
-    def __init__(
-        self,
-        model: HostedModel,
-        access: Access,
-        opened: Callable[[], "_LiteLLM"],
-        price: RerankPrice | None,
-    ) -> None:
+    _remedy: str
+    """What helps where the model refuses texts."""
+
+    def __init__(self, model: HostedModel, access: Access, price: RerankPrice | None) -> None:
         self._model = model
         self._price = price
         self._warned = False
@@ -135,8 +139,33 @@ class NumbersClient(Recorder[Wanted, Numbers]):
                 "one's own"
             )
             check_unpriced(access.account.caps, model.name, remedy, known=price is not None)
-        retries = Retries(model, opened)
-        super().__init__(model, access, retries, asks=asks)
+        super().__init__(model, access, Retries(model, self._opened), asks=asks)
+
+    def _opened(self) -> SimpleNamespace:
+        """What `Retries` asks: LiteLLM, which makes one attempt."""
+        self._litellm = imported_litellm(self._model)
+        self._options = litellm_options(self._model)
+        return SimpleNamespace(
+            complete=self._attempt,
+            most_in_flight=LITELLM_IN_FLIGHT,
+            close=lambda: None,  # LiteLLM's own clients are the process's
+        )
+
+    def _attempt(self, items: Sequence[Wanted]) -> Answer:
+        """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
+        try:
+            with errors_explained(self._model):
+                return self._asked(items)
+        except ReplyError as error:
+            longest = max((text for one in items for text in (one.text, *one.passages)), key=len)
+            raise FatalModelError(
+                f"{error}; the longest of {sum(len(one.passages) or 1 for one in items):,} texts, "
+                f"of {len(longest):,} characters, begins {_shown(longest)}: {self._remedy}"
+            ) from None
+
+    @abstractmethod
+    def _asked(self, items: Sequence[Wanted]) -> Answer:
+        """Send one request."""
 
     def _miss(self, items: Sequence[Wanted]) -> str:
         return f"{len(items):,} missing, as of {_shown(items[0].text)}: {super()._miss(items)}"
@@ -163,11 +192,8 @@ class NumbersClient(Recorder[Wanted, Numbers]):
             _log.warning("%s does not count what it bills: it is estimated", self._name)
         tokens = answer.tokens
         if tokens is None:
-            tokens = sum(
-                count_tokens(f"{one.text}\n{each}")
-                for one in items
-                for each in one.passages or [""]
-            )
+            read = (f"{one.text}\n{each}" for one in items for each in one.passages or [""])
+            tokens = sum(map(count_tokens, read))
         cost = self._cost(items, tokens, answer.units)
         parts = _shares(tokens, [one.size for one in items])
         entries = [
@@ -199,6 +225,8 @@ class NumbersClient(Recorder[Wanted, Numbers]):
 class EmbeddingClient(NumbersClient):
     """Vectors of texts by one hosted model; shared by threads."""
 
+    _remedy = "if it is too long, set [[embedder]] max_tokens; if they are too many, batch"
+
     def __init__(
         self,
         model: HostedModel,
@@ -212,9 +240,7 @@ class EmbeddingClient(NumbersClient):
         self._dimensions = dimensions
         self._batch = batch
         self._length = dimensions
-        opened = functools.partial(LiteLLMEmbedding, model, dimensions)
-        per_token = RerankPrice(token=price.input) if price else None
-        super().__init__(model, access, opened, per_token)
+        super().__init__(model, access, RerankPrice(token=price.input) if price else None)
 
     def vectors(
         self,
@@ -288,15 +314,56 @@ class EmbeddingClient(NumbersClient):
             )
         self._length = length
 
+    def _opened(self) -> SimpleNamespace:
+        opened = super()._opened()
+        provider = self._name.partition("/")[0]
+        if self._dimensions is not None:
+            self._options["dimensions"] = self._dimensions
+            if provider in _KNOWN_BY_NAME:
+                self._options["allowed_openai_params"] = ["dimensions"]
+        if provider in _IN_BASE64:
+            self._options["encoding_format"] = "base64"
+            # The OpenAI SDK takes every vector for a list, and LiteLLM has Pydantic write it down.
+            warnings.filterwarnings("ignore", _WARNS_OF_BASE64, UserWarning)
+        if provider in _BY_OPENAI_SDK:
+            with errors_explained(self._model):
+                self._options["client"] = client = self._one_attempt()
+            opened.close = client.close
+        return opened
+
+    def _one_attempt(self) -> Any:
+        """A client of the OpenAI SDK that never repeats a request, whatever LiteLLM sets."""
+        import openai
+
+        class OneAttempt(openai.OpenAI):
+            max_retries: Any = property(lambda _: 0, lambda _, __: None)
+
+        given = {name: self._options.get(name) for name in ("api_base", "api_key")}
+        _, _, key, base = self._litellm.get_llm_provider(self._name, **given)
+        return OneAttempt(api_key=key, base_url=base, timeout=self._model.timeout)
+
+    def _asked(self, items: Sequence[Wanted]) -> Answer:
+        given = getattr(items[0].request, "input_type", None)
+        extra = {"input_type": given} if given and input_types_of(self._name) else {}
+        texts = [one.text for one in items]
+        answer = self._litellm.embedding(input=texts, **self._options, **extra)
+        rows = _numbers(_field(answer, "data"), "embedding", len(items), "<f4")
+        if rows.ndim != 2 or not rows.any(axis=1).all():
+            raise ValueError("it sent no vectors, or one that is all zero")
+        usage = _field(answer, "usage")
+        return Answer(rows, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
+
 
 class RerankClient(NumbersClient):
     """Scores of passages by one hosted model; shared by threads."""
+
+    _remedy = "if they are too long or too many, set [reranker] depth"
 
     def __init__(
         self, model: HostedModel, access: Access, *, price: RerankPrice | None = None
     ) -> None:
         """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
-        super().__init__(model, access, functools.partial(LiteLLMRerank, model), price)
+        super().__init__(model, access, price)
 
     def scores(self, query: str, passages: Sequence[str]) -> list[float]:
         """Score passages for a text; equal ones have equal scores.
@@ -323,108 +390,6 @@ class RerankClient(NumbersClient):
         found = dict(zip(by_hash, numbers.array().tolist(), strict=True))
         return [found[each] for each in hashes]
 
-
-def _shares(total: int, sizes: Sequence[int]) -> list[int]:
-    """Divide a count by sizes into whole numbers that add up to it."""
-    whole = sum(sizes) or 1
-    ends = [total * so_far // whole for so_far in accumulate(sizes, initial=0)]
-    ends[-1] = total
-    return [end - start for start, end in pairwise(ends)]
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
-
-
-_IN_BASE64 = ("openai", "azure", "hosted_vllm")
-"""Providers that take `encoding_format`: JSON numbers take thirty times as long to read."""
-_KNOWN_BY_NAME = ("openai", "azure")
-"""Providers of which LiteLLM lets only the models it knows shorten their vectors."""
-_BY_OPENAI_SDK = ("openai", "together_ai", "nvidia_nim", "mistral", "fireworks_ai", "nebius")
-"""Providers that LiteLLM asks for vectors with the OpenAI SDK, which repeats requests by itself."""
-_WARNS_OF_BASE64 = r"(?s)Pydantic serializer warnings:.*list\[float\].*field_name='embedding'"
-
-
-class _LiteLLM(ABC):
-    """One of LiteLLM's functions; makes one attempt."""
-
-    def __init__(self, model: HostedModel) -> None:
-        self.most_in_flight = litellm_in_flight(model)
-        self._model = model
-        self._provider = model.name.partition("/")[0]
-        self._options = litellm_options(model)
-        self._litellm = imported_litellm(model)
-
-    def complete(self, items: Sequence[Wanted], /) -> Answer:
-        """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
-        try:
-            with errors_explained(self._model):
-                return self._asked(items)
-        except ReplyError as error:
-            longest = max((text for one in items for text in (one.text, *one.passages)), key=len)
-            raise FatalModelError(
-                f"{error}; the longest of {sum(len(one.passages) or 1 for one in items):,} texts, "
-                f"of {len(longest):,} characters, begins {_shown(longest)}: {self._remedy}"
-            ) from None
-
-    def close(self) -> None:
-        """Close the connections; LiteLLM's own clients are the process's."""
-        if "client" in self._options:
-            self._options["client"].close()
-
-    _remedy: str
-
-    @abstractmethod
-    def _asked(self, items: Sequence[Wanted]) -> Answer: ...
-
-
-class LiteLLMEmbedding(_LiteLLM):
-    """Asks for vectors, once."""
-
-    _remedy = "if it is too long, set [[embedder]] max_tokens; if they are too many, batch"
-
-    def __init__(self, model: HostedModel, dimensions: int | None) -> None:
-        super().__init__(model)
-        if dimensions is not None:
-            self._options["dimensions"] = dimensions
-            if self._provider in _KNOWN_BY_NAME:
-                self._options["allowed_openai_params"] = ["dimensions"]
-        if self._provider in _IN_BASE64:
-            self._options["encoding_format"] = "base64"
-            # The OpenAI SDK takes every vector for a list, and LiteLLM has Pydantic write it down.
-            warnings.filterwarnings("ignore", _WARNS_OF_BASE64, UserWarning)
-        if self._provider in _BY_OPENAI_SDK:
-            with errors_explained(model):
-                self._options["client"] = self._one_attempt()
-
-    def _asked(self, items: Sequence[Wanted]) -> Answer:
-        given = getattr(items[0].request, "input_type", None)
-        extra = {"input_type": given} if given and input_types_of(self._model.name) else {}
-        texts = [one.text for one in items]
-        answer = self._litellm.embedding(input=texts, **self._options, **extra)
-        rows = _numbers(_field(answer, "data"), "embedding", len(items), "<f4")
-        if rows.ndim != 2 or not rows.any(axis=1).all():
-            raise ValueError("it sent no vectors, or one that is all zero")
-        usage = _field(answer, "usage")
-        return Answer(rows, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
-
-    def _one_attempt(self) -> Any:
-        """A client of the OpenAI SDK that never repeats a request, whatever LiteLLM sets."""
-        import openai
-
-        class OneAttempt(openai.OpenAI):
-            max_retries: Any = property(lambda _: 0, lambda _, __: None)
-
-        given = {name: self._options.get(name) for name in ("api_base", "api_key")}
-        _, _, key, base = self._litellm.get_llm_provider(self._model.name, **given)
-        return OneAttempt(api_key=key, base_url=base, timeout=self._model.timeout)
-
-
-class LiteLLMRerank(_LiteLLM):
-    """Asks for scores, once."""
-
-    _remedy = "if they are too long or too many, set [reranker] depth"
-
     def _asked(self, items: Sequence[Wanted]) -> Answer:
         (one,) = items
         answer = self._litellm.rerank(
@@ -436,6 +401,18 @@ class LiteLLMRerank(_LiteLLM):
         tokens = _count(_field(billed, "total_tokens"), _field(counted, "input_tokens"))
         units = _count(_field(billed, "search_units"))
         return Answer(scores.reshape(1, len(one.passages)), tokens, units)
+
+
+def _shares(total: int, sizes: Sequence[int]) -> list[int]:
+    """Divide a count by sizes into whole numbers that add up to it."""
+    whole = sum(sizes) or 1
+    ends = [total * so_far // whole for so_far in accumulate(sizes, initial=0)]
+    ends[-1] = total
+    return [end - start for start, end in pairwise(ends)]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
 
 
 def _numbers(items: Any, name: str, count: int, kind: str) -> "NDArray[Any]":

@@ -121,10 +121,11 @@ before = {name: getattr(litellm, name, None) for name in names}
 environment = dict(os.environ)
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.lm.engine import HostedModel, provider_for
-from freshstack_dspy.lm.vectors import LiteLLMEmbedding, LiteLLMRerank
+from freshstack_dspy.lm.vectors import Access, EmbeddingClient, RerankClient
 provider_for(ModelConfig(name="together_ai/a"))
-LiteLLMEmbedding(HostedModel("openai/a", "[[embedder]]", "http://127.0.0.1:9/v1"), 8)
-LiteLLMRerank(HostedModel("cohere/a", "[reranker]", "http://127.0.0.1:9/v1"))
+base = "http://127.0.0.1:9/v1"
+EmbeddingClient(HostedModel("openai/a", "[[embedder]]", base), Access(), dimensions=8)._opened()
+RerankClient(HostedModel("cohere/a", "[reranker]", base), Access())._opened()
 assert before == {name: getattr(litellm, name, None) for name in names}
 assert {**environment, "LITELLM_LOCAL_MODEL_COST_MAP": "True"} == dict(os.environ)
 """
