@@ -14,10 +14,9 @@ def read(path: Path | None = None, limit: int = 1_000_000, **settings: object) -
     return list(read_files(corpus, limit))
 
 
-def write(folder: Path, **contents: bytes) -> Path:
-    """Write files whose names are made of identifiers: `_` is a dot, `__` a slash."""
+def write_all(folder: Path, contents: dict[str, bytes]) -> Path:
     for name, data in contents.items():
-        path = folder / name.replace("__", "/").replace("_", ".")
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return folder

@@ -64,11 +64,9 @@ def test_the_commit_is_read_and_not_the_working_tree(repository: Path) -> None:
     assert read(repository, revision="main")[0] == SourceFile("docs", "a.md", b"two", second)
 
 
-def test_links_submodules_and_useless_files_are_skipped(repository: Path) -> None:
+def test_links_and_submodules_are_skipped(repository: Path) -> None:
     (repository / "link").symlink_to("/etc/passwd")
-    (repository / "empty").touch()
     (repository / "large").write_bytes(b"x" * 1001)
-    (repository / "image").write_bytes(b"\0")
     git(repository, "add", "-A")
     head = git(repository, "rev-parse", "HEAD")
     git(repository, "update-index", "--add", "--cacheinfo", f"160000,{head},module")
@@ -78,8 +76,6 @@ def test_links_submodules_and_useless_files_are_skipped(repository: Path) -> Non
 
     assert list(files(found)) == ["a.md"]
     assert reasons(found) == {
-        "empty": "empty",
-        "image": "binary (a NUL at byte 0)",
         "large": "larger than max_file_bytes (1,001 of 1,000 bytes)",
         "link": "a symbolic link; links are not followed",
         "module": "a submodule; name its repository as a corpus of its own",
@@ -89,7 +85,7 @@ def test_links_submodules_and_useless_files_are_skipped(repository: Path) -> Non
 
 @pytest.mark.parametrize(
     "revision",
-    ["v9", "", "--help", "-h", "HEAD:a.md", "main..main", "a\nb", "a\0b", "0" * 40, "@{99}"],
+    ["v9", "--help", "HEAD:a.md", "main..main", "a\nb", "0" * 40],
 )
 def test_an_unknown_revision_is_an_error_that_says_how_to_list_them(
     repository: Path, revision: str
@@ -98,15 +94,11 @@ def test_an_unknown_revision_is_an_error_that_says_how_to_list_them(
         read_files(CorpusConfig(name="lib", path=repository, revision=revision), 1000)
 
     assert f"has no commit {revision!r}; allowed: a commit, tag or branch" in str(error.value)
-    assert f"git -C {repository} log --all --oneline" in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["plain", "repository/src"])
-def test_only_the_root_of_a_repository_is_one(repository: Path, tmp_path: Path, name: str) -> None:
-    (tmp_path / "plain").mkdir()
-
+def test_only_the_root_of_a_repository_is_one(repository: Path) -> None:
     with pytest.raises(SourceError, match="not the root of a git repository; leave revision out"):
-        read(tmp_path / name, revision="HEAD")
+        read(repository / "src", revision="HEAD")
 
 
 @pytest.fixture
@@ -163,7 +155,7 @@ def served(tmp_path: Path) -> Path:
     (work / "a.md").write_text("two")
     commit(work)
     git(work, "branch", "feature/x")
-    served = tmp_path / "srv" / "lib.git"
+    served = tmp_path / "srv/lib.git"
     git(tmp_path, "clone", "-q", "--bare", str(work), str(served))
     git(served, "update-server-info")
     (served / "git-daemon-export-ok").touch()
@@ -175,20 +167,16 @@ class Silent(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def serving(handler: type[SimpleHTTPRequestHandler], folder: Path) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/lib.git"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
 @pytest.fixture
 def dumb(served: Path) -> Iterator[str]:
     """A server that knows nothing of git: no shallow copies, no commit by its id."""
-    yield from serving(Silent, served.parent)
+    handler = partial(Silent, directory=str(served.parent))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/lib.git"
+        server.shutdown()
+        thread.join()
 
 
 def fetched(
@@ -215,6 +203,9 @@ def test_a_revision_is_brought_here_and_pinned(
 
         assert (found.revision, found.url) == (meant, url)
         assert content(found) == {"a.md": b"one" if meant == first else b"two"}
+        assert found.path is not None
+        history = git(found.path, "rev-list", "--count", str(found.revision))
+        assert history == "1" or server == "dumb"
     assert len(list(clones.glob("*/*.git"))) == 2
     assert not list(clones.glob("*/.*"))
 
@@ -233,24 +224,13 @@ def test_leftovers_of_a_killed_fetch_are_removed(served: Path, tmp_path: Path) -
     assert young.exists()  # of a fetch that may be under way
 
 
-def test_history_is_left_out_where_the_server_allows_it(served: Path, tmp_path: Path) -> None:
-    found = fetched(f"file://{served}", tmp_path / "clones", "main")
-
-    assert found.path is not None
-    assert git(found.path, "rev-list", "--count", str(found.revision)) == "1"
-
-
 def test_offline_serves_what_is_here_and_says_so(served: Path, tmp_path: Path) -> None:
     url, clones, notes = f"file://{served}", tmp_path / "clones", list[str]()
     here = fetched(url, clones, "main")
     shutil.rmtree(served)
 
-    again = fetch(
-        CorpusConfig(name="docs", url=url, revision="main"),
-        clones,
-        offline=True,
-        progress=notes.append,
-    )
+    corpus = CorpusConfig(name="docs", url=url, revision="main")
+    again = fetch(corpus, clones, offline=True, progress=notes.append)
 
     assert again == here
     assert notes == [f"{url}: main as last fetched, {str(here.revision)[:12]}"]
@@ -272,7 +252,7 @@ def test_a_branch_that_moved_is_fetched_again(served: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "revision",
-    ["v9", "0" * 40, "0" * 64, "abcdef1", "--upload-pack=touch x", "a..b", "main:a.md", "*"],
+    ["v9", "0" * 40, "abcdef1", "--upload-pack=touch x", "main:a.md"],
 )
 def test_a_revision_that_is_none_is_one_line(served: Path, tmp_path: Path, revision: str) -> None:
     with pytest.raises(SourceError) as error:
@@ -285,9 +265,8 @@ def test_a_revision_that_is_none_is_one_line(served: Path, tmp_path: Path, revis
 
 @pytest.mark.parametrize(
     "url",
-    ["ext::sh -c touch% x", "--upload-pack=x", "-oProxyCommand=x", "ftp://host/x", "fd::17",
-     "git@-oProxyCommand=x:y", "ssh://-oProxyCommand=x/y", "host:path", "https://host", "../x",
-     "https://host/x y", "git://host/x", "https://host/a\nb", ""],
+    ["ext::sh -c touch% x", "--upload-pack=x", "ftp://host/x", "git@-oProxyCommand=x:y",
+     "ssh://-oProxyCommand=x/y", "../x", "https://host/x y", "https://host/a\nb"],
 )  # fmt: skip
 def test_only_addresses_of_known_forms_are_used(tmp_path: Path, url: str) -> None:
     with pytest.raises(SourceError, match="allowed: https://HOST/PATH"):

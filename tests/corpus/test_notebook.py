@@ -54,26 +54,6 @@ def test_the_chunks_of_any_notebook_make_up_its_source(
     assert {chunk.encoding for chunk in chunks} <= {"ipynb"}
 
 
-def test_the_source_of_a_cell_lies_in_the_bytes_of_its_chunk() -> None:
-    sources = [f"cell {number}: {WORDS}, {WORDS}\n" for number in range(6)]
-    data = notebook(*(cell("code", [source]) for source in sources), indent=1)
-
-    chunks = cut(data)
-
-    assert [chunk.text.rstrip() for chunk in chunks] == [source.rstrip() for source in sources]
-    for chunk, source in zip(chunks, sources, strict=True):
-        part = data[chunk.start_byte : chunk.end_byte]
-        assert json.dumps(source).encode() in part
-        assert part.startswith(b"{")
-
-
-def test_a_long_cell_is_cut_at_its_joints() -> None:
-    functions = [f"def f{number}():\n    return '{WORDS}'" for number in range(4)]
-    data = notebook(cell("code", "\n".join(functions).splitlines(keepends=True)))
-
-    assert [chunk.text.rstrip() for chunk in cut(data, 24)] == functions
-
-
 @pytest.mark.parametrize(
     ("metadata", "language_of_cell"),
     [

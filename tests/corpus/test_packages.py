@@ -77,10 +77,9 @@ def test_a_bomb_is_refused_unread(tmp_path: Path) -> None:
         read(path)
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_methods_that_unpack_without_bound_are_not_read(tmp_path: Path, method: int) -> None:
+def test_methods_that_unpack_without_bound_are_not_read(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / NAME, "w") as archive:
-        archive.writestr("a.py", b"a = 1", compress_type=method)
+        archive.writestr("a.py", b"a = 1", compress_type=zipfile.ZIP_LZMA)
         archive.writestr("b.py", b"b = 1")
 
     found = read(tmp_path / NAME)
@@ -148,8 +147,3 @@ def test_an_editable_package_is_a_folder(site: Path) -> None:
 
     with pytest.raises(SourceError, match=r"editable mode.* path = '/src/lib'"):
         read(package="lib")
-
-
-def test_what_is_not_installed_says_how_to_install_it() -> None:
-    with pytest.raises(SourceError, match=r"is not installed .* pip install no-such-package"):
-        read(package="no-such-package")
