@@ -18,7 +18,7 @@ from freshstack_dspy.collection.contents import RECORD_FILES, Contents
 from freshstack_dspy.collection.manifest import Manifest, makers, read_manifest
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import canonical_line, decode_records, existing_folder
+from freshstack_dspy.files import canonical_line, existing_folder
 from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
@@ -54,10 +54,7 @@ class Collection(Contents):
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """Read a collection; its chunks are read when first needed.
-
-        Args:
-            path: Its folder.
+        """Read the collection in a folder; its chunks are read when first needed.
 
         Raises:
             CollectionError: In one line, where a file is missing or no such file, or where the
@@ -65,16 +62,8 @@ class Collection(Contents):
         """
         folder = existing_folder(Path(os.path.realpath(path)))
         manifest = read_manifest(folder)
-        records: dict[str, Any] = {}
         with _without_garbage_collection():
-            for file in RECORD_FILES:
-                try:
-                    data = (folder / file.filename).read_bytes()
-                except OSError as error:
-                    raise CollectionError(
-                        f"{folder / file.filename}: cannot be read: {error.strerror}"
-                    ) from None
-                records[file.name] = decode_records(data, file.record, folder / file.filename)
+            records: dict[str, Any] = {file.name: file.read(folder) for file in RECORD_FILES}
             return cls(
                 **records,
                 threshold=manifest.scale.threshold,
@@ -89,11 +78,10 @@ class Collection(Contents):
 
     def __repr__(self) -> str:
         """Say in one line what it is and how large."""
-        counts = self.manifest.counts
+        counts, by = self.manifest.counts, " and ".join(makers(self.manifest))
         return (
             f"<Collection {self.name}: {counts.queries:,} queries, {counts.nuggets:,} nuggets, "
-            f"{counts.chunks:,} chunks, {counts.judgments:,} judgments"
-            f"{' by ' if makers(self.manifest) else ''}{' and '.join(makers(self.manifest))}>"
+            f"{counts.chunks:,} chunks, {counts.judgments:,} judgments{f' by {by}' if by else ''}>"
         )
 
     @property
@@ -153,16 +141,7 @@ class Collection(Contents):
         return replace(qrels, chunk_ids=self.corpus.rows.keys())
 
     def retrieve(self, retriever: str = "hybrid", **options: Any) -> "Run":
-        """Search the corpus for the questions; the options are those of `freshstack_dspy.retrieve`.
-
-        Args:
-            retriever: `bm25`, `lsa`, `hybrid`, `hybrid+rerank` or the name of an embedder.
-            **options: As `depth`, `slices` and `index_path`.
-
-        Raises:
-            IndexingError: The retriever is unknown, or the corpus cannot be indexed.
-            CollectionError: No query is in these slices, or no chunk has a text.
-        """
+        """Search the corpus for the questions, as `freshstack_dspy.retrieve` does."""
         from freshstack_dspy.collection.retrieve import retrieve
 
         return retrieve(self, retriever, **options)
@@ -183,58 +162,28 @@ class Collection(Contents):
             ConfigError: A measure is unknown.
         """
         from freshstack_dspy.measures.evaluation import evaluate
-        from freshstack_dspy.measures.run import Run, read_run
 
-        if isinstance(run, str | Path):
-            run = read_run(Path(run))
-        elif isinstance(run, Mapping):
-            run = Run.from_scores(run, name="run")
         if measures:
             options["measures"] = measures
         return evaluate(self.qrels(slices), run, **options)
 
     def diagnose(self, slices: Slices = None) -> "Diagnosis":
-        """Say what found what for the pool, and what the pool may lack.
-
-        Args:
-            slices: As in `query_ids`.
-
-        Raises:
-            CollectionError: A name is not that of a slice, or no query is in these slices.
-        """
+        """Say what found what for the pool, and what it may lack, as `freshstack_dspy.diagnose`."""
         from freshstack_dspy.collection.diagnose import diagnose
 
         return diagnose(self, slices)
 
     def explain(self, query_id: str, chunk_id: str, **options: Any) -> "Explanation":
-        """Say what found a chunk for a query, who judged it, and how.
-
-        Args:
-            query_id: The query.
-            chunk_id: A chunk that was pooled or judged for it.
-            **options: `replies` and `labels`, as for `freshstack_dspy.explain`.
-
-        Raises:
-            CollectionError: There is no such query or chunk; the message names the nearest ids.
-        """
+        """Say what found a chunk for a query, and who judged it, as `freshstack_dspy.explain`."""
         from freshstack_dspy.collection.explain import explain
 
         return explain(self, query_id, chunk_id, **options)
 
     def export(self, format: "ExportFormat", out: Path | str, slices: Slices = None) -> None:  # noqa: A002
-        """Write the layout of another tool.
-
-        Args:
-            format: `freshstack`, `beir`, `mteb`, `trec`, `hf`, `crux` or `nuggetizer`.
-            out: The folder; empty, or not there yet.
-            slices: As in `query_ids`.
-
-        Raises:
-            CollectionError: No query is in these slices, or the folder cannot be written.
-        """
+        """Write the layout of another tool, as `freshstack_dspy.export_collection` does."""
         from freshstack_dspy.collection.exports import export_collection
 
-        export_collection(self, format, Path(out), slices=slices_of(slices))
+        export_collection(self, format, out, slices=slices)
 
 
 # The corpus
@@ -245,13 +194,11 @@ def corpus_schema() -> "pa.Schema":
     import pyarrow as pa
 
     types = {"start_byte": pa.int64(), "end_byte": pa.int64(), "tokens": pa.int64()}
-    optional = {"revision", "url"}
-    return pa.schema(
-        [
-            pa.field(name, types.get(name, pa.string()), nullable=name in optional)
-            for name in Chunk.model_fields
-        ]
-    )
+    fields = [
+        pa.field(name, types.get(name, pa.string()), nullable=name in ("revision", "url"))
+        for name in Chunk.model_fields
+    ]
+    return pa.schema(fields)
 
 
 def sorted_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:

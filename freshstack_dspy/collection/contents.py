@@ -5,10 +5,11 @@ from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.files import canonical_line
+from freshstack_dspy.files import canonical_line, decode_records
 from freshstack_dspy.records import (
     SCALES,
     Candidate,
@@ -48,6 +49,14 @@ class RecordFile(NamedTuple):
     def filename(self) -> str:
         """The file's name in the folder."""
         return f"{self.name}.jsonl"
+
+    def read(self, folder: Path) -> tuple[Record, ...]:
+        """Read the records of a collection; a `CollectionError` names the file and the line."""
+        path = folder / self.filename
+        try:
+            return decode_records(path.read_bytes(), self.record, path)
+        except OSError as error:
+            raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
 
     def sort(self, records: Iterable[Record]) -> tuple[Record, ...]:
         """Put records into the order of the file, which is total."""
@@ -140,13 +149,11 @@ class Contents:
             )
         return tuple(one.query_id for one in scored if (one.closed_book_coverage or 0) >= coverage)
 
-    def groups(
-        self, by: str, *, at: str | None = None, contaminated_from: float = 0.5
-    ) -> "QueryGroups":
+    def groups(self, by: str, *, at: str | None = None) -> "QueryGroups":
         """Group the queries, of all slices; the arguments and errors are those of `query_groups`."""
         from freshstack_dspy.collection.slices import query_groups
 
-        return query_groups(self, by, at=at, contaminated_from=contaminated_from)
+        return query_groups(self, by, at=at)
 
     def measured(
         self, slices: Sequence[SliceName], *, every_nugget: bool = False

@@ -1,10 +1,9 @@
 """The two filters of the paper, as labelled slices: nothing is thrown away (FreshStack §4)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
 from freshstack_dspy.collection.contents import SLICES, Contents
@@ -96,13 +95,7 @@ DIFFICULTY_DEPTH = 20
 """To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
 
 
-def query_groups(
-    contents: Contents,
-    by: str,
-    *,
-    at: str | None = None,
-    contaminated_from: float = CONTAMINATED,
-) -> "QueryGroups":
+def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "QueryGroups":
     """Group the queries of a collection, of all slices; without groups that have no query.
 
     Args:
@@ -113,7 +106,6 @@ def query_groups(
             that the closed-book answer holds. `difficulty`: by the share of its supported nuggets
             that the question alone found for the pool. `origin`: who asked it.
         at: With `date` only: an ISO 8601 date.
-        contaminated_from: With `contamination`: the share from which on a query is known.
 
     Raises:
         CollectionError: The kind is unknown, `at` is not a date or is given with another kind, or
@@ -121,38 +113,43 @@ def query_groups(
     """
     from freshstack_dspy.measures.groups import QueryGroups
 
-    if by not in GROUP_KINDS:
+    if by not in _GROUPINGS:
         raise CollectionError(f"queries are grouped by {', '.join(GROUP_KINDS)}, not by {by!r}")
     if at is not None and by != "date":
         raise CollectionError(f"a date divides queries by date, not by {by}")
-    if by == "date" and at is not None:
-        at = _day(at)
-        rule, names, pairs = _by_day(contents, at)
-    elif by == "contamination":
-        rule, names, pairs = _by_known_share(contents, contaminated_from)
+    rule, order, grouped, nothing_known = _GROUPINGS[by]
+    if at is None:
+        pairs = list(grouped(contents))
     else:
-        rule, names, pairs = _GROUPED[by](contents)
+        at = _day(at)
+        names = {"before_cutoff": f"up to {at}", "after_cutoff": f"after {at}"}
+        rule, order = "the day of the question, in UTC", tuple(names.values())
+        found = ((asked(query.asked_at, at), query.query_id) for query in contents.queries)
+        pairs = [(names[when], query_id) for when, query_id in found if when is not None]
     if not pairs:
-        raise CollectionError(_NOTHING_KNOWN[by])
-    members = {name: sorted({id_ for group, id_ in pairs if group == name}) for name in names}
+        raise CollectionError(nothing_known)
+    members: dict[str, set[str]] = {}
+    for name, query_id in pairs:
+        members.setdefault(name, set()).add(query_id)
     return QueryGroups(
         by=f"date={at}" if at else by,
         rule=rule,
-        members={name: tuple(ids) for name, ids in members.items() if ids},
+        members={
+            name: tuple(sorted(members[name]))
+            for name in order or sorted(members)
+            if name in members
+        },
     )
 
 
-_NOTHING_KNOWN = {
-    "tag": "no query of the collection has a tag",
-    "date": "no query of the collection has a date",
-    "cutoff": "the collection does not say which queries were asked before the model's cut-off; "
-    "build it with [contamination] cutoff, or name a day: date=2024-06-30",
-    "difficulty": "no query of the collection has a supported nugget",
-    "slice": "the collection has no query",
-    "origin": "the collection has no query",
-}
-_Grouping = tuple[str, Iterable[str], list[tuple[str, str]]]
-"""What the queries are grouped by, the groups in their order, and (group, query id) pairs."""
+class _Grouping(NamedTuple):
+    rule: str
+    order: tuple[str, ...]
+    """The groups, in their order; empty: by name."""
+    pairs: Callable[[Contents], Iterable[tuple[str, str]]]
+    """Gives groups and the ids of their queries."""
+    nothing_known: str
+    """The error where there are none."""
 
 
 def _day(text: str) -> str:
@@ -162,81 +159,79 @@ def _day(text: str) -> str:
         raise CollectionError(f"{text!r} is not a date; type one as 2024-06-30") from None
 
 
-def _by_tag(contents: Contents) -> _Grouping:
-    pairs = [(tag, query.query_id) for query in contents.queries for tag in query.tags]
-    rule = "the tags of the question; one with several tags counts in each"
-    return rule, sorted({tag for tag, _ in pairs}), pairs
+def _years(contents: Contents) -> Iterator[tuple[str, str]]:
+    for query in contents.queries:
+        if (day := day_of(query.asked_at)) is not None:
+            yield f"{day.year:04}", query.query_id
 
 
-def _by_slice(contents: Contents) -> _Grouping:
-    pairs: list[tuple[str, str]] = [(part.slice, part.query_id) for part in contents.slices]
-    return "whether chunks support all, some or none of the nuggets", SLICES, pairs
+_CUTOFF = {"before_cutoff": "up to the cut-off", "after_cutoff": "after the cut-off"}
+_KNOWN = (f"known below {CONTAMINATED:.0%}", f"known {CONTAMINATED:.0%} or more")
 
 
-def _by_year(contents: Contents) -> _Grouping:
-    days = ((day_of(query.asked_at), query.query_id) for query in contents.queries)
-    pairs = [(f"{day.year:04}", query_id) for day, query_id in days if day is not None]
-    return "the year of the question, in UTC", sorted({year for year, _ in pairs}), pairs
-
-
-def _by_day(contents: Contents, last: str) -> _Grouping:
-    names = {"before_cutoff": f"up to {last}", "after_cutoff": f"after {last}"}
-    found = ((asked(query.asked_at, last), query.query_id) for query in contents.queries)
-    pairs = [(names[when], query_id) for when, query_id in found if when is not None]
-    return "the day of the question, in UTC", names.values(), pairs
-
-
-def _by_cutoff(contents: Contents) -> _Grouping:
-    names = {"before_cutoff": "up to the cut-off", "after_cutoff": "after the cut-off"}
-    pairs = [(names[one.asked], one.query_id) for one in contents.contamination if one.asked]
-    return "the day up to which the model has read", names.values(), pairs
-
-
-def _by_known_share(contents: Contents, coverage: float) -> _Grouping:
-    known = set(contents.contaminated(coverage))
-    names = (f"known below {coverage:.0%}", f"known {coverage:.0%} or more")
-    pairs = [
-        (names[one.query_id in known], one.query_id)
+def _known_shares(contents: Contents) -> list[tuple[str, str]]:
+    known = set(contents.contaminated())
+    return [
+        (_KNOWN[one.query_id in known], one.query_id)
         for one in contents.contamination
         if one.closed_book_coverage is not None
     ]
-    return "the share of the nuggets that the model's closed-book answer holds", names, pairs
 
 
-def _by_difficulty(contents: Contents) -> _Grouping:
-    rule = (
-        f"the share of the supported nuggets that the pool found with the question alone, to rank "
-        f"{DIFFICULTY_DEPTH}: easy 2/3 or more, hard below 1/3"
-    )
-
-    def band(share: float) -> str:
-        return "easy" if share >= 2 / 3 else "medium" if share >= 1 / 3 else "hard"
-
-    pairs = [(band(share), query_id) for query_id, share in found_shares(contents).items()]
-    return rule, ("easy", "medium", "hard"), pairs
+def _difficulties(contents: Contents) -> Iterator[tuple[str, str]]:
+    for query_id, share in found_shares(contents).items():
+        yield "easy" if share >= 2 / 3 else "medium" if share >= 1 / 3 else "hard", query_id
 
 
-def _by_origin(contents: Contents) -> _Grouping:
-    pairs: list[tuple[str, str]] = [(query.origin, query.query_id) for query in contents.queries]
-    return "who asked: people or a model", get_args(QueryOrigin), pairs
+_GROUPINGS: dict[str, _Grouping] = {
+    "tag": _Grouping(
+        "the tags of the question; one with several tags counts in each",
+        (),
+        lambda of: ((tag, query.query_id) for query in of.queries for tag in query.tags),
+        "no query of the collection has a tag",
+    ),
+    "slice": _Grouping(
+        "whether chunks support all, some or none of the nuggets",
+        SLICES,
+        lambda of: ((part.slice, part.query_id) for part in of.slices),
+        "the collection has no query",
+    ),
+    "date": _Grouping(
+        "the year of the question, in UTC", (), _years, "no query of the collection has a date"
+    ),
+    "cutoff": _Grouping(
+        "the day up to which the model has read",
+        tuple(_CUTOFF.values()),
+        lambda of: ((_CUTOFF[one.asked], one.query_id) for one in of.contamination if one.asked),
+        "the collection does not say which queries were asked before the model's cut-off; "
+        "build it with [contamination] cutoff, or name a day: date=2024-06-30",
+    ),
+    "contamination": _Grouping(
+        "the share of the nuggets that the model's closed-book answer holds",
+        _KNOWN,
+        _known_shares,
+        "no closed-book answer of the collection was judged",
+    ),
+    "difficulty": _Grouping(
+        "the share of the supported nuggets that the pool found with the question alone, to rank "
+        f"{DIFFICULTY_DEPTH}: easy 2/3 or more, hard below 1/3",
+        ("easy", "medium", "hard"),
+        _difficulties,
+        "no query of the collection has a supported nugget",
+    ),
+    "origin": _Grouping(
+        "who asked: people or a model",
+        get_args(QueryOrigin),
+        lambda of: ((query.origin, query.query_id) for query in of.queries),
+        "the collection has no query",
+    ),
+}
 
 
-_GROUPED: Mapping[str, Callable[[Contents], _Grouping]] = MappingProxyType(
-    {
-        "tag": _by_tag,
-        "slice": _by_slice,
-        "date": _by_year,
-        "cutoff": _by_cutoff,
-        "difficulty": _by_difficulty,
-        "origin": _by_origin,
-    }
-)
-
-
-def found_shares(contents: Contents, depth: int = DIFFICULTY_DEPTH) -> dict[str, float]:
+def found_shares(contents: Contents) -> dict[str, float]:
     """Give the share of each query's supported nuggets that the pool found with the question alone.
 
-    What the technique `question` holds to this rank, all retrievers of the pool fused: it is the
+    What the technique `question` holds to rank 20, all retrievers of the pool fused: it is the
     same for every run. Queries without a supported nugget are left out.
 
     Raises:
@@ -257,7 +252,8 @@ def found_shares(contents: Contents, depth: int = DIFFICULTY_DEPTH) -> dict[str,
     found: dict[str, set[str]] = {}
     for one in filter(contents.supports, contents.judgments):
         supported.setdefault(one.query_id, set()).add(one.nugget_id)
-        if ranks.get((one.query_id, one.chunk_id), depth + 1) <= depth:
+        rank = ranks.get((one.query_id, one.chunk_id))
+        if rank is not None and rank <= DIFFICULTY_DEPTH:
             found.setdefault(one.query_id, set()).add(one.nugget_id)
     return {
         query_id: len(found.get(query_id, ())) / len(supported[query_id])
@@ -277,36 +273,28 @@ def slice_queries(
     unsupported only if all its judgments were made: a failed one could have been the positive, so
     it is undetermined.
     """
+    labels = ((one.nugget_id, one.label) for one in judgments)
     supported = {
-        judgment.nugget_id
-        for judgment in judgments
-        if judgment.label is not None and judgment.label >= threshold
+        nugget_id for nugget_id, label in labels if label is not None and label >= threshold
     }
-    in_doubt = {judgment.nugget_id for judgment in judgments if judgment.status != "ok"} - supported
-    nuggets_of: dict[str, list[str]] = {query.query_id: [] for query in queries}
+    in_doubt = {one.nugget_id for one in judgments if one.status != "ok"} - supported
+    nuggets_of: dict[str, set[str]] = {query.query_id: set() for query in queries}
     for nugget in nuggets:
-        nuggets_of[nugget.query_id].append(nugget.nugget_id)
-    slices = []
-    for query_id, own in nuggets_of.items():
-        yes, undetermined = len(supported.intersection(own)), len(in_doubt.intersection(own))
-        slices.append(
-            QuerySlice(
-                query_id=query_id,
-                slice=_slice(len(own), yes, undetermined),
-                nuggets=len(own),
-                supported=yes,
-                undetermined=undetermined,
-                unsupported_nuggets=tuple(sorted(set(own) - supported - in_doubt)),
-            )
+        nuggets_of[nugget.query_id].add(nugget.nugget_id)
+    return [
+        QuerySlice(
+            query_id=query_id,
+            slice=_slice(len(own), len(own & supported), len(own & in_doubt)),
+            nuggets=len(own),
+            supported=len(own & supported),
+            undetermined=len(own & in_doubt),
+            unsupported_nuggets=tuple(sorted(own - supported - in_doubt)),
         )
-    return slices
+        for query_id, own in nuggets_of.items()
+    ]
 
 
 def _slice(nuggets: int, supported: int, undetermined: int) -> SliceName:
-    if nuggets == 0:
-        return "undetermined"
-    if supported == nuggets:
-        return "answerable"
     if supported:
-        return "partly_supported"
-    return "undetermined" if undetermined else "unanswerable"
+        return "answerable" if supported == nuggets else "partly_supported"
+    return "undetermined" if undetermined or not nuggets else "unanswerable"
