@@ -9,7 +9,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import Judged
-from freshstack_dspy.measures.ranking import top
 from freshstack_dspy.records import Record
 
 T = TypeVar("T")
@@ -114,8 +113,8 @@ def _greedy(answers: Sequence[int], touches: Sequence[int]) -> list[int]:
 
 def density(
     ranking: Sequence[str], judged: Judged, k: int | None = None, *, w: float = 0.5
-) -> float | None:
-    """Compute Density@k of the context Z, the top k chunks of a ranking.
+) -> float:
+    """Compute Density@k of the context Z, the top k chunks of a ranking (see `ranking.py`).
 
         ((covered(Z) / tokens(Z)) / (|A| / tokens(P**)))^w
 
@@ -132,11 +131,8 @@ def density(
         CollectionError: The length of a chunk of the context, or of the required subset, is not
             known.
     """
-    context = top(ranking, k)
-    covered = {place for chunk in context for place in judged.supported.get(chunk, ())}
-    if not judged.answerable:
-        return None
-    return _density(len(covered), _tokens(context, judged), judged, w) if context else 0.0
+    covered = {place for chunk in ranking for place in judged.supported.get(chunk, ())}
+    return _density(len(covered), _tokens(ranking, judged), judged, w) if ranking else 0.0
 
 
 def _density(covered: int, tokens: int, judged: Judged, w: float) -> float:

@@ -1,11 +1,11 @@
 """Diversity measures of one query: a nugget that was already supported above is worth less.
 
-Every measure takes `ranking`, `judged` and `k` as those in `ranking.py` do, and
+Every measure takes `ranking` (the top k), `judged` and `k` as those in `ranking.py` do, and
 
 - alpha: how much of a nugget's worth each repetition takes away, 0 to 1;
 - beta: how likely a reader goes on to the next chunk, 0 to 1;
 
-and gives None where no chunk supports any nugget. All are as NIST's `ndeval` 4.5 has them, but for
+All are as NIST's `ndeval` 4.5 has them, but for
 any k. The gain of a chunk is the sum of (1 - alpha)^(times supported above) over the nuggets that
 it supports; n is how many nuggets some judged chunk supports. The ideal ranking is built greedily
 from the supporting chunks, ties going to the largest id. A greedy ranking is not always the best
@@ -25,7 +25,7 @@ from itertools import chain
 from typing import Literal
 
 from freshstack_dspy.measures.qrels import Judged, NuggetSet
-from freshstack_dspy.measures.ranking import log2_discounted, top
+from freshstack_dspy.measures.ranking import log2_discounted
 
 Gains = list[tuple[int, float]]
 """(rank from 1, gain) of the chunks that support any nugget, best first."""
@@ -39,7 +39,7 @@ class _Worth:
         self._factor = 1 - alpha
 
     def of(self, nuggets: NuggetSet) -> float:
-        """Add up what nuggets are worth; the sum is exactly rounded, whatever their order."""
+        """Add up what nuggets are worth; the sum is exactly rounded, in any order."""
         worth = self._worth
         if len(nuggets) == 1:
             return worth[nuggets[0]]
@@ -109,10 +109,8 @@ def _over_highest(
     judged: Judged,
     k: int | None,
     alpha: float,
-) -> float | None:
-    gains = ranking_gains(top(ranking, k), judged, alpha)
-    if not judged.supported:
-        return None
+) -> float:
+    gains = ranking_gains(ranking, judged, alpha)
     if not gains:
         return 0.0
     highest = _highest(discounted, len(ranking) if k is None else k, alpha)
@@ -125,16 +123,14 @@ def _over_ideal(
     judged: Judged,
     k: int | None,
     alpha: float,
-) -> float | None:
-    if not judged.supported:
-        return None
-    found = discounted(ranking_gains(top(ranking, k), judged, alpha))
+) -> float:
+    found = discounted(ranking_gains(ranking, judged, alpha))
     return found / discounted(ideal_gains(judged, alpha, k))
 
 
 def alpha_dcg(
-    ranking: Sequence[str], judged: Judged, k: int | None = None, *, alpha: float = 0.5
-) -> float | None:
+    ranking: Sequence[str], judged: Judged, k: int | None, *, alpha: float = 0.5
+) -> float:
     """Compute alpha-DCG@k, which does not depend on the chunks there are.
 
         sum of gain(r) / log2(r + 1) over the ranks r to k,
@@ -145,9 +141,7 @@ def alpha_dcg(
     return _over_highest(log2_discounted, ranking, judged, k, alpha)
 
 
-def err_ia(
-    ranking: Sequence[str], judged: Judged, k: int | None = None, *, alpha: float = 0.5
-) -> float | None:
+def err_ia(ranking: Sequence[str], judged: Judged, k: int | None, *, alpha: float = 0.5) -> float:
     """Compute intent-aware expected reciprocal rank, ERR-IA@k.
 
         sum of gain(r) / r over the ranks r to k,
@@ -161,8 +155,8 @@ def err_ia(
 
 
 def alpha_ndcg(
-    ranking: Sequence[str], judged: Judged, k: int | None = None, *, alpha: float = 0.5
-) -> float | None:
+    ranking: Sequence[str], judged: Judged, k: int | None, *, alpha: float = 0.5
+) -> float:
     """Compute alpha-nDCG@k: the sum of gain / log2(rank + 1), over that of the ideal ranking.
 
     Source: Clarke et al., SIGIR 2008; Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, at
@@ -171,9 +165,7 @@ def alpha_ndcg(
     return _over_ideal(log2_discounted, ranking, judged, k, alpha)
 
 
-def nerr_ia(
-    ranking: Sequence[str], judged: Judged, k: int | None = None, *, alpha: float = 0.5
-) -> float | None:
+def nerr_ia(ranking: Sequence[str], judged: Judged, k: int | None, *, alpha: float = 0.5) -> float:
     """Compute nERR-IA@k: ERR-IA@k over that of the ideal ranking of alpha-nDCG."""
     return _over_ideal(rank_discounted, ranking, judged, k, alpha)
 
@@ -181,11 +173,11 @@ def nerr_ia(
 def nrbp(
     ranking: Sequence[str],
     judged: Judged,
-    k: int | None = None,
+    k: int | None,
     *,
     alpha: float = 0.5,
     beta: float = 0.5,
-) -> float | None:
+) -> float:
     """Compute novelty- and rank-biased precision, NRBP.
 
         (1 - (1 - alpha) * beta) / n * sum of gain(r) * beta^(r - 1)
@@ -193,50 +185,40 @@ def nrbp(
     Source: Clarke et al., An Effectiveness Measure for Ambiguous and Underspecified Queries,
     ICTIR 2009.
     """
-    reached = patience_discounted(ranking_gains(top(ranking, k), judged, alpha), beta)
-    if not judged.supported:
-        return None
+    reached = patience_discounted(ranking_gains(ranking, judged, alpha), beta)
     return (1 - (1 - alpha) * beta) / len(judged.answerable) * reached
 
 
 def nnrbp(
     ranking: Sequence[str],
     judged: Judged,
-    k: int | None = None,
+    k: int | None,
     *,
     alpha: float = 0.5,
     beta: float = 0.5,
-) -> float | None:
+) -> float:
     """Compute nNRBP: NRBP over that of the ideal ranking of alpha-nDCG."""
     return _over_ideal(partial(patience_discounted, beta=beta), ranking, judged, k, alpha)
 
 
-def precision_ia(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def precision_ia(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute P-IA@k: the mean over the n nuggets of P@k, the chunks that support it relevant.
 
     Source: Agrawal et al., Diversifying Search Results, WSDM 2009; `P-IA` of `ndeval`.
     """
-    looked_at = top(ranking, k)
-    if not judged.supported:
-        return None
-    found = sum(map(len, filter(None, map(judged.supported.get, looked_at))))
-    return found / ((k or len(looked_at) or 1) * len(judged.answerable))
+    found = sum(map(len, filter(None, map(judged.supported.get, ranking))))
+    return found / ((k or len(ranking) or 1) * len(judged.answerable))
 
 
-def average_precision_ia(
-    ranking: Sequence[str], judged: Judged, k: int | None = None
-) -> float | None:
+def average_precision_ia(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute AP-IA: the mean over the n nuggets of AP, the chunks that support it relevant.
 
     Source: Agrawal et al., Diversifying Search Results, WSDM 2009; `MAP-IA` of `ndeval`.
     """
-    looked_at = top(ranking, k)
-    if not judged.supported:
-        return None
     supporting = Counter(chain.from_iterable(judged.supported.values()))
     found: Counter[int] = Counter()
     precisions = []
-    for rank, nuggets in enumerate(map(judged.supported.get, looked_at), start=1):
+    for rank, nuggets in enumerate(map(judged.supported.get, ranking), start=1):
         for nugget in nuggets or ():
             found[nugget] += 1
             precisions.append(found[nugget] / rank / supporting[nugget])
@@ -246,28 +228,21 @@ def average_precision_ia(
 def coverage(
     ranking: Sequence[str],
     judged: Judged,
-    k: int | None = None,
+    k: int | None,
     *,
     of: Literal["all", "answerable"] = "all",
 ) -> float | None:
     """Compute Coverage@k: the share of nuggets that a chunk of the top k supports.
 
-    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, equation 1 (all nuggets); Ju
-    et al., CRUX, arXiv 2506.20051, equation 3 (as Cov, `of` the answerable ones, which some judged
-    chunk supports).
+    Of the answerable ones, which some judged chunk supports, it is StRecall. None where there is no
+    nugget of these.
+
+    Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3, equation 1 (all nuggets); of
+    the answerable ones Zhai et al., Beyond Independent Relevance, SIGIR 2003 (`strec` of `ndeval`),
+    and Ju et al., CRUX, arXiv 2506.20051, equation 3 (Cov).
     """
-    looked_at = top(ranking, k)
     nuggets = judged.nuggets if of == "all" else len(judged.answerable)
     if not nuggets:
         return None
-    covered = set(chain.from_iterable(filter(None, map(judged.supported.get, looked_at))))
+    covered = set(chain.from_iterable(filter(None, map(judged.supported.get, ranking))))
     return len(covered) / nuggets
-
-
-def subtopic_recall(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
-    """Compute StRecall@k: the share of the n nuggets that a chunk of the top k supports.
-
-    Source: Zhai et al., Beyond Independent Relevance, SIGIR 2003; `strec` of `ndeval`; Ju et al.,
-    CRUX, arXiv 2506.20051, equation 3 (Cov).
-    """
-    return coverage(ranking, judged, k, of="answerable")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
 from freshstack_dspy.errors import ConfigError
@@ -38,12 +38,14 @@ class Family:
     """Measures that differ in their cut-off and parameters only."""
 
     function: Callable[..., float | None]
-    """Takes (ranking, judged, k, parameters by name); gives a value or None."""
+    """Takes (top k of a ranking, judged, k, parameters by name); gives a value or None."""
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     """By name; besides, every family has `rel` and `judged_only`."""
     aliases: tuple[str, ...] = ()
     """Other names; capitals do not matter."""
     cutoff: Cutoff = "required"
+    needs_support: bool = True
+    """Whether it has no value where no chunk supports any nugget."""
 
 
 def _number(default: float, low: float, high: float) -> Parameter:
@@ -73,7 +75,13 @@ _NDCG = {"dcg": _choice("log2", "exp-log2"), "grade": _choice("sum", "count", "m
 
 FAMILIES: dict[str, Family] = {
     "alpha_nDCG": Family(diversity.alpha_ndcg, _ALPHA, ("α_nDCG",), "optional"),
-    "Coverage": Family(diversity.coverage, {"of": _choice("all", "answerable")}, cutoff="optional"),
+    "Coverage": Family(
+        diversity.coverage,
+        {"of": _choice("all", "answerable")},
+        (),
+        "optional",
+        needs_support=False,
+    ),
     "Recall": Family(ranking.recall, aliases=("R",), cutoff="optional"),
     "nDCG": Family(ranking.ndcg, _NDCG, ("ndcg_cut",), "optional"),
     "P": Family(ranking.precision, aliases=("Precision",)),
@@ -87,7 +95,10 @@ FAMILIES: dict[str, Family] = {
     "RBP": Family(ranking.rbp, {"p": _number(0.8, 0, 1)}, cutoff="optional"),
     "Success": Family(ranking.success, aliases=("hit_rate", "HitRate", "hits")),
     "StRecall": Family(
-        diversity.subtopic_recall, aliases=("Cov", "subtopic_recall", "strec"), cutoff="optional"
+        partial(diversity.coverage, of="answerable"),
+        {},
+        ("Cov", "subtopic_recall", "strec"),
+        "optional",
     ),
     "alpha_DCG": Family(diversity.alpha_dcg, _ALPHA, ("α_DCG",)),
     "ERR_IA": Family(diversity.err_ia, _ALPHA),
@@ -96,7 +107,7 @@ FAMILIES: dict[str, Family] = {
     "nNRBP": Family(diversity.nnrbp, _ALPHA_BETA, cutoff="none"),
     "P_IA": Family(diversity.precision_ia),
     "AP_IA": Family(diversity.average_precision_ia, aliases=("MAP_IA",), cutoff="none"),
-    "Judged": Family(ranking.judged_share, cutoff="optional"),
+    "Judged": Family(ranking.judged_share, cutoff="optional", needs_support=False),
     "Density": Family(density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional"),
 }
 """By the name that is printed."""
@@ -151,9 +162,12 @@ class Measure:
             ranking: Chunk ids, best first, each once.
             judged: The judgments of the query, with this measure's `rel`.
         """
+        of = FAMILIES[self.family]
+        if of.needs_support and not judged.supported:
+            return None
         if self._given.get("judged_only"):
             ranking = [chunk for chunk in ranking if chunk in judged.chunks]
-        return FAMILIES[self.family].function(ranking, judged, self.k, **self._own)
+        return of.function(ranking[: self.k], judged, self.k, **self._own)
 
     @cached_property
     def _given(self) -> dict[str, Value]:

@@ -2,11 +2,12 @@
 
 Every measure takes
 
-- ranking: chunk ids, best first, each once;
-- judged: the judgments of the query;
-- k: how many chunks are looked at, at least 1; None: all;
+- ranking: the top k chunk ids, best first, each once;
+- judged: the judgments of the query; some chunk is relevant, but for Judged;
+- k: how many chunks were looked at, at least 1; None: all;
 
-and gives a number from 0 to 1, or None where no chunk supports any nugget.
+and gives a number from 0 to 1. `Measure` cuts the ranking, and has no value where nothing is
+relevant.
 """
 
 import math
@@ -18,92 +19,74 @@ from typing import Literal
 from freshstack_dspy.measures.qrels import GradeRule, Judged
 
 
-def top(ranking: Sequence[str], k: int | None) -> Sequence[str]:
-    """Give the first k chunks of a ranking, or all where k is None."""
-    return ranking if k is None else ranking[:k]
+def _found(ranking: Sequence[str], judged: Judged) -> int:
+    return sum(map(judged.supported.__contains__, ranking))
 
 
-def found_in(ranking: Sequence[str], judged: Judged, k: int | None) -> int:
-    """Count the relevant chunks of the top k."""
-    return sum(map(judged.supported.__contains__, top(ranking, k)))
-
-
-def precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute P@k: the relevant chunks of the top k, divided by k, however many were retrieved.
 
     Source: `P` of trec_eval.
     """
-    found = found_in(ranking, judged, k)
-    return found / (k or len(ranking) or 1) if judged.supported else None
+    return _found(ranking, judged) / (k or len(ranking) or 1)
 
 
-def recall(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute Recall@k: the share of the relevant chunks that are in the top k.
 
     Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3; `recall` of trec_eval.
     """
-    found = found_in(ranking, judged, k)
-    return found / len(judged.supported) if judged.supported else None
+    return _found(ranking, judged) / len(judged.supported)
 
 
-def f1(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def f1(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute F1@k: the harmonic mean of P@k and Recall@k, 2 * found / (k + relevant).
 
     Source: van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
     """
-    found = found_in(ranking, judged, k)
-    if not judged.supported:
-        return None
-    return 2 * found / ((k or len(ranking)) + len(judged.supported))
+    return 2 * _found(ranking, judged) / ((k or len(ranking)) + len(judged.supported))
 
 
-def success(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def success(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute Success@k: 1 if any of the top k chunks is relevant, else 0. Some say hit rate.
 
     Source: `success` of trec_eval.
     """
-    found = found_in(ranking, judged, k)
-    return float(found > 0) if judged.supported else None
+    return float(_found(ranking, judged) > 0)
 
 
-def reciprocal_rank(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def reciprocal_rank(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute RR@k: 1 / rank of the first relevant chunk, or 0. Its mean is MRR.
 
     Source: Kantor and Voorhees, The TREC-5 Confusion Track, Information Retrieval 2, 2000;
     `recip_rank` of trec_eval.
     """
-    if not judged.supported:
-        return None
-    ranks = (rank for rank, chunk in enumerate(top(ranking, k), 1) if chunk in judged.supported)
+    ranks = (rank for rank, chunk in enumerate(ranking, 1) if chunk in judged.supported)
     first = next(ranks, None)
     return 1 / first if first else 0.0
 
 
-def r_precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def r_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute Rprec: P@R, where R is how many chunks are relevant. It is also Recall@R.
 
     Source: Buckley and Voorhees, Retrieval System Evaluation, in TREC: Experiment and Evaluation
     in Information Retrieval, 2005; `Rprec` of trec_eval.
     """
-    if not judged.supported:
-        return None
-    return recall(top(ranking, k), judged, len(judged.supported))
+    relevant = len(judged.supported)
+    return _found(ranking[:relevant], judged) / relevant
 
 
-def average_precision(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def average_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute AP@k: the mean of P@rank over all relevant chunks, 0 for those outside the top k.
 
     Source: Harman, Evaluation Issues in Information Retrieval, Information Processing and
     Management 28, 1992; `map` and `map_cut` of trec_eval.
     """
-    looked_at = top(ranking, k)
-    if not judged.supported:
-        return None
-    ranks = compress(count(1), map(judged.supported.__contains__, looked_at))
+    ranks = compress(count(1), map(judged.supported.__contains__, ranking))
     return math.fsum([found / rank for found, rank in enumerate(ranks, 1)]) / len(judged.supported)
 
 
-def bpref(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def bpref(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute bpref: how few chunks judged not relevant are above the relevant ones.
 
         1 / R * sum over found relevant chunks of 1 - min(n, R) / min(N, R)
@@ -114,12 +97,10 @@ def bpref(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float
     `bpref` of trec_eval.
     """
     relevant = len(judged.supported)
-    if not relevant:
-        return None
     at_most = min(len(judged.chunks) - relevant, relevant)
     above = 0
     gains = []
-    for chunk in top(ranking, k):
+    for chunk in ranking:
         if chunk in judged.supported:
             gains.append(1 - min(above, relevant) / at_most if above else 1.0)
         elif chunk in judged.chunks:
@@ -127,41 +108,34 @@ def bpref(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float
     return math.fsum(gains) / relevant
 
 
-def rbp(
-    ranking: Sequence[str], judged: Judged, k: int | None = None, *, p: float = 0.8
-) -> float | None:
+def rbp(ranking: Sequence[str], judged: Judged, k: int | None, *, p: float = 0.8) -> float:
     """Compute RBP: the sum over relevant chunks of (1 - p) * p^(rank - 1).
 
     Source: Moffat and Zobel, Rank-Biased Precision for Measurement of Retrieval Effectiveness,
     TOIS 27(1), 2008; `RBP` of ir_measures. p is how likely a reader goes on to the next chunk.
     """
-    if not judged.supported:
-        return None
-    places = compress(count(), map(judged.supported.__contains__, top(ranking, k)))
+    places = compress(count(), map(judged.supported.__contains__, ranking))
     return (1 - p) * math.fsum([p**place for place in places])
 
 
-def judged_share(ranking: Sequence[str], judged: Judged, k: int | None = None) -> float | None:
+def judged_share(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
     """Compute Judged@k: the share of the top k chunks that have a label for any nugget.
 
     Where fewer than k were found it is the share of those; None where the ranking is empty.
 
     Source: `Judged` of ir_measures.
     """
-    looked_at = top(ranking, k)
-    if not looked_at:
-        return None
-    return sum(map(judged.chunks.__contains__, looked_at)) / len(looked_at)
+    return sum(map(judged.chunks.__contains__, ranking)) / len(ranking) if ranking else None
 
 
 def ndcg(
     ranking: Sequence[str],
     judged: Judged,
-    k: int | None = None,
+    k: int | None,
     *,
     dcg: Literal["log2", "exp-log2"] = "log2",
     grade: GradeRule = "sum",
-) -> float | None:
+) -> float:
     """Compute nDCG@k: sum of gain / log2(rank + 1), as a share of that of the best ranking.
 
     The best ranking has all judged chunks by grade, whether or not they were found. Labels below
@@ -175,12 +149,9 @@ def ndcg(
     labels for the nuggets become its grade: their `sum`, the `count` of nuggets that it supports,
     or the `max`.
     """
-    looked_at = top(ranking, k)
     grades = judged.grades(grade)
-    if not grades:
-        return None
     best = sorted(grades.values(), reverse=True)
-    found = [(rank, g) for rank, g in enumerate(map(grades.get, looked_at), 1) if g]
+    found = [(rank, g) for rank, g in enumerate(map(grades.get, ranking), 1) if g]
     exponential = dcg == "exp-log2"
     return _dcg(found, best[0], exponential) / _dcg(
         list(enumerate(best[:k], 1)), best[0], exponential

@@ -10,7 +10,10 @@ e      nothing (not judged)
 n3 is supported by no chunk.
 """
 
-from freshstack_dspy.measures.qrels import NuggetQrels
+from collections.abc import Iterable
+
+from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.records import ScoredChunk
 
@@ -32,3 +35,8 @@ def run(scores: dict[str, dict[str, float]], name: str = "run") -> Run:
 def in_order(*chunks: str) -> dict[str, float]:
     """Give chunks strictly descending scores in the order written."""
     return {chunk: float(len(chunks) - place) for place, chunk in enumerate(chunks)}
+
+
+def value(name: str, ranking: Iterable[str], judged: Judged) -> float | None:
+    """Measure one ranking by the name of the measure."""
+    return parse_measure(name)(list(ranking), judged)

@@ -16,7 +16,6 @@ from freshstack_dspy.measures.answers import (
     NuggetAssignment,
     NuggetVerdict,
     ReadNuggets,
-    Support,
     agrees_with_any,
     citation_support,
     found_and_agrees,
@@ -118,11 +117,7 @@ def test_the_same_query_twice_in_a_run_is_refused() -> None:
         score_assignments([one, one])
 
 
-FULL, PARTIAL, NONE, UNLABELLED = (Citation("d", label) for label in (2, 1, 0, None))
-labels: st.SearchStrategy[Support | None] = st.sampled_from([0, 1, 2, None])
-answers = st.lists(
-    st.lists(st.builds(Citation, st.just("d"), labels, st.booleans()), max_size=3), max_size=5
-)
+FULL, PARTIAL, UNLABELLED = (Citation("d", label) for label in (2, 1, None))
 
 
 def values(*sentences: list[Citation]) -> dict[str, float | None]:
@@ -140,7 +135,8 @@ def test_the_worked_example_of_the_paper() -> None:
 
 
 def test_five_sentences_by_hand() -> None:
-    found = values([FULL], [PARTIAL], [NONE, FULL], [UNLABELLED], [])
+    outside = Citation("elsewhere", 2, outside=True)
+    found = values([FULL], [PARTIAL], [outside, FULL], [UNLABELLED], [])
 
     assert found == {
         "weighted_precision_first": 1.5 / 3,
@@ -189,19 +185,15 @@ def test_an_answer_agrees_if_it_agrees_with_any_gold_answer(
     assert agrees_with_any(verdicts) is expected
 
 
-def compared(*verdicts: bool | None) -> list[ComparedAnswer]:
-    return [
-        ComparedAnswer("r", f"q{place}", (verdict,), None if verdict is not None else "timed out")
-        for place, verdict in enumerate(verdicts)
-    ]
-
-
 def test_the_rate_is_the_share_of_queries_whose_answers_agree() -> None:
-    (run,) = score_agreement(compared(True, True, True, False)).runs
+    verdicts = (True, True, True, False, None)
+    given = [ComparedAnswer("r", f"q{place}", (each,)) for place, each in enumerate(verdicts)]
+    (run,) = score_agreement([*given, ComparedAnswer("r", "n", (None,), "", "not_retrieved")]).runs
 
     assert run.means["agreement"].value == 0.75
     assert run.means["agreement"].low is not None
-    assert run.counts == {"agree": 3, "disagree": 1, "undecided": 0}
+    assert run.counts == {"agree": 3, "disagree": 1, "undecided": 1}
+    assert (run.answers, run.absent) == (5, ("n",))
 
 
 pairs_found_and_agrees = st.lists(
@@ -211,16 +203,8 @@ pairs_found_and_agrees = st.lists(
 
 def test_the_table_of_two_by_two() -> None:
     values = {"a": 1.0, "b": 0.5, "c": 1.0, "d": 0.0, "e": 0.0, "f": 0.0, "only": 1.0, "null": 1.0}
-    verdicts = {
-        "a": True,
-        "b": True,
-        "c": False,
-        "d": True,
-        "e": True,
-        "f": False,
-        "null": None,
-        "judged": True,
-    }
+    verdicts: dict[str, bool | None] = {query: query not in "cf" for query in "abcdef"}
+    verdicts |= {"null": None, "judged": True}
 
     found = found_and_agrees(values, verdicts, measure="Recall@5")
 
@@ -256,56 +240,19 @@ MINOR = NuggetVerdict(hallucinated=False, redundant=True)
 MADE_UP = NuggetVerdict(hallucinated=True, redundant=False)
 
 
-def read(
-    *nuggets: NuggetVerdict, additional: int | None = 0, annotator: str = "ada", query: str = "q"
-) -> ReadNuggets:
-    return ReadNuggets(annotator, query, nuggets, additional)
-
-
-def test_the_equations_by_hand() -> None:
-    """FreshStack, equations 2 to 4: 5 nuggets, B once, A twice, 2 more needed."""
-    given = [read(GOOD, GOOD, MADE_UP, MADE_UP, MINOR, additional=2)]
-
-    values = {name: of.value for name, of in nugget_quality(given).items()}
-    assert values == {"precision": 4 / 5, "recall": 4 / 6, "groundedness": 3 / 5}
-
-
 def test_counts_that_give_table_5_of_the_paper() -> None:
-    given = [read(*[GOOD] * 193, *[MADE_UP] * 8, *[MINOR] * 22, additional=7)]
+    nuggets = (*[GOOD] * 193, *[MADE_UP] * 8, *[MINOR] * 22)
 
-    values = nugget_quality(given)
+    values = nugget_quality([ReadNuggets("ada", "q", nuggets, 7)])
 
     shown = {name: round(100 * (each.value or 0), 1) for name, each in values.items()}
     assert shown == {"precision": 90.1, "recall": 96.6, "groundedness": 96.4}
 
 
-HELD: dict[float, Assignment] = {1: "support", 0.5: "partial_support", 0: "not_support"}
-
-
-def answers_scores(run: str, **values: float) -> list[AnswerAssignments]:
-    return [
-        AnswerAssignments(run, query, (NuggetAssignment("n", "vital", HELD[value]),))
-        for query, value in values.items()
-    ]
-
-
-def test_an_outside_citation_supports_nothing() -> None:
-    wrong = Citation("elsewhere", 2, outside=True)
-
-    assert values([FULL], [wrong], [])["weighted_precision_first"] == 1 / 2
-    assert values([FULL], [wrong], [])["weighted_recall_first"] == 1 / 3
-
-
 def test_a_query_that_other_runs_answer_is_named_and_left_out() -> None:
-    first, second = score_assignments(
-        [*answers_scores("a", q1=1), *answers_scores("b", q1=0, q2=1)]
-    ).runs
+    one = (NuggetAssignment("n", "vital", "support"),)
+    answers = [AnswerAssignments(run, query, one) for run, query in ("a1", "b1", "b2")]
+    first, second = score_assignments(answers).runs
 
-    assert (first.absent, second.absent) == (("q2",), ())
+    assert (first.absent, second.absent) == (("2",), ())
     assert first.means["A"].value == 1.0
-    given = [
-        ComparedAnswer("r", "1", (True,)),
-        ComparedAnswer("r", "2", (None,), "", "not_retrieved"),
-    ]
-    (run,) = score_agreement(given).runs
-    assert (run.answers, run.absent, run.means["agreement"].value) == (1, ("2",), 1.0)

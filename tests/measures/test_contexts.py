@@ -1,6 +1,7 @@
 """Contexts as CRUX measures them."""
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -12,15 +13,13 @@ from freshstack_dspy.measures.contexts import (
     RequiredSubset,
     answer_coverage,
     answer_density,
-    density,
     required_chunks,
     required_subset,
 )
-from freshstack_dspy.measures.diversity import coverage
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels
 from tests.measures import strategies
-from tests.measures.five import LABELS, in_order, run
+from tests.measures.five import LABELS, in_order, run, value
 
 Rating = st.one_of(st.none(), st.integers(0, 5))
 
@@ -34,7 +33,7 @@ def rated(
     return draw(st.lists(row, min_size=1, max_size=7))
 
 
-def as_crux(ratings: list[list[int | None]], threshold: int) -> RequiredSubset[int]:
+def as_crux(ratings: Sequence[Sequence[int | None]], threshold: int) -> RequiredSubset[int]:
     """The greedy as CRUX describes it, with a rating that is missing as -1."""
     table = [[-1 if rating is None else rating for rating in row] for row in ratings]
     columns = range(len(table[0]))
@@ -100,21 +99,19 @@ judgments = st.builds(
 def test_by_hand_density() -> None:
     """(covered / tokens) / (2 / 100), to the power of w."""
     assert required_chunks(FIVE).required == ("a",)
-    assert density(["a"], FIVE) == 1
-    assert density(["a", "b"], FIVE, w=1) == pytest.approx((2 / 150) / (2 / 100))
-    assert density(["a", "b"], FIVE) == pytest.approx(math.sqrt(100 / 150))
-    assert density(["c", "e", "d"], FIVE, w=1) == pytest.approx((1 / 450) / (2 / 100))
-    assert density(["b", "d"], FIVE, 1, w=1) == pytest.approx((1 / 50) / (2 / 100))
+    assert value("Density", "a", FIVE) == 1
+    assert value("Density(w=1)", "ab", FIVE) == pytest.approx((2 / 150) / (2 / 100))
+    assert value("Density", "ab", FIVE) == pytest.approx(math.sqrt(100 / 150))
+    assert value("Density(w=1)", "ced", FIVE) == pytest.approx((1 / 450) / (2 / 100))
+    assert value("Density(w=1)@1", "bd", FIVE) == pytest.approx((1 / 50) / (2 / 100))
 
 
 def test_a_chunk_of_unknown_length_is_named_and_not_given_the_mean() -> None:
-    """CRUX puts in a dummy passage of mean length (SYSTEMS 2(d) 5)."""
+    """CRUX puts in a dummy passage of mean length."""
     with pytest.raises(CollectionError, match=r"length of chunk 'x' is not known.*judged_only"):
-        density(["a", "x"], FIVE)
+        value("Density", "ax", FIVE)
     with pytest.raises(CollectionError, match="length of chunk 'a' is not known"):
-        density(["b"], Judged(LABELS, tokens={"b": 3}))
-    with pytest.raises(CollectionError, match=r"'b' is not known.*a collection that has its text"):
-        density(["b"], Judged(LABELS))
+        value("Density", "b", Judged(LABELS, tokens={"b": 3}))
 
     qrels = NuggetQrels({"q": tuple(LABELS)}, LABELS, tokens=TOKENS)
     ranking = run({"q": in_order("x", "a", "b")})
@@ -128,16 +125,16 @@ def test_it_is_the_formula_of_the_paper_in_terms_of_coverage(
 ) -> None:
     """Eq. 5: Cov(Z) / token(Z) over Cov(P**) / token(P**), to the power of w."""
     required = required_chunks(judged).required
-    found = density(ranking, judged, w=w)
+    found = value(f"Density(w={w})", ranking, judged)
     if not required:
         assert found is None
         return
     assert judged.tokens is not None
-    assert coverage(required, judged, of="answerable") == 1
-    assert density(required, judged, w=w) == 1
+    assert value("Cov", required, judged) == 1
+    assert value(f"Density(w={w})", required, judged) == 1
     context = sum(judged.tokens[chunk] for chunk in ranking)
     oracle = sum(judged.tokens[chunk] for chunk in required)
-    share = coverage(ranking, judged, of="answerable") or 0
+    share = value("Cov", ranking, judged) or 0
     assert found == pytest.approx(((share / context) * oracle) ** w if ranking else 0)
 
 
@@ -164,22 +161,16 @@ def test_by_hand_coverage_of_answer() -> None:
         unrated=(),
         beyond=("n5",),
     )
-
-
-def test_a_rating_that_failed_is_counted_and_is_no_rating() -> None:
-    """CRUX stores it as -1 or -2 and mixes it in (SYSTEMS 2(d) 2)."""
-    found = answer_coverage({"n1": 3, "n2": None, "n3": 5}, JUDGED)
-
-    assert found.coverage == 0.5
-    assert found.unrated == ("n2", "n4")
-    assert found.unsupported == ()
+    # A rating that failed is counted; CRUX stores it as -1 or -2 and mixes it in.
+    failed = answer_coverage({"n1": 3, "n2": None, "n3": 5}, JUDGED)
+    assert (failed.coverage, failed.unrated, failed.unsupported) == (0.5, ("n2", "n4"), ())
 
 
 def test_it_is_the_coverage_of_a_context_that_supports_what_the_answer_supports() -> None:
     ratings = {"n1": 0, "n2": 0, "n3": 5, "n4": 3}
 
-    assert answer_coverage(ratings, JUDGED).coverage == coverage(["b"], JUDGED, of="answerable")
-    assert answer_density(ratings, 40, JUDGED) == density(["b"], JUDGED)
+    assert answer_coverage(ratings, JUDGED).coverage == value("Cov", "b", JUDGED)
+    assert answer_density(ratings, 40, JUDGED) == value("Density", "b", JUDGED)
     assert answer_density(ratings, 20, JUDGED, w=1) == (2 / 20) / (4 / 100)
 
 

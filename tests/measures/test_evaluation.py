@@ -39,9 +39,8 @@ def test_every_query_of_the_collection_counts_and_what_is_missing_is_named() -> 
 
     assert evaluation.means == {"alpha_nDCG@5": 0.25, "Coverage@5": 0.25, "Recall@5": 0.25}
     assert list(evaluation.per_query) == ["found", "absent", "empty", "unsupported"]
-    assert set(evaluation.per_query["absent"].values()) == {0.0}
-    assert set(evaluation.per_query["empty"].values()) == {0.0}
-    assert set(evaluation.per_query["unsupported"].values()) == {0.0}
+    for query in ("absent", "empty", "unsupported"):
+        assert set(evaluation.per_query[query].values()) == {0.0}
     assert evaluation.absent == ("absent",)
     assert evaluation.empty == ("empty",)
     assert evaluation.without_relevant == ("unsupported",)
@@ -76,23 +75,8 @@ def test_queries_without_a_value_are_named_by_measure() -> None:
     assert evaluation.without_relevant == ()
 
 
-def test_a_length_that_is_not_known_is_named_with_run_and_query() -> None:
-    qrels = NuggetQrels({"q": ("n",)}, {"n": {"a": 1}})
-
-    with pytest.raises(CollectionError, match=r"^run 'run', query 'q': the length of chunk 'a'"):
-        evaluate(qrels, run({"q": {"a": 1.0}}), ["Density@5"])
-
-
-def test_a_unjudged_chunk_is_a_chunk_of_the_top_without_a_label() -> None:
-    (found,) = evaluate(QRELS, run({"q": in_order("e", "a", "f", "c")}), "P@3").unjudged
-
-    assert found.shares == {"q": 2 / 3}
-    assert found.mean == 2 / 3
-    assert found.failed == {}
-
-
 def test_failed_judgments_of_the_top_are_counted_by_pair() -> None:
-    """A chunk whose every judgment failed has no label, so it is a hole as well."""
+    """A chunk whose every judgment failed has no label, so it is unjudged as well."""
     qrels = NuggetQrels(
         {"1": ("n", "m"), "2": ("o",)},
         {"n": {"a": 1}, "o": {"a": 0}},

@@ -2,7 +2,6 @@
 
 import csv
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import log2
@@ -14,11 +13,10 @@ from freshstack.retrieval.evaluation import EvaluateRetrieval
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freshstack_dspy.measures.diversity import alpha_ndcg
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
-from freshstack_dspy.measures.qrels import Judged, NuggetQrels
-from freshstack_dspy.measures.run import read_run
+from freshstack_dspy.measures.qrels import Judged, read_qrels
 from tests.measures.at_random import Example, example
+from tests.measures.five import value
 from tests.measures.strategies import SHARED, NuggetLabels, labels, rankings
 
 BY_DEFAULT, IN_ALL = 60, 20_000
@@ -205,40 +203,19 @@ def by_definition(ranking: list[str], labels: NuggetLabels, k: int, alpha: float
 def test_alpha_ndcg_is_what_its_definition_says_at_any_depth_and_alpha(
     labels: NuggetLabels, ranking: list[str], k: int, alpha: float
 ) -> None:
-    ours = alpha_ndcg(ranking, Judged(labels), k, alpha=alpha)
+    ours = value(f"alpha_nDCG(alpha={alpha})@{k}", ranking, Judged(labels))
 
     if ours is not None:
         assert by_definition(ranking, labels, k, alpha) == pytest.approx(ours, abs=1e-12)
 
 
 FOLDER = SHARED / "trec-web-2012-diversity"
-CUT_OFFS = (5, 10, 20)
 PRINTED = 5.1e-7
 """Half of the last of the six decimals that it prints."""
 NAMES = {
-    f"{ours}@{k}": f"{theirs}@{k}"
-    for k in CUT_OFFS
-    for ours, theirs in {
-        "alpha_nDCG": "alpha-nDCG",
-        "alpha_DCG": "alpha-DCG",
-        "ERR_IA": "ERR-IA",
-        "nERR_IA": "nERR-IA",
-        "P_IA": "P-IA",
-        "StRecall": "strec",
-    }.items()
-} | {"NRBP": "NRBP", "nNRBP": "nNRBP", "AP_IA": "MAP-IA"}
+    f"{ours}@{k}": f"{theirs}@{k}" for k in (5, 10, 20) for ours, theirs in PYNDEVAL.items()
+} | PYNDEVAL_WHOLE
 RUNS = ["ql_results-cata-filtered", "rm_results-catb-filtered"]
-
-
-@pytest.fixture(scope="module")
-def qrels() -> NuggetQrels:
-    nuggets: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    labels: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    for line in (FOLDER / "qrels.diversity.txt").read_text(encoding="utf-8").splitlines():
-        topic, subtopic, document, label = line.split()
-        nuggets[topic][f"{topic}/{subtopic}"] = None
-        labels[f"{topic}/{subtopic}"][document] = int(label)
-    return NuggetQrels({topic: tuple(ids) for topic, ids in nuggets.items()}, labels)
 
 
 def printed(name: str) -> dict[str, dict[str, str]]:
@@ -249,10 +226,10 @@ def printed(name: str) -> dict[str, dict[str, str]]:
 @pytest.mark.skipif(not FOLDER.is_dir(), reason=f"there is no folder {FOLDER}")
 @pytest.mark.parametrize("name", RUNS)
 def test_every_value_of_every_topic_and_its_mean_are_those_of_ndeval(
-    name: str, qrels: NuggetQrels
+    name: str,
 ) -> None:
-    run = read_run(FOLDER / f"{name}.run")
-    evaluation = evaluate(qrels, run, list(NAMES), conventions="ndeval")
+    qrels = read_qrels(FOLDER / "qrels.diversity.txt", subtopics=True)
+    evaluation = evaluate(qrels, FOLDER / f"{name}.run", list(NAMES), conventions="ndeval")
     rows = printed(name)
     means = rows.pop("amean")  # with -c: a topic that the run lacks counts 0
 

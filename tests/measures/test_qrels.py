@@ -17,17 +17,6 @@ from tests.measures.five import LABELS, QRELS
 from tests.measures.strategies import NuggetLabels, graded, rels
 
 
-def test_what_supports_what_by_hand() -> None:
-    judged = Judged(LABELS)
-
-    assert judged.nuggets == 3
-    assert judged.supported == {"a": (0, 1), "b": (0,), "d": (1,)}
-    assert judged.answerable == {0, 1}
-    assert judged.chunks == set("abcd")
-    assert judged.kinds == {(1,): (0,), (0,): (1,), (0, 1): (2,)}
-    assert judged.grades() == {"a": 2, "b": 1, "d": 1}
-
-
 @given(graded, rels)
 def test_its_views_agree_with_the_labels(labels: NuggetLabels, rel: int) -> None:
     judged = Judged(labels, rel)
@@ -69,7 +58,6 @@ def test_the_official_dictionaries_are_labels_nuggets_and_counts() -> None:
     [
         ({"q": ()}, "query 'q' has no nuggets"),
         ({"q": ("n", "n")}, "nugget 'n' belongs to query 'q' and to 'q'"),
-        ({"1": ("n",), "2": ("n",)}, "nugget 'n' belongs to query '1' and to '2'"),
     ],
 )
 def test_a_nugget_belongs_to_one_query_once(
@@ -77,9 +65,6 @@ def test_a_nugget_belongs_to_one_query_once(
 ) -> None:
     with pytest.raises(CollectionError, match=message):
         NuggetQrels(nuggets, {})
-
-
-def test_a_failed_judgment_has_no_label() -> None:
     with pytest.raises(CollectionError, match="have a label and a failed judgment"):
         NuggetQrels({"q": ("n",)}, {"n": {"a": 0}}, {"n": frozenset({"a"})})
 
@@ -122,15 +107,6 @@ def test_a_second_column_that_varies_is_the_subtopic(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("second", ["0", "Q0", "q0", "1", "NIST"])
-def test_a_second_column_that_is_the_same_everywhere_says_nothing(
-    tmp_path: Path, second: str
-) -> None:
-    path = written(tmp_path, f"q1 {second} a 1\nq2 {second} b 1\n")
-
-    assert read_qrels(path) == NuggetQrels.from_qrels({"q1": {"a": 1}, "q2": {"b": 1}})
-
-
 def test_what_the_second_column_is_can_be_chosen(tmp_path: Path) -> None:
     path = written(tmp_path, "q 1 a 1\nq 2 b 1\n")
     same = written(tmp_path, "q 1 a 1\nr 1 b 1\n", "same.txt")
@@ -139,7 +115,7 @@ def test_what_the_second_column_is_can_be_chosen(tmp_path: Path) -> None:
     assert read_qrels(same, subtopics=True).nuggets == {"q": ("q 1",), "r": ("r 1",)}
 
 
-@pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n", "Query_ID\tdocid\trel\n"])
+@pytest.mark.parametrize("header", ["", "query-id\tcorpus-id\tscore\n"])
 def test_a_table_of_beir_is_read_with_or_without_names(tmp_path: Path, header: str) -> None:
     path = written(tmp_path, f'{header}q 1\td 1\t2\nq2\t"d""\t2"\t1.0\n')
 
@@ -150,9 +126,7 @@ def test_a_table_of_beir_is_read_with_or_without_names(tmp_path: Path, header: s
     ("text", "message"),
     [
         (b"", "qrels.txt: the qrels are empty; a line is: query 0 document grade"),
-        (b"query-id\tcorpus-id\tscore\n", "the qrels are empty"),
         (b"q 0 a 1\nq 0 a 2\n", r":2: query 'q', document 'a': the grade is 2, and 1 above"),
-        (b"q 1 a 1\nq 2 a 1\nq 2 a 0\n", ":3: query 'q', document 'a'"),
         (b"\n\nq 0 a\n", ":3: 'q 0 a' is no line of qrels; a line is: query 0 document grade"),
         (b"q 0 a 1\nq 0 a 0.5\n", ":2: 'q 0 a 0.5' is no line of qrels"),
         (b"q\ta\t1\nq\tb\n", ":2: .* is no line of qrels"),

@@ -32,15 +32,11 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_a_chunk_twice_in_a_ranking_is_refused() -> None:
+def test_a_chunk_is_once_in_a_ranking_and_has_a_finite_score() -> None:
+    with pytest.raises(CollectionError, match="scores are finite numbers"):
+        run({"q": {"a": float("nan")}})
     with pytest.raises(CollectionError, match="'q': chunk 'a' is twice"):
         Run("run", {"q": (ScoredChunk("a", 1.0), ScoredChunk("a", 0.5))})
-
-
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
-def test_a_score_that_is_no_finite_number_is_refused(score: float) -> None:
-    with pytest.raises(CollectionError, match="scores are finite numbers"):
-        run({"q": {"a": score}})
 
 
 @given(written_run=runs)
@@ -84,7 +80,6 @@ def test_tabs_columns_windows_lines_and_blank_lines_are_read(tmp_path: Path, lin
             "q a 1 0.5 bm25",
             "is no line of a run; a line is: query_id Q0 chunk_id rank score run_name",
         ),
-        ("q Q0 a 1 high bm25", "'q Q0 a 1 high bm25' is no line of a run"),
         ("q Q0 a 1 0.5 my model", "the name in one word"),
         ("q Q0 first 1 0.5 bm25", "chunk 'first' is twice in query 'q'"),
         ("q Q0 a 1 0.5 dense", "run name 'dense' after 'bm25'"),
@@ -102,7 +97,7 @@ def test_a_line_that_is_wrong_is_named_and_explained(
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("chunk", ["", " a", "a ", "a\nb", "a\tb", "a\rb", "\u3000a"])
+@pytest.mark.parametrize("chunk", ["", " a", "a\nb", "\u3000a"])
 def test_a_chunk_id_that_would_not_read_back_is_refused(tmp_path: Path, chunk: str) -> None:
     path = tmp_path / "none.run"
 
@@ -112,7 +107,7 @@ def test_a_chunk_id_that_would_not_read_back_is_refused(tmp_path: Path, chunk: s
     assert not path.exists()
 
 
-@pytest.mark.parametrize("word", ["", "two words", "a\n", "a\tb"])
+@pytest.mark.parametrize("word", ["", "two words"])
 def test_query_ids_and_run_names_are_one_word(tmp_path: Path, word: str) -> None:
     with pytest.raises(CollectionError, match="is one word"):
         write_run(run({word: {"a": 1.0}}), tmp_path / "none.run")

@@ -20,6 +20,7 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run, read_run
 from tests.measures.strategies import SHARED
+from tests.measures.test_contexts import as_crux
 
 DATA = SHARED
 ASSIGNMENTS = DATA / "trec-rag24-nugget-assignments" / "assignments.jsonl"
@@ -148,36 +149,16 @@ def qrels() -> NuggetQrels:
     return NuggetQrels(nuggets, labels, threshold=3)
 
 
-def plain_required(table: list[list[int]], threshold: int) -> tuple[list[int], list[int]]:
-    """The greedy of CRUX's code: positions that are required, and those that are redundant."""
-    answered, required = [False] * 15, []
-    while any(row[q] >= threshold and not done for row in table for q, done in enumerate(answered)):
-        open_ = [q for q, done in enumerate(answered) if not done]
-        scores = [
-            sum(row[q] >= threshold for q in open_) + 0.1 * any(row[q] > 0 for q in open_)
-            for row in table
-        ]
-        required.append(scores.index(max(scores)))
-        taken = table[required[-1]]
-        answered = [done or taken[q] >= threshold for q, done in enumerate(answered)]
-    best = [max((table[place][q] for place in required), default=-1) for q in range(15)]
-    rest = [place for place in range(len(table)) if place not in required]
-    return required, [p for p in rest if all(best[q] > table[p][q] for q in range(15))]
-
-
 @pytest.mark.parametrize("threshold", THRESHOLDS)
 def test_required_and_redundant_passages_of_every_topic_in_the_order_of_the_run(
     threshold: int,
 ) -> None:
     for topic, table in ratings().items():
         ids = passages(topic)
-        required, redundant = plain_required(table, threshold)
         found = required_chunks(qrels().judged(topic, threshold), ids)
 
-        assert found.required == tuple(ids[place] for place in required)
-        assert found.redundant == tuple(ids[place] for place in redundant)
-        assert len(found.partly_redundant) == 100 - len(required) - len(found.redundant)
-        assert found.undetermined == ()
+        expected = as_crux(table, threshold)
+        assert found == tuple(tuple(ids[place] for place in each) for each in expected)
 
 
 def test_the_means_of_the_docs() -> None:
