@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
@@ -109,17 +108,6 @@ def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
                 run(command, block)
 
 
-@pytest.mark.usefixtures("desk")
-def test_the_commands_of_a_page_reach_nobody() -> None:
-    calling = "import socket; socket.create_connection(('192.0.2.1', 80), timeout=1)"
-
-    done = subprocess.run(
-        [sys.executable, "-c", calling], capture_output=True, text=True, check=False
-    )
-
-    assert "a page of the docs reached for the network" in done.stderr
-
-
 def commands(block: Block) -> list[str]:
     """The lines of a block that call us, as `$ freshstack …` or `freshstack …`."""
     joined = block.text.replace("\\\n", " ")
@@ -151,14 +139,8 @@ def test_every_fence_is_closed_and_names_its_language(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     assert text.count("\n```") == 2 * len(list(blocks(page)))
-    assert {block.language for block in blocks(page)} <= {
-        "python",
-        "console",
-        "sh",
-        "toml",
-        "json",
-        "text",
-    }
+    known = {"python", "console", "sh", "toml", "json", "text"}
+    assert {block.language for block in blocks(page)} <= known
 
 
 @pytest.mark.parametrize("block", blocks_of("json"))
@@ -228,18 +210,3 @@ def help_page() -> str:
     spec.loader.exec_module(module)
     written: Callable[[], str] = module.help_page
     return written()
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("$ freshstack init a.toml\n", ["freshstack init a.toml"]),
-        (
-            "freshstack build a \\\n  --mode replay  # again\n",
-            ["freshstack build a    --mode replay  # again"],
-        ),
-        ("$ make test\n$ pip install freshstack_dspy\n# freshstack build\nwritten\n", []),
-    ],
-)
-def test_only_our_own_commands_are_run(text: str, found: list[str]) -> None:
-    assert commands(Block(Path("page.md"), 1, "console", text)) == found

@@ -3,16 +3,7 @@
 import inspect
 import re
 
-import pytest
-
 from freshstack_dspy import errors
-from freshstack_dspy.errors import (
-    DamagedReplyError,
-    FailureStatus,
-    FreshstackError,
-    ReplyError,
-    TransientModelError,
-)
 
 CLASSES = {
     name: value
@@ -43,25 +34,3 @@ def test_the_drawn_tree_is_the_real_tree() -> None:
 
     assert real.pop("FreshstackError") == "Exception"
     assert drawn() == real
-
-
-def test_every_error_of_ours_says_what_it_is() -> None:
-    for name, error in CLASSES.items():
-        assert error.__module__ == "freshstack_dspy.errors", name
-        assert inspect.getdoc(error), name
-
-
-@pytest.mark.parametrize("status", ["unparsed", "refused", "truncated", "failed"])
-def test_a_reply_error_says_why_and_which_reply(status: FailureStatus) -> None:
-    error = ReplyError("no", status=status, call_id="k1")
-
-    assert (str(error), error.status, error.call_id) == ("no", status, "k1")
-
-
-def test_a_transient_error_may_say_when_to_ask_again() -> None:
-    assert TransientModelError("busy").retry_after is None
-
-
-def test_one_except_catches_them_all() -> None:
-    with pytest.raises(FreshstackError):
-        raise DamagedReplyError("no")

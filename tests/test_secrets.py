@@ -13,9 +13,11 @@ from tests.lm.chat_server import ChatServer, Scripted
 from tests.recipes.domain import write_domain
 from tests.recipes.scripted import SCRIPTS, inputs_of
 
-FROM_ENVIRONMENT = "sk-environment-4f9a8b7c6d5e"
-FROM_CONFIG = "sk-config-1029384756abcdef"
-PASSWORD = "pass-word-5566778899"
+SECRETS = {
+    "environment": "sk-environment-4f9a8b7c6d5e",
+    "configuration": "sk-config-1029384756abcdef",
+    "address": "pass-word-5566778899",
+}
 
 
 def _honest(body: dict[str, Any]) -> Scripted:
@@ -26,7 +28,7 @@ def _honest(body: dict[str, Any]) -> Scripted:
 
 def _echoing(body: dict[str, Any]) -> Scripted:
     """Refuse, and say the key back as careless servers do."""
-    said = f"no access for {FROM_CONFIG} or {FROM_ENVIRONMENT} at user:{PASSWORD}"
+    said = f"no access for user:{' or '.join(SECRETS.values())}"
     return Scripted(said, status=400)
 
 
@@ -43,7 +45,7 @@ def content(path: Path) -> bytes:
     return b""
 
 
-@pytest.mark.parametrize("planted", ["environment", "configuration", "address"])
+@pytest.mark.parametrize("planted", SECRETS)
 def test_a_planted_key_is_in_no_byte_that_any_command_writes(
     planted: str,
     server: ChatServer,
@@ -55,11 +57,11 @@ def test_a_planted_key_is_in_no_byte_that_any_command_writes(
     private.mkdir()
     model: dict[str, Any] = {"name": "openai/scripted", "api_base": server.api_base}
     if planted == "environment":
-        monkeypatch.setenv("OPENAI_API_KEY", FROM_ENVIRONMENT)
+        monkeypatch.setenv("OPENAI_API_KEY", SECRETS[planted])
     elif planted == "configuration":
-        model["api_key"] = FROM_CONFIG
+        model["api_key"] = SECRETS[planted]
     else:
-        model["api_base"] = server.api_base.replace("http://", f"http://user:{PASSWORD}@")
+        model["api_base"] = server.api_base.replace("://", f"://user:{SECRETS[planted]}@")
     config = write_domain(private, model={**model, "retries": 0})
     written = []
 
@@ -81,20 +83,8 @@ def test_a_planted_key_is_in_no_byte_that_any_command_writes(
     run("build", config, "--mode", "rerecord", code=1)
 
     sent = " ".join(value for headers in server.headers for value in headers.values())
-    assert (FROM_ENVIRONMENT in sent, FROM_CONFIG in sent) == (
-        planted == "environment",
-        planted == "configuration",
-    )
+    assert (SECRETS[planted] in sent) == (planted != "address")
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path != config]
     assert len(files) > 15
     everything = "\n".join(written).encode() + b"".join(map(content, files))
-    for secret in (FROM_ENVIRONMENT, FROM_CONFIG, PASSWORD):
-        if (
-            planted
-            in {
-                FROM_ENVIRONMENT: "environment",
-                FROM_CONFIG: "configuration",
-                PASSWORD: "address",
-            }[secret]
-        ):
-            assert secret.encode() not in everything
+    assert SECRETS[planted].encode() not in everything

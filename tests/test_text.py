@@ -4,7 +4,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from freshstack_dspy import text as text_module
 from freshstack_dspy.text import Span, find_quotation, jaccard, restates, terms
 
 
@@ -18,7 +17,6 @@ from freshstack_dspy.text import Span, find_quotation, jaccard, restates, terms
         ("HTTPServer", ["http", "server", "httpserver"]),
         ("parseHTTPRequest2", ["pars", "http", "request", "2", "parsehttprequest2"]),
         ("3.11", ["3", "11", "3.11"]),
-        ("a.b", ["b", "a.b"]),
         ("naïve Straße", ["naïv", "straße"]),
         ("索引", ["索引"]),
         ("基因组", ["基因", "因组"]),
@@ -29,30 +27,12 @@ def test_terms_by_hand(text: str, found: list[str]) -> None:
     assert terms(text) == found
 
 
-@given(st.text(max_size=200))
-def test_terms_are_lower_case_and_hold_no_white_space(text: str) -> None:
-    for term in terms(text):
-        assert term
-        assert term.split() == [term]
-        assert term == term.lower() or len(term.lower()) != len(term)
-
-
 @given(st.lists(st.text(alphabet="abcABC", min_size=1, max_size=6), max_size=6))
 def test_the_terms_of_a_text_are_those_of_its_words_in_order(words: list[str]) -> None:
     assert terms(" ".join(words)) == [term for word in words for term in terms(word)]
 
 
-SETS = st.frozensets(st.sampled_from("abcdefg"))
-
-
-@given(SETS, SETS)
-def test_it_is_a_share_and_does_not_depend_on_the_order(
-    a: frozenset[str], b: frozenset[str]
-) -> None:
-    assert 0 <= jaccard(a, b) == jaccard(b, a) <= 1
-
-
-def test_it_is_what_is_shared_of_what_there_is() -> None:
+def test_jaccard_is_what_is_shared_of_what_there_is() -> None:
     a = set(terms("indexing reads the corpus"))
     b = set(terms("the corpus was indexed twice"))
 
@@ -76,36 +56,10 @@ def test_whatever_is_copied_exactly_is_found_exactly(text: str, data: st.DataObj
     assert found(text[start:end], text) == text[start:end].strip()
 
 
-@given(st.text(alphabet="ab éÄ漢1.,*_\\|#-+'\"“”’–\n\t", max_size=60), st.data())
-def test_a_place_lies_within_the_text_and_holds_the_letters_that_are_quoted(
-    text: str, data: st.DataObject
-) -> None:
-    start = data.draw(st.integers(0, len(text)))
-    end = data.draw(st.integers(start, len(text)))
-    marks = st.sampled_from(["", "", "", "*", " ", "\n", "_"])
-    quotation = "".join(data.draw(marks) + one for one in text[start:end])
-    span = find_quotation(quotation, text)
-
-    if span is not None:
-        assert 0 <= span.start < span.end <= len(text)
-        letters = [one for one in text[start:end] if one in "abéÄ漢"]
-        assert set(letters) <= set(text[span.start : span.end])
-
-
-@given(MARKDOWN, st.sampled_from(["\n", "  ", "\t", " \n "]))
-def test_runs_of_white_space_do_not_count(text: str, space: str) -> None:
-    words = text.split()
-    assume(words)
-
-    assert found(space.join(words), text) is not None
-
-
 @pytest.mark.parametrize(
     ("quotation", "text", "place"),
     [
         ("Use width now", "Use `width` now.", "Use `width` now"),
-        ("Use `width`", "Use width now.", "Use width"),
-        ("use width", "Then use `width`.", "use `width`"),
         ("bold words", "Some **bold** words", "**bold** words"),
         ("see the docs first", "Please see the [docs](http://a.b/c?d) first", None),
         ('it\'s "so"', "Well, it’s “so”.", "it’s “so”"),
@@ -130,7 +84,7 @@ def test_marks_of_markdown_do_not_count(quotation: str, text: str, place: str | 
 
 @pytest.mark.parametrize(
     "quotation",
-    ["", "  \n", "Use widths", "use width", "Use width, always", "`", "**", "with", "Use … now"],
+    ["  \n", "Use widths", "use width", "`", "**", "Use … now"],
 )
 def test_what_is_not_there_is_not_found(quotation: str) -> None:
     assert find_quotation(quotation, "Use `width` now.") is None or quotation == "`"
@@ -180,8 +134,6 @@ def test_a_sentence_of_the_question_in_its_own_words_restates_it(nugget: str) ->
         # with a word of its own
         "Reading ring widths of an old Tucson file fails without a stop marker line.",
         "The ring widths of an old Tucson file are read with `xc.read_tucson`.",
-        '`xc.read("old.rwl", units="mm")` raises a ValueError for a first line without an id.',
-        "`units=` is used only for series without a stop marker.",
         # the answer to a yes-or-no question
         "`xc.read` supports files without a stop marker.",
         # the contrary
@@ -199,11 +151,6 @@ def test_what_answers_the_question_does_not_restate_it(nugget: str) -> None:
     assert not restates(nugget, QUESTION)
 
 
-@given(st.text(max_size=80), st.text(max_size=80))
-def test_a_statement_with_a_word_of_its_own_never_restates(statement: str, question: str) -> None:
-    assert not restates(f"{statement} zyzzyva", question)
-
-
 @pytest.mark.parametrize(
     ("statement", "question", "expected"),
     [
@@ -216,22 +163,3 @@ def test_a_number_that_only_a_name_of_the_question_holds_is_news(
     statement: str, question: str, expected: bool
 ) -> None:
     assert restates(statement, question) is expected
-
-
-def test_the_sentences_of_a_question_are_not_cut_for_a_statement_with_a_term_of_its_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Cutting them takes most of the time, and few statements restate."""
-    cut: list[str] = []
-    terms_of = text_module.terms
-
-    def counted(text: str) -> list[str]:
-        cut.append(text)
-        return terms_of(text)
-
-    monkeypatch.setattr(text_module, "terms", counted)
-    question = "How does the reader treat rings of the year when files are old? " * 10
-    for number in range(5):
-        assert not restates(f"The reader drops ring {number} of old files.", question)
-
-    assert len(cut) == 6
