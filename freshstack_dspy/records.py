@@ -1,12 +1,11 @@
 """The records of a test collection: frozen, typed, with every id explicit.
 
-A record of a collection is one line of JSON in the file named in `docs/data-model.md`.
-Nothing is ever parsed out of an id.
-Records that a language model made carry `call_id`, the key of the reply they came from.
+A record is one line of JSON in the file named in `docs/data-model.md`. Those that a language model
+made carry `call_id`, the key of the reply they came from.
 """
 
 import re
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -71,12 +70,12 @@ class Scale(Record):
 
 
 class Vote(Record):
-    """One of several things that a model said of a pair."""
+    """One of several labels that a model gave a pair."""
 
     vote: int = Field(ge=1)
-    """Which vote, from 1; each sees the chunks in another order."""
+    """From 1; each sees the chunks in another order."""
     part: int = Field(default=1, ge=1)
-    """Which part of the chunk, from 1, where it is longer than the model's window."""
+    """Of the chunk, from 1, where it is longer than the model's window."""
     label: int | None = Field(ge=0)
     status: Status
     reason: str
@@ -84,7 +83,7 @@ class Vote(Record):
 
 
 class Judgment(Record):
-    """Whether, or how well, a chunk supports a nugget. Whatever is not `ok` has no label."""
+    """Whether, or how well, a chunk supports a nugget. One that is not `ok` has no label."""
 
     query_id: str
     nugget_id: str
@@ -98,7 +97,7 @@ class Judgment(Record):
     parts: int = Field(default=1, ge=1)
     """In how many parts the chunk was judged; its label is the highest of theirs."""
     votes: tuple[Vote, ...] = ()
-    """Everything that was said, where that is more than one thing."""
+    """All of them, where there are several."""
 
     @model_validator(mode="after")
     def _label_only_when_ok(self) -> Self:
@@ -121,10 +120,9 @@ class Failure(Record):
 
 
 class HumanLabel(Record):
-    """What one person says of one (nugget, chunk) pair.
+    """The label that a person gave a (nugget, chunk) pair.
 
-    The three texts make a label file stand on its own, as optimization without a
-    collection needs; with a collection they are taken from it by the ids.
+    The three texts are for optimization without a collection; else they are taken from it.
     """
 
     query_id: str
@@ -168,7 +166,6 @@ class Query(Record):
     question_source: Attribution | None = None
     answer_source: Attribution | None = None
     origin: QueryOrigin = "community"
-    """Whether people asked it, a model did, or it came with an imported collection."""
     seed_chunk_ids: tuple[str, ...] = ()
     """Of a synthetic query: the chunks that it was made from."""
     call_id: str | None = None
@@ -233,8 +230,7 @@ class QuerySlice(Record):
 class Contamination(Record):
     """What a model knows of a query without the corpus, and where else the query may be known from.
 
-    The closed-book answer is judged against the nuggets as a chunk is; None stands for what was
-    not looked at, or could not be.
+    The closed-book answer is judged against the nuggets as a chunk is; None: not known.
     """
 
     query_id: str
@@ -277,24 +273,23 @@ class OmittedChunk(Record):
 
 
 class Answer(Record):
-    """What a generator answered to a query from a context. Whatever is not `ok` has no sentences.
+    """What a generator answered to a query from a run's context, as TREC RAG writes it.
 
-    An answer that is `ok` and has no sentences says that its context does not answer the query.
+    One that is not `ok` has no sentences. One that is `ok` and has none says that its context does
+    not answer the query.
     """
 
     run_id: str
-    """Whose context it was."""
     topic_id: str
-    """The query."""
     topic: str
-    """Its text."""
+    """The text of the query."""
     references: tuple[str, ...]
     """Ids of the chunks that were shown, in their order."""
     response_length: int = Field(ge=0)
     """Words of the answer."""
     answer: tuple[CitedSentence, ...]
     sample: int = Field(default=1, ge=1)
-    """Of several answers from the same context which."""
+    """Which of several answers from the same context."""
     omitted: tuple[OmittedChunk, ...] = ()
     status: AnswerStatus
     call_id: str | None
@@ -323,7 +318,6 @@ class Agreement(Record):
     """Whether the answer from a run's context agrees with one from the gold context (LLM-retEval)."""
 
     run_id: str
-    """Whose context it was."""
     query_id: str
     agrees: bool | None
     """None unless the status is `ok`."""
@@ -344,18 +338,17 @@ class Agreement(Record):
 
 
 class AssignedNugget(Record):
-    """A nugget of a query, and how far an answer supports it."""
+    """A nugget of a query, and how far an answer supports it, as nuggetizer writes it."""
 
     text: str
     importance: Importance
-    """`vital` where it was not rated, as nuggetizer reads it."""
+    """`vital` where it was not rated."""
     assignment: Assignment
-    """`failed`: nothing valid was said of it."""
     nugget_id: str
     rated: bool
-    """Whether the nugget's importance was rated."""
+    """Whether its importance was rated."""
     label: int | None = Field(ge=0)
-    """On the judge's scale; None where nothing valid was said."""
+    """On the judge's scale; None where the assignment is `failed`."""
     reason: str
     call_id: str | None
 
@@ -370,14 +363,12 @@ class AssignedAnswer(Record):
     run_id: str
     nuggets: tuple[AssignedNugget, ...]
     status: AnswerStatus
-    """Of the answer."""
 
 
 class AnsweringFailure(Failure):
     """Something that answering from runs asked for and did not get."""
 
     run_id: str
-    """Whose context it was of."""
     sample: int = Field(default=1, ge=1)
 
 
@@ -475,13 +466,7 @@ CandidateOrigin = Literal[
     "imported",
 ]
 
-TECHNIQUES: tuple[Technique, ...] = (
-    "question",
-    "sub_questions",
-    "closed_book_answer",
-    "answer",
-    "nuggets",
-)
+TECHNIQUES: tuple[Technique, ...] = get_args(Technique)
 """The five pooling techniques: three see the question only, the last two are the oracle's."""
 
 
@@ -521,14 +506,6 @@ class Candidate(Record):
     lost_without: tuple[str, ...] = ()
     """Retrievers without any one of which it would not have been pooled."""
     runs: tuple[RunRank, ...] = ()
-
-    @model_validator(mode="after")
-    def _led_back_to_what_brought_it(self) -> Self:
-        if self.origin == "pooled" and not (self.pooled_by and self.found_by):
-            raise ValueError("a pooled candidate names what pooled it in pooled_by and found_by")
-        if self.origin == "run" and not self.runs:
-            raise ValueError("a candidate of a run names it in runs")
-        return self
 
 
 class ScoredChunk(NamedTuple):
