@@ -5,8 +5,9 @@ with the answer that the same generator writes from the gold chunks, those that 
 of the query. Each answer is also judged by the nuggets that it supports.
 """
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import dspy
@@ -160,7 +161,7 @@ class LLMRetEval(dspy.Module):
     def compared(self, asked: Comparison) -> Compared:
         """Whether an answer agrees with a gold one, or the record that it is not known."""
         try:
-            return Compared(self._agreement(asked))
+            return Compared(known_agreement(asked) or self._agreement(asked))
         except ReplyError as error:
             agreement = _agreement(asked, str(error), status=error.status, call_id=error.call_id)
             return Compared(agreement, _failure(asked.answer, "comparison", error))
@@ -206,19 +207,8 @@ def answer_from_runs(
     gold = {query_id: gold_chunks(qrels.judged(query_id), k) for query_id in queries}
     tops = _tops(collection, runs, queries, k)
 
-    shown = {id_ for top in (gold, *tops.values()) for ids in top.values() for id_ in ids}
-    packing = Packing(collection, shown, session)
-    golds = [
-        packing.context(GOLD, queries[query_id], ids, sample, gold_answers)
-        for query_id, ids in gold.items()
-        for sample in range(1, gold_answers + 1)
-    ]
-    contexts = [
-        packing.context(run_id, query, top[query_id])
-        for run_id, top in tops.items()
-        for query_id, query in queries.items()
-    ]
-
+    golds = _contexts(session, collection, {GOLD: gold}, queries, samples=gold_answers)
+    contexts = _contexts(session, collection, tops, queries)
     recipe = LLMRetEval()
     found = session.each("gold_answer", recipe.answered, golds)
     found += session.each("answer", recipe.answered, contexts)
@@ -230,7 +220,13 @@ def answer_from_runs(
     firsts = [one for one in gold_records if one.sample == 1]
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
     assigned, unassigned = _assign(session, [*firsts, *answers], queries, nuggets)
-    compared = _compare(session, recipe, answers, gold_records, queries)
+    of_query: dict[str, list[Answer]] = {}
+    for one in gold_records:
+        of_query.setdefault(one.topic_id, []).append(one)
+    comparisons = [
+        Comparison(queries[one.topic_id], one, of_query[one.topic_id]) for one in answers
+    ]
+    compared = session.each("comparison", recipe.compared, comparisons)
     session.stop_if_deferred()
     return Answering(
         answers=tuple(answers),
@@ -255,35 +251,44 @@ def gold_chunks(judged: Judged, k: int) -> list[str]:
     return [candidates[place] for place in (*required, *others)][:k]
 
 
-class Packing:
-    """Shows as many chunks of a ranking as the model's window takes, each whole.
+def _contexts(
+    session: Session,
+    collection: Collection,
+    tops: Mapping[str, Mapping[str, Sequence[str]]],
+    queries: Mapping[str, Query],
+    *,
+    samples: int = 1,
+) -> list[Context]:
+    """Show as many chunks of each top as the model's window takes, each whole.
 
     A chunk that does not fit is passed over, and those below it that do are shown.
     """
-
-    def __init__(self, collection: Collection, shown: set[str], session: Session) -> None:
-        """Read the chunks with these ids."""
-        self._chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in shown}
-        self._window = Window(session.config.model, AnswerGenerator().predict)
-
-    def context(
-        self, run_id: str, query: Query, ranking: Iterable[str], sample: int = 1, samples: int = 1
-    ) -> Context:
-        """Pack a ranking of chunk ids, the best first."""
-        room = self._window.room_beside(generator_inputs(query, []))
-        shown: list[Chunk] = []
-        omitted: list[OmittedChunk] = []
-        for chunk in (self._chunks[chunk_id] for chunk_id in ranking):
-            size = self._window.size(whole(chunk)) if room is not None else 0
-            if not chunk.passage:
-                omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_text"))
-            elif room is not None and size > room:
-                omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_room"))
-            else:
-                shown.append(chunk)
-                room = room - size if room is not None else None
-        temperature = SAMPLED_TEMPERATURE if samples > 1 else None
-        return Context(run_id, query, shown, tuple(omitted), sample, temperature)
+    window = Window(session.config.model, AnswerGenerator().predict)
+    wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
+    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
+    temperature = SAMPLED_TEMPERATURE if samples > 1 else None
+    contexts = []
+    for run_id, top in tops.items():
+        for query_id, ids in top.items():
+            query = queries[query_id]
+            room = window.room_beside(generator_inputs(query, []))
+            left = math.inf if room is None else room
+            shown: list[Chunk] = []
+            omitted: list[OmittedChunk] = []
+            for chunk in (chunks[chunk_id] for chunk_id in ids):
+                size = 0 if room is None else window.size(whole(chunk))
+                if not chunk.passage:
+                    omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_text"))
+                elif size > left:
+                    omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_room"))
+                else:
+                    shown.append(chunk)
+                    left -= size
+            contexts += [
+                Context(run_id, query, shown, tuple(omitted), sample, temperature)
+                for sample in range(1, samples + 1)
+            ]
+    return contexts
 
 
 def known_agreement(asked: Comparison) -> Agreement | None:
@@ -391,26 +396,6 @@ def _assigned(
         reason=reason,
         call_id=call_id,
     )
-
-
-def _compare(
-    session: Session,
-    recipe: LLMRetEval,
-    answers: Sequence[Answer],
-    golds: Sequence[Answer],
-    queries: Mapping[str, Query],
-) -> list[Compared]:
-    """Compare every answer from a run with all gold answers to its query."""
-    of_query: dict[str, list[Answer]] = {}
-    for gold in golds:
-        of_query.setdefault(gold.topic_id, []).append(gold)
-    asked = [Comparison(queries[one.topic_id], one, of_query[one.topic_id]) for one in answers]
-    known = [known_agreement(one) for one in asked]
-    to_ask = [one for one, found in zip(asked, known, strict=True) if found is None]
-    replies = session.each("comparison", recipe.compared, to_ask)
-    session.stop_if_deferred()
-    compared = iter(replies)
-    return [Compared(found) if found else next(compared) for found in known]
 
 
 def _agreement(
