@@ -65,7 +65,7 @@ class Client(Recorder[Prompt, Reply]):
         """Open the client; for the arguments and errors see `connect`."""
         self.model = model
         self.deferred: set[str] = set()
-        self._own_prices = access.account.prices
+        self._prices = access.account.prices
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it
             opened = functools.partial(SimpleNamespace, complete=provider.complete)
@@ -76,31 +76,28 @@ class Client(Recorder[Prompt, Reply]):
         if asks and caps.dollars is not None:
             check_unpriced(caps, model.name, SET_PRICES, known=self.price is not None)
 
+    @functools.cached_property
+    def price(self) -> Price | None:
+        """What the model costs, or None where it is unknown."""
+        return price_of(self.model.name, self._prices)
+
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Be the same client in a copied program: DSPy's optimizers copy programs with their models."""
         return self
 
-    @functools.cached_property
-    def price(self) -> Price | None:
-        """What the model costs, or None where it is unknown."""
-        return price_of(self.model.name, self._own_prices)
-
     def complete(self, request: Request) -> Response:
         """Answer one request, or raise a ModelError; the response's id is the key of the reply."""
-        (reply,) = self.answer([Prompt(self._recorded_as(request, sample_number.get()), request)])
+        (reply,) = self.answer([Prompt(self.recorded_as(request, sample_number.get()), request)])
         return _response(reply)
 
-    def key_of(self, request: Request, sample: int | None) -> str:
-        """The key under which this request's reply is, or will be, recorded."""
-        return self._recorded_as(request, sample).key
+    def recorded_as(self, request: Request, sample: int | None) -> ChatRequest:
+        """The request with the key under which its reply is, or will be, recorded."""
+        return chat_request(request, endpoint=self.endpoint, sample=sample)
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a reply turned out to be worth."""
         if self._store is not None:
             self._store.note(key, status, reasked_as)
-
-    def _recorded_as(self, request: Request, sample: int | None) -> ChatRequest:
-        return chat_request(request, endpoint=self.endpoint, sample=sample)
 
     def _asks_again(self, entry: Reply) -> bool:
         # What came back from a batch is final to the next round, or the rounds would never end.
@@ -218,13 +215,9 @@ class RecordedLM(dspy.LM):
         """What was asked, by step."""
         return self.client.ledger
 
-    def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
-        """Write down what a reply turned out to be worth."""
-        self.client.note(key, status, reasked_as)
-
     def key_of(self, request: Request, rollout_id: int | None = None) -> str:
         """The key under which this request's reply is, or will be, recorded."""
-        return self.client.key_of(request, self._sample({"rollout_id": rollout_id}))
+        return self.client.recorded_as(request, self._sample({"rollout_id": rollout_id})).key
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Ask, or raise the client's ModelError out of the error that DSPy wraps around it."""

@@ -210,21 +210,16 @@ class ReplyStore(Recorded):
         """
         with self._writing():
             for entry in entries:
-                name, text = f"entry:{entry.key}", entry_json(entry)
-                if not self._cache.add(name, text):
-                    self._number_replaced(name)
-                    self._cache.set(name, text)
-                self._cache.delete(f"deferred:{entry.key}")
+                if not self._added(entry):
+                    self._number_replaced(f"entry:{entry.key}")
+                    self._cache.set(f"entry:{entry.key}", entry_json(entry))
             if account is not None and spent is not None:
                 self._charge(account, spent)
 
     def add(self, entry: Entry) -> bool:
         """Record an entry unless its key has one; tell whether it had none."""
         with self._writing():
-            added: bool = self._cache.add(f"entry:{entry.key}", entry_json(entry))
-            if added:
-                self._cache.delete(f"deferred:{entry.key}")
-        return added
+            return self._added(entry)
 
     def charge(self, account: str, spent: Spent) -> None:
         """Add to what an account has spent."""
@@ -233,13 +228,11 @@ class ReplyStore(Recorded):
 
     def note(self, key: str, status: Status, reasked_as: str | None = None) -> None:
         """Write down what a recorded reply turned out to be worth."""
-        known = self.get(key)
-        if known is None or (known.status, known.reasked_as) == (status, reasked_as):
-            return
         with self._writing():
-            reply = self.get(key) or known
-            noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
-            self._cache.set(f"entry:{key}", entry_json(noted))
+            reply = self.get(key)
+            if reply is not None and (reply.status, reply.reasked_as) != (status, reasked_as):
+                noted = reply.model_copy(update={"status": status, "reasked_as": reasked_as})
+                self._cache.set(f"entry:{key}", entry_json(noted))
 
     def defer(self, request: ChatRequest) -> None:
         """Write down a request that is to be answered later."""
@@ -271,11 +264,11 @@ class ReplyStore(Recorded):
     def _check_schema(self) -> None:
         if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'Cache'"):
             return  # its making was interrupted, and goes on
-        if (found := (self._value(_FORMAT) or SCHEMA.encode()).decode()) != SCHEMA:
+        if self._value(_FORMAT) not in (None, SCHEMA.encode()):
             raise StoreError(
-                f"{self.path}: a replies store of schema {found}, and this version reads {SCHEMA}: "
-                "move the folder away and record its replies again with "
-                "freshstack replies import BUNDLE CONFIG"
+                f"{self.path}: a replies store of another version of freshstack_dspy: move the "
+                "folder away and record its replies again with freshstack replies import BUNDLE "
+                "CONFIG"
             )
 
     def _entry(self, name: str) -> Entry | None:
@@ -299,13 +292,11 @@ class ReplyStore(Recorded):
         return "accounts" if kind == "spent" else kind
 
     def _value(self, name: str) -> bytes | None:
-        rows = self._rows(_VALUE, (name,))
-        if not rows:
-            return None
-        is_text, value = rows[0]
-        if not is_text:
+        for is_text, value in self._rows(_VALUE, (name,)):
+            if is_text:
+                return bytes(value)
             raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
-        return bytes(value)
+        return None
 
     def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """The text rows whose names begin so, in pages, so that others can write meanwhile."""
@@ -320,6 +311,12 @@ class ReplyStore(Recorded):
             if self._connection is None:
                 self._connection = _connect(self.path / DATABASE)
             return self._connection.execute(sql, parameters).fetchall()
+
+    def _added(self, entry: Entry) -> bool:
+        added: bool = self._cache.add(f"entry:{entry.key}", entry_json(entry))
+        if added:
+            self._cache.delete(f"deferred:{entry.key}")
+        return added
 
     def _charge(self, account: str, spent: Spent) -> None:
         total = self.spent(account) + spent
@@ -345,9 +342,9 @@ class ReplyStore(Recorded):
         try:
             yield
         except (sqlite3.Error, OSError, diskcache.Timeout) as error:
-            reason = " ".join(str(error).split()) or "it is locked or read-only"
             raise StoreError(
-                f"{self.path}: the replies store cannot be read or written: {reason}; "
+                f"{self.path}: the replies store cannot be read or written: "
+                f"{str(error) or 'it is locked or read-only'}; "
                 "check the disk's free space and the folder's permissions"
             ) from error
 

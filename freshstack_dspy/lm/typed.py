@@ -321,7 +321,7 @@ class _Conversation:
 
     def _note_unparsed(self, reasked_as: str | None = None) -> None:
         if self._recorded is not None and self.last_key is not None:
-            self._recorded.note(self.last_key, "unparsed", reasked_as)
+            self._recorded.client.note(self.last_key, "unparsed", reasked_as)
 
     def _error(self, status: Any, message: str) -> ReplyError:
         return ReplyError(f"{self._task}: {message}", status=status, call_id=self.last_key)

@@ -41,11 +41,10 @@ class Ledger:
 
     def enter(self, **amounts: float) -> None:
         """Add amounts of any kind to the account of the step that asks."""
-        step = _step.get()
         with self._lock:
-            account = self._steps.get(step, StepLedger())
+            account = self._steps.get(current_step(), StepLedger())
             sums = {name: getattr(account, name) + amount for name, amount in amounts.items()}
-            self._steps[step] = account.model_copy(update=sums)
+            self._steps[current_step()] = account.model_copy(update=sums)
 
     def reasked(self) -> None:
         """Enter that an invalid reply was sent back."""

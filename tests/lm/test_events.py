@@ -5,16 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from freshstack_dspy.config import ModelConfig, PricesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, StoreError
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.events import CallEvent, EventLog, traced
+from freshstack_dspy.lm.events import CallEvent, EventLog
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.usage import step
 
@@ -90,25 +86,3 @@ def test_the_log_is_a_line_of_json_a_call_and_holds_no_text(
 def test_a_log_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="the log cannot be written"):
         EventLog(tmp_path)
-
-
-def test_a_call_is_a_span_with_the_conventions_names(server: ChatServer, store: ReplyStore) -> None:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
-    server.says("there", Scripted("no", status=401))
-    model = ModelConfig(name="openai/scripted", api_base=server.api_base)
-    lm = connect(model, store=store, callback=traced())
-    lm(request())
-    with pytest.raises(FatalModelError):
-        lm(request("other"))
-
-    good, bad = exporter.get_finished_spans()
-    assert good.name == "chat openai/scripted"
-    attributes = good.attributes or {}
-    assert attributes["gen_ai.provider.name"] == "openai"
-    assert attributes["gen_ai.usage.input_tokens"] == 7
-    assert attributes["freshstack.cached"] is False
-    assert (good.end_time or 0) > (good.start_time or 0)
-    assert bad.status.status_code is trace.StatusCode.ERROR
