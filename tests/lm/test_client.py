@@ -33,27 +33,18 @@ def _forbid_sockets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(socket, "create_connection", refuse)
 
 
-def test_live_asks_once_and_serves_from_then_on(server: ChatServer, client_for: Connect) -> None:
-    server.says("first", "second")
-    texts = [client_for()(request()).text, client_for()(request()).text]
-
-    assert (texts, len(server.requests)) == (["first", "first"], 1)
-
-
-def test_the_id_of_a_response_is_the_key_of_its_reply(
-    store: ReplyStore, client_for: Connect
+def test_live_asks_once_and_serves_from_then_on(
+    server: ChatServer, store: ReplyStore, client_for: Connect
 ) -> None:
-    response = client_for()(request())
+    server.says("first", "second")
+    response, again = client_for()(request()), client_for()(request())
     reply = store.get(response.id)
 
+    assert (response.text, again.text, len(server.requests)) == ("first", "first", 1)
     assert reply is not None
-    assert tuple(message.content for message in reply.request.messages) == ("be brief", "hello")
-    assert (
-        reply.input_tokens,
-        reply.output_tokens,
-        reply.finish_reason,
-        reply.origin,
-    ) == (7, 3, "stop", "live")
+    assert [message.content for message in reply.request.messages] == ["be brief", "hello"]
+    assert (reply.input_tokens, reply.output_tokens) == (7, 3)
+    assert (reply.finish_reason, reply.origin) == ("stop", "live")
 
 
 def test_replay_serves_without_a_socket(server: ChatServer, client_for: Connect) -> None:
@@ -127,15 +118,7 @@ def test_defer_writes_the_request_down_and_serves_what_is_there(
 
     assert [lm.key_of(request("new"))] == [ask.key for ask in store.deferred()]
     assert (len(server.requests), len(lm.client.deferred)) == (1, 1)
-
-
-def test_a_deferred_request_that_live_answers_waits_no_longer(
-    store: ReplyStore, client_for: Connect
-) -> None:
-    with pytest.raises(DeferredError):
-        client_for("defer")(request())
-    client_for()(request())
-
+    client_for()(request("new"))
     assert list(store.deferred()) == []
 
 
@@ -159,30 +142,20 @@ def test_every_mode_but_replay_needs_a_store(mode: Any) -> None:
         lm(request())
 
 
-def test_a_damaged_reply_is_asked_again_with_a_warning(
+def test_a_damaged_reply_stops_a_replay_and_is_asked_again_live_with_a_warning(
     server: ChatServer, store: ReplyStore, client_for: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.says("first", "second")
     client_for()(request())
-    _damage(store)
-
-    assert client_for()(request()).text == "second"
-    assert "asked again" in caplog.text
-
-
-def test_a_damaged_reply_stops_a_replay(store: ReplyStore, client_for: Connect) -> None:
-    client_for()(request())
-    _damage(store)
-
-    with pytest.raises(DamagedReplyError, match="is not the key of the request"):
-        client_for("replay")(request())
-
-
-def _damage(store: ReplyStore) -> None:
     with rows(store) as table:
         table.execute(
             "UPDATE Cache SET value = replace(value, 'hello', 'jello') WHERE key LIKE 'entry:%'"
         )
+
+    with pytest.raises(DamagedReplyError, match="is not the key of the request"):
+        client_for("replay")(request())
+    assert client_for()(request()).text == "second"
+    assert "asked again" in caplog.text
 
 
 def test_used_replies_are_those_given_out_as_they_are_recorded_now(

@@ -1,21 +1,22 @@
-"""Calls at the same time: equal ones are one request."""
+"""Calls at the same time: equal ones are one request, and what stops one stops those that wait."""
 
 import asyncio
 import threading
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from dspy.lm15 import Message, Request, Response, Usage
 
-from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import FatalModelError, ReplyError
-from freshstack_dspy.lm.client import connect
+from freshstack_dspy.config import BudgetConfig, ModelConfig
+from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.lm.budget import Account, Spent
+from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
 
-from .asking import ask_cities, request
+from .asking import request
 from .chat_server import ChatServer, Scripted
 from .conftest import Connect
 
@@ -57,19 +58,6 @@ def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
     assert len(server.requests) == 1
 
 
-def test_equal_calls_at_once_share_a_refusal_too(server: ChatServer, client_for: Connect) -> None:
-    server.says(Scripted(None, refusal="no", delay=0.5))
-    lm = client_for()
-
-    def status() -> str:
-        with pytest.raises(ReplyError) as caught:
-            ask_cities(lm)
-        return caught.value.status
-
-    assert all_at_once(8, status) == ["refused"] * 8
-    assert len(server.requests) == 1
-
-
 def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
     server: ChatServer, client_for: Connect
 ) -> None:
@@ -88,35 +76,112 @@ def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
     assert lm(request()).text == "now"
 
 
-def test_a_hundred_different_calls_at_once_are_all_answered_by_their_own_reply(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.script = lambda body: Scripted(body["messages"][-1]["content"] + "!")
-    lm = client_for()
-    with warnings.catch_warnings(), ThreadPoolExecutor(16) as pool:
-        warnings.simplefilter("error")
-        texts = list(pool.map(lambda number: lm(request(str(number))).text, range(100)))
-
-    assert [f"{number}!" for number in range(100)] == texts
-    assert len(server.requests) == 100
-    assert server.at_once <= 16
-
-
 def test_an_interrupted_call_does_not_block_the_next_one(store: ReplyStore) -> None:
-    class InterruptedOnce:
-        calls = 0
+    interruptions = iter([KeyboardInterrupt])
 
-        def complete(self, request: Request) -> Response:
-            self.calls += 1
-            if self.calls == 1:
-                raise KeyboardInterrupt
-            message = Message.assistant("after all")
-            return Response(
-                id=None, model=request.model, message=message, finish_reason="stop", usage=Usage()
-            )
+    def interrupt_once() -> None:
+        for error in interruptions:
+            raise error
 
-    lm = connect(ModelConfig(name="openai/scripted"), store=store, provider=InterruptedOnce())
+    model = ModelConfig(name="openai/scripted")
+    lm = connect(model, store=store, provider=Provider(interrupt_once))
     with pytest.raises(KeyboardInterrupt):
         lm(request())
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(lambda: lm(request()).text).result(timeout=10) == "after all"
+        assert pool.submit(lambda: lm(request()).text).result(timeout=10) == "there"
+
+
+AT_ONCE = 4
+
+
+class Watched(ReplyStore):
+    """A store that knows when so many have looked at what is spent.
+
+    They look with the budget's lock held: who finds too little left waits before it is let go.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.all_wait = threading.Event()
+        self._looks = 0
+
+    def spent(self, account: str) -> Spent:
+        found = super().spent(account)
+        self._looks += 1
+        if self._looks == AT_ONCE:
+            self.all_wait.set()
+        return found
+
+
+class Provider:
+    """It counts its requests, and does something before it answers."""
+
+    def __init__(self, before: Callable[[], object]) -> None:
+        self.asked = 0
+        self._before = before
+
+    def complete(self, asked: Request) -> Response:
+        self.asked += 1
+        self._before()
+        return Response(
+            id=None,
+            model=asked.model,
+            message=Message.assistant("there"),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1),
+        )
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    store = Watched(tmp_path / "watched")
+    yield store
+    store.close()
+
+
+def _client(store: ReplyStore, provider: Provider) -> RecordedLM:
+    """A client with a budget for one request at a time."""
+    account = Account(caps=BudgetConfig(tokens=1500))
+    model = ModelConfig(name="openai/scripted")
+    return connect(model, store=store, provider=provider, account=account)
+
+
+def _outcomes(lm: RecordedLM) -> list[str]:
+    """What becomes of different requests at once."""
+
+    def ask(number: int) -> str:
+        try:
+            return str(lm(request(str(number), max_tokens=300)).text)
+        except FatalModelError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return sorted(pool.map(ask, range(AT_ONCE)))
+
+
+def test_what_stops_a_request_stops_those_that_wait_too(watched: Watched) -> None:
+    """Each would find out for itself that it is of no use to ask."""
+
+    def refuse() -> None:
+        assert watched.all_wait.wait(10)
+        raise FatalModelError("the key was withdrawn")
+
+    provider = Provider(refuse)
+
+    assert _outcomes(_client(watched, provider)) == ["the key was withdrawn"] * AT_ONCE
+    assert provider.asked == 1
+
+
+def test_those_that_wait_when_the_client_is_closed_do_not_ask(watched: Watched) -> None:
+    """An interrupted build leaves its threads behind, and they must not go on spending."""
+
+    def close() -> None:
+        assert watched.all_wait.wait(10)
+        lm.client.close()
+
+    provider = Provider(close)
+    lm = _client(watched, provider)
+
+    assert _outcomes(lm) == ["the client was closed"] * (AT_ONCE - 1) + ["there"]
+    assert provider.asked == 1
+    assert len(list(watched.replies())) == 1

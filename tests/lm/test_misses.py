@@ -38,13 +38,6 @@ def test_of_one_question_the_most_alike_text_is_nearest(store: ReplyStore) -> No
     assert f"request, {ends.key[:12]}" in message
 
 
-def test_where_the_question_was_never_asked_the_most_alike_text_is_named(store: ReplyStore) -> None:
-    other = ask("one and three", parameters=named("Other"))
-
-    asked = ask("one and two", parameters=named("Judge"))
-    assert f"request, {other.key[:12]}" in explained(store, asked, ask("none"), other)
-
-
 def test_differing_settings_are_named_with_both_values(store: ReplyStore) -> None:
     message = explained(store, ask(model="openai/other", sample=2), ask())
 

@@ -18,25 +18,6 @@ def test_results_come_in_the_order_of_the_items(items: list[int], workers: int) 
     assert map_in_order(lambda item: item * 2, items, workers=workers) == [2 * n for n in items]
 
 
-def test_no_more_than_the_given_number_run_at_once() -> None:
-    lock = threading.Lock()
-    running, most = 0, 0
-    together = threading.Barrier(3)
-
-    def work(_: int) -> None:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        together.wait(10)
-        with lock:
-            running -= 1
-
-    map_in_order(work, range(9), workers=3)
-
-    assert most == 3
-
-
 def test_threads_see_the_callers_context_and_keep_their_own() -> None:
     place.set("here")
     lm = object()

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.errors import FatalModelError, StoreError, TransientModelError
-from freshstack_dspy.lm.batch.jobs import JobFolder
+from freshstack_dspy.errors import FatalModelError, TransientModelError
 from freshstack_dspy.lm.client import connect
 from tests.lm.asking import BERN, ask_cities
 from tests.lm.chat_server import Scripted
@@ -23,45 +22,62 @@ from .batching import (
 
 
 @every_provider
-def test_requests_are_sent_once_and_their_replies_imported(
+def test_requests_are_sent_once_and_their_replies_imported_and_charged(
     server: BatchServer, waiting: OpenWaiting, provider: Provider
 ) -> None:
-    here = waiting(provider)
+    server.script = only(
+        two=Scripted("cut", finish_reason="length"),
+        three=Scripted("no", finish_reason="content_filter"),
+    )
+    here = waiting(
+        provider, prices={"input": 2.0, "output": 4.0, "batch_input": 1.0, "batch_output": 2.0}
+    )
     asks = here.defer(*TEXTS)
-
     (sent,) = here.submit()
     (ended,) = here.look()
 
-    assert (sent.step, sent.batch_id, sent.keys) == (
-        "underway",
-        "batch_1",
-        tuple(sorted(each.key for each in asks)),
-    )
+    keys = tuple(sorted(each.key for each in asks))
+    assert (sent.step, sent.batch_id, sent.keys) == ("underway", "batch_1", keys)
     assert (ended.step, ended.unanswered) == ("ended", 0)
-    assert ended.report is not None
     assert str(ended.report) == "3 imported; 0 still waiting"
-    assert here.texts() == {"re: one", "re: two", "re: three"}
-    assert len(server.made) == 1
-    assert server.keys == {SECRET}
+    replies = [here.store.get(each.key) for each in asks]
+    assert [(reply.text, reply.status, reply.cost) for reply in replies if reply] == [
+        ("re: one", "ok", pytest.approx(13e-6)),
+        ("cut", "truncated", pytest.approx(13e-6)),
+        ("no", "refused", pytest.approx(13e-6)),
+    ]
+    spent = here.store.spent(here.config.name)
+    assert (spent.calls, spent.tokens, spent.dollars) == (3, 30, pytest.approx(39e-6))
+    assert (len(server.made), server.keys) == (1, {SECRET})
     if provider != "anthropic":
         assert server.made[0].metadata == {"freshstack_submission": sent.submission}
 
 
 @every_provider
-def test_a_batch_reply_costs_what_batches_cost_and_is_charged_to_the_collection(
-    waiting: OpenWaiting, provider: Provider
+def test_what_has_no_reply_is_counted_with_its_reason_and_waits_again(
+    server: BatchServer, waiting: OpenWaiting, provider: Provider, tmp_path: Path
 ) -> None:
-    here = waiting(
-        provider, prices={"input": 2.0, "output": 4.0, "batch_input": 1.0, "batch_output": 2.0}
-    )
-    here.defer(*TEXTS)
+    """The error file is read too; a line that never came is missed; the key is in no file."""
+    bad = Scripted(f"your key {SECRET} is bad", status=400)
+    server.script = only(two=bad, three=Scripted(drop=True))
+    here = waiting(provider)
+    _, two, three = here.defer(*TEXTS)
     here.submit()
-    here.look()
+    (job,) = here.look()
 
-    assert [reply.cost for reply in here.store.replies()] == [pytest.approx(13e-6)] * 3
-    spent = here.store.spent(here.config.name)
-    assert (spent.calls, spent.tokens) == (3, 30)
-    assert spent.dollars == pytest.approx(39e-6)
+    assert job.report is not None
+    assert (job.report.imported, job.report.waiting) == (1, 2)
+    assert two.key in job.report.failed
+    assert "1 x your key [key] is bad" in job.report.reasons
+    assert job.unanswered == (0 if provider == "anthropic" else 1)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".toml"]
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
+
+    server.script = echo
+    (again,) = here.submit()
+    assert set(again.keys) == {two.key, three.key}
+    here.look()
+    assert list(here.store.deferred()) == []
 
 
 @every_provider
@@ -89,50 +105,6 @@ def test_live_and_batch_ask_the_same(
     (batch,) = there.store.replies()
     fields = ("key", "request", "text", "finish_reason", "status", "input_tokens", "output_tokens")
     assert [getattr(batch, name) for name in fields] == [getattr(live, name) for name in fields]
-
-
-@every_provider
-@pytest.mark.parametrize(
-    ("finish", "status"), [("length", "truncated"), ("content_filter", "refused")]
-)
-def test_the_finish_reason_of_a_reply_gives_its_status(
-    server: BatchServer, waiting: OpenWaiting, provider: Provider, finish: str, status: str
-) -> None:
-    server.script = lambda _: Scripted("cut", finish_reason=finish)
-    here = waiting(provider)
-    here.defer("one")
-    here.submit()
-    here.look()
-
-    assert [reply.status for reply in here.store.replies()] == [status]
-
-
-@every_provider
-def test_what_has_no_reply_is_counted_with_its_reason_and_waits_again(
-    server: BatchServer, waiting: OpenWaiting, provider: Provider
-) -> None:
-    """The error file is read too; a line that never came is missed."""
-    server.script = only(two=Scripted("too long", status=400), three=Scripted(drop=True))
-    here = waiting(provider)
-    _, two, three = here.defer(*TEXTS)
-    here.submit()
-    (job,) = here.look()
-
-    assert job.report is not None
-    assert job.report.imported == 1
-    assert two.key in job.report.failed
-    assert "1 x too long" in job.report.reasons
-    assert job.report.waiting == 2
-    if provider == "anthropic":
-        assert "1 x expired" in job.report.reasons
-    else:
-        assert job.unanswered == 1
-
-    server.script = echo
-    (again,) = here.submit()
-    assert set(again.keys) == {two.key, three.key}
-    here.look()
-    assert list(here.store.deferred()) == []
 
 
 def test_a_batch_that_failed_validation_says_why_and_its_requests_wait_again(
@@ -243,30 +215,3 @@ def test_a_batch_that_is_gone_says_how_to_go_on(
         FatalModelError, match=f"no batch batch_1; .* delete .*{job.submission}.json"
     ):
         here.look()
-
-
-def test_two_processes_do_not_submit_at_once(waiting: OpenWaiting) -> None:
-    here = waiting()
-    here.defer("one")
-
-    with (
-        JobFolder(here.batches.folder.path).exclusive(),
-        pytest.raises(StoreError, match="another freshstack requests is at work"),
-    ):
-        here.submit()
-
-
-@every_provider
-def test_the_key_is_in_no_file(
-    server: BatchServer, waiting: OpenWaiting, provider: Provider, tmp_path: Path
-) -> None:
-    server.script = only(two=Scripted(f"your key {SECRET} is bad", status=400))
-    here = waiting(provider)
-    here.defer(*TEXTS)
-    here.submit()
-    (job,) = here.look()
-
-    assert job.report is not None
-    assert "1 x your key [key] is bad" in job.report.reasons
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix != ".toml"]
-    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []

@@ -6,20 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from openai.types.chat import ChatCompletion
-from pydantic import SecretStr
+from pydantic import ValidationError
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import DeferredError, StoreError
 from freshstack_dspy.lm.batch.deferred import (
     ImportReport,
+    fault_in,
     import_replies,
     read_answer,
     record_answers,
     write_requests,
 )
+from freshstack_dspy.lm.request import ChatRequest
 from freshstack_dspy.lm.store import ReplyStore
-from tests.lm.asking import BERN, ask_cities
+from freshstack_dspy.lm.typed import answer_model, answer_schema
+from tests.lm.asking import BERN, PROSE, ListCities, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
 from tests.lm.recording import ask, every_value, reply
@@ -77,7 +82,9 @@ def test_every_deferred_request_is_a_line_of_a_batch_file(
     }
 
 
-def test_both_formats_are_imported(store: ReplyStore, replies_file: Path) -> None:
+def test_both_formats_are_imported_and_only_what_was_paid_for_is_charged(
+    store: ReplyStore, replies_file: Path
+) -> None:
     store.defer(ask("by a batch"))
     store.defer(ask("by hand"))
     write_lines(
@@ -85,18 +92,20 @@ def test_both_formats_are_imported(store: ReplyStore, replies_file: Path) -> Non
         batch_line(ask("by a batch").key, "from a batch"),
         {"custom_id": ask("by hand").key, "content": "from a person"},
     )
-    report = import_replies(store, replies_file)
+    report = import_replies(store, replies_file, account="mine")
+    again = import_replies(store, replies_file, account="mine")
     batch, hand = store.get(ask("by a batch").key), store.get(ask("by hand").key)
 
-    assert report == ImportReport(imported=2)
     assert str(report) == "2 imported; 0 still waiting"
+    assert len(again.repeated) == 2
     assert batch is not None
     assert hand is not None
     assert (batch.text, batch.input_tokens, batch.output_tokens) == ("from a batch", 7, 3)
     assert batch.cost == pytest.approx(7 * 1.25e-06 + 3 * 5e-06), "the price of a batch"
     assert (hand.text, hand.input_tokens, hand.cost) == ("from a person", None, None)
-    assert {batch.origin, hand.origin} == {"import"}
-    assert {batch.status, hand.status} == {"ok"}
+    assert (batch.origin, batch.status) == (hand.origin, hand.status) == ("import", "ok")
+    spent = store.spent("mine")
+    assert (spent.calls, spent.tokens, spent.dollars) == (1, 10, pytest.approx(batch.cost))
 
 
 def test_an_imported_reply_is_served(
@@ -146,27 +155,6 @@ def test_what_was_not_imported_is_counted_and_named(store: ReplyStore, replies_f
     assert (twice.text, there.text) == ("first", "hi")
 
 
-@pytest.mark.parametrize(
-    ("choice", "status", "text"),
-    [
-        ({"message": {"content": "cut"}, "finish_reason": "length"}, "truncated", "cut"),
-        ({"message": {"content": None, "refusal": "no"}, "finish_reason": "stop"}, "refused", "no"),
-        ({"message": {"content": "x"}, "finish_reason": "content_filter"}, "refused", "x"),
-        ({"message": {}}, "ok", ""),
-    ],
-)
-def test_the_finish_reason_of_an_imported_reply_gives_its_status(
-    store: ReplyStore, replies_file: Path, choice: Any, status: str, text: str
-) -> None:
-    store.defer(ask())
-    write_lines(replies_file, {"custom_id": ask().key, "response": {"body": {"choices": [choice]}}})
-    import_replies(store, replies_file)
-    imported = store.get(ask().key)
-
-    assert imported is not None
-    assert (imported.status, imported.text) == (status, text)
-
-
 KEY = ask().key
 MALFORMED = [
     "not JSON",
@@ -195,18 +183,12 @@ def test_a_line_in_neither_format_is_refused_by_number_and_nothing_is_recorded(
     replies_file.write_text(f"{good}\n\n{line}\n", encoding="utf-8")
     with pytest.raises(StoreError, match=r"replies\.jsonl:3: "):
         import_replies(store, replies_file)
-
     assert list(store.replies()) == []
     assert len(list(store.deferred())) == 2
 
-
-def test_in_what_a_batch_gave_back_a_bad_line_costs_only_itself(store: ReplyStore) -> None:
-    store.defer(ask("good"))
-    good = json.dumps({"custom_id": ask("good").key, "content": "hi"})
-    answers = [read_answer(line) for line in (*MALFORMED, good)]
-    report = record_answers(store, answers, None, None, ModelConfig())
-
-    assert (report.imported, len(report.invalid)) == (1, len(MALFORMED))
+    # In what a batch gave back, which is paid for, it costs only itself.
+    report = record_answers(store, map(read_answer, (line, good)), None, None, ModelConfig())
+    assert (report.imported, len(report.invalid)) == (1, 1)
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -255,30 +237,51 @@ def test_a_person_s_answer_replaces_what_was_recorded(
     assert '"text":"old"' in every_value(store)[f"entry:{KEY}:1"]
 
 
-def test_only_what_was_paid_for_is_charged(store: ReplyStore, replies_file: Path) -> None:
-    store.defer(ask("by a batch"))
-    store.defer(ask("by hand"))
-    write_lines(
-        replies_file,
-        batch_line(ask("by a batch").key),
-        {"custom_id": ask("by hand").key, "content": "hi"},
-    )
-    import_replies(store, replies_file, account="mine")
-    import_replies(store, replies_file, account="mine")
-    spent = store.spent("mine")
-
-    assert (spent.calls, spent.tokens) == (1, 10)
-    assert spent.dollars == pytest.approx(7 * 1.25e-06 + 3 * 5e-06)
+CITIES = {"type": "json_schema", "name": "ListCities", "schema": answer_schema(ListCities)}
 
 
-def test_reasons_are_shown_without_secrets_and_on_one_line(
-    store: ReplyStore, replies_file: Path
-) -> None:
-    model = ModelConfig(api_key=SecretStr("sk-planted"))
-    for text in ("a", "b"):
-        store.defer(ask(text))
-    error = {"error": {"message": "bad\nkey\x1b sk-planted"}}
-    lines = [batch_line(ask(text).key, response=None, error=error) for text in ("a", "b")]
-    report = import_replies(store, write_lines(replies_file, *lines), model=model)
+def asking(response_format: Any) -> ChatRequest:
+    return ask(parameters={"response_format": response_format})
 
-    assert report.reasons == ("2 x bad key [key]",)
+
+@pytest.mark.parametrize(
+    "text",
+    [BERN, f"  {BERN}\n", f"```json\n{BERN}\n```", f"Here it is:\n```\n{BERN}\n```\nGlad to help."],
+)
+def test_a_text_that_fits_has_no_fault(text: str) -> None:
+    assert fault_in(asking(CITIES), text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (PROSE, "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"cities": [{"name": "Bern", "people": 1.0}]}', "1.0 is not of type 'integer'"),
+    ],
+)
+def test_a_text_that_does_not_fit_has_one_line_that_says_why(text: str, words: str) -> None:
+    fault = fault_in(asking(CITIES), text)
+
+    assert fault is not None
+    assert words in fault
+
+
+CITY = st.fixed_dictionaries(
+    {"name": st.text(max_size=3), "people": st.integers(-1, 2) | st.floats() | st.none()},
+    optional={"more": st.integers()},
+)
+
+
+@given(st.fixed_dictionaries({"cities": st.lists(CITY, max_size=3) | st.text()}))
+def test_what_fits_is_what_the_model_takes(value: Any) -> None:
+    """The inputs aside, which a validator may look at, the two never disagree."""
+    text = json.dumps(value)
+    try:
+        answer_model(ListCities).model_validate_json(text, strict=True)
+        valid = True
+    except ValidationError:
+        valid = False
+
+    assert (fault_in(asking(CITIES), text) is None) == valid

@@ -6,8 +6,7 @@ import pytest
 
 from freshstack_dspy.errors import BudgetError, StoreError
 from freshstack_dspy.lm.batch.providers import batch_api
-from freshstack_dspy.lm.budget import Spent, upper_bound
-from freshstack_dspy.lm.prices import price_of
+from freshstack_dspy.lm.budget import Spent
 
 from .batch_server import BatchServer
 from .batching import TEXTS, OpenWaiting, Provider, every_provider
@@ -56,18 +55,6 @@ def test_many_requests_are_cut_into_several_batches(
     assert {key for job in jobs for key in job.keys} == {each.key for each in asks}
     assert here.look()[-1].report is not None
     assert list(here.store.deferred()) == []
-
-
-def test_the_upper_bound_is_given_at_both_prices(waiting: OpenWaiting) -> None:
-    here = waiting(prices={"input": 2.0, "output": 4.0, "batch_input": 1.0, "batch_output": 2.0})
-    asks = here.defer(*TEXTS)
-    price = price_of(here.config.model.name, here.config.prices)
-    planned = here.batches.plan()
-
-    bounds = [upper_bound(each, price, batch=True) for each in asks]
-    assert planned.batch.tokens == sum(each.tokens for each in bounds)
-    assert planned.batch.dollars == pytest.approx(sum(each.dollars for each in bounds))
-    assert planned.live.dollars == pytest.approx(2 * planned.batch.dollars)
 
 
 def test_no_batch_that_could_pass_the_budget_is_sent(
