@@ -19,7 +19,6 @@ from freshstack_dspy.config import BuildConfig, EmbedderConfig, RerankerConfig, 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import (
     Price,
-    RerankPrice,
     longest_input_of,
     price_of,
     rerank_price_of,
@@ -203,7 +202,7 @@ class HostedReranker(_Hosted):
         model = _hosted_model(config, "[reranker]")
         price = rerank_price_of(config.model)
         if config.price is not None:
-            price = RerankPrice(token=config.price / _MILLION, unit=0)
+            price = Price(input=config.price / _MILLION)
         self.at_once = config.concurrency
         self._client = RerankClient(model, access, price=price)
         self.identity = sha256_of(

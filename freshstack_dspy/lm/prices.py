@@ -30,23 +30,13 @@ class Tier(Record):
     output: float
 
 
-class RerankPrice(Record):
-    """What a reranker costs, in US dollars."""
-
-    token: float = Field(ge=0)
-    unit: float = Field(default=0, ge=0)
-    """For a search unit: one text with up to a hundred passages, as Cohere counts."""
-
-    def cost(self, tokens: int, units: int) -> float:
-        """US dollars for one call."""
-        return tokens * self.token + units * self.unit
-
-
 class Price(Record):
     """What one model costs, in US dollars per token."""
 
     input: float = Field(ge=0)
-    output: float = Field(ge=0)
+    output: float = Field(default=0, ge=0)
+    unit: float = Field(default=0, ge=0)
+    """Of a reranker's search unit: one text with up to a hundred passages, as Cohere counts."""
     batch_input: float | None = Field(default=None, ge=0)
     """Through the provider's batch API; None where the table names no such price."""
     batch_output: float | None = Field(default=None, ge=0)
@@ -58,16 +48,11 @@ class Price(Record):
         """US dollars for one call, or None where its tokens were not counted."""
         if input_tokens is None or output_tokens is None:
             return None
-        per_input, per_output = self._per_token(input_tokens, batch)
-        return input_tokens * per_input + output_tokens * per_output
-
-    def _per_token(self, input_tokens: int, batch: bool) -> tuple[float, float]:
         if batch and self.batch_input is not None and self.batch_output is not None:
-            return self.batch_input, self.batch_output
-        for tier in self.tiers:
-            if input_tokens > tier.above:
-                return tier.input, tier.output
-        return self.input, self.output
+            return input_tokens * self.batch_input + output_tokens * self.batch_output
+        reached = (tier for tier in self.tiers if input_tokens > tier.above)
+        per_token = next(reached, self)
+        return input_tokens * per_token.input + output_tokens * per_token.output
 
 
 def price_of(model: str, own: "PricesConfig | None" = None) -> Price | None:
@@ -81,13 +66,13 @@ def price_of(model: str, own: "PricesConfig | None" = None) -> Price | None:
     return known.model_copy(update=given)
 
 
-def rerank_price_of(model: str) -> RerankPrice | None:
+def rerank_price_of(model: str) -> Price | None:
     """The price of a reranker, or None where the table names none."""
     entry = _entry(model)
     token, unit = entry.get("input_cost_per_token"), entry.get("input_cost_per_query")
     if token is None and unit is None:
         return None
-    return RerankPrice(token=token or 0.0, unit=unit or 0.0)
+    return Price(input=token or 0.0, unit=unit or 0.0)
 
 
 def longest_input_of(model: str) -> int | None:

@@ -18,7 +18,7 @@ from freshstack_dspy.lm.engine import (
     imported_litellm,
     litellm_options,
 )
-from freshstack_dspy.lm.prices import Price, RerankPrice
+from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
 from freshstack_dspy.lm.reply import Numbers, receive_numbers
 from freshstack_dspy.lm.request import (
@@ -119,7 +119,7 @@ class Answer(NamedTuple):
     tokens: int | None
     """As the provider counted them, if it did."""
     units: int | None = None
-    """Search units, as some providers of rerankers bill; see `RerankPrice`."""
+    """Search units, as some providers of rerankers bill; see `Price`."""
 
 
 class NumbersClient(Recorder[Wanted, Numbers]):
@@ -128,7 +128,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
     _remedy: str
     """What helps where the model refuses texts."""
 
-    def __init__(self, model: HostedModel, access: Access, price: RerankPrice | None) -> None:
+    def __init__(self, model: HostedModel, access: Access, price: Price | None) -> None:
         self._model = model
         self._price = price
         self._warned = False
@@ -180,11 +180,6 @@ class NumbersClient(Recorder[Wanted, Numbers]):
             answer, attempts = self._retries.complete(items, reservation.lost)
         except ReplyError as error:  # without numbers no build goes on
             raise TransientModelError(str(error)) from None
-        try:
-            self._check_length(answer.rows.shape[1])
-        except FatalModelError:
-            reservation.lost()  # it was answered, if not as it should be
-            raise
         by_unit = self._price is not None and self._price.unit > 0
         counted = (answer.units if by_unit else answer.tokens) is not None
         if not counted and not self._warned:
@@ -216,10 +211,7 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         if units is None:
             parts = sum(one.size // _UNIT_TOKENS + len(one.passages) for one in items)
             units = 1 + parts // _UNIT_PASSAGES
-        return self._price.cost(tokens, units)
-
-    def _check_length(self, length: int) -> None:
-        """Raise a FatalModelError if rows of so many numbers are not like the ones before."""
+        return tokens * self._price.input + units * self._price.unit
 
 
 class EmbeddingClient(NumbersClient):
@@ -239,8 +231,7 @@ class EmbeddingClient(NumbersClient):
         """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         self._dimensions = dimensions
         self._batch = batch
-        self._length = dimensions
-        super().__init__(model, access, RerankPrice(token=price.input) if price else None)
+        super().__init__(model, access, price)
 
     def vectors(
         self,
@@ -274,9 +265,7 @@ class EmbeddingClient(NumbersClient):
         rows: dict[str, NDArray[Any]] = {}
 
         def take(found: Iterable[Numbers]) -> None:
-            for numbers in found:
-                rows[numbers.key] = numbers.array()
-                self._check_length(len(rows[numbers.key]))
+            rows.update((numbers.key, numbers.array()) for numbers in found)
 
         def ask(pack: Sequence[Wanted]) -> None:
             take(self.answer(pack))
@@ -292,6 +281,11 @@ class EmbeddingClient(NumbersClient):
             if missing and self.mode == "replay":
                 self.answer(missing)
             map_in_order(ask, list(packed(missing, self._batch)), workers=self._model.concurrency)
+        if len(lengths := {len(row) for row in rows.values()}) > 1:
+            raise FatalModelError(
+                f"{self._name} gave vectors of {' and '.join(map(str, sorted(lengths)))} numbers: if "
+                "the model behind the name has changed, ask for all again with --mode rerecord"
+            )
         return np.stack([rows[request.key] for request in requests]).astype(np.float32, copy=False)
 
     def request_of(self, text: str, input_type: str | None = None) -> EmbeddingRequest:
@@ -303,16 +297,6 @@ class EmbeddingClient(NumbersClient):
             input_type=input_type,
             text=text_hash(text),
         )
-
-    def _check_length(self, length: int) -> None:
-        if self._length not in (None, length):
-            whose = "dimensions asks for" if self._dimensions else "came before"
-            raise FatalModelError(
-                f"{self._name} gives vectors of {length} numbers, and {whose} {self._length}: "
-                f"check {self._model.section} model and dimensions; if the model behind the name "
-                "has changed, ask for all vectors again with --mode rerecord"
-            )
-        self._length = length
 
     def _opened(self) -> SimpleNamespace:
         opened = super()._opened()
@@ -350,6 +334,11 @@ class EmbeddingClient(NumbersClient):
         rows = _numbers(_field(answer, "data"), "embedding", len(items), "<f4")
         if rows.ndim != 2 or not rows.any(axis=1).all():
             raise ValueError("it sent no vectors, or one that is all zero")
+        if self._dimensions not in (None, rows.shape[1]):
+            raise ValueError(
+                f"it sent vectors of {rows.shape[1]} numbers, and dimensions asks for "
+                f"{self._dimensions}"
+            )
         usage = _field(answer, "usage")
         return Answer(rows, _count(_field(usage, "prompt_tokens"), _field(usage, "total_tokens")))
 
@@ -359,9 +348,7 @@ class RerankClient(NumbersClient):
 
     _remedy = "if they are too long or too many, set [reranker] depth"
 
-    def __init__(
-        self, model: HostedModel, access: Access, *, price: RerankPrice | None = None
-    ) -> None:
+    def __init__(self, model: HostedModel, access: Access, *, price: Price | None = None) -> None:
         """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         super().__init__(model, access, price)
 
