@@ -142,7 +142,10 @@ def test_more_failures_than_dspy_puts_up_with_do_not_stop_the_optimizer(
 
 
 @pytest.mark.parametrize("optimizer", ["bootstrap", "mipro"])
-def test_a_budget_that_is_used_up_stops_the_optimizer(lm_to: Connect, optimizer: Any) -> None:
+@pytest.mark.parametrize("kind", [BudgetError, FatalModelError])
+def test_what_stops_the_model_stops_the_optimizer(
+    lm_to: Connect, optimizer: Any, kind: type[Exception]
+) -> None:
     """DSPy would count each refused call as a failed example, and report a program all the same."""
     calls = 0
 
@@ -150,20 +153,13 @@ def test_a_budget_that_is_used_up_stops_the_optimizer(lm_to: Connect, optimizer:
         nonlocal calls
         calls += 1
         if calls > 6:
-            raise BudgetError("[budget] calls = 6 is used up")
+            raise kind("[budget] calls = 6 is used up")
         return judge(inputs)
 
     lm = lm_to(Writer(JudgeSupport=judge_until_the_budget_ends))
 
-    with pytest.raises(BudgetError, match="used up"):
+    with pytest.raises(kind, match="used up"):
         optimize(synthetic_labels(12), lm, optimizer=optimizer)
-
-
-def test_a_model_that_cannot_be_asked_stops_the_optimizer(lm_to: Connect) -> None:
-    lm = lm_to(ScriptedProvider(JudgeSupport=lambda _: FatalModelError("no key: set OPENAI_…")))
-
-    with pytest.raises(FatalModelError, match="no key"):
-        optimize(synthetic_labels(), lm)
 
 
 def test_optimizing_again_asks_nobody_and_gives_the_same_program(lm_to: Connect) -> None:

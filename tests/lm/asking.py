@@ -3,9 +3,10 @@
 from typing import Annotated, Any
 
 import dspy
-from dspy.lm15 import Config, Message, Request
+from dspy.lm15 import Config, Message, Request, Response, Usage
 from pydantic import AfterValidator, BaseModel, Field, ValidationInfo
 
+from freshstack_dspy.errors import TransientModelError
 from freshstack_dspy.lm.typed import TypedPredict
 
 
@@ -51,3 +52,28 @@ def ask_cities(lm: Any, country: str = "Switzerland", **config: Any) -> Any:
     """Ask the typed question."""
     with dspy.context(lm=lm):
         return TypedPredict(ListCities)(country=country, config=config)
+
+
+class Scribe:
+    """A provider, or somebody else's engine, that replies in turn; None is a reply that is lost."""
+
+    def __init__(self, *replies: str | None, usage: Usage | None = None) -> None:
+        self.replies = list(replies)
+        self.usage = usage or Usage()
+        self.asked: list[str] = []
+
+    def complete(self, asked: Request) -> Response:
+        """Reply; a lost request may have been worked on."""
+        self.asked.append(asked.messages[0].text or "")
+        text = self.replies.pop(0)
+        if text is None:
+            error = TransientModelError("the line went dead")
+            error.maybe_billed = True
+            raise error
+        return Response(
+            id=None,
+            model=asked.model,
+            message=Message.assistant(text),
+            finish_reason="stop",
+            usage=self.usage,
+        )

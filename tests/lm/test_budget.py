@@ -6,18 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
+from dspy.lm15 import Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.config import BudgetConfig, ModelConfig, PricesConfig
-from freshstack_dspy.errors import BudgetError, ConfigError, TransientModelError
+from freshstack_dspy.errors import BudgetError, ConfigError
 from freshstack_dspy.lm.budget import Account, Spent, upper_bound
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.workers import map_in_order
-from tests.lm.asking import request
+from tests.lm.asking import Scribe, request
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.recording import ask
 
@@ -155,31 +155,9 @@ def test_what_a_model_thinks_is_paid_for_where_only_the_total_counts_it(
     assert store.spent("mine") == Spent(calls=1, tokens=215, dollars=reply.cost)
 
 
-class _Losing:
-    """A provider that answers every second time only, and may have worked the first time too."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def complete(self, asked: Request) -> Response:
-        self.asked += 1
-        if self.asked % 2:
-            error = TransientModelError("the line went dead")
-            error.maybe_billed = True
-            raise error
-        usage = Usage(input_tokens=1, output_tokens=1)
-        return Response(
-            id=None,
-            model=asked.model,
-            message=Message.assistant("there"),
-            finish_reason="stop",
-            usage=usage,
-        )
-
-
 def test_an_attempt_that_may_have_been_billed_counts(store: ReplyStore, waits: list[float]) -> None:
     model = ModelConfig(name="openai/scripted")
-    provider = _Losing()
+    provider = Scribe(None, "there", None, usage=Usage(input_tokens=1, output_tokens=1))
     account = Account(caps=BudgetConfig(calls=3), prices=PRICES)
     lm = connect(model, store=store, provider=provider, account=account)
     lm(request("first"))
@@ -187,7 +165,7 @@ def test_an_attempt_that_may_have_been_billed_counts(store: ReplyStore, waits: l
     assert store.spent("default").dollars > 0, "a cap that is set later counts it"
     with pytest.raises(BudgetError, match="calls = 3 does not allow another call: 3 spent so far"):
         lm(request("second"))
-    assert provider.asked == 3
+    assert len(provider.asked) == 3
     assert len(waits) == 1
 
 

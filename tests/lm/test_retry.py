@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +16,7 @@ from freshstack_dspy.lm.engine import provider_for
 from freshstack_dspy.lm.retry import Retries, Throttle
 from freshstack_dspy.lm.store import ReplyStore
 
-from .asking import request
+from .asking import Scribe, request
 from .chat_server import ChatServer, Scripted
 from .conftest import Connect
 
@@ -278,31 +277,10 @@ def test_a_server_that_bears_less_is_asked_less_and_more_again_when_it_bears_mor
     assert throttle.limit == 16
 
 
-class _LosingTheFirst:
-    """A provider whose first request is lost, though it may have been worked on."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    def complete(self, asked: Request) -> Response:
-        self.asked.append(asked.messages[0].text or "")
-        if len(self.asked) == 1:
-            error = TransientModelError("the line went dead")
-            error.maybe_billed = True
-            raise error
-        return Response(
-            id=None,
-            model=asked.model,
-            message=Message.assistant("there"),
-            finish_reason="stop",
-            usage=Usage(),
-        )
-
-
 @pytest.mark.usefixtures("waits")
 def test_who_waits_for_the_budget_holds_no_place_in_flight() -> None:
     """The budget may wait for requests that hold their share of it and wait for a place."""
-    provider = _LosingTheFirst()
+    provider = Scribe(None, "there", "there")
     retries = Retries(ModelConfig(name="openai/scripted", concurrency=1), lambda: provider)
 
     def wait_for_another() -> None:

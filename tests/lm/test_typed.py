@@ -6,19 +6,16 @@ from typing import Any, Literal
 
 import dspy
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
 from dspy.utils import DummyLM
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import TypedAdapter, TypedPredict, instructions, unfenced
+from freshstack_dspy.lm.typed import TypedPredict, instructions, unfenced
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.records import Query
-from tests.lm.asking import BERN, PROSE, City, ListCities, ask_cities
+from tests.lm.asking import BERN, PROSE, City, ListCities, Scribe, ask_cities
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.conftest import Connect
 
@@ -112,22 +109,6 @@ def test_an_asynchronous_program_asks_the_same_typed_question(
     assert len(server.requests) == 2
 
 
-class Scribe:
-    """Somebody else's engine."""
-
-    def __init__(self, *replies: str) -> None:
-        self.replies = list(replies)
-
-    def complete(self, request: Request) -> Response:
-        return Response(
-            id=None,
-            model=request.model,
-            message=Message.assistant(self.replies.pop(0)),
-            finish_reason="stop",
-            usage=Usage(),
-        )
-
-
 @pytest.mark.parametrize(
     "lm",
     [
@@ -188,13 +169,6 @@ def test_a_passage_stays_inside_its_json_string(
 
         assert {"country": passage} == json.loads(user["content"])
         assert instructions(ListCities) == system["content"]
-
-
-@given(st.text(st.characters(codec="utf-8")))
-def test_every_text_comes_back_from_the_prompt_as_it_went_in(passage: str) -> None:
-    messages = TypedAdapter().format(ListCities, [], {"country": passage})
-
-    assert {"country": passage} == json.loads(messages[-1]["content"])
 
 
 def test_changed_instructions_and_complete_demonstrations_are_sent(

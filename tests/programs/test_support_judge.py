@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -114,9 +115,12 @@ def test_only_the_chunks_that_were_left_out_are_asked_about_again(store: ReplySt
 
 
 def test_a_targeted_re_ask_is_the_question_about_these_chunks_and_nothing_else(
-    store: ReplyStore,
+    store: ReplyStore, tmp_path: Path
 ) -> None:
-    """Its key then depends neither on the reply before it nor on anybody's wording of faults."""
+    """Its key then depends neither on the reply before it nor on the wording of faults.
+
+    It can be deferred, and gone on with.
+    """
     ask(lm_to(store, only({1, 2, 4}, {3, 5})))
     whole, targeted = sorted(store.replies(), key=lambda reply: -len(numbers(inputs_of(reply))))
 
@@ -126,24 +130,14 @@ def test_a_targeted_re_ask_is_the_question_about_these_chunks_and_nothing_else(
     assert targeted.request.parameters == whole.request.parameters
     assert whole.reasked_as is None, "it was not sent back"
 
-
-def test_a_targeted_re_ask_can_be_deferred_and_gone_on_with(
-    store: ReplyStore, tmp_path: Path
-) -> None:
-    ask(lm_to(store, only({1, 2, 4}, {3, 5})))
-    whole, targeted = sorted(store.replies(), key=lambda reply: -len(numbers(inputs_of(reply))))
-    later = ReplyStore(tmp_path / "later")
-    later.put(whole)
-    for _ in range(2):
-        with pytest.raises(DeferredError):
-            ask(lm_to(later, None, "defer"))
-    (waiting,) = later.deferred()
-    later.put(targeted)
-    judged = ask(lm_to(later, None, "defer"))
-    later.close()
-
-    assert waiting.key == targeted.key
-    assert labels(judged.judgments) == LABELS
+    with closing(ReplyStore(tmp_path / "later")) as later:
+        later.put(whole)
+        for _ in range(2):
+            with pytest.raises(DeferredError):
+                ask(lm_to(later, None, "defer"))
+        assert [waiting.key for waiting in later.deferred()] == [targeted.key]
+        later.put(targeted)
+        assert labels(ask(lm_to(later, None, "defer")).judgments) == LABELS
 
 
 @pytest.mark.parametrize("reasks", [0, 2])
