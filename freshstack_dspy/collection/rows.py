@@ -52,21 +52,15 @@ class Row(NamedTuple):
 
     def id(self, *names: str) -> str:
         """Give an id: text that is not empty, as it is, or a whole number."""
-        value = self.values.get(self.name(*names))
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if not isinstance(value, str) or not value:
+        value = self._get(names, str | int, "text that is not empty, or a whole number")
+        if value == "":
             raise self.fault(self.name(*names), "text that is not empty, or a whole number")
-        return value
+        return str(value)
 
     def text(self, *names: str, default: str | None = None) -> str:
         """Give a text, or the default, if there is one, where it is missing or null."""
-        value = self.values.get(self.name(*names))
-        if value is None and default is not None:
-            return default
-        if not isinstance(value, str):
-            raise self.fault(self.name(*names), "text")
-        return value
+        text: str = self._get(names, str, "text", default)
+        return text
 
     def optional(self, *names: str) -> str | None:
         """Give a text, or None where it is missing, null or empty."""
@@ -74,33 +68,26 @@ class Row(NamedTuple):
 
     def list(self, *names: str) -> list[Any]:
         """Give a list."""
-        value = self.values.get(self.name(*names))
-        if not isinstance(value, list):
-            raise self.fault(self.name(*names), "a list")
-        return value
+        values: list[Any] = self._get(names, list, "a list")
+        return values
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Give a list of texts; none where it is missing or null."""
-        value = self.values.get(name) or []
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        texts = self._get((name,), list, "a list of texts", [])
+        if not all(isinstance(each, str) for each in texts):
             raise self.fault(name, "a list of texts")
-        return tuple(value)
+        return tuple(texts)
 
     def number(self, name: str, default: int) -> int:
         """Give a whole number from 0, or the default where it is missing or null."""
-        value = self.values.get(name)
-        if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        number: int = self._get((name,), int, "a whole number from 0", default)
+        if number < 0 and name in self.values:
             raise self.fault(name, "a whole number from 0")
-        return value
+        return number
 
     def inner(self, name: str) -> "Row":
         """Give an object within the row; an empty one where it is missing or null."""
-        value = self.values.get(name) or {}
-        if not isinstance(value, dict):
-            raise self.fault(name, "an object")
-        return Row(self.place, value)
+        return Row(self.place, self._get((name,), dict, "an object", {}))
 
     def inners(self, name: str) -> Iterator["Row"]:
         """Give the objects of a list within the row."""
@@ -108,6 +95,15 @@ class Row(NamedTuple):
             if not isinstance(each, dict):
                 raise self.fault(name, "a list of objects")
             yield Row(self.place, each)
+
+    def _get(self, names: Sequence[str], kind: Any, allowed: str, default: Any = None) -> Any:
+        name = self.name(*names)
+        value = self.values.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise self.fault(name, allowed)
+        return value
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:

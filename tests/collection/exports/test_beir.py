@@ -72,10 +72,7 @@ def test_a_grade_counts_the_nuggets_that_reach_the_threshold(tmp_path: Path) -> 
     _, queries, qrels = read(tmp_path / "out")
 
     assert qrels == {query: {"12": 1, "123": 1} for query in ("q1", "q2")}
-    assert [queries[query]["metadata"]["origin"] for query in ("q1", "q2")] == [
-        "community",
-        "synthetic",
-    ]
+    assert [each["metadata"]["origin"] for each in queries.values()] == ["community", "synthetic"]
 
 
 @pytest.mark.parametrize(("ids", "kept"), [(ORDINARY, True), (ODD_IDS, False)])

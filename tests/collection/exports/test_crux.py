@@ -1,14 +1,7 @@
 import json
 from pathlib import Path
 
-import ir_measures
-import pytest
-
-from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.exports import export_collection
-from freshstack_dspy.measures.diversity import alpha_ndcg
-from freshstack_dspy.measures.run import Run, write_run
-from freshstack_dspy.records import ScoredChunk
 from tests.collection.exports.loading import lines_of
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import A, B, D, write_small
@@ -19,14 +12,6 @@ BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4
 def words_of(path: Path) -> list[list[str]]:
     """The lines of qrels, taken apart as CRUX does."""
     return [line.split() for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, Path]:
-    place = tmp_path_factory.mktemp("crux")
-    collection = write_odd(place / "c")
-    export_collection(collection, "crux", place / "out")
-    return collection, place / "out"
 
 
 def test_the_files_by_hand(tmp_path: Path) -> None:
@@ -82,10 +67,9 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
     }
 
 
-def test_every_chunk_is_a_passage_of_each_topic_that_judged_it_or_of_none(
-    exported: tuple[Collection, Path],
-) -> None:
-    collection, out = exported
+def test_every_chunk_is_a_passage_of_each_topic_that_judged_it_or_of_none(tmp_path: Path) -> None:
+    collection, out = write_odd(tmp_path / "c"), tmp_path / "out"
+    export_collection(collection, "crux", out)
     passages = {line["id"]: line["contents"] for line in lines_of(out / "passages/test_psgs.jsonl")}
     chunks = json.loads((out / "ids.json").read_bytes())["chunks"]
     texts = {chunk.chunk_id: chunk.titled for chunk in collection.chunks()}
@@ -95,37 +79,3 @@ def test_every_chunk_is_a_passage_of_each_topic_that_judged_it_or_of_none(
     assert set(chunks.values()) == set(texts)
     assert len(passages) == 3 * len(collection.queries) + len(rest)
     assert len(rest) == len(ODD_IDS) - 3
-
-
-def test_alpha_ndcg_of_the_diversity_qrels_is_ours(
-    exported: tuple[Collection, Path], tmp_path: Path
-) -> None:
-    """CRUX computes it with ir_measures; of passages in the order of their ids."""
-    collection, out = exported
-    ranking = out / "ranking_2"
-    back = json.loads((out / "ids.json").read_bytes())
-    pids: dict[str, list[str]] = {}
-    for line in lines_of(ranking / "test_judgements.jsonl"):
-        pids.setdefault(line["example_id"], []).append(line["pid"])
-    run = Run(
-        "r",
-        {
-            topic: tuple(ScoredChunk(pid, float(place)) for place, pid in enumerate(each))
-            for topic, each in pids.items()
-        },
-    )
-    write_run(run, tmp_path / "run.txt")
-    values = {
-        each.query_id: each.value
-        for each in ir_measures.iter_calc(
-            [ir_measures.alpha_nDCG @ 10],
-            list(ir_measures.read_trec_qrels(str(ranking / "test_div_qrels_pr.txt"))),
-            list(ir_measures.read_trec_run(str(tmp_path / "run.txt"))),
-        )
-    }
-    qrels = collection.qrels()
-    for topic, value in values.items():
-        order = [back["chunks"][chunk.chunk_id] for chunk in run.rankings[topic]]
-        judged = qrels.judged(back.get("queries", {}).get(topic, topic))
-        assert value == pytest.approx(alpha_ndcg(order, judged, 10))
-    assert len(values) == len(collection.queries)

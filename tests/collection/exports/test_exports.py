@@ -1,6 +1,5 @@
 """What holds for every format."""
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -33,6 +32,16 @@ class Stalling(Collection):
 loaded = Collection.load(sys.argv[1])
 export_collection(Stalling(**vars(loaded)), sys.argv[2], sys.argv[3])
 """
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> tuple[Collection, dict[str, Path]]:
+    """A collection of everything odd, and its exports."""
+    place = tmp_path_factory.mktemp("odd")
+    collection = write_odd(place / "c")
+    for format_ in EXPORT_FORMATS:
+        export_collection(collection, format_, place / format_)
+    return collection, {format_: place / format_ for format_ in EXPORT_FORMATS}
 
 
 @each_format
@@ -68,52 +77,45 @@ def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> 
 
 
 @each_format
-def test_the_readme_names_authors_chunks_and_what_is_synthetic(
-    tmp_path: Path, format_: ExportFormat
+def test_the_readme_names_authors_chunks_and_warns(
+    odd: tuple[Collection, dict[str, Path]], tmp_path: Path, format_: ExportFormat
 ) -> None:
-    export_collection(write_small(tmp_path / "small"), format_, tmp_path / "out")
-    export_collection(write_odd(tmp_path / "odd"), format_, tmp_path / "synthetic")
+    made = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
+    export_collection(
+        write_collection(tmp_path / "c", CONTENTS, CHUNKS, made), format_, tmp_path / "out"
+    )
     card = (tmp_path / "out/README.md").read_text(encoding="utf-8")
-    synthetic = (tmp_path / "synthetic/README.md").read_text(encoding="utf-8")
+    synthetic = (odd[1][format_] / "README.md").read_text(encoding="utf-8")
 
     assert "| 12 | How? | answer | Ada | <https://example.org/q/12> | CC BY-SA 4.0 |" in card
     assert "https://example.org/q/5" not in card.partition("The card of the whole collection")[0]
     assert "on the scale binary; 1 or more is support" in card
     assert b"Do as you like." in (tmp_path / "out/licences.jsonl").read_bytes()
+    below = card.partition("# small\n\n")[2]
+    assert below.startswith("**extractive/baseline is a baseline that counts words")
     assert "are synthetic" not in card
     assert "**13 of the queries are synthetic" in synthetic
-    assert not (tmp_path / "synthetic/licences.jsonl").exists()
-    assert ("not pooled or judged are left out" in synthetic) is (format_ == "nuggetizer")
-
-
-@each_format
-def test_the_readme_warns_of_the_baseline_at_its_top(tmp_path: Path, format_: ExportFormat) -> None:
-    made = PROVENANCE.model_copy(update={"model": "extractive/baseline"})
-    collection = write_collection(tmp_path / "c", CONTENTS, CHUNKS, made)
-    export_collection(collection, format_, tmp_path / "out")
-    readme = (tmp_path / "out/README.md").read_text(encoding="utf-8")
-
-    below = readme.partition("# small\n\n")[2]
-    assert below.startswith("**extractive/baseline is a baseline that counts words")
+    assert not (odd[1][format_] / "licences.jsonl").exists()
     if format_ == "freshstack":
         inner = (tmp_path / "out/queries/README.md").read_text(encoding="utf-8")
-        assert inner.endswith(readme)
+        assert inner.endswith(card)
 
 
 @each_format
-def test_an_export_is_the_same_bytes_each_time(tmp_path: Path, format_: ExportFormat) -> None:
-    collection = write_odd(tmp_path / "c")
-    export_collection(collection, format_, tmp_path / "one")
-    export_collection(Collection.load(tmp_path / "c"), format_, tmp_path / "two")
+def test_an_export_is_the_same_bytes_each_time(
+    odd: tuple[Collection, dict[str, Path]], tmp_path: Path, format_: ExportFormat
+) -> None:
+    export_collection(odd[1]["beir"].parent / "c", format_, tmp_path / "again")
 
-    assert files_of(tmp_path / "one") == files_of(tmp_path / "two")
+    assert files_of(odd[1][format_]) == files_of(tmp_path / "again")
 
 
 @each_format
-def test_ids_lead_back_and_are_never_file_names(tmp_path: Path, format_: ExportFormat) -> None:
-    collection = write_odd(tmp_path / "c")
-    export_collection(collection, format_, tmp_path / "out")
-    file = tmp_path / "out/ids.json"
+def test_ids_lead_back_and_no_text_ends_its_line(
+    odd: tuple[Collection, dict[str, Path]], format_: ExportFormat
+) -> None:
+    collection, outs = odd
+    file = outs[format_] / "ids.json"
     ids: dict[str, dict[str, str]] = json.loads(file.read_bytes()) if file.exists() else {}
     ours = {
         "queries": {query.query_id for query in collection.queries},
@@ -125,14 +127,9 @@ def test_ids_lead_back_and_are_never_file_names(tmp_path: Path, format_: ExportF
     for kind, names in ids.items():
         assert set(names.values()) <= ours[kind]
         assert not (ours[kind] - set(names.values())) & set(names)
-    assert {path.name for path in tmp_path.iterdir()} == {"c", "out"}
-    assert not any("passwd" in name for name in files_of(tmp_path))
-
-
-@each_format
-def test_the_text_of_no_line_ends_it(tmp_path: Path, format_: ExportFormat) -> None:
-    export_collection(write_odd(tmp_path / "c"), format_, tmp_path / "out")
-    for name, data in files_of(tmp_path / "out").items():
+    assert {path.name for path in outs[format_].parent.iterdir()} == {"c", *outs}
+    for name, data in files_of(outs[format_]).items():
+        assert "passwd" not in name
         if name.endswith(".jsonl"):
             lines = data.decode("utf-8").splitlines()
             assert [type(json.loads(line)) for line in lines] == [dict] * data.count(b"\n")
@@ -151,22 +148,6 @@ def test_queries_of_other_slices_are_exported_when_named(tmp_path: Path) -> None
     with pytest.raises(CollectionError, match="'easy' is no slice"):
         export_collection(collection, "trec", tmp_path / "no", slices=["easy"])  # type: ignore[list-item]
     assert not (tmp_path / "no").exists()
-
-
-def test_a_collection_without_support_says_that_there_is_nothing_to_export(tmp_path: Path) -> None:
-    judgments = tuple(
-        one if one.label is None else one.model_copy(update={"label": 0})
-        for one in CONTENTS.judgments
-    )
-    slices = tuple(
-        one.model_copy(update={"slice": "unanswerable", "supported": 0}) for one in CONTENTS.slices
-    )
-    collection = write_small(
-        tmp_path / "c", dataclasses.replace(CONTENTS, judgments=judgments, slices=slices)
-    )
-
-    with pytest.raises(CollectionError, match="no query has a nugget that a chunk supports"):
-        export_collection(collection, "beir", tmp_path / "out")
 
 
 def test_only_an_export_is_replaced_and_only_when_asked(tmp_path: Path) -> None:

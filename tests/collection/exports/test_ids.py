@@ -17,19 +17,13 @@ IDS = st.text(st.characters(codec="utf-8"), max_size=20)
     ("id_", "expected"),
     [
         ("docs/a.md_0_5", "docs/a.md_0_5"),
-        ("12", "12"),
         ("a b", "a!20b"),
-        ("a  b", "a!20!20b"),
         ('a"b', "a!22b"),
         ("a!20b", "a!2120b"),
         ("é", "~0000E9"),
         ("~", "~00007E"),
-        ("🙂", "~01F642"),
-        ("\ufeff1", "~00FEFF1"),
         ("a\tb\r\n", "a!09b!0D!0A"),
-        ("../etc", "../etc"),
         ("", "!"),
-        ("x" * 1000, "x" * 1000),
     ],
 )
 def test_words_by_hand(id_: str, expected: str) -> None:

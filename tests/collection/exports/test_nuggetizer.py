@@ -37,8 +37,7 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
         for nugget in line["nuggets"]
     }
 
-    assert first["query"] == "How? It fails."
-    assert first["qid"] == "12"
+    assert (first["qid"], first["query"]) == ("12", "How? It fails.")
     assert second["nuggets"] == [
         {"text": "fact 123_0", "importance": "vital", "rated": False, "nugget_id": "123_0"}
     ]
