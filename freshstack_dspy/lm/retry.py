@@ -27,16 +27,11 @@ _log = logging.getLogger(__name__)
 class Throttle:
     """A limit of requests in flight that follows what the provider bears; shared by threads.
 
-    Additive increase, multiplicative decrease, which converges to a fair and efficient share
-    without knowing the capacity (Chiu and Jain, 1989, "Analysis of the increase and decrease
-    algorithms for congestion avoidance in computer networks"):
-
-    - a rate limit halves the limit, to no less than 1. The rejections of one burst count once: only
-      those requests halve it again that began after it was last halved (TCP's rule of one
-      reduction per window of data, RFC 5681 and 6582);
-    - each `limit` successes of requests that began since then raise it by one, up to the
-      configured limit;
-    - where the server named a time to wait, nothing new begins until then, at most a minute.
+    Additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the increase and decrease
+    algorithms for congestion avoidance in computer networks", 1989). A rate limit halves the limit,
+    to no less than 1, and once only for the requests that began before (TCP's windows, RFC 5681).
+    Each `limit` successes of requests that began since raise it by one, up to the configured limit.
+    Where the server named a time to wait, nothing new begins until then, at most a minute.
 
     Attributes:
         limit: How many may be in flight now.
