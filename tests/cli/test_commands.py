@@ -5,8 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.run import read_run
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command
@@ -56,19 +54,6 @@ def test_build_says_what_it_did(freshstack: Command, config: Path, tmp_path: Pat
     ]
 
 
-def test_build_can_save_its_replies_and_replay_them(
-    freshstack: Command, config: Path, tmp_path: Path
-) -> None:
-    first = freshstack("build", config, "--save-replies", "replies.jsonl")
-    elsewhere = write_domain(
-        tmp_path / "theirs", model=BASELINE, cache={"bundles": ["../replies.jsonl"]}
-    )
-    second = freshstack("build", elsewhere, "--mode", "replay")
-
-    assert (first.code, second.code) == (0, 0)
-    assert first.out.splitlines()[-1] == second.out.splitlines()[-1]
-
-
 def test_build_says_how_many_failed(freshstack: Command, tmp_path: Path) -> None:
     """The baseline never fails; a reply handed in that is no answer does."""
     config = write_domain(tmp_path, model=BASELINE | {"reasks": 0})
@@ -110,25 +95,6 @@ def test_deferred_requests_are_written_answered_imported_and_built_from(
     assert said.startswith(f"9 requests were written to {tmp_path}/requests/small.jsonl; ")
     assert imported.code == 1, "one line was unknown"
     assert imported.out == "1 imported; 1 unknown (unknown); 8 still waiting\n"
-
-
-def test_evaluate_prints_a_table_or_json(freshstack: Command, built: Path, tmp_path: Path) -> None:
-    for name in ("bm25", "lsa"):
-        freshstack("retrieve", built, "--retriever", name)
-    table = freshstack("evaluate", built, "bm25.run", "lsa.run")
-    as_json = freshstack("evaluate", built, "bm25.run", "--json", "--measure", "Coverage@5")
-
-    collection = Collection.load(built)
-    expected = evaluate(collection.qrels(), read_run(tmp_path / "bm25.run"))
-    row = next(line for line in table.out.splitlines() if "bm25.run" in line)
-    assert table.code == 0
-    assert row.split("│")[2].strip() == f"{expected.means['alpha_nDCG@10']:.4f}"
-    assert "lsa.run" in table.out
-    found = json.loads(as_json.out)
-    assert found["content_hash"] == collection.manifest.content_hash
-    assert found["evaluations"][0]["file"] == "bm25.run"
-    assert found["evaluations"][0]["means"].keys() == {"Coverage@5"}
-    assert found["evaluations"][0]["per_query"].keys() == set(collection.query_ids())
 
 
 def test_names_with_brackets_are_printed_as_they_are(

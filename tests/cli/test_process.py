@@ -66,14 +66,6 @@ def test_the_command_and_the_module_are_the_same(tmp_path: Path) -> None:
     assert by_module.stdout == by_name.stdout
 
 
-def test_an_error_is_one_line_and_code_1(tmp_path: Path) -> None:
-    done = run("build", "gone.toml", cwd=tmp_path)
-
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("error: gone.toml: no such file")
-    assert done.stderr.count("\n") == 1
-
-
 def started(*words: str) -> "subprocess.Popen[str]":
     """Start the command so that it hears an interrupt.
 

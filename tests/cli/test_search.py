@@ -32,6 +32,7 @@ def test_index_builds_and_then_keeps_up_to_date(
     (tmp_path / "corpus/docs/reset.md").unlink()
     second = freshstack("index", config)
     third = freshstack("index", config)
+    found = json.loads(freshstack("index", config, "--json").out)
 
     assert (first.code, second.code, third.code) == (0, 0, 0)
     lines = first.out.splitlines()
@@ -41,45 +42,28 @@ def test_index_builds_and_then_keeps_up_to_date(
     assert lines[-1] == "1 file skipped (1 binary)"
     assert second.out.startswith(f"{tmp_path / 'index/small'}: 4 chunks of 4 files, ")
     assert third.out == second.out
+    assert (found["chunks"], found["files"], found["skipped"]) == (4, 4, 1)
     steps = [line.split("  ")[0] for line in first.err.splitlines()]
     assert steps == ["files", "chunks"] + [f"index: {n}" for n in ("terms", "bm25", "lsa", "table")]
     assert "1 of 1 files" in second.err
     assert [line.split("  ")[0] for line in third.err.splitlines()] == ["files", "chunks"]
 
 
-def test_index_prints_json(freshstack: Command, indexed: Path, tmp_path: Path) -> None:
-    found = json.loads(freshstack("index", indexed, "--json").out)
-
-    assert found["path"] == str(tmp_path / "index/small")
-    assert (found["chunks"], found["files"], found["skipped"]) == (5, 5, 1)
-    assert found["vectors"][0]["name"] == "lsa"
-
-
 def test_search_prints_rank_score_id_and_the_line_with_the_words(
     freshstack: Command, indexed: Path
 ) -> None:
-    done = freshstack("search", indexed, "reset", "twice", "--retriever", "bm25")
+    words = ("search", indexed, "reset", "twice", "--retriever", "bm25")
+    done = freshstack(*words)
+    found = json.loads(freshstack(*words, "--k", 1, "--json").out)
 
     assert done.code == 0
+    assert [(chunk["rank"], chunk["path"]) for chunk in found] == [(1, "docs/reset.md")]
+    assert freshstack("search", indexed, "zzz", "--retriever", "bm25").out == "nothing found\n"
     first, second = done.out.splitlines()[:2]
     rank, score, chunk_id = first.split("  ")[-3:]
     assert (rank.strip(), chunk_id.split("_")[0]) == ("1", "dial/docs/reset.md")
     assert float(score) > 0
     assert second == "     If the dial sticks, call reset twice."
-
-
-def test_search_prints_whole_chunks_as_json(freshstack: Command, indexed: Path) -> None:
-    found = json.loads(freshstack("search", indexed, "the dial", "--k", 2, "--json").out)
-
-    assert [chunk["rank"] for chunk in found] == [1, 2]
-    assert found[0]["path"] == "docs/dial.md"
-    assert "phase of the moon" in found[0]["text"]
-
-
-def test_search_that_finds_nothing_says_so(freshstack: Command, indexed: Path) -> None:
-    done = freshstack("search", indexed, "zzz", "--retriever", "bm25")
-
-    assert (done.code, done.out) == (0, "nothing found\n")
 
 
 def test_what_is_found_moves_no_cursor(freshstack: Command, config: Path, tmp_path: Path) -> None:
@@ -110,15 +94,11 @@ def test_a_search_that_cannot_be_done_is_one_line(
     assert said in done.err
 
 
-def test_a_search_without_an_index_says_how_to_build_it(
-    freshstack: Command, config: Path, tmp_path: Path
-) -> None:
+def test_a_search_without_an_index_says_how_to_build_it(freshstack: Command, config: Path) -> None:
     done = freshstack("search", config, "dial")
 
     assert (done.code, done.out) == (1, "")
-    assert done.err.splitlines() == [
-        f"error: {tmp_path / 'index/small'}: no index here; build it: freshstack index {config}"
-    ]
+    assert done.err.endswith(f"no index here; build it: freshstack index {config}\n")
 
 
 def test_bm25_needs_no_embedder_though_one_is_configured(
@@ -215,12 +195,3 @@ def test_retrieve_takes_an_embedder_without_a_configuration(
     scores = [score for _, score in read_run(tmp_path / "mini-lm.v2.run").rankings["2"]]
     assert scores == sorted(scores, reverse=True)
     assert np.all(np.array(scores) <= 1)
-
-
-def test_retrieve_by_an_unknown_name_lists_those_there_are(
-    freshstack: Command, built: Path
-) -> None:
-    done = freshstack("retrieve", built, "--retriever", "bm52")
-
-    assert done.code == 1
-    assert "there are: bm25, lsa, hybrid" in done.err.splitlines()[-1]
