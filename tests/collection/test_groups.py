@@ -34,14 +34,6 @@ def test_a_query_is_in_the_group_of_each_of_its_tags() -> None:
     assert found.by == "tag"
 
 
-def test_slices_stand_in_their_order_and_without_empty_ones() -> None:
-    assert CONTENTS.groups("slice").members == {
-        "answerable": ("12", "123"),
-        "unanswerable": ("5",),
-        "undetermined": ("6",),
-    }
-
-
 def test_years_are_those_in_utc_and_what_has_no_date_is_in_none() -> None:
     contents = asked("2025-12-31T23:30:00-02:00", "2025-06-01", None, "yesterday")
 
@@ -56,19 +48,19 @@ def test_a_date_divides_after_its_day() -> None:
     assert found.members == {"up to 2024-06-30": ("1", "3"), "after 2024-06-30": ("2",)}
 
 
-def test_the_models_cut_off_is_that_of_the_build() -> None:
-    assert CONTENTS.groups("cutoff").members == {"up to the cut-off": ("12",)}
-
-
-def test_contamination_divides_by_the_share_that_is_known() -> None:
-    assert CONTENTS.groups("contamination").members == {"known 50% or more": ("12",)}
-
-
-def test_origins_are_told_apart() -> None:
-    synthetic = CONTENTS.queries[1].model_copy(update={"origin": "synthetic"})
-    found = of(queries=(CONTENTS.queries[0], synthetic)).groups("origin")
-
-    assert found.members == {"community": ("12",), "synthetic": ("123",)}
+@pytest.mark.parametrize(
+    ("kind", "members"),
+    [
+        ("slice", {"answerable": ("12", "123"), "unanswerable": ("5",), "undetermined": ("6",)}),
+        ("cutoff", {"up to the cut-off": ("12",)}),
+        ("contamination", {"known 50% or more": ("12",)}),
+        ("origin", {"community": ("12", "123", "5", "6")}),
+    ],
+)
+def test_groups_are_in_their_order_and_none_is_empty(
+    kind: str, members: dict[str, tuple[str, ...]]
+) -> None:
+    assert CONTENTS.groups(kind).members == members
 
 
 def ranked(query_id: str, chunk_id: str, rank: int, *, below: bool = False) -> Candidate:

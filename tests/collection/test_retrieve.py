@@ -121,24 +121,20 @@ def test_an_index_of_the_same_corpus_is_not_built_again(collection: Collection, 
     assert (again, stages) == (first, [])
 
 
-def test_the_index_of_a_build_is_opened_where_it_holds_the_same_chunks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_index_of_a_build_is_opened_where_it_holds_the_same_chunks_and_never_changed(
+    tmp_path: Path, whole: bool
+) -> None:
     collection = write_small(tmp_path / "c")
-    HybridIndex.build(tmp_path / "i", collection.name, list(collection.chunks()))
+    chunks = list(collection.chunks())
+    HybridIndex.build(tmp_path / "i", collection.name, chunks if whole else chunks[:1])
 
     retrieve(collection, "lsa", index_path=tmp_path / "i")
 
-    assert [path.name for path in (tmp_path / "i").iterdir()] == [collection.name]
-
-
-def test_the_index_of_a_build_that_has_moved_on_is_not_touched(tmp_path: Path) -> None:
-    collection = write_small(tmp_path / "c")
-    HybridIndex.build(tmp_path / "i", collection.name, list(collection.chunks())[:1])
-
-    retrieve(collection, "lsa", index_path=tmp_path / "i")
-
-    assert len(HybridIndex.open(tmp_path / "i", name=collection.name)) == 1
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
-    assert len(HybridIndex.open(tmp_path / "i", name=own)) == len(list(collection.chunks()))
+    indexes = {path.name for path in (tmp_path / "i").iterdir()}
+    assert indexes == {collection.name, *([] if whole else [own])}
+    assert len(HybridIndex.open(tmp_path / "i", name=collection.name)) == (3 if whole else 1)
 
 
 def test_an_index_has_the_settings_the_collection_was_built_with(

@@ -35,11 +35,12 @@ def test_a_query_becomes_one_nugget_of_its_text(tmp_path: Path) -> None:
 def test_grades_stay_on_the_smallest_scale_that_holds_them(
     tmp_path: Path, grade: int, scale: str
 ) -> None:
-    path = beir(tmp_path / "b", f"query-id\tcorpus-id\tscore\nq1\td1\t{grade}\n")
+    """TREC's -2 is junk and BEIR's -1 nothing at all; neither is a judgment of no support."""
+    path = beir(tmp_path / "b", f"q1 0 d1 {grade}\nq1 0 d2 -1\n")
     collection = import_collection("beir", path, tmp_path / "c")
 
     assert (scale, 1) == (collection.manifest.scale.name, collection.manifest.scale.threshold)
-    assert [grade] == [judgment.label for judgment in collection.judgments]
+    assert [grade, None] == [judgment.label for judgment in collection.judgments]
 
 
 def test_grades_that_no_scale_holds_need_a_threshold(tmp_path: Path) -> None:
@@ -48,13 +49,6 @@ def test_grades_that_no_scale_holds_need_a_threshold(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"grade 7 .* --threshold"):
         import_collection("beir", path, tmp_path / "c")
     assert labels_of(path, tmp_path / "c", threshold=3) == {"d1": 1, "d2": 0}
-
-
-def test_a_grade_below_0_is_no_label(tmp_path: Path) -> None:
-    """TREC's -2 is junk and BEIR's -1 nothing at all; neither is a judgment of no support."""
-    path = beir(tmp_path / "b", "q1 0 d1 1\nq1 0 d2 -1\n")
-
-    assert labels_of(path, tmp_path / "c") == {"d1": 1, "d2": None}
 
 
 @pytest.mark.parametrize(
@@ -95,21 +89,6 @@ def test_unknown_ids_are_an_error_or_dropped_and_listed(tmp_path: Path) -> None:
     assert [judgment.chunk_id for judgment in collection.judgments] == ["d1"]
 
 
-@pytest.mark.parametrize(
-    ("qrels", "place"),
-    [
-        ("q1 0 d1 1\nq1 0 d1 0\n", "test.tsv:2"),
-        ("q1 0 d1 yes\n", "test.tsv:1"),
-        ("q1 d1\n", "test.tsv:1"),
-        ("q1 1 d1 1\nq1 2 d1 1\n", "test.tsv"),
-    ],
-)
-def test_damaged_qrels_are_named_by_line(tmp_path: Path, qrels: str, place: str) -> None:
-    with pytest.raises(SourceError, match=place):
-        import_collection("beir", beir(tmp_path / "b", qrels), tmp_path / "c")
-    assert not (tmp_path / "c").exists()
-
-
 def test_of_several_splits_one_must_be_named(tmp_path: Path) -> None:
     path = beir(tmp_path / "b")
     (path / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td1\t1\n")
@@ -130,19 +109,24 @@ def test_a_file_that_unpacks_to_far_more_than_text_would_is_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("name", "data"),
     [
-        b"[" * 100_000,
-        b'{"_id": "d1", "text": 5}',
-        b'{"_id": "", "text": "a"}',
-        b'{"_id": "d1", "text": "\\ud800"}',
-        b'{"_id": "d1", "text": "\xff"}',
-        b'{"_id": "d1"}',
+        ("corpus.jsonl", b"[" * 100_000),
+        ("corpus.jsonl", b'{"_id": "d1", "text": 5}'),
+        ("corpus.jsonl", b'{"_id": "", "text": "a"}'),
+        ("corpus.jsonl", b'{"_id": "d1", "text": "\\ud800"}'),
+        ("corpus.jsonl", b'{"_id": "d1", "text": "\xff"}'),
+        ("corpus.jsonl", b'{"_id": "d0", "text": "b"}'),
+        ("qrels/test.tsv", b"q1\td1\tyes"),
     ],
 )
-def test_a_line_that_is_no_document_is_named(tmp_path: Path, line: bytes) -> None:
+def test_a_damaged_line_is_named_and_nothing_is_written(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
     path = beir(tmp_path / "b")
-    (path / "corpus.jsonl").write_bytes(b'{"_id": "d0", "text": "a"}\n' + line + b"\n")
+    first = (path / name).read_bytes().splitlines()[0].replace(b"d1", b"d0")
+    (path / name).write_bytes(first + b"\n" + data + b"\n")
 
-    with pytest.raises(SourceError, match=r"corpus\.jsonl:2: "):
+    with pytest.raises(SourceError, match=rf"{name}:2: "):
         import_collection("beir", path, tmp_path / "c")
+    assert not (tmp_path / "c").exists()

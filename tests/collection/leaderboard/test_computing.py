@@ -60,7 +60,6 @@ def test_the_table_is_ordered_by_the_first_measure_and_ties_by_name(folder: Path
 
 def test_what_is_missing_from_a_run_counts_0(folder: Path) -> None:
     write_lists(folder / "runs/eve.run", "eve", {"12": "code/d.py_3_9", "99": "docs/a.md_0_5"})
-
     eve = compute(folder).entries[-1].topics["one"]
 
     assert eve.means["Recall@1"].value == 0
@@ -97,9 +96,7 @@ def test_a_collection_may_be_elsewhere_and_is_known_by_its_hash(
     [
         ('"Recall@1"', '"Recal@1"', "'Recal@1'"),
         ('name = "bob"', 'name = "EVE"', "two entries are called"),
-        ('name = "bob"', 'nam = "bob"', "unknown key entries"),
         ('type = "proprietary"', 'type = "closed"', "type is 'closed'"),
-        ('"2025-12-31"', '"2025-12-32"', "date is '2025-12-32'"),
         ("https://example.org/bob", "javascript:alert(1)", "link is 'javascript"),
         ('["Coverage@1", "Recall@1"]', "[]", "measures is an array of 0"),
         ('{ one = "runs/eve.run" }', '{ six = "runs/eve.run" }', "'six', which is no topic"),
@@ -132,16 +129,6 @@ def stored(folder: Path) -> Path:
     write_results(folder, compute(folder))
     assert differences(folder, compute(folder)) == []
     return folder
-
-
-def test_a_changed_run_differs_in_its_hash_and_its_values(stored: Path) -> None:
-    write_lists(stored / "runs/eve.run", "eve", {"12": "code/d.py_3_9", "123": "code/d.py_3_9"})
-
-    lines = differences(stored, compute(stored))
-
-    assert any(line.startswith("entries.eve.topics.one.sha256: stored ") for line in lines)
-    assert "entries.eve.topics.one.means.Recall@1.value: stored 0.75, now 0.0" in lines
-    assert all(line.startswith("entries.eve.topics.one.") for line in lines)
 
 
 def _made_up(values: Any) -> None:
