@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import typer
 from pydantic import ValidationError
 
 from freshstack_dspy.cli import main
-from freshstack_dspy.cli.app import app
 from freshstack_dspy.config import BuildConfig
 
 ROOT = Path(__file__).parents[1]
@@ -182,23 +180,6 @@ def test_the_help_of_the_commands_is_the_programs_own(monkeypatch: pytest.Monkey
     monkeypatch.setenv("COLUMNS", "40")
 
     assert (ROOT / "docs/cli.md").read_text(encoding="utf-8") == help_page(), "run: make docs"
-
-
-def test_every_command_is_documented() -> None:
-    page = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
-
-    for path, command in all_commands(typer.main.get_command(app), "freshstack"):
-        assert f"## `{path}`\n" in page
-        assert command.help, path
-        for parameter in command.params:
-            for option in getattr(parameter, "opts", []):
-                assert option in page, f"{path} {option}"
-
-
-def all_commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    yield path, command
-    for name, below in getattr(command, "commands", {}).items():
-        yield from all_commands(below, f"{path} {name}")
 
 
 def help_page() -> str:

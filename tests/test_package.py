@@ -109,9 +109,3 @@ def test_no_function_is_too_long() -> None:
                     too_long[f"{path.name}: {node.name}"] = lines
 
     assert too_long == {}
-
-
-def test_every_folder_of_the_package_has_tests_of_its_name() -> None:
-    for folder in sorted(PACKAGE.iterdir()):
-        if (folder / "__init__.py").is_file():
-            assert list((ROOT / "tests" / folder.name).glob("test_*.py")), folder.name

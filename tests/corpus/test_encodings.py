@@ -79,16 +79,6 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("encoding", SAMPLES)
-@pytest.mark.parametrize("unit", ["{}", "x = '{}'\n", "{}\r\n\r\n"])
-def test_any_encoding_is_cut_between_its_characters(encoding: str, unit: str) -> None:
-    text = (unit.format(SAMPLES[encoding])) * 40
-
-    chunks = chunks_of("a.py", text, 20, encoding)
-
-    assert len(chunks) > 2
-
-
 @given(st.sampled_from(sorted(SAMPLES)), st.data(), st.integers(16, 30))
 def test_any_mixture_is_cut_between_its_characters(
     encoding: str, data: st.DataObject, most: int

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,26 +51,6 @@ def test_the_chunks_of_any_notebook_make_up_its_source(
     expected = "\n\n".join(text for _, text, _ in cells if text.strip())
     assert "".join(chunk.text for chunk in chunks) == expected
     assert {chunk.encoding for chunk in chunks} <= {"ipynb"}
-
-
-@pytest.mark.parametrize(
-    ("metadata", "language_of_cell"),
-    [
-        ({"kernelspec": {"language": "javascript"}}, None),
-        ({"language_info": {"name": "JavaScript"}}, None),
-        ({}, "javascript"),
-    ],
-)
-def test_code_is_in_the_language_of_the_kernel(
-    metadata: dict[str, Any], language_of_cell: str | None
-) -> None:
-    functions = [f"function f{n}(a) {{\n\n  return '{WORDS}'\n\n}}" for n in range(4)]
-    made = cell("code", "\n".join(functions))
-    if language_of_cell:
-        made["language"] = language_of_cell
-    data = json.dumps({"cells": [made], "metadata": metadata}).encode()
-
-    assert [chunk.text.rstrip() for chunk in cut(data)] == functions
 
 
 def test_a_heading_stays_with_the_cell_below_it() -> None:

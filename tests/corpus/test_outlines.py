@@ -124,24 +124,6 @@ def test_parsing_that_does_not_come_to_an_end_is_given_up(language: Language, un
     assert syntax_tree((unit * 20_000).encode(), language) is None
 
 
-@pytest.mark.parametrize("module", ["tree_sitter_absent", "tree_sitter_lua"])
-def test_a_language_whose_grammar_is_absent_or_fails_is_cut_as_text(
-    monkeypatch: pytest.MonkeyPatch, module: str
-) -> None:
-    """The parser refuses a grammar made for another version of it by a ValueError."""
-
-    def incompatible(_pointer: object) -> object:
-        raise ValueError("Incompatible Language version 99")
-
-    monkeypatch.setattr(outlines, "Grammar", incompatible)
-    monkeypatch.setitem(outlines._GRAMMARS, "lua", (module, "language"))
-    outlines._grammar.cache_clear()
-    try:
-        assert len(chunks_of("a.lua", "x = 1\n" * 500, 256)) > 5
-    finally:
-        outlines._grammar.cache_clear()
-
-
 # Prose
 
 

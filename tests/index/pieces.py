@@ -1,6 +1,5 @@
 """Chunks to index: made by hand, or many at once from a seed; and an embedder to do it with."""
 
-import hashlib
 import random
 from collections.abc import Callable, Sequence
 
@@ -8,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.records import Chunk, ScoredChunk
 
 
@@ -36,17 +34,6 @@ def many(count: int, seed: int = 0) -> list[Chunk]:
     return [
         piece(f"file{number}.py", " ".join(rng.choices(words, weights, k=rng.randrange(3, 60))))
         for number in range(count)
-    ]
-
-
-def files_of(chunks: Sequence[Chunk]) -> list[IndexedFile]:
-    """The files that chunks are from, as if they held nothing else."""
-    texts: dict[tuple[str, str], list[str]] = {}
-    for chunk in sorted(chunks, key=lambda chunk: chunk.chunk_id):
-        texts.setdefault((chunk.source, chunk.path), []).append(f"{chunk.start_byte}:{chunk.text}")
-    return [
-        IndexedFile(source, path, hashlib.sha256("\0".join(parts).encode()).hexdigest())
-        for (source, path), parts in texts.items()
     ]
 
 

@@ -13,10 +13,12 @@ import pytest
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.index.models import Models
+from freshstack_dspy.index.storage import IndexedFile
 from freshstack_dspy.records import Chunk
 from tests.index.builds import AFTER, BEFORE, DIMENSIONS, NAME
-from tests.index.pieces import Letters, files_of, many, piece, rankings
+from tests.index.pieces import Letters, many, piece, rankings
 
+FILES = [IndexedFile("repo", chunk.path, "00") for chunk in BEFORE]
 QUERIES = [chunk.text for chunk in many(5, seed=5)] + ["zebra"]
 
 
@@ -83,21 +85,21 @@ def test_vectors_of_known_content_are_used_again_by_the_same_model_only(tmp_path
 
 
 def test_a_new_commit_that_changes_no_content_changes_the_manifest_only(tmp_path: Path) -> None:
-    build(tmp_path, BEFORE, files=files_of(BEFORE), cut_by="old")
+    build(tmp_path, BEFORE, files=FILES, cut_by="old")
     now = [chunk.model_copy(update={"revision": "2"}) for chunk in BEFORE]
     stages: list[str] = []
 
     index = build(
         tmp_path,
         now,
-        files=files_of(now),
+        files=FILES,
         cut_by="new",
         progress=lambda stage, _: stages.append(stage),
     )
 
     assert stages == []
     assert (index.manifest.revisions, index.manifest.cut_by) == ({"repo": "2"}, "new")
-    assert index.manifest.files == tuple(sorted(files_of(BEFORE)))
+    assert index.manifest.files == tuple(sorted(FILES))
     assert {chunk.revision for chunk in HybridIndex.open(tmp_path).chunks()} == {"2"}
 
 

@@ -8,7 +8,6 @@ import pytest
 
 from freshstack_dspy.index.lexical import CorpusTerms
 from freshstack_dspy.index.lsa import FIT_SAMPLE, MAX_FEATURES, LsaModel, fit_lsa
-from freshstack_dspy.index.ranking import nearest
 from tests.index.pieces import many
 
 TEXTS = [chunk.text for chunk in many(60)]
@@ -55,22 +54,6 @@ def test_arpack_finds_the_directions_of_a_dense_decomposition() -> None:
     np.testing.assert_allclose(overlap, np.eye(16), atol=1e-4)
     assert (vectors.shape, len(all_vectors)) == ((60, 16), 60)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
-
-
-def test_words_of_one_context_find_each_other() -> None:
-    """The point of latent vectors: `automobile` is found by `car`, with which it shares no text."""
-    texts = [
-        "car engine wheel road",
-        "automobile engine wheel road",
-        "car wheel engine brake",
-        "soup onion carrot salt",
-        "onion salt pepper soup",
-    ]
-    model, vectors = fitted(texts, 2)
-
-    (found,) = nearest(model.embed(["car"]), vectors, 10)
-
-    assert {row for row, _ in found[:3]} == {0, 1, 2}
 
 
 def test_a_saved_model_embeds_as_before(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from freshstack_dspy.index.models import (
     FolderEmbedder,
     FolderReranker,
     HostedEmbedder,
-    HostedReranker,
     connected,
     estimate_embedding,
 )
@@ -109,26 +108,6 @@ def test_a_prefix_that_leaves_no_room_is_an_error() -> None:
 )
 def test_the_identity_is_what_changes_a_vector(change: dict[str, Any], same: bool) -> None:
     assert (hosted(**change).identity == hosted().identity) is same
-
-
-@pytest.mark.parametrize(
-    ("change", "same"),
-    [
-        ({"model": "infinity/other"}, False),
-        ({"api_base": "http://127.0.0.1:2"}, False),
-        ({"depth": 7, "timeout": 5, "price": 1.0}, True),
-    ],
-)
-def test_the_identity_of_a_reranker_is_what_changes_a_score(
-    change: dict[str, Any], same: bool
-) -> None:
-    settings = {"model": "infinity/scripted", "api_base": "http://127.0.0.1:1"}
-    one, other = (
-        HostedReranker(RerankerConfig.model_validate(each), Access("replay"))
-        for each in (settings, {**settings, **change})
-    )
-
-    assert (one.identity == other.identity) is same
 
 
 def test_a_build_opens_its_models_and_hands_on_what_they_used(
@@ -259,12 +238,3 @@ def test_scores_of_a_folder_are_those_of_the_library(tmp_path: Path) -> None:
 
     assert reranker.scores("query", passages) == pytest.approx(expected.tolist(), abs=1e-5)
     assert reranker.scores("query", []) == []
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_classifier_is_no_reranker(tmp_path: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="needs the transformers extra")
-    folder = tiny_cross_encoder(tmp_path / "tiny", labels=3)
-
-    with pytest.raises(ConfigError, match="this model gives 3: it is a classifier"):
-        FolderReranker(RerankerConfig(path=folder)).scores("query", ["red", "blue"])

@@ -91,22 +91,6 @@ def test_a_query_log_is_told_that_answers_are_needed(path: Path) -> None:
         read(path, log)
 
 
-def test_named_columns_are_read_and_the_others_passed_over(path: Path) -> None:
-    line = '{"id": 7, "question": "Why?", "reply": "So.", "labels": "a|b", "votes": "3", "x": []}'
-    columns = {
-        "query_id": "id",
-        "title": "question",
-        "answer": "reply",
-        "tags": "labels",
-        "score": "votes",
-    }
-
-    [query] = read(path, line, columns=columns).queries
-
-    assert (query.query_id, query.text, query.answer) == ("7", "Why?", "So.")
-    assert (query.tags, query.score) == (("a", "b"), 3)
-
-
 def test_a_line_without_end_is_an_error_before_it_fills_the_memory(path: Path) -> None:
     with pytest.raises(SourceError, match=r"queries\.jsonl:1: longer than 16 MiB"):
         read(path, b"x" * (20 << 20))

@@ -132,8 +132,6 @@ def test_the_order_of_the_posts_changes_nothing(
 
 # A dump in every form in which it comes
 
-DUMP = Path(__file__).parents[4] / "shared/data/stackexchange-bioinformatics"
-
 
 def small_dump(folder: Path) -> dict[str, Path]:
     """The tables of a small dump, by the names of the files."""
@@ -195,22 +193,6 @@ def test_a_dump_is_read_in_every_form_in_which_it_comes(tmp_path: Path, layout: 
     assert reading.queries[0].answer_source.author == "Ann"
     assert reading.rejected == {"closed as a duplicate": 1, "no accepted answer": 1}
     assert sorted(tmp_path.rglob("*")) == before
-
-
-@pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not there")
-def test_a_real_dump_is_read_whole() -> None:
-    """419 questions, 238 accepted; each indented block of code is there as it was written."""
-    reading = read(DUMP, site="bioinformatics.stackexchange.com")
-
-    assert len(reading.queries) == 238
-    assert reading.rejected == {"no accepted answer": 181}
-    first = reading.queries[0]
-    assert first.query_id == "1"
-    assert first.question_source == Attribution(
-        author="kenorb",
-        url="https://bioinformatics.stackexchange.com/questions/1",
-        licence="CC BY-SA 3.0",
-    )
 
 
 # Damaged and hostile dumps
