@@ -74,8 +74,8 @@ def weighted_kappa(pairs: Sequence[LabelPair], weights: Weights) -> Estimate:
                     / sum over labels i, j of d(i, j) * judge(i) * person(j)
 
     where n is the number of pairs, judge(i) and person(j) how often each gave the label, and
-    d(a, b) is |a - b| (linear) or (a - b)² (quadratic), of the labels themselves: a grade between
-    two others counts although nobody gave it. Undefined where `cohen_kappa` is.
+    d(a, b) is |a - b| (linear) or (a - b)² (quadratic) of the labels themselves. Undefined where
+    `cohen_kappa` is.
 
     Source: Cohen, Weighted Kappa, 1968, formula 4.
     """
@@ -112,18 +112,18 @@ def binarised_kappa(pairs: Sequence[LabelPair], threshold: int) -> Estimate:
 
 def class_precision(pairs: Sequence[LabelPair], label: int) -> Estimate:
     """Compute the share of the judge's items of a label that the person gave the same label."""
-    theirs = [person for judge, person in pairs if judge == label]
-    if not theirs:
-        return Estimate(reason=f"the judge never gave the label {label}")
-    return Estimate(value=theirs.count(label) / len(theirs))
+    return _class_share([person for judge, person in pairs if judge == label], label, "judge")
 
 
 def class_recall(pairs: Sequence[LabelPair], label: int) -> Estimate:
     """Compute the share of the person's items of a label that the judge gave the same label."""
-    given = [judge for judge, person in pairs if person == label]
-    if not given:
-        return Estimate(reason=f"the person never gave the label {label}")
-    return Estimate(value=given.count(label) / len(given))
+    return _class_share([judge for judge, person in pairs if person == label], label, "person")
+
+
+def _class_share(others: list[int], label: int, whose: str) -> Estimate:
+    if not others:
+        return Estimate(reason=f"the {whose} never gave the label {label}")
+    return Estimate(value=others.count(label) / len(others))
 
 
 def by_class(pairs: Sequence[LabelPair]) -> tuple[ClassAgreement, ...]:
@@ -185,13 +185,12 @@ def mean_pairwise_kappa(labels: Iterable[tuple[Hashable, str, int]]) -> Estimate
 def vote_agreement(votes: Iterable[Sequence[int]]) -> Estimate:
     """Compute self-agreement: the share of pairs of votes on one item that give the same label.
 
-    With n votes on an item, of which c(l) give the label l:
+    With n votes on an item, of which c(l) give the label l, it is the mean over all items with two
+    votes or more of
 
         P = sum over l of c(l) * (c(l) - 1) / (n * (n - 1))
 
-    and the mean of P over all items with two votes or more. It is the observed agreement of Fleiss'
-    kappa (formula 2), with no chance taken off: a judge whose every answer is no agrees with itself
-    fully.
+    the observed agreement of Fleiss' kappa (formula 2), with no chance taken off.
     """
     shares = [
         sum(count * (count - 1) for count in Counter(labels).values())
@@ -208,12 +207,11 @@ def fleiss_kappa(items: Ratings) -> Estimate:
         kappa = (P - Pe) / (1 - Pe),    Pe = sum over labels of p(l)²
 
     P is `vote_agreement`, p(l) the mean over items of the share of their labels that are l. Items
-    may have differing numbers of raters: each weighs the same, and one with fewer than two labels
-    is left out. The raters of one item need not be those of another.
+    weigh the same, however many raters they have, and one with fewer than two labels is left out.
 
     Source: Fleiss, Measuring nominal scale agreement among many raters, 1971, formulas 2 to 7. For
-    differing numbers as in Gwet, Handbook of Inter-Rater Reliability, 2014, who however takes the
-    items with a single label into p.
+    differing numbers of raters as in Gwet, Handbook of Inter-Rater Reliability, 2014, who however
+    takes the items with a single label into p.
     """
     shared = _shared(items)
     if (undefined := _undefined(shared)) is not None:
@@ -266,7 +264,7 @@ def _undefined(shared: Sequence[Sequence[int]]) -> Estimate | None:
 
 
 def _coincidences(shared: Sequence[Sequence[int]]) -> dict[tuple[int, int], float]:
-    """How much of each pair of labels, the lower first, stands together in an item."""
+    """How much of each pair of labels, the lower first, is together in an item."""
     # Items with as many labels are counted in whole numbers, and the few sums added in order.
     by_size: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
     for labels in shared:

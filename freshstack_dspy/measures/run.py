@@ -23,22 +23,19 @@ class Run:
     Other programs order by other rules, so the order handed in is remembered where it differs; two
     runs with the same scores are equal all the same.
 
-    Attributes:
-        name: What the retriever is called; the last field of a TREC line.
-        rankings: The scored chunks by query id; an empty ranking is a query without results.
-        listed: By query, the chunk ids as they were listed when they were handed in, where that is
-            not the order of `rankings`.
-        by_rank: By query, the chunk ids by the rank column of the file, where that is not as they
-            were listed; none where two chunks have one rank.
-
     Raises:
         CollectionError: A chunk is twice in a ranking, or a score is not a finite number.
     """
 
     name: str
+    """What the retriever is called; the last field of a TREC line."""
     rankings: Mapping[str, tuple[ScoredChunk, ...]]
+    """The scored chunks by query id; an empty ranking is a query without results."""
     listed: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """By query, the chunk ids as they were handed in, where that is not the order of `rankings`."""
     by_rank: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False)
+    """By query, the chunk ids by the rank column of the file, where that is not as they were
+    listed; none where two chunks have one rank."""
 
     def __post_init__(self) -> None:
         listed = dict(self.listed)
@@ -56,15 +53,9 @@ class Run:
 
     @classmethod
     def from_scores(cls, scores: Mapping[str, Mapping[str, float]], *, name: str = "run") -> Self:
-        """Make a run of scores, as BEIR, pytrec_eval and ranx hold them.
+        """Make a run of query id -> chunk id -> score, as BEIR, pytrec_eval and ranx hold them.
 
-        Args:
-            scores: Query id -> chunk id -> score; the higher the better. A query without chunks
-                stays one, with an empty ranking.
-            name: What the retriever is called.
-
-        Raises:
-            CollectionError: A score is not a finite number.
+        A query without chunks stays one, with an empty ranking.
         """
         return cls(
             name,
@@ -130,8 +121,7 @@ def _in_order(query_id: str, ranking: Iterable[ScoredChunk]) -> tuple[ScoredChun
 def read_run(path: Path | str) -> Run:
     """Read a run in TREC format.
 
-    The scores decide the order: the official `freshstack` package writes rank 0 in every line.
-    The rank column is remembered for the conventions that go by it. Blank lines are passed over.
+    The scores decide the order; the rank column is remembered for the conventions that go by it.
 
     Args:
         path: A UTF-8 text file; fields are separated by spaces or tabs, and only the chunk id

@@ -3,7 +3,6 @@
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
 from itertools import accumulate, pairwise
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -78,9 +77,9 @@ def bootstrap_interval(
     """Compute the percentile interval of a statistic by a cluster bootstrap.
 
     The items of one query are not independent, so whole groups are drawn, with replacement and
-    as many as there are, and the statistic is computed on all their items. There is a reason in
-    place of ends where there are fewer than two groups, where the value is undefined, where more
-    resamples are undefined than one tail has, or where the resamples do not vary.
+    as many as there are. There is a reason in place of ends where there are fewer than two groups,
+    where the value is undefined, where more resamples are undefined than one tail has, or where
+    the resamples do not vary.
 
     Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13; Field and Welsh,
     Bootstrapping Clustered Data, 2007.
@@ -264,7 +263,6 @@ def _ends(draws: "Sequence[float] | np.ndarray", level: float) -> dict[str, Any]
 
 # Tests
 
-
 TestName = Literal["permutation", "t"]
 CorrectionName = Literal["holm", "bonferroni", "bh", "none"]
 
@@ -432,11 +430,10 @@ def adjust(p_values: Sequence[float], correction: CorrectionName = "holm") -> li
 
     With m tests and the p-values ascending, p(1) to p(m):
 
-    - `holm`: max over j <= i of min(1, (m - j + 1) p(j)). The chance of any false finding stays
-      at the level, however the tests depend on each other.
-    - `bonferroni`: min(1, m p). The same, and never finds more than Holm.
-    - `bh`: min over j >= i of min(1, m p(j) / j). The share of false findings among all findings
-      stays at the level on average, where tests are independent or positively dependent.
+    - `holm`: max over j <= i of min(1, (m - j + 1) p(j)), bounds the chance of any false finding.
+    - `bonferroni`: min(1, m p), the same, and never finds more than Holm.
+    - `bh`: min over j >= i of min(1, m p(j) / j), bounds the mean share of false findings among all
+      findings, where tests are independent or positively dependent.
     - `none`: p.
 
     Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979; Benjamini and
@@ -460,7 +457,6 @@ def adjust(p_values: Sequence[float], correction: CorrectionName = "holm") -> li
 
 # Power
 
-
 FEWEST = 10
 """Below so many queries the spread that is known of them means little."""
 
@@ -479,17 +475,11 @@ def detectable_difference(
     and Zobel, Statistical Power in Retrieval Experimentation, CIKM 2008, and Sakai, Topic Set
     Size Design, 2016.
     """
-    return deviation * _noncentrality(queries, alpha, power) / math.sqrt(queries)
-
-
-@cache
-def _noncentrality(queries: int, alpha: float, power: float) -> float:
-    """Give the mean of t at which a two-sided test has this power, the wrong side not counted."""
     from scipy.special import nctdtrinc, stdtrit
 
-    freedom = queries - 1
-    critical = -float(stdtrit(freedom, alpha / 2))
-    return float(nctdtrinc(freedom, 1 - power, critical))
+    critical = -float(stdtrit(queries - 1, alpha / 2))
+    noncentrality = float(nctdtrinc(queries - 1, 1 - power, critical))
+    return deviation * noncentrality / math.sqrt(queries)
 
 
 # Rank correlation
@@ -535,9 +525,10 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
 def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estimate:
     """Compute the AP rank correlation, to which the top of the estimated order matters most.
 
-    2 / (N - 1) · sum over ranks i from 2 of C(i) / (i - 1), minus 1: C(i) is how many of those
-    above rank i of the estimated order are above it in the actual one too. Not symmetric, and not
-    defined where two are tied.
+        2 / (N - 1) * sum over ranks i from 2 of C(i) / (i - 1), minus 1
+
+    where C(i) is how many of those above rank i of the estimated order are above it in the actual
+    one too. Not symmetric, and not defined where two are tied.
 
     Source: Yilmaz, Aslam and Robertson, A New Rank Correlation Coefficient for Information
     Retrieval, SIGIR 2008, equation 3.
@@ -548,11 +539,7 @@ def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estim
     if min(len(set(one)), len(set(other))) < len(one):
         return Estimate(reason="two are tied, and tau-ap knows no ties")
     down = [one[place] for place in sorted(range(len(other)), key=lambda n: -other[n])]
-    shares = [
-        sum(above > below for above in down[:rank]) / rank
-        for rank, below in enumerate(down)
-        if rank
-    ]
+    shares = [sum(above > down[i] for above in down[:i]) / i for i in range(1, len(down))]
     return Estimate(value=2 * fmean(shares) - 1)
 
 
