@@ -34,15 +34,14 @@ def export_replies(
 ) -> None:
     """Write what the built collection used as a bundle: replies, searches, vectors and scores.
 
-    With it `freshstack build CONFIG --mode replay` needs nothing else. Of [[embedder]] and
-    [reranker] all that is recorded is written. Without --out it is NAME.jsonl.zst here; a name that
-    ends in .zst is compressed.
+    With it `freshstack build CONFIG --mode replay` needs nothing else. Without --out it is
+    NAME.jsonl.zst here; a name that ends in .zst is compressed.
     """
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.config import load_config
     from freshstack_dspy.lm.bundle import Bundles, write_bundle
     from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
-    from freshstack_dspy.recipes.provenance import recorded_numbers, used_replies
+    from freshstack_dspy.recipes.provenance import used_numbers, used_replies
 
     settings = load_config(config)
     out = out or Path(f"{settings.name}.jsonl.zst")
@@ -55,7 +54,8 @@ def export_replies(
             recorded.append(stack.enter_context(closing(store)))
         recorded.append(stack.enter_context(closing(Bundles(settings.cache.bundles))))
         used = used_replies(collection, recorded)
-        written = write_bundle(chain(used, recorded_numbers(settings, recorded)), out)
+        numbers = used_numbers(settings, collection, recorded)
+        written = write_bundle(chain(used, numbers), out)
     say(f"{out}: {counted(written, 'reply', 'replies')}")
 
 

@@ -168,6 +168,16 @@ class HostedEmbedder(_Hosted):
         """The request for the vector of a prepared text; its key is that of the vector."""
         return self._client.request_of(prepared, role.input_type)
 
+    def wanted(self, passages: Iterable[str], queries: Iterable[str]) -> dict[str, Wanted]:
+        """The texts whose vectors are needed, prepared, each once, by the key of its vector."""
+        wanted: dict[str, Wanted] = {}
+        for texts, role in ((passages, self.passages), (queries, self.queries)):
+            for text in texts:
+                prepared = self.prepared(text, role)
+                request = self.request_of(prepared, role)
+                wanted[request.key] = Wanted(request, prepared)
+        return wanted
+
     def _embedded(
         self, texts: Sequence[str], role: Role, progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
@@ -441,12 +451,7 @@ def estimate_embedding(
         )
     sources = [source for source in recorded if source is not None]
     embedder = HostedEmbedder(config, Access(mode="replay"))
-    wanted: dict[str, Wanted] = {}
-    for texts, role in ((passages, embedder.passages), (queries, embedder.queries)):
-        for text in texts:
-            prepared = embedder.prepared(text, role)
-            ask = embedder.request_of(prepared, role)
-            wanted[ask.key] = Wanted(ask, prepared)
+    wanted = embedder.wanted(passages, queries)
     missing = [
         one for key, one in wanted.items() if all(each.entry(key) is None for each in sources)
     ]

@@ -67,9 +67,9 @@ class Recorded(ABC):
     def close(self) -> None:
         """Close files and connections."""
 
-    def entries(self) -> Iterator[Entry]:
-        """Every entry that is served."""
-        found = (self.entry(line.key) for line in self.lines())
+    def entries(self, holding: bytes = b"") -> Iterator[Entry]:
+        """The entries that `lines` gives, validated."""
+        found = (self.entry(line.key) for line in self.lines(holding))
         return (entry for entry in found if entry is not None)
 
     def get(self, key: str) -> Reply | None:

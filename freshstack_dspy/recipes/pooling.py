@@ -162,7 +162,7 @@ def pool(
     rankings: dict[str, Rankings] = {query_id: {} for query_id in texts}
     for technique in config.techniques:
         query_ids = [query_id for query_id in texts if technique in texts[query_id]]
-        searches = [_searched(texts[query_id][technique], config) for query_id in query_ids]
+        searches = [searched(texts[query_id][technique], config) for query_id in query_ids]
         for retriever in config.retrievers:
             found = _found(index, retriever, searches, config.depth, fusion)
             for query_id, ranking in zip(query_ids, found, strict=True):
@@ -174,7 +174,8 @@ def pool(
     ]
 
 
-def _searched(texts: tuple[str, ...], config: PoolConfig) -> tuple[str, ...]:
+def searched(texts: tuple[str, ...], config: PoolConfig) -> tuple[str, ...]:
+    """What is searched for, of the texts of a technique."""
     return texts if config.lists == "fuse" else ("\n".join(texts),)
 
 

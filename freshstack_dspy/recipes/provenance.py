@@ -24,9 +24,11 @@ from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
-from freshstack_dspy.lm.reply import Entry, Numbers
-from freshstack_dspy.lm.request import endpoint_identity, sha256_of
-from freshstack_dspy.lm.store import Recorded, fingerprint, recorded_entry
+from freshstack_dspy.index.lexical import indexed_text
+from freshstack_dspy.lm.bundle import Several
+from freshstack_dspy.lm.reply import Entry, encodable
+from freshstack_dspy.lm.request import RerankRequest, endpoint_identity, sha256_of, text_hash
+from freshstack_dspy.lm.store import Recorded, fingerprint, recorded_entries, recorded_entry
 from freshstack_dspy.lm.typed import instructions
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
@@ -130,21 +132,36 @@ def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterat
         yield entry
 
 
-def recorded_numbers(config: BuildConfig, recorded: Sequence[Recorded]) -> Iterator[Entry]:
-    """The recorded vectors and scores of a configuration's embedders and reranker, each once."""
-    models = {
-        (one.model, endpoint_identity(one.model, one.api_base))
-        for one in (*config.embedder, config.reranker)
-        if one is not None and one.model is not None
-    }
-    given: set[str] = set()
-    for source in recorded if models else ():
-        for entry in source.entries():
-            if not isinstance(entry, Numbers) or entry.key in given:
-                continue
-            if (entry.request.model, entry.request.endpoint) in models:
-                given.add(entry.key)
-                yield entry
+def used_numbers(
+    config: BuildConfig, collection: Collection, recorded: Sequence[Recorded]
+) -> Iterator[Entry]:
+    """The recorded vectors and scores of a collection's chunks and of what was searched for."""
+    hosted = [embedder for embedder in config.embedder if embedder.model is not None]
+    if not hosted and config.reranker is None:
+        return
+    from freshstack_dspy.index.models import HostedEmbedder
+    from freshstack_dspy.lm.recorder import Access
+    from freshstack_dspy.recipes.pooling import searched, technique_texts
+
+    chunks = [indexed_text(chunk) for chunk in collection.chunks()]
+    texts = []
+    for query in collection.queries:
+        nuggets = [one for one in collection.nuggets if one.query_id == query.query_id]
+        expansions = [one for one in collection.expansions if one.query_id == query.query_id]
+        for of_technique in technique_texts(query, nuggets, expansions).values():
+            texts += searched(of_technique, config.pool)
+    keys: set[str] = set()
+    for embedder in hosted:
+        keys.update(HostedEmbedder(embedder, Access("replay")).wanted(chunks, texts))
+    yield from recorded_entries(keys, recorded)
+    if config.reranker is None or config.reranker.model is None:
+        return
+    model, searches = config.reranker.model, {text_hash(encodable(text)) for text in texts}
+    asked = model, endpoint_identity(model, config.reranker.api_base)
+    for entry in Several(recorded).entries(b'"kind":"rerank"'):
+        request: RerankRequest = entry.request
+        if (request.model, request.endpoint) == asked and request.query in searches:
+            yield entry
 
 
 def unchanged(

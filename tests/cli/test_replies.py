@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import pytest
 from freshstack_dspy.cli import replies as commands
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.lm.bundle import Bundle, write_bundle
+from freshstack_dspy.lm.reply import Numbers
+from freshstack_dspy.lm.request import text_hash
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from tests.lm.batch.batch_server import BatchServer
@@ -49,10 +52,19 @@ def test_export_writes_what_a_replay_elsewhere_needs(
     assert manifests[0] == manifests[1]
 
 
-def test_export_has_vectors_and_scores_too(freshstack: Command, tmp_path: Path) -> None:
+def test_export_has_the_vectors_and_scores_that_were_used(
+    freshstack: Command, tmp_path: Path
+) -> None:
     with ChatServer(numbers_answer).running() as server:
         config = configured(tmp_path / "ours", server)
         build(config, replies_file=tmp_path / "saved.jsonl")
+    with closing(ReplyStore(config.cache.path)) as store:
+        for entry in [*store.entries()]:
+            if isinstance(entry, Numbers):  # of another collection that shares the store
+                names = {"embedding": "text", "rerank": "query"}
+                changes = {names[entry.kind]: text_hash("theirs")}
+                request = entry.request.model_copy(update=changes)
+                store.put(entry.model_copy(update={"request": request, "key": request.key}))
     done = freshstack("replies", "export", config.file, "--out", "used.jsonl")
     kinds = {entry.kind for entry in Bundle(tmp_path / "used.jsonl").entries()}
 
