@@ -1,7 +1,7 @@
 """Answer the deferred requests of the sample from what was written by hand.
 
-    freshstack build examples/quickstart/build.toml --mode defer --requests requests.jsonl
-    python examples/quickstart/answer.py requests.jsonl replies.jsonl
+    freshstack build examples/quickstart/build.toml --mode defer
+    python examples/quickstart/answer.py REQUESTS replies.jsonl   (the file that it names)
     freshstack requests import replies.jsonl examples/quickstart/build.toml
 
 `answers/<query_id>.json` holds, for each question, the nuggets with the words of the answer that

@@ -60,9 +60,6 @@ def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
 def build(
     config: ConfigArgument,
     mode: ModeOption = "live",
-    save_replies: Annotated[
-        Path | None, typer.Option(help="Write the replies that were used to this bundle.")
-    ] = None,
     log: LogOption = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace a collection built with other settings.")
@@ -77,11 +74,10 @@ def build(
     from freshstack_dspy.recipes.build import build as build_collection
 
     settings = load_config(config)
-    _check_outputs(settings, save_replies, log)
+    if log is not None:
+        _check_log(log, settings)
     with asking(mode, log) as (options, bars):
-        collection = build_collection(
-            settings, replace=replace, replies_file=save_replies, **options
-        )
+        collection = build_collection(settings, replace=replace, **options)
     if as_json:
         show_json(collection.manifest)
     else:
@@ -193,17 +189,15 @@ def rejudge(
         _show_agreement(found, settings.model.name, out, changes)
 
 
-def _check_outputs(settings: "BuildConfig", *outputs: Path | None) -> None:
-    """Check that no file is written into the collection or the store, nor over one that is read."""
+def _check_log(log: Path, settings: "BuildConfig") -> None:
+    """Check that no log is appended to the store, to the collection or to an input."""
     from freshstack_dspy.errors import ConfigError
 
+    place = log.resolve()
     folders = (settings.out, settings.cache.path, settings.index.path)
-    read = {settings.file.resolve(), settings.queries.path, *settings.cache.bundles}
-    for path in (path.resolve() for path in outputs if path is not None):
-        if path in read or any(path.is_relative_to(folder) for folder in folders):
-            raise ConfigError(
-                f"{path} is read or replaced by this command, and would be lost; write elsewhere"
-            )
+    inputs = {settings.file.resolve(), settings.queries.path, *settings.cache.bundles}
+    if place in inputs or any(place.is_relative_to(folder) for folder in folders):
+        raise ConfigError(f"{log} is of the build itself, and would be lost; write elsewhere")
 
 
 def _show_plan(found: "Plan") -> None:

@@ -31,7 +31,8 @@ from .conftest import BASELINE, Command
 @pytest.fixture
 def built(freshstack: Command, config: Path) -> Path:
     """The configuration of a collection that was built."""
-    assert freshstack("build", config, "--save-replies", "saved.jsonl").code == 0
+    assert freshstack("build", config).code == 0
+    assert freshstack("replies", "export", config, "--out", "saved.jsonl").code == 0
     return config
 
 
