@@ -38,35 +38,13 @@ _context: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_context", d
 
 
 class TypedPredict(dspy.Predict):
-    """`dspy.Predict` that always goes through the typed adapter, whatever is configured.
+    """`dspy.Predict` that asks for one JSON object, whatever adapter is configured.
 
     A prediction has the signature's outputs and `call_id`, the key of the reply ("unrecorded" for
     a model that is no `RecordedLM`); for an output marked with `OneForEach` also `call_ids`.
     """
 
     def forward(self, **kwargs: Any) -> Any:
-        """Predict; for the errors see `TypedAdapter`."""
-        # Not through `super()`, which looks for an adapter, and at every type, in each call.
-        lm, settings, signature, demos, inputs = self._forward_preprocess(**kwargs)
-        completions = TypedAdapter()(lm, settings, signature, demos, inputs)
-        return self._forward_postprocess(completions, signature, **inputs)
-
-    async def aforward(self, **kwargs: Any) -> Any:
-        """Predict in a thread: there is one implementation, and it is synchronous."""
-        return await asyncio.to_thread(self.forward, **kwargs)
-
-
-class TypedAdapter(dspy.Adapter):
-    """Ask for one JSON object and return it validated, with the `call_id` of its reply."""
-
-    def __call__(
-        self,
-        lm: Any,
-        lm_kwargs: dict[str, Any],
-        signature: Any,
-        demos: list[dict[str, Any]],
-        inputs: dict[str, Any],
-    ) -> list[dict[str, Any]]:
         """Ask, validate, re-ask.
 
         Raises:
@@ -74,35 +52,38 @@ class TypedAdapter(dspy.Adapter):
             ReplyError: No valid reply came: it was unparsed, refused, truncated or failed.
             ModelError: The request could not be answered at all.
         """
+        lm, settings, signature, demos, inputs = self._forward_preprocess(**kwargs)
 
         def ask(given: dict[str, Any], *, again: bool = False) -> dict[str, Any]:
             if again and isinstance(lm, RecordedLM):
                 lm.ledger.reasked()
-            conversation = _Conversation(lm, lm_kwargs, signature)
-            answer = conversation.answer(self.format(signature, demos, given), given)
+            conversation = _Conversation(lm, settings, signature)
+            answer = conversation.answer(messages_of(signature, demos, given), given)
             outputs = {name: getattr(answer, name) for name in signature.output_fields}
             return {**outputs, "call_id": conversation.last_key or "unrecorded"}
 
         each = itemized_output(signature)
         given = plain(inputs)
-        return [ask(given) if each is None else answer_each(*each, given, ask, _reasks(lm))]
+        outputs = ask(given) if each is None else answer_each(*each, given, ask, _reasks(lm))
+        return self._forward_postprocess([outputs], signature, **inputs)
 
-    async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """Ask in a thread."""
-        return await asyncio.to_thread(self, *args, **kwargs)
+    async def aforward(self, **kwargs: Any) -> Any:
+        """Predict in a thread: there is one implementation, and it is synchronous."""
+        return await asyncio.to_thread(self.forward, **kwargs)
 
-    def format(
-        self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
-    ) -> list[dict[str, Any]]:
-        """All messages: the instructions, each complete demonstration as two turns, the inputs."""
-        messages = [{"role": "system", "content": instructions(signature)}]
-        for demo in demos:
-            if all(name in demo for name in signature.fields):
-                messages += [
-                    {"role": "user", "content": _object(signature.input_fields, demo)},
-                    {"role": "assistant", "content": _object(signature.output_fields, demo)},
-                ]
-        return [*messages, {"role": "user", "content": _object(signature.input_fields, inputs)}]
+
+def messages_of(
+    signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """All messages: the instructions, each complete demonstration as two turns, the inputs."""
+    messages = [{"role": "system", "content": instructions(signature)}]
+    for demo in demos:
+        if all(name in demo for name in signature.fields):
+            messages += [
+                {"role": "user", "content": _object(signature.input_fields, demo)},
+                {"role": "assistant", "content": _object(signature.output_fields, demo)},
+            ]
+    return [*messages, {"role": "user", "content": _object(signature.input_fields, inputs)}]
 
 
 def _reasks(lm: Any) -> int:

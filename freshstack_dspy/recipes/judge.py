@@ -19,7 +19,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.typed import TypedAdapter, answer_schema
+from freshstack_dspy.lm.typed import answer_schema, messages_of
 from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, whole
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.session import Session
@@ -320,7 +320,7 @@ def context_of(model: ModelConfig) -> int | None:
 
 def prompt_tokens(model: ModelConfig, predictor: Any, inputs: dict[str, Any]) -> int:
     """Count the prompt of a question, with its demonstrations and the schema of its reply."""
-    messages = TypedAdapter().format(predictor.signature, predictor.demos, inputs)
+    messages = messages_of(predictor.signature, predictor.demos, inputs)
     schema = (
         canonical_json(answer_schema(predictor.signature))
         if model.structured == "json_schema"

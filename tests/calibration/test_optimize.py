@@ -20,7 +20,7 @@ from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, Fa
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.lm.typed import TypedAdapter
+from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.records import HumanLabel
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
 
@@ -46,7 +46,7 @@ def prompts(optimized: Optimized) -> list[dict[str, Any]]:
     """What the optimized judge sends for a question."""
     predict = optimized.program.predict
     inputs = {"question": "?", "nuggets": [], "chunks": []}
-    return TypedAdapter().format(predict.signature, predict.demos, inputs)
+    return messages_of(predict.signature, predict.demos, inputs)
 
 
 def texts_of(labels: tuple[HumanLabel, ...], query_ids: set[str]) -> set[str]:

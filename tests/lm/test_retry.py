@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.engine import provider_for
 from freshstack_dspy.lm.retry import Retries, Throttle
 from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.workers import map_in_order
 
 from .asking import Scribe, request
 from .chat_server import ChatServer, Scripted
@@ -237,44 +237,24 @@ class Busy:
         return Scripted("too many", status=429) if too_many else Scripted("there")
 
 
-def answered(server: ChatServer, calls: int, throttle: Throttle) -> list[str | None]:
-    provider: Any = provider_for(
-        ModelConfig(name="openai/scripted", api_base=server.api_base, api_key="planted-key")
-    )
-
-    def until_answered(number: int) -> str | None:
-        while True:
-            with throttle.slot() as window:
-                try:
-                    text: str | None = provider.complete(request(str(number))).text
-                except TransientModelError as error:
-                    throttle.slowed(window, error.retry_after)
-                    continue
-                throttle.succeeded(window)
-                return text
-
-    with ThreadPoolExecutor(16) as pool:
-        texts = list(pool.map(until_answered, range(calls)))
-    provider.close()
-    return texts
-
-
+@pytest.mark.usefixtures("waits")
 def test_a_server_that_bears_less_is_asked_less_and_more_again_when_it_bears_more(
-    server: ChatServer,
+    server: ChatServer, client_for: Connect
 ) -> None:
-    busy = Busy(bears=3)
-    server.script = busy
-    throttle = Throttle(16)
+    server.script = busy = Busy(bears=3)
+    lm = client_for(concurrency=16)
 
-    assert answered(server, 150, throttle) == ["there"] * 150
-    assert throttle.limit < 16
+    def answered(numbers: range) -> list[str | None]:
+        return map_in_order(lambda number: lm(request(str(number))).text, numbers, workers=16)
+
+    assert answered(range(150)) == ["there"] * 150
     assert max(busy.most[-50:]) < max(busy.most)
 
     rejected_by_then, busy.bears = busy.rejected, 16
-    answered(server, 250, throttle)
+    answered(range(150, 400))
 
     assert busy.rejected == rejected_by_then
-    assert throttle.limit == 16
+    assert max(busy.most[-50:]) > 3
 
 
 @pytest.mark.usefixtures("waits")

@@ -2,12 +2,11 @@
 
 import asyncio
 import json
-from typing import Any, Literal
+from typing import Any
 
 import dspy
 import pytest
 from dspy.utils import DummyLM
-from pydantic import BaseModel
 
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError, ReplyError
 from freshstack_dspy.lm.store import ReplyStore
@@ -30,30 +29,6 @@ def test_a_valid_reply_is_an_answer_with_the_key_of_its_reply(
     assert [City(name="Bern", people=137000)] == answer.cities
     assert reply is not None
     assert (reply.text, reply.status, reply.reasked_as) == (BERN, "ok", None)
-
-
-def test_two_signatures_of_one_name_do_not_share_a_model(
-    server: ChatServer, client_for: Connect
-) -> None:
-    """In a notebook a signature is defined again and again under its name."""
-
-    def signature(lowest: int) -> Any:
-        class Grade(BaseModel):
-            value: Literal[1, 2, 3] if lowest else Literal[0, 1]  # type: ignore[valid-type]
-
-        class GradeIt(dspy.Signature):
-            """Grade."""
-
-            text: str = dspy.InputField()
-            grade: Grade = dspy.OutputField()
-
-        return GradeIt
-
-    server.says('{"grade": {"value": 0}}')
-    with dspy.context(lm=client_for(reasks=0)):
-        assert TypedPredict(signature(0))(text="x").grade.value == 0
-        with pytest.raises(ReplyError, match=r"grade\.value is 0; allowed: 1, 2 or 3"):
-            TypedPredict(signature(1))(text="x")
 
 
 def test_sampling_parameters_are_sent_and_reach_the_key(

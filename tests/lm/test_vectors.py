@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import SecretStr
 
 from freshstack_dspy.config import BudgetConfig, Mode, ModelConfig, PricesConfig
 from freshstack_dspy.errors import (
@@ -242,15 +241,6 @@ def test_a_replay_opens_no_socket_and_a_miss_names_the_text(
         open_client("replay", access={"store": None}).vectors(TEXTS)
 
 
-def test_rerecord_asks_again_once_in_a_run(server: ChatServer, open_client: OpenClient) -> None:
-    open_client().vectors(["a"])
-    server.script = lambda body: embeddings(body, vectors=[[1.0] * 8 for _ in body["input"]])
-    client = open_client("rerecord")
-
-    assert client.vectors(["a"]).tolist() == client.vectors(["a"]).tolist() == [[1.0] * 8]
-    assert len(server.requests) == 2
-
-
 def test_a_bundle_alone_is_enough_to_replay(
     open_client: OpenClient, open_reranker: OpenClient, tmp_path: Path
 ) -> None:
@@ -374,21 +364,6 @@ def test_vectors_of_another_length_are_not_mixed(
         open_client().vectors(["a", "b"])
     with pytest.raises(TransientModelError, match="of 16 numbers, and dimensions asks for 4"):
         open_client(dimensions=4).vectors(["c"])
-
-
-@pytest.mark.parametrize("name", ["openai", "voyage", "cohere"])
-def test_a_refused_key_stops_at_once_and_is_not_shown(
-    server: ChatServer, open_client: OpenClient, name: str
-) -> None:
-    server.script = lambda _: Scripted("wrong key planted-secret-9", status=401)
-    client = open_client(
-        name=f"{name}/scripted", batch=1, model={"api_key": SecretStr("planted-secret-9")}
-    )
-    with pytest.raises(FatalModelError, match=f"check {name.upper()}_API_KEY") as raised:
-        client.vectors([f"text {number}" for number in range(200)])
-
-    assert "planted-secret-9" not in str(raised.value)
-    assert len(server.requests) <= 8, "those that were in flight"
 
 
 # --- what is paid and entered

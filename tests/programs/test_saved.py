@@ -9,7 +9,7 @@ import pytest
 from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.typed import TypedAdapter, TypedPredict
+from freshstack_dspy.lm.typed import TypedPredict, messages_of
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
@@ -86,7 +86,7 @@ def path(tmp_path: Path) -> Path:
 
 def messages(judge: SupportJudge) -> list[dict[str, Any]]:
     signature, demos = judge.predict.signature, judge.predict.demos
-    return TypedAdapter().format(signature, demos, example(9).inputs().toDict())
+    return messages_of(signature, demos, example(9).inputs().toDict())
 
 
 def test_a_loaded_program_asks_exactly_as_the_saved_one(

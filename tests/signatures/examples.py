@@ -6,7 +6,7 @@ After a prompt was changed on purpose: python -m tests.signatures.examples
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.lm.typed import TypedAdapter
+from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.signatures.answer_question import AnswerQuestion
 from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
 from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
@@ -73,7 +73,7 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
 
 def prompt(signature: Any) -> str:
     """All that is sent for a signature's example, as text."""
-    messages = TypedAdapter().format(signature, [], EXAMPLES[signature])
+    messages = messages_of(signature, [], EXAMPLES[signature])
     return "".join(f"=== {turn['role']}\n{turn['content']}\n" for turn in messages)
 
 
