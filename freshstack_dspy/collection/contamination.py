@@ -1,10 +1,12 @@
 """Contamination: how far a query can be known without the corpus of its collection."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
+from freshstack_dspy.collection.near_duplicates import near_duplicates
 from freshstack_dspy.records import Contamination, Judgment, Nugget, Query
 
 if TYPE_CHECKING:
@@ -44,11 +46,7 @@ def contamination(
     `gold` has the texts of each query's supporting chunks, `knowledge` what its closed-book answer
     holds, where that was judged.
     """
-    own: dict[str, int] = {}
-    for nugget in nuggets:
-        own[nugget.query_id] = own.get(nugget.query_id, 0) + 1
-    from freshstack_dspy.collection.near_duplicates import near_duplicates
-
+    own = Counter(nugget.query_id for nugget in nuggets)
     alike = near_duplicates(
         {query.query_id: query.text for query in queries}, config.near_duplicate
     )
@@ -76,12 +74,8 @@ def asked(asked_at: str | None, cutoff: str | None) -> Asked | None:
 
     Both are ISO 8601 dates; None where one is missing, or is no date.
     """
-    day = day_of(asked_at)
-    if day is None or cutoff is None:
-        return None
-    try:
-        last = date.fromisoformat(cutoff)
-    except ValueError:
+    day, last = day_of(asked_at), day_of(cutoff)
+    if day is None or last is None:
         return None
     return "before_cutoff" if day <= last else "after_cutoff"
 

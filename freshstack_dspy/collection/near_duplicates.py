@@ -3,12 +3,11 @@
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from freshstack_dspy.text import jaccard, terms
 
 MOST_LISTED = 20
-"""Ids for each text; of a thousand that say the same, a thousand lists of all help nobody."""
+"""Ids for each text; a thousand that say the same would have a thousand lists of all."""
 _ROUNDING = 1e-9
 """A product of floats may end just above a whole number; to look at more loses nothing."""
 
@@ -26,10 +25,10 @@ def near_duplicates(texts: Mapping[str, str], similarity: float) -> dict[str, tu
         an id without any is left out.
 
     Source:
-        The pairs are found by prefix, size and position (C. Xiao, W. Wang, X. Lin and J. X. Yu,
-        Efficient Similarity Joins for Near Duplicate Detection, WWW 2008): with all terms in one
-        order, from the rarest on, two sets of a similarity of at least t share one of the first
-        n - ceil(t n) + 1 terms of each, where n is its size.
+        The pairs are found by prefix (C. Xiao, W. Wang, X. Lin and J. X. Yu, Efficient Similarity
+        Joins for Near Duplicate Detection, WWW 2008): with all terms in one order, from the rarest
+        on, two sets of a similarity of at least t share one of the first n - ceil(t n) + 1 terms
+        of each, where n is its size.
     """
     same = _same_terms(texts)
     # One more than is listed: a text is itself among those that are like it.
@@ -90,35 +89,20 @@ def _first_of(ids: list[str], more: list[str]) -> list[str]:
     return sorted(ids + more)[: MOST_LISTED + 1]
 
 
-class _Place(NamedTuple):
-    """Where a term stands in a set that is sorted from the rarest term on."""
-
-    id_: str
-    position: int
-
-
 def _alike(sets: Mapping[str, frozenset[str]], similarity: float) -> Iterator[tuple[str, str]]:
-    """Give every pair that is alike once; each set is held against those that are no larger."""
+    """Give every pair that is alike once; each set is compared with those that are no larger."""
     texts_with = Counter(term for held in sets.values() for term in held)
-    places: dict[str, list[_Place]] = defaultdict(list)
+    ids_with: dict[str, list[str]] = defaultdict(list)
     for id_ in sorted(sets, key=lambda id_: (len(sets[id_]), id_)):
         held = sets[id_]
         rarest = sorted(held, key=lambda term: (texts_with[term], term))
-        met = set()
-        for position, term in enumerate(_prefix(rarest, similarity)):
-            for other, other_position in places[term]:
-                if other in met:
-                    continue
-                met.add(other)
-                # What both hold stands behind the first term that they share, in either.
-                smaller = sets[other]
-                most = min(len(held) - position, len(smaller) - other_position)
-                needed = similarity / (1 + similarity) * (len(held) + len(smaller))
-                if most >= needed - _ROUNDING and jaccard(held, smaller) >= similarity:
-                    yield other, id_
+        met = {other for term in _prefix(rarest, similarity) for other in ids_with[term]}
+        for other in sorted(met):
+            if jaccard(held, sets[other]) >= similarity:
+                yield other, id_
         # A set that is no larger than the other shares a larger part of its terms with it.
-        for position, term in enumerate(_prefix(rarest, 2 * similarity / (1 + similarity))):
-            places[term].append(_Place(id_, position))
+        for term in _prefix(rarest, 2 * similarity / (1 + similarity)):
+            ids_with[term].append(id_)
 
 
 def _prefix(rarest: Sequence[str], share: float) -> Sequence[str]:

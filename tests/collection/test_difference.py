@@ -1,7 +1,5 @@
 """What is the same content is kept, whatever its id; everything else is listed."""
 
-from pathlib import Path
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +11,6 @@ from freshstack_dspy.collection.diff import (
     Tally,
     difference,
     match_chunks,
-    write_changes,
 )
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, QuerySlice
 
@@ -143,17 +140,6 @@ def test_a_query_in_another_slice_is_listed() -> None:
     assert found.judgments.changed == 1
 
 
-def test_equal_chunks_of_a_file_are_matched_by_id_and_then_in_order() -> None:
-    before = [chunk("x", 0), chunk("x", 5), chunk("x", 9)]
-    after = [chunk("x", 5), chunk("x", 7), chunk("x", 20), chunk("x", 0, "b.py")]
-
-    assert match_chunks(before, after) == {
-        "s/a.py_5_6": "s/a.py_5_6",
-        "s/a.py_0_1": "s/a.py_7_8",
-        "s/a.py_9_10": "s/a.py_20_21",
-    }
-
-
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), unique=True),
     st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), unique=True),
@@ -175,16 +161,6 @@ def test_each_chunk_is_matched_once_and_as_many_as_can_be(
         assert all(texts[found[old.chunk_id]] == text for old in pairs)
         counts = [sum(each.text == text for each in chunks) for chunks in (before, after)]
         assert len(pairs) == min(counts)
-
-
-def test_changes_are_lines_of_json(tmp_path: Path) -> None:
-    found = difference(State(Contents(), []), ONE)
-
-    write_changes(found, tmp_path / "new" / "changes.jsonl")
-
-    lines = (tmp_path / "new" / "changes.jsonl").read_text().splitlines()
-    assert len(lines) == len(found.changes) == 7
-    assert lines[0].startswith('{"kind":"query","change":"added","query_id":"1"')
 
 
 def test_the_tenth_nugget_follows_the_ninth() -> None:

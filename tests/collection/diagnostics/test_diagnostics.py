@@ -72,13 +72,7 @@ def test_estimates_of_what_is_missing(pool: Pooled) -> None:
     assert missing.by_techniques == {1: 3, 2: 1}
     assert missing.chao1.value == 8.5
     assert missing.chao1_corrected.value == 5.5
-
-
-def test_one_technique_alone_says_nothing_of_what_is_missing() -> None:
-    missing = estimate_missing(pooled(contents([POOL[1]]), EVALUATED))
-
-    assert missing.chao1.value is None
-    assert missing.chao1_corrected.value is None
+    assert estimate_missing(pooled(contents([POOL[1]]), EVALUATED)).chao1.value is None
 
 
 def test_pooling_results_keep_the_places_of_chunks_that_were_not_pooled() -> None:
