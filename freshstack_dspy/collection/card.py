@@ -296,7 +296,7 @@ def _costs(manifest: Manifest) -> str:
 
 
 def _counts(contents: Contents, manifest: Manifest) -> str:
-    from freshstack_dspy.collection.self_agreement import self_agreement
+    from freshstack_dspy.collection.diagnose import self_agreement
 
     rows = [(f"`{name}`", f"{getattr(manifest.counts, name):,}") for name in _COUNTED]
     rated = Counter(nugget.importance for nugget in contents.nuggets if nugget.importance)

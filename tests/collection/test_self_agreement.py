@@ -1,6 +1,6 @@
 import pytest
 
-from freshstack_dspy.collection.self_agreement import self_agreement
+from freshstack_dspy.collection.diagnose import self_agreement
 from freshstack_dspy.records import Judgment, Vote
 
 from .small import CONTENTS

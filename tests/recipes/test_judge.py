@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.self_agreement import self_agreement
+from freshstack_dspy.collection.diagnose import self_agreement
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.build import build

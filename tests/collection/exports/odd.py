@@ -11,18 +11,8 @@ from pathlib import Path
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.writing import write_collection
-from freshstack_dspy.records import (
-    Candidate,
-    Chunk,
-    Found,
-    Judgment,
-    Nugget,
-    Query,
-    QuerySlice,
-    Scale,
-    TechniqueRank,
-)
-from tests.collection.small import PROVENANCE
+from freshstack_dspy.records import Chunk, Nugget, Query, QuerySlice, Scale
+from tests.collection.small import PROVENANCE, candidate, judgment
 
 LONG = "x" * 1000
 ODD_IDS = (
@@ -78,66 +68,40 @@ def odd_contents(query_ids: Sequence[str], chunk_ids: Sequence[str]) -> Contents
     """Judgments of the first three chunks for each query."""
     first, second, third = chunk_ids[:3]
     labels = {first: (3, 1), second: (0, 2), third: (0, None)}
-    queries: list[Query] = []
-    nuggets: list[Nugget] = []
-    judgments: list[Judgment] = []
-    pool: list[Candidate] = []
-    slices: list[QuerySlice] = []
-    for query_id in query_ids:
-        synthetic = len(queries) % 2 == 1
-        queries.append(
-            Query(
-                query_id=query_id,
-                title="How?",
-                body=TEXT,
-                answer="So.",
-                origin="synthetic" if synthetic else "community",
-            )
-        )
-        ids = [f"{query_id}_{place}" for place in range(2)]
-        nuggets += [
-            Nugget(
-                nugget_id=ids[place],
-                query_id=query_id,
-                text=f"{TEXT} {place}",
-                call_id=None,
-                importance="okay" if place else None,
-            )
-            for place in range(2)
-        ]
-        for rank, (chunk_id, given) in enumerate(labels.items(), start=1):
-            pooled = TechniqueRank(technique="question", rank=rank)
-            found = Found(technique="question", retriever="bm25", rank=rank)
-            pool.append(
-                Candidate(
-                    query_id=query_id, chunk_id=chunk_id, pooled_by=(pooled,), found_by=(found,)
-                )
-            )
-            judgments += [
-                Judgment(
-                    query_id=query_id,
-                    nugget_id=nugget_id,
-                    chunk_id=chunk_id,
-                    label=label,
-                    status="refused" if label is None else "ok",
-                    reason="",
-                    call_id=None,
-                )
-                for nugget_id, label in zip(ids, given, strict=True)
-            ]
-        slices.append(
-            QuerySlice(
-                query_id=query_id, slice="answerable", nuggets=2, supported=2, undetermined=0
-            )
-        )
-    last = f"{query_ids[-1]}_unjudged"
-    nuggets.append(Nugget(nugget_id=last, query_id=query_ids[-1], text="none", call_id=None))
+    texts = {"title": "How?", "body": TEXT, "answer": "So."}
+    nuggets = {f"{query_id}_{place}": query_id for query_id in query_ids for place in range(2)}
+    unjudged = Nugget(
+        nugget_id=f"{query_ids[-1]}_unjudged", query_id=query_ids[-1], text="none", call_id=None
+    )
     return Contents(
-        queries=tuple(queries),
-        nuggets=tuple(nuggets),
-        judgments=tuple(judgments),
-        pool=tuple(pool),
-        slices=tuple(slices),
+        queries=tuple(
+            Query(query_id=id_, **texts, origin="synthetic" if place % 2 else "community")
+            for place, id_ in enumerate(query_ids)
+        ),
+        nuggets=(
+            *(
+                Nugget(
+                    nugget_id=id_,
+                    query_id=query_id,
+                    text=f"{TEXT} {id_[-1]}",
+                    call_id=None,
+                    importance="okay" if id_[-1] == "1" else None,
+                )
+                for id_, query_id in nuggets.items()
+            ),
+            unjudged,
+        ),
+        judgments=tuple(
+            judgment(f"{query_id}_{place}", chunk_id, label)
+            for query_id in query_ids
+            for chunk_id, given in labels.items()
+            for place, label in enumerate(given)
+        ),
+        pool=tuple(candidate(query_id, chunk_id) for query_id in query_ids for chunk_id in labels),
+        slices=tuple(
+            QuerySlice(query_id=id_, slice="answerable", nuggets=2, supported=2, undetermined=0)
+            for id_ in query_ids
+        ),
     )
 
 
