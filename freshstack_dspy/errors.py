@@ -4,7 +4,7 @@
     ├── ConfigError                 the configuration or a command's words are wrong
     ├── SourceError                 queries or documents cannot be read
     ├── IndexingError               a corpus cannot be indexed or searched
-    ├── CollectionError             a collection, run, label or program file is missing, damaged or foreign
+    ├── CollectionError             a collection, run, label or program file is missing, damaged or of another kind
     └── ModelError                  anything between us and a language model
         ├── FatalModelError         no retry can help: unknown model, no key, not allowed
         ├── TransientModelError     retries were used up: rate limit, timeout, server error

@@ -34,7 +34,7 @@ def canonical_json(fields: dict[str, Any]) -> str:
 
 
 def canonical_line(record: Record) -> str:
-    """Give the one line that stands for a record: the `canonical_json` of its fields."""
+    """Give the one line of a record: the `canonical_json` of its fields."""
     return record.model_dump_json() + "\n"  # the same text, in a tenth of the time
 
 
@@ -53,7 +53,7 @@ def decode_records(data: bytes, record: type[R], path: Path) -> tuple[R, ...]:
         raise CollectionError(f"{path}: the last line has no end; the file was cut short")
     records: list[R] = []
     try:
-        # Only \n ends a line: U+2028 and its like may stand unescaped inside JSON.
+        # Only \n ends a line: U+2028 and its like may be unescaped inside JSON.
         for line in data.split(b"\n")[:-1]:
             records.append(record.model_validate_json(line))  # noqa: PERF401  their number is used
     except ValidationError as error:

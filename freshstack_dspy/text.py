@@ -206,7 +206,7 @@ _DENIES = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*_`]{0,4}\s+")
 _CODE = re.compile(r"`([^`\n]+)`")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)*(?!\w)")
-"""One that stands alone: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
+"""One by itself: terms know neither the 3 of `mp3` from a 3 nor 1.5 from 15."""
 _PARAGRAPH_END = re.compile(r"\n[ \t]*\n")
 
 
@@ -225,7 +225,7 @@ def restates(statement: str, question: str) -> bool:
       (interrogatives, auxiliaries, pronouns);
     - all of them are in the question, and they are those of one of its sentences, by a Jaccard
       index of 0.8 or more;
-    - its code, in backticks, and every number that stands alone in it are in the question as they
+    - its code, in backticks, and every number by itself in it are in the question as they
       are: terms know neither `<=` from `>=` nor `-f` from `-F`, and the answer may be that;
     - the statement and that sentence both deny something, or neither does;
     - that sentence is no yes-or-no question, whose answer has its words.

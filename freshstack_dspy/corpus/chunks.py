@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from freshstack_dspy.corpus.boundaries import Boundary, file_kind, has_text, refine
 from freshstack_dspy.corpus.encodings import NOTEBOOK, FileText, chunk_encoding
 from freshstack_dspy.corpus.notebook import Notebook
-from freshstack_dspy.corpus.outlines import outline_of
+from freshstack_dspy.corpus.outlines import Boundary, file_kind, has_text, outline_of, refine
 from freshstack_dspy.lm.tokens import count_tokens, encoding
 from freshstack_dspy.records import Chunk, SourceFile
 
@@ -139,7 +138,7 @@ class Packer:
             return len(self._data)
         small = budget // _SMALLEST_SHARE
         first = bisect_right(self._offsets, start)
-        # First so that what is left for the last piece is no crumb.
+        # First so that enough is left for the last piece.
         for room in (max(1, min(budget, left - small)), budget):
             reach = self._table.reach(start, room)
             last = bisect_right(self._offsets, reach)

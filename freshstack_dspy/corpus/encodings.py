@@ -15,7 +15,7 @@ BOM = "\ufeff"
 """A byte order mark at the beginning of a file is a part of its bytes, and not of its text."""
 
 NOTEBOOK = "ipynb"
-"""Stands for the encoding of a notebook; see `corpus.notebook`."""
+"""What a notebook has as its encoding; see `corpus.notebook`."""
 _MARKS = (  # the longer first: UTF-32's mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),

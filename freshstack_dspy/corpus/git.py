@@ -47,7 +47,7 @@ _PROTOCOLS = {
     "file": ("file",),
 }
 _REVISION = re.compile(r"(?!.*(?:\.\.|@\{))\w[\w.+/@#-]*", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 _FETCHED = "refs/freshstack/fetched"
 _FETCHING = ".fetching-"
 _ABANDONED = 3600
@@ -58,7 +58,7 @@ class Git:
     """The git program in one folder, with what a hostile repository could misuse switched off."""
 
     def __init__(self, folder: Path, protocols: Sequence[str] = ()) -> None:
-        """Find git; with no protocols it connects to nobody."""
+        """Find git; with no protocols it opens no connection."""
         program = shutil.which("git")
         if program is None:
             raise SourceError("git is not installed, and repositories are read with it")
@@ -161,11 +161,11 @@ def fetch(
         )
     place = clones / source.folder
     known = place / f"{hashlib.sha256(wanted.encode()).hexdigest()[:16]}.commit"
-    if _COMMIT.fullmatch(wanted) and _copy(place, wanted).is_dir():
+    if _COMMIT.fullmatch(wanted) and (place / f"{wanted}.git").is_dir():
         commit = wanted
     elif offline:
         commit = known.read_text().strip() if known.is_file() else ""
-        if not commit or not _copy(place, commit).is_dir():
+        if not commit or not (place / f"{commit}.git").is_dir():
             raise SourceError(
                 f"{source.url}: {wanted!r} has not been fetched to {clones}, and nothing may be "
                 "fetched in replay; fetch it first with: freshstack build CONFIG --mode defer"
@@ -175,11 +175,7 @@ def fetch(
     else:
         commit = _fetched(source, wanted, place)
         known.write_text(f"{commit}\n")
-    return corpus.model_copy(update={"path": _copy(place, commit), "revision": commit})
-
-
-def _copy(place: Path, commit: str) -> Path:
-    return place / f"{commit}.git"
+    return corpus.model_copy(update={"path": place / f"{commit}.git", "revision": commit})
 
 
 def _fetched(source: Remote, wanted: str, place: Path) -> str:
@@ -193,17 +189,16 @@ def _fetched(source: Remote, wanted: str, place: Path) -> str:
         made.mkdir()
         git = Git(made, source.protocols)
         ref, commit = _looked_up(git, source, wanted)
-        if _copy(place, commit).is_dir():
+        if (place / f"{commit}.git").is_dir():
             return commit
-        kind = "sha256" if len(commit) == 64 else "sha1"
-        git.run("init", "-q", "--bare", "--template=", f"--object-format={kind}", ".")
-        _download(git, source, ref)
+        git.run("init", "-q", "--bare", "--template=", "--object-format=sha1", ".")
+        _download(git, source, ref, commit)
         found = git.commit(_FETCHED)
         if found is None:
             raise SourceError(f"{source.url}: {wanted!r} is no commit; name one, a tag or a branch")
         commit = found
-        if not _copy(place, commit).is_dir():  # another process may have been faster
-            made.rename(_copy(place, commit))
+        if not (place / f"{commit}.git").is_dir():  # another process may have been faster
+            made.rename(place / f"{commit}.git")
     return commit
 
 
@@ -226,15 +221,13 @@ def _looked_up(git: Git, source: Remote, wanted: str) -> tuple[str, str]:
     )
 
 
-def _download(git: Git, source: Remote, ref: str) -> None:
+def _download(git: Git, source: Remote, ref: str, commit: str) -> None:
     """Fetch one commit without its history, or, where the server cannot, everything."""
     fetch = ("fetch", "-q", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head")
     done = git.run(*fetch, "--depth=1", "--", source.url, f"+{ref}:{_FETCHED}")
-    if done.returncode and not _COMMIT.fullmatch(ref):
-        done = git.run(*fetch, "--", source.url, f"+{ref}:{_FETCHED}")
-    elif done.returncode:  # some servers give branches and tags alone
+    if done.returncode:  # some servers give no shallow copies, or branches and tags alone
         done = git.run(*fetch, "--", source.url, "+refs/*:refs/*")
-        done = done if done.returncode else git.run("update-ref", _FETCHED, ref)
+        done = done if done.returncode else git.run("update-ref", _FETCHED, commit)
     if done.returncode:
         raise _unreachable(source, done.stderr)
 

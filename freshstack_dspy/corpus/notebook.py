@@ -13,9 +13,15 @@ from json import scanner
 from json.decoder import JSONObject, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
-from freshstack_dspy.corpus.boundaries import JOINED, Boundary, FileKind, Fits, language_named
 from freshstack_dspy.corpus.encodings import FileText
-from freshstack_dspy.corpus.outlines import outline_of
+from freshstack_dspy.corpus.outlines import (
+    JOINED,
+    Boundary,
+    FileKind,
+    Fits,
+    language_named,
+    outline_of,
+)
 
 _SEPARATOR = "\n\n"
 _CELL_LEVEL, _IN_CODE = 20, 100

@@ -111,7 +111,9 @@ class Wheel(FileTree):
         size = sum(info.file_size for info in self._archive.infolist())
         if size > _LARGEST or size > max(_UNSUSPICIOUS, _LARGEST_RATIO * path.stat().st_size):
             self._archive.close()
-            raise SourceError(f"{path}: would unpack to {size:,} bytes, as no honest wheel does")
+            raise SourceError(
+                f"{path}: would unpack to {size:,} bytes, more than any real wheel does"
+            )
 
     def entries(self) -> Iterator[Entry]:
         """List the files."""

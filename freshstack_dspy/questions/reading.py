@@ -92,13 +92,11 @@ def query_files(config: QueriesConfig) -> list[Path]:
         return [config.style] if config.style else []
     if config.source == "stackexchange":
         return Dump(config.location).files(dump_tables(config))
-    if config.source == "parquet":
-        return parquet_files(config.location)
     if config.source in ("huggingface", "freshstack"):
         find = dataset_files if config.source == "huggingface" else official_files
         rows, described = find(config.location, config.split)
         return [*described, *rows]
-    return [config.location]
+    return parquet_files(config.location) if config.source == "parquet" else [config.location]
 
 
 def _rows(

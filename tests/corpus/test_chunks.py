@@ -1,4 +1,4 @@
-"""Chunks are byte-exact, complete and within the limit, whatever the file holds."""
+"""Chunks are byte-exact, complete and within the limit, of any file."""
 
 import re
 

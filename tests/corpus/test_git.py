@@ -234,7 +234,7 @@ def test_offline_serves_what_is_here_and_says_so(served: Path, tmp_path: Path) -
 
     assert again == here
     assert notes == [f"{url}: main as last fetched, {str(here.revision)[:12]}"]
-    assert fetched(url, clones, here.revision) == here  # and not offline: nobody is asked
+    assert fetched(url, clones, here.revision) == here  # and not offline: no one is asked
     for revision in ("v1", "0" * 40, None):
         with pytest.raises(SourceError, match=r"has not been fetched to .* fetch it first with"):
             fetched(url, clones, revision, offline=True)

@@ -6,8 +6,7 @@ from typing import get_args
 import pytest
 
 from freshstack_dspy.corpus import outlines
-from freshstack_dspy.corpus.boundaries import FileKind, Language, file_kind
-from freshstack_dspy.corpus.outlines import syntax_tree
+from freshstack_dspy.corpus.outlines import FileKind, Language, file_kind, syntax_tree
 from freshstack_dspy.lm.tokens import count_tokens
 from tests.corpus.exactness import chunks_of
 

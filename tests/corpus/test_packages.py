@@ -1,4 +1,4 @@
-"""Wheels, honest ones and hostile ones; and installed distributions."""
+"""Wheels, also hostile ones; and installed distributions."""
 
 import json
 import sys

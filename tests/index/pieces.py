@@ -45,7 +45,7 @@ def rankings(
 
 
 class Letters:
-    """An embedder: how often each of some letters stands in a text."""
+    """An embedder: how often each of some letters is in a text."""
 
     def __init__(self, name: str = "letters", letters: str = "abcde12345") -> None:
         self.name, self.letters = name, letters

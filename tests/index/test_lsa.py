@@ -76,7 +76,7 @@ def test_a_large_corpus_is_fitted_on_a_sample_and_embedded_whole() -> None:
 
 
 def test_of_too_many_terms_those_in_the_most_chunks_count() -> None:
-    """Every number stands in one chunk, but the last hundred in two."""
+    """Every number is in one chunk, but the last hundred in two."""
     numbers = [str(number) for number in range(MAX_FEATURES + 100)]
     texts = [" ".join(numbers[start : start + 1000]) for start in range(0, len(numbers), 1000)]
 

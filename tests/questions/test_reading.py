@@ -1,4 +1,4 @@
-"""Filters, order and limit, whatever the queries come from."""
+"""Filters, order and limit, of queries from any source."""
 
 import json
 from pathlib import Path
