@@ -8,21 +8,19 @@ from typing import NamedTuple
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.questions.jsonl import (
-    OFFICIAL_COLUMNS,
-    official_files,
-    read_jsonl,
-    read_official,
-)
 from freshstack_dspy.questions.selection import Intake, Selection, id_order
 from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
 from freshstack_dspy.questions.tables import (
+    OFFICIAL_COLUMNS,
     Columns,
     PlacedRow,
     dataset_files,
+    official_files,
     parquet_files,
     read_arrow,
     read_csv,
+    read_jsonl,
+    read_official,
     read_parquet,
 )
 from freshstack_dspy.records import Query

@@ -1,6 +1,7 @@
-"""Rows of CSV, Parquet and Arrow files and of datasets on disk; and how a row becomes a query."""
+"""Rows of JSON Lines, CSV, Parquet, datasets and official files; and how a row becomes a query."""
 
 import csv
+import difflib
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -14,7 +15,14 @@ from pydantic import ValidationError
 from freshstack_dspy.config import QueryColumn
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import in_one_line
-from freshstack_dspy.files import LONGEST_LINE, ReadProgress, decoded, json_file, read_lines
+from freshstack_dspy.files import (
+    LONGEST_LINE,
+    ReadProgress,
+    decoded,
+    json_file,
+    json_object,
+    read_lines,
+)
 from freshstack_dspy.questions.selection import Intake
 from freshstack_dspy.records import Attribution, Query
 
@@ -29,6 +37,13 @@ Chooser = Callable[[list[str], str], list[str]]
 _OF_SYNTHETIC = ("origin", "seed_chunk_ids", "call_id")
 _LARGEST_EXACT = 2**53
 _BATCH = 256
+_OFFICIAL: dict[QueryColumn, str] = {
+    "title": "query_title",
+    "body": "query_text",
+    "answer": "answer_text",
+}
+_NEEDED = ("query_id", *_OFFICIAL.values())
+_READ = (*_NEEDED, "answer_id", "metadata")
 _DELIMITERS = (",", ";", "\t", "|")
 _SPLITS, _STATE = "dataset_dict.json", "state.json"
 
@@ -307,3 +322,94 @@ def _plain_name(name: Any, file: Path) -> str:
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:\0"):
         raise SourceError(f"{file}: names {name!r}; allowed: plain names of files next to it")
     return name
+
+
+# JSON Lines, and the official FreshStack queries in all their forms
+
+
+def read_jsonl(
+    path: Path, columns: Columns, *, named: bool, progress: ReadProgress | None = None
+) -> Iterator[PlacedRow]:
+    """Give the objects of a JSON Lines file; blank lines and a byte order mark are passed over.
+
+    If the user `named` no columns, an unknown key is an error, as it may be misspelt.
+    """
+    if path.is_dir():
+        raise SourceError(f"{path}: a folder; name the JSON Lines file, or another source")
+    known = columns.wanted()
+    for number, line in read_lines(path, progress):
+        if not line.strip():
+            continue
+        place = f"{path}:{number}"
+        row = json_object(decoded(line.strip(), place), place)
+        unknown = [] if named else [key for key in row if key not in known]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], sorted(known), n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise SourceError(
+                f"{place}: unknown key {unknown[0]!r}{hint}; if your file has other names, or more "
+                f'keys, say where the parts of a query are, as [queries.columns] title = "…"'
+            )
+        yield PlacedRow(str(path), number, row)
+
+
+OFFICIAL_COLUMNS = Columns(_OFFICIAL)
+
+
+def official_files(path: Path, split: str | None) -> tuple[list[Path], list[Path]]:
+    """Name the files with the rows, and those that name these.
+
+    `path` is a JSON or Parquet file, a folder of Parquet files, or one of `save_to_disk`.
+    """
+    if path.is_dir() and not any(path.rglob("*.parquet")):
+        return dataset_files(path, split)
+    return parquet_files(path), []
+
+
+def read_official(
+    path: Path, split: str | None, progress: ReadProgress | None = None
+) -> Iterator[PlacedRow]:
+    """Give the rows of an official file or data set, for `OFFICIAL_COLUMNS`.
+
+    JSON may be lines of objects, an array, or one object.
+    """
+    files, described = official_files(path, split)
+    if described:
+        rows = read_arrow(files, _choose, progress)
+    elif path.is_dir() or path.suffix == ".parquet":
+        rows = read_parquet(files, _choose, progress)
+    else:
+        rows = _read_json(path, progress)
+    for row in rows:
+        yield _flat(row)
+
+
+def _read_json(path: Path, progress: ReadProgress | None) -> Iterator[PlacedRow]:
+    """Read lines of objects, or a document that is an array or a single object."""
+    first = next((line.strip() for _, line in read_lines(path) if line.strip()), b"")
+    if first.startswith(b"{") and first.endswith(b"}"):
+        yield from read_jsonl(path, OFFICIAL_COLUMNS, named=True, progress=progress)
+        return
+    value = json_file(path)
+    for number, each in enumerate(value if isinstance(value, list) else [value], start=1):
+        if not isinstance(each, dict):
+            raise SourceError(f"{path}:{number}: not a JSON object")
+        yield PlacedRow(str(path), number, each)
+
+
+def _flat(row: PlacedRow) -> PlacedRow:
+    """Put the date and tags of the metadata where the columns look for them."""
+    values = {name: row.values.get(name) for name in _READ}
+    metadata: Any = values.pop("metadata") or {}
+    return row._replace(
+        values={**values, "asked_at": metadata.get("date"), "tags": metadata.get("tags")}
+    )
+
+
+def _choose(present: list[str], file: str) -> list[str]:
+    missing = [name for name in _NEEDED if name not in present]
+    if missing:
+        raise SourceError(
+            f"{file}: has no column {missing[0]!r}; the official queries have {', '.join(_READ)}"
+        )
+    return [name for name in present if name in _READ]
