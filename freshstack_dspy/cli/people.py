@@ -1,6 +1,5 @@
 """`freshstack agree` and `optimize`: a collection's judge compared with people, and tuned on them."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +10,6 @@ from freshstack_dspy.cli.options import CollectionArgument, JsonOption, ReplaceO
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.agreement import AgreementReport, GradedMetrics, JudgeMetrics
     from freshstack_dspy.calibration.optimization import OptimizationReport
-    from freshstack_dspy.cli.printing import Table
     from freshstack_dspy.measures.statistics import Estimate, Interval
 
     Rows = list[tuple[str, Interval]]
@@ -75,18 +73,19 @@ def optimize(
 
 def _show_agreement(report: "AgreementReport", support_from: int) -> None:
     """Print how a judge agrees with people; `support_from` is the lowest label that is support."""
-    from freshstack_dspy.cli.printing import counted, say, show
+    from freshstack_dspy.cli.printing import Table, counted, say, show
 
     people = counted(len(report.annotators), "annotator")
     title = f"judge compared with {people}, {counted(report.metrics.pairs, 'pair')}"
-    rows = _rows(report.metrics)
-    if report.graded is None:
-        show(_interval_table(title, rows))
-    else:
-        show(_interval_table(f"{title}, read as support from {support_from} on", rows))
-        graded = _graded_rows(report.graded, support_from)
-        show(_interval_table("the labels as they were given", graded))
-        rows = rows + graded
+    if report.graded is not None:
+        title += f", read as support from {support_from} on"
+    tables = {title: _rows(report.metrics)}
+    if report.graded is not None:
+        tables["the labels as they were given"] = _graded_rows(report.graded, support_from)
+    for title, found in tables.items():
+        cells = [(name, *_cells(interval)) for name, interval in found]
+        show(Table(("metric", "value", "95 % interval"), cells, title, digits=3))
+    rows = [row for found in tables.values() for row in found]
     for reason in sorted({one.reason for _, one in rows if one.reason is not None}):
         names = ", ".join(name for name, one in rows if one.reason == reason)
         say(f"no interval for {names}: {reason}")
@@ -97,8 +96,8 @@ def _show_agreement(report: "AgreementReport", support_from: int) -> None:
         say(f"  kappa, the mean of each two: {metric(report.ceiling)}")
         say(f"  Fleiss' kappa: {metric(among.fleiss_kappa)}")
         say(f"  Krippendorff's alpha: {metric(among.alpha)}")
-        for level, found in among.graded_alpha.items():
-            say(f"  Krippendorff's alpha of the grades, {level}: {metric(found)}")
+        for level, alpha in among.graded_alpha.items():
+            say(f"  Krippendorff's alpha of the grades, {level}: {metric(alpha)}")
     else:
         say(f"annotators among themselves: {report.ceiling.reason}")
     for number, what, first in (
@@ -128,7 +127,7 @@ def _show_optimization(report: "OptimizationReport", path: Path) -> None:
     pairs = zip(_rows(report.before.metrics), _rows(report.after.metrics), strict=True)
     rows = [(name, *_cells(one), *_cells(other)) for (name, one), (_, other) in pairs]
     header = ("on the test split", "before", "95 % interval", "after", "95 % interval")
-    show(Table(header, rows, title))
+    show(Table(header, rows, title, digits=3))
     if report.before.failed or report.after.failed:
         say(f"failed examples: {report.before.failed} before, {report.after.failed} after")
     say(
@@ -137,17 +136,9 @@ def _show_optimization(report: "OptimizationReport", path: Path) -> None:
     )
 
 
-def _interval_table(title: str, rows: "Rows") -> "Table":
-    from freshstack_dspy.cli.printing import Table
-
-    header = ("metric", "value", "95 % interval")
-    return Table(header, [(name, *_cells(interval)) for name, interval in rows], title)
-
-
-def _cells(interval: "Interval") -> Iterator[str]:
-    yield "–" if interval.value is None else f"{interval.value:.3f}"
-    is_known = interval.low is not None and interval.high is not None
-    yield f"{interval.low:.3f}–{interval.high:.3f}" if is_known else "–"
+def _cells(interval: "Interval") -> tuple[float | None, str]:
+    ends = "–" if interval.low is None else f"{interval.low:.3f}–{interval.high:.3f}"
+    return interval.value, ends
 
 
 def _rows(metrics: "JudgeMetrics") -> "Rows":
