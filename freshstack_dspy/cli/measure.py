@@ -16,6 +16,7 @@ from freshstack_dspy.cli.options import (
     SlicesOption,
 )
 from freshstack_dspy.cli.printing import (
+    Cell,
     Table,
     complain,
     counted,
@@ -30,7 +31,6 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.options import SlicesName
-    from freshstack_dspy.cli.printing import Cell
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.compare import Comparison, RunDifference
     from freshstack_dspy.measures.evaluation import Evaluation
@@ -95,12 +95,11 @@ class _Judgments(NamedTuple):
         """What JSON has of it."""
         if self.collection is None:
             return {"qrels": self.name}
-        return {
+        identity = {
             "collection": self.name,
             "content_hash": self.collection.manifest.content_hash,
-            "slices": self.slices,
-            "excluded": self.excluded,
         }
+        return {**identity, "slices": self.slices, "excluded": self.excluded}
 
     def say_origin(self) -> None:
         """Say below a table which queries were left out, and who made the labels."""
@@ -266,9 +265,9 @@ def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
 
 
 _COLUMNS = (
-    "file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high",
-    "unjudged_at_k", "absent", "empty",
-)  # fmt: skip
+    *("file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high"),
+    *("unjudged_at_k", "absent", "empty"),
+)
 
 
 def _rows(found: Mapping[str, _Evaluated]) -> Table:
@@ -276,21 +275,28 @@ def _rows(found: Mapping[str, _Evaluated]) -> Table:
     from freshstack_dspy.measures.measure import parse_measure
 
     rows: list[tuple[Cell, ...]] = []
+
+    def add(
+        head: Sequence[Cell],
+        means: "Mapping[str, Interval]",
+        unjudged: Mapping[int, float | None],
+        *missing: int,
+    ) -> None:
+        for measure, mean in means.items():
+            share = unjudged.get(parse_measure(measure).k or 0)
+            rows.append((*head, measure, mean.value, mean.low, mean.high, share, *missing))
+
     for name, run in found.items():
         of = run.evaluation
-        queries, missing = len(of.per_query), (len(of.absent), len(of.empty))
-        parts = [(("", "", "micro", queries), run.means, run.unjudged, missing)]
+        queries = len(of.per_query)
+        head = (name, of.run, "", "", "micro", queries)
+        add(head, run.means, run.unjudged, len(of.absent), len(of.empty))
         for groups in run.groups:
             for each in groups.groups:
-                head = (groups.by, each.group, "micro", each.queries)
-                parts.append((head, each.means, each.unjudged, (each.absent, each.empty)))
-            head = (groups.by, "", "macro", queries - len(groups.ungrouped))
-            parts.append((head, groups.macro, {}, (0, 0)))
-        for head, means, unjudged, counts in parts:
-            for measure, mean in means.items():
-                share = unjudged.get(parse_measure(measure).k or 0)
-                ends = (mean.value, mean.low, mean.high)
-                rows.append((name, of.run, *head, measure, *ends, share, *counts))
+                head = (name, of.run, groups.by, each.group, "micro", each.queries)
+                add(head, each.means, each.unjudged, each.absent, each.empty)
+            number = queries - len(groups.ungrouped)
+            add((name, of.run, groups.by, "", "macro", number), groups.macro, {}, 0, 0)
     return Table(_COLUMNS, rows)
 
 
@@ -445,26 +451,22 @@ def _group_table(
     return _mean_table(keys, rows, title, pasted=pasted)
 
 
-def _group_remarks(of: "GroupedEvaluation") -> list[str]:
+def _group_remarks(of: "GroupedEvaluation") -> Iterable[str]:
     total = len(of.groups) + of.unlisted
     few = sum(each.queries < _FEW_QUERIES for each in of.groups)
-    lines = []
     if of.unlisted:
-        lines.append(f"the {len(of.groups)} largest of {total} groups; --limit {total} lists all")
+        yield f"the {len(of.groups)} largest of {total} groups; --limit {total} lists all"
     if few:
-        lines.append(
-            f"{counted(few, 'group')} of fewer than {_FEW_QUERIES} queries: their intervals are "
-            "too narrow"
-        )
+        number = counted(few, "group")
+        yield f"{number} of fewer than {_FEW_QUERIES} queries: their intervals are too narrow"
     if of.several:
-        lines.append(f"{_queries(of.several)} in several groups, counted in each")
+        yield f"{_queries(of.several)} in several groups, counted in each"
     if of.ungrouped:
         number = _queries(len(of.ungrouped))
-        lines.append(f"{number} in no group, and not in the macro-average: {_listed(of.ungrouped)}")
+        yield f"{number} in no group, and not in the macro-average: {_listed(of.ungrouped)}"
     if of.without_queries:
         number = counted(len(of.without_queries), "group")
-        lines.append(f"{number} without an evaluated query: {_listed(of.without_queries)}")
-    return lines
+        yield f"{number} without an evaluated query: {_listed(of.without_queries)}"
 
 
 # compare
@@ -584,7 +586,7 @@ def _show_comparison(
         )
 
 
-def _row(each: "RunDifference", letters: Mapping[str, str]) -> "tuple[Cell, ...]":
+def _row(each: "RunDifference", letters: Mapping[str, str]) -> tuple[Cell, ...]:
     mean, run = each.interval, letters[each.run]
     ends = "–" if mean.low is None else f"[{mean.low:+.3f}, {mean.high:+.3f}]"
     return (

@@ -219,7 +219,7 @@ def test_the_table_of_two_by_two() -> None:
 def test_correlations_are_those_of_scipy(drawn: list[tuple[float, bool]]) -> None:
     values = {f"q{place}": value for place, (value, _) in enumerate(drawn)}
     verdicts = {f"q{place}": agrees for place, (_, agrees) in enumerate(drawn)}
-    numbers, answers = [*values.values()], [*verdicts.values()]
+    numbers, answers = map(list, zip(*drawn, strict=True))
 
     found = found_and_agrees(values, verdicts, measure="m")
 

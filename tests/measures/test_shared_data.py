@@ -3,6 +3,8 @@
 import json
 from collections import defaultdict
 from functools import cache
+from itertools import product
+from operator import mul
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -38,18 +40,16 @@ def mean_of_runs(scores: Scores, measure: str) -> float:
 
 def test_nugget_recall_of_573_answers() -> None:
     credit = {"support": (1, 1), "partial_support": (0, 0.5), "not_support": (0, 0)}
-    weight = {"V": {"vital": 1, "okay": 0}, "A": {"vital": 1, "okay": 1}}
-    weight["W"] = {"vital": 1, "okay": 0.5}  # type: ignore[dict-item]
+    weight = {"V": (1, 0), "A": (1, 1), "W": (1, 0.5)}
     expected = {}
     for row in rows_of(ASSIGNMENTS):
-        for name, weights in weight.items():
-            total = sum(weights[each["importance"]] for each in row["nuggets"])
-            for strict, place in (("_strict", 0), ("", 1)):
-                earned = sum(
-                    weights[each["importance"]] * credit[each["assignment"]][place]
-                    for each in row["nuggets"]
-                )
-                expected[row["run_id"], row["qid"], name + strict] = earned / total
+        for (name, (vital, okay)), (place, strict) in product(
+            weight.items(), enumerate(("_strict", ""))
+        ):
+            weights = [vital if each["importance"] == "vital" else okay for each in row["nuggets"]]
+            given = [credit[each["assignment"]][place] for each in row["nuggets"]]
+            earned = sum(map(mul, weights, given))
+            expected[row["run_id"], row["qid"], name + strict] = earned / sum(weights)
 
     scores = score_assignments(read_assignments([ASSIGNMENTS]))
 
@@ -61,16 +61,8 @@ def test_nugget_recall_of_573_answers() -> None:
     assert found == pytest.approx(expected, rel=0, abs=1e-12)
     assert len(scores.answers) == 573
     assert sum(len(run.absent) for run in scores.runs) == 45 * 13 - 573
-    assert sum(run.counts["failed"] + run.counts["missing"] for run in scores.runs) == 0
-    shown = {name: round(mean_of_runs(scores, name), 4) for name in scores.measures}
-    assert shown == {
-        "V_strict": 0.4627,
-        "V": 0.4861,
-        "A_strict": 0.3949,
-        "A": 0.4223,
-        "W_strict": 0.4182,
-        "W": 0.4448,
-    }
+    shown = [round(mean_of_runs(scores, name), 4) for name in scores.measures]
+    assert shown == [0.4627, 0.4861, 0.3949, 0.4223, 0.4182, 0.4448]
 
 
 def test_citation_support_of_797_answers(tmp_path: Path) -> None:

@@ -195,12 +195,11 @@ def test_benjamini_hochberg_is_scipys(p_values: list[float]) -> None:
     assert adjust(p_values, "bh") == pytest.approx(theirs)
 
 
-@pytest.mark.parametrize("queries", [10, 25, 50, 200, 672])
-@pytest.mark.parametrize("alpha", [0.05, 0.01, 0.05 / 9, 0.05 / 30, 0.05 / 200])
+@pytest.mark.parametrize("queries", [10, 50, 672])
+@pytest.mark.parametrize("alpha", [0.05, 0.05 / 200])
 @pytest.mark.parametrize("power", [0.8, 0.9])
 def test_a_t_test_finds_it_as_often_as_was_asked(queries: int, alpha: float, power: float) -> None:
     difference = detectable_difference(0.3, queries, alpha=alpha, power=power)
-    assert difference is not None
     noncentrality = difference / 0.3 * queries**0.5
     exact = nct.sf(t.ppf(1 - alpha / 2, queries - 1), queries - 1, noncentrality)
 
@@ -210,26 +209,17 @@ def test_a_t_test_finds_it_as_often_as_was_asked(queries: int, alpha: float, pow
 paired = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=25)
 
 
-def both(pairs: list[tuple[int, int]]) -> tuple[dict[str, float], dict[str, float]]:
-    return (
-        {str(place): float(one) for place, (one, _) in enumerate(pairs)},
-        {str(place): float(other) for place, (_, other) in enumerate(pairs)},
-    )
-
-
 @given(paired)
 def test_tau_b_and_rho_are_scipys(pairs: list[tuple[int, int]]) -> None:
-    one, other = both(pairs)
-    if len(set(one.values())) < 2 or len(set(other.values())) < 2:
-        assert kendall_tau(one, other).value is None
-        assert spearman_rho(one, other).value is None
+    one, other = zip(*pairs, strict=True)
+    first, second = ({str(place): float(of) for place, of in enumerate(of)} for of in (one, other))
+    tau, rho = kendall_tau(first, second).value, spearman_rho(first, second).value
+
+    if min(len(set(one)), len(set(other))) < 2:
+        assert (tau, rho) == (None, None)
     else:
-        assert kendall_tau(one, other).value == pytest.approx(
-            kendalltau(*zip(*pairs, strict=True)).statistic
-        )
-        assert spearman_rho(one, other).value == pytest.approx(
-            spearmanr(*zip(*pairs, strict=True)).statistic
-        )
+        assert tau == pytest.approx(kendalltau(one, other).statistic)
+        assert rho == pytest.approx(spearmanr(one, other).statistic)
 
 
 @given(st.permutations(range(8)))
