@@ -1,6 +1,6 @@
 """`freshstack init`, `plan`, `build`, `extend`, `refresh` and `rejudge`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -18,8 +18,6 @@ from freshstack_dspy.cli.options import (
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.counts import Counts
-    from freshstack_dspy.collection.diff import Difference
     from freshstack_dspy.collection.manifest import Manifest
     from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.recipes.plan import Plan, PlannedCap
@@ -131,7 +129,7 @@ def refresh(
 ) -> None:
     """Take in new questions and files; reuse every judgment of unchanged content."""
     from freshstack_dspy.cli.options import asking
-    from freshstack_dspy.cli.printing import say, show_json
+    from freshstack_dspy.cli.printing import Table, say, show, show_json
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
@@ -150,7 +148,9 @@ def refresh(
     if not found.changed:
         say("nothing differs, so nothing was written")
         return
-    _show_difference(found.difference)
+    tallies = [(name, getattr(found.difference, name)) for name in _COMPARED]
+    rows = [(name, one.kept, one.added, one.dropped, one.changed) for name, one in tallies]
+    show(Table(("", "unchanged", "added", "dropped", "changed"), rows, "difference"))
     say(f"in another slice than before: {found.difference.resliced} queries")
     say(f"all changes: {changes}")
     say(f"{found.calls:,} calls for this refresh; above are those before it too")
@@ -206,8 +206,14 @@ def _show_plan(found: "Plan") -> None:
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
     rows = [
         (
-            *(one.step, one.requests, one.recorded, one.input_tokens, one.output_tokens),
-            *map(_money, (one.cost, one.batch_cost, one.upper_bound)),
+            one.step,
+            one.requests,
+            one.recorded,
+            one.input_tokens,
+            one.output_tokens,
+            _money(one.cost),
+            _money(one.batch_cost),
+            _money(one.upper_bound),
         )
         for one in (*found.steps, found.total)
     ]
@@ -275,8 +281,15 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     say(f"slices: {_listed(counts.slices)}")
     if measured := collection.left_out():
         say(f"measures are taken on {measured}")
-    for line in _query_lines(counts):
-        say(line)
+    if counts.synthetic:
+        say(f"made by a model: {counts.synthetic:,} queries")
+    if (found := counts.contamination).scored:
+        say(
+            f"known to the model without the corpus: {found.known:,} of {found.nuggets:,} nuggets, "
+            f"half or more of {found.contaminated:,} queries"
+        )
+    if found.near_duplicates:
+        say(f"nearly duplicate another query: {found.near_duplicates:,}")
     if counts.skipped:
         number = sum(counts.skipped.values())
         say(f"{number:,} files skipped ({_listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
@@ -287,26 +300,6 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     say(f"content {manifest.content_hash}")
 
 
-def _query_lines(counts: "Counts") -> Iterator[str]:
-    """What the summary of a build says of its queries: contamination, and who made them."""
-
-    def some(number: int) -> str:
-        return f"{number:,} ({number / counts.queries:.1%})"
-
-    if counts.synthetic:
-        yield f"made by a model: {some(counts.synthetic)}"
-    found = counts.contamination
-    if found.scored:
-        yield (
-            f"known to the model without the corpus: {found.known / max(1, found.nuggets):.1%} of "
-            f"nuggets, half or more of {some(found.contaminated)} queries"
-        )
-    if dated := found.before_cutoff + found.after_cutoff:
-        yield f"asked up to the model's cut-off: {found.before_cutoff:,} of {dated:,}"
-    if found.near_duplicates:
-        yield f"nearly duplicate another query: {some(found.near_duplicates)}"
-
-
 def _listed(counts: Mapping[Any, int]) -> str:
     """Write counts as `1,198 binary, 3 vendored`."""
     return ", ".join(f"{number:,} {what}" for what, number in counts.items())
@@ -314,29 +307,18 @@ def _listed(counts: Mapping[Any, int]) -> str:
 
 def _show_account(manifest: "Manifest", path: Path) -> None:
     """What each step asked and cost."""
-    from freshstack_dspy.cli.printing import Table, show
+    from freshstack_dspy.cli.printing import Table, say, show
     from freshstack_dspy.records import Step
 
-    header = ["step", "calls", "recorded", "re-asked", "failed", "tokens", "cost"]
-    replayed = any(account.cached_cost for account in manifest.ledger.values())
-    if replayed:
-        header.append("recorded ones cost")
-    rows = []
-    for name in get_args(Step):
-        if name in manifest.ledger:
-            one = manifest.ledger[name]
-            costs = [one.cost, one.cached_cost] if replayed else [one.cost]
-            counts = (one.calls, one.cached, one.reasked, one.failed, one.tokens)
-            rows.append((name, *counts, *map(_money, costs)))
+    header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
+    steps = [(name, manifest.ledger[name]) for name in get_args(Step) if name in manifest.ledger]
+    rows = [
+        (name, one.calls, one.cached, one.reasked, one.failed, one.tokens, _money(one.cost))
+        for name, one in steps
+    ]
     show(Table(header, rows, f"{manifest.name}: {path}"))
-
-
-def _show_difference(found: "Difference") -> None:
-    from freshstack_dspy.cli.printing import Table, show
-
-    tallies = [(name, getattr(found, name)) for name in _COMPARED]
-    rows = [(name, one.kept, one.added, one.dropped, one.changed) for name, one in tallies]
-    show(Table(("", "unchanged", "added", "dropped", "changed"), rows, "difference"))
+    if recorded := sum(one.cached_cost for _, one in steps):
+        say(f"what was recorded had cost {_money(recorded)}")
 
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:

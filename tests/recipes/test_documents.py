@@ -142,7 +142,6 @@ def test_the_baseline_answers_both(folder: Path, tmp_path: Path) -> None:
     ("name", "data", "said"),
     [
         ("latin.txt", "# Caf\xe9".encode("latin-1"), "# Caf\xe9"),
-        ("wide.md", "\ufeff# Dials".encode("utf-16-le"), "# Dials"),
         ("page.html", b"<nav>Home</nav><main><h1>Dials</h1></main>", "# Dials"),
     ],
 )
