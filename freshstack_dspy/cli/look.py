@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.explain import Explanation, JudgedNugget
     from freshstack_dspy.lm.store import Recorded
     from freshstack_dspy.measures.statistics import Estimate
-    from freshstack_dspy.records import Candidate, Nugget, Query
+    from freshstack_dspy.records import Candidate, Query
 
 _FIRST_LINES = 6
 """How many lines of a chunk are shown."""
@@ -99,24 +99,21 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
         for id_ in sorted({*supports, *ranks})
     ]
     chunks.sort(key=lambda one: (-len(one["supports"]), one["best_rank"] or sys.maxsize))
-    by_nugget = [
-        (nugget, sum(nugget.nugget_id in ids for ids in supports.values()))
-        for nugget in nuggets_by_query(collection.nuggets).get(query.query_id, [])
+    nuggets = [
+        each.model_dump(include={"nugget_id", "text", "importance"})
+        | {"supported_by": sum(each.nugget_id in ids for ids in supports.values())}
+        for each in nuggets_by_query(collection.nuggets).get(query.query_id, [])
     ]
     slice_ = next(part.slice for part in collection.slices if part.query_id == query.query_id)
     if as_json:
-        nuggets = [
-            nugget.model_dump(include={"nugget_id", "text", "importance"})
-            | {"supported_by": number}
-            for nugget, number in by_nugget
-        ]
         show_json({"query": query, "slice": slice_, "nuggets": nuggets, "chunks": chunks})
         return
     _print_title(query, slice_)
-    say(f"nuggets ({len(by_nugget)})")
-    for nugget, number in by_nugget:
-        supported = f"supported by {counted(number, 'chunk')}"
-        say_wrapped(f"{_rated(nugget)}, {supported}: {nugget.text}", 2)
+    say(f"nuggets ({len(nuggets)})")
+    for one in nuggets:
+        rated = f", {one['importance']}" if one["importance"] else ""
+        supported = f"supported by {counted(one['supported_by'], 'chunk')}"
+        say_wrapped(f"{one['nugget_id']}{rated}, {supported}: {one['text']}", 2)
     print()
     rows = [(one["chunk_id"], one["best_rank"], ", ".join(one["supports"])) for one in chunks]
     title = f"chunks pooled or judged ({len(chunks):,})"
@@ -130,10 +127,6 @@ def _print_title(query: "Query", slice_: str) -> None:
     tags = f", tags {', '.join(query.tags)}" if query.tags else ""
     say_wrapped(f"slice {slice_}, origin {query.origin}{tags}", 2)
     print()
-
-
-def _rated(nugget: "Nugget") -> str:
-    return f"{nugget.nugget_id}, {nugget.importance}" if nugget.importance else nugget.nugget_id
 
 
 # explain
@@ -259,16 +252,17 @@ def _print_judgments(found: "Explanation") -> None:
 
 def _print_nugget(judged: "JudgedNugget", before: str) -> None:
     """Print one nugget; a reason that is the one before is repeated only where there is support."""
-    judgment = judged.judgment
+    nugget, judgment = judged.nugget, judged.judgment
+    name = f"{nugget.nugget_id}, {nugget.importance}" if nugget.importance else nugget.nugget_id
     if judgment is None:
-        say_wrapped(f"{_rated(judged.nugget)}: not judged", 2)
-        say_wrapped(judged.nugget.text, 4)
+        say_wrapped(f"{name}: not judged", 2)
+        say_wrapped(nugget.text, 4)
         return
     verdict = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
     label = judgment.status if judgment.label is None else judgment.label
     number = f", nugget {judged.number} in its call" if judged.number else ""
-    say_wrapped(f"{_rated(judged.nugget)}: {verdict} ({label}){number}", 2)
-    say_wrapped(judged.nugget.text, 4)
+    say_wrapped(f"{name}: {verdict} ({label}){number}", 2)
+    say_wrapped(nugget.text, 4)
     if judgment.reason and judgment.reason == before and not judged.supports:
         say_wrapped("reason: as above", 4)
     else:
@@ -284,7 +278,7 @@ def _print_calls(found: "Explanation") -> None:
     say("calls" if found.calls else "calls: no reply is named by these judgments")
     for call in found.calls:
         say_wrapped(call.call_id, 2)
-        facts = ["not recorded here"]
+        facts = ["no reply found"]
         if reply := call.reply:
             facts = [
                 f"{reply.request.model}, {reply.request.task or 'no named task'}",
@@ -352,20 +346,15 @@ def _print_tables(found: "Diagnosis") -> None:
         f"the first {found.top_k} of none: only fusion raised them.",
         digits=1,
     )
-    names = ("chunks", "relevant", "nuggets", "queries")
     totals = (found.pooled, found.relevant, found.nuggets, found.answerable)
-    losses = [
-        (
-            one.without,
-            one.kind,
-            *(_part(getattr(one, n), of) for n, of in zip(names, totals, strict=True)),
-        )
-        for one in found.losses
-    ]
+    rows: list[Sequence[Cell]] = []
+    for one in found.losses:
+        lost = (one.chunks, one.relevant, one.nuggets, one.queries)
+        rows.append((one.without, one.kind, *map(_part, lost, totals)))
     _print_table(
         "What would be lost without one technique, or without one retriever",
-        ("without", "a", *names),
-        [*losses, ("(there are)", "", *(f"{total:,}" for total in totals))],
+        ("without", "a", "chunks", "relevant", "nuggets", "queries"),
+        [*rows, ("(there are)", "", *(f"{total:,}" for total in totals))],
         "nuggets: they lose all their support. queries: answerable ones that lose a nugget.",
     )
     _print_depths(found)
@@ -404,13 +393,14 @@ def _print_depths(found: "Diagnosis") -> None:
         "What a pool of each depth would hold",
         ("depth", "chunks", "relevant", "nuggets", "at this rank"),
         rows,
-        "at this rank: the relevant chunks whose best rank is just this, and their share. "
+        "at this rank: relevant chunks whose best rank is just this, of all chunks with it. "
         f"Only at ranks {bottom} to {found.top_k}: "
         f"{_part(whole.relevant - above.relevant, whole.relevant)} relevant chunks, and all pooled "
         f"support of {whole.nuggets - above.nuggets:,} nuggets. Relevant chunks by how many "
         f"techniques pooled them: {by}. Chao1, a lower bound of what the techniques could reach: "
         f"{_estimated(found.missing.chao1, found.relevant)}; bias-corrected: "
         f"{_estimated(found.missing.chao1_corrected, found.relevant)}.",
+        keys=1,
     )
 
 

@@ -107,7 +107,7 @@ def test_a_reply_that_is_not_recorded_is_named_as_missing(
     done = freshstack("explain", tmp_path / "small", "12", A, "--config", config)
 
     assert done.code == 0
-    assert "not recorded here" in done.out
+    assert "no reply found" in done.out
     assert not load_config(config).cache.path.exists()
 
 
