@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -145,10 +145,14 @@ def explain(
     """Say what found a chunk for a query, who judged it, and why."""
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.explain import explain as explain_pair
+    from freshstack_dspy.config import load_config
+    from freshstack_dspy.recipes.session import open_replies
 
     loaded = Collection.load(collection)
     with ExitStack() as opened:
-        replies = _recorded(config, opened) if config else ()
+        replies: Sequence[Recorded | None] = ()
+        if config is not None:
+            replies = opened.enter_context(open_replies(load_config(config), "replay"))
         found = explain_pair(loaded, query, chunk, replies=replies)
     if as_json:
         show_json(found)
@@ -159,20 +163,6 @@ def explain(
     _print_judgments(found)
     _print_calls(found)
     say(labels_by(loaded))
-
-
-def _recorded(config: Path, opened: ExitStack) -> "tuple[Recorded, ...]":
-    """The store of a build, where there is one, and its bundles; nothing is written."""
-    from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.bundle import Bundles
-    from freshstack_dspy.lm.store import ReplyStore, holds_store
-
-    cache = load_config(config).cache
-    recorded: list[Recorded] = []
-    if holds_store(cache.path):
-        recorded.append(opened.enter_context(closing(ReplyStore(cache.path, read_only=True))))
-    recorded.append(opened.enter_context(closing(Bundles(cache.bundles))))
-    return tuple(recorded)
 
 
 def _print_chunk(found: "Explanation") -> None:

@@ -1,7 +1,7 @@
 """`freshstack replies` and `freshstack requests`: recorded replies, and requests that wait for one."""
 
 import time
-from contextlib import ExitStack, closing
+from contextlib import closing
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -39,20 +39,15 @@ def export_replies(
     """
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.bundle import Bundles, write_bundle
-    from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
+    from freshstack_dspy.lm.bundle import write_bundle
     from freshstack_dspy.recipes.provenance import used_numbers, used_replies
+    from freshstack_dspy.recipes.session import open_replies
 
     settings = load_config(config)
     out = out or Path(f"{settings.name}.jsonl.zst")
     check_out(out, replace=replace)
     collection = Collection.load(settings.out)
-    with ExitStack() as stack:
-        recorded: list[Recorded] = []
-        if holds_store(settings.cache.path):
-            store = ReplyStore(settings.cache.path, read_only=True)
-            recorded.append(stack.enter_context(closing(store)))
-        recorded.append(stack.enter_context(closing(Bundles(settings.cache.bundles))))
+    with open_replies(settings, "replay") as recorded:
         used = used_replies(collection, recorded)
         numbers = used_numbers(settings, collection, recorded)
         written = write_bundle(chain(used, numbers), out)
@@ -161,7 +156,7 @@ def submit(
         with batches.at_work():
             planned = batches.plan()
             _print_plan(planned, settings.model.name)
-            batches.check_over_budget(planned)
+            batches.check_budget(planned)
             if dry_run:
                 return
             for job in batches.send(planned):

@@ -68,7 +68,7 @@ def explain(
     query_id: str,
     chunk_id: str,
     *,
-    replies: Sequence[Recorded] = (),
+    replies: Sequence[Recorded | None] = (),
 ) -> Explanation:
     """Explain what was judged of a query and a chunk.
 
@@ -168,7 +168,7 @@ def _numbers(nuggets: Iterable[Nugget], judgments: Mapping[str, Judgment]) -> di
 
 
 def _calls(
-    collection: Collection, keys: Iterable[str], replies: Sequence[Recorded]
+    collection: Collection, keys: Iterable[str], replies: Sequence[Recorded | None]
 ) -> Iterator[Call]:
     named = Counter(key for judgment in collection.judgments for key in set(_keys_of(judgment)))
     for key in keys:

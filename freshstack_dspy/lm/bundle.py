@@ -6,6 +6,7 @@ when it is asked for. A bundle whose name ends in `.zst` is compressed.
 """
 
 import contextlib
+import itertools
 import os
 import tempfile
 import weakref
@@ -85,11 +86,11 @@ class Bundle(Recorded):
 class Several(Recorded):
     """Several places as one; of several entries of a key the first is served."""
 
-    def __init__(self, sources: Iterable[Recorded]) -> None:
-        self._sources = tuple(sources)
+    def __init__(self, sources: Iterable[Recorded | None]) -> None:
+        self._sources = [source for source in sources if source is not None]
 
     def entry(self, key: str) -> Entry | None:
-        """The entry recorded for a key in the first place that has one, or None."""
+        """The entry of a key in the first place that has one, or None."""
         return recorded_entry(key, self._sources)
 
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
@@ -116,23 +117,16 @@ class Bundles(Several):
         Raises:
             StoreError: One cannot be opened, or two have different replies to one request.
         """
-        bundles: list[Bundle] = []
-        for path in paths:
-            bundle = Bundle(path)
-            for other in bundles:
-                _check_conflict(bundle, other)
-            bundles.append(bundle)
+        bundles = [Bundle(path) for path in paths]
         super().__init__(bundles)
-
-
-def _check_conflict(bundle: Bundle, other: Bundle) -> None:
-    for key in bundle.keys() & other.keys():
-        mine, theirs = bundle.entry(key), other.entry(key)
-        if mine and theirs and not same_content(mine, theirs):
-            raise StoreError(
-                f"{other.path} and {bundle.path} have different replies to the request {key}; "
-                "name one of them"
-            )
+        for one, other in itertools.combinations(bundles, 2):
+            for key in one.keys() & other.keys():
+                mine, theirs = one.entry(key), other.entry(key)
+                if mine and theirs and not same_content(mine, theirs):
+                    raise StoreError(
+                        f"{one.path} and {other.path} have different replies to the request {key}; "
+                        "name one of them"
+                    )
 
 
 def write_bundle(entries: Iterable[Entry], path: Path) -> int:

@@ -212,7 +212,7 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         config = config.model_copy(update=update)
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
-        recorded = Several([source for source in replies if source is not None])
+        recorded = Several(replies)
         provider = DryRun(config.model, _check_model(config.model, recorded))
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))

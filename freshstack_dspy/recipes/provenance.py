@@ -107,7 +107,7 @@ def added(before: Mapping[str, StepLedger], now: Mapping[str, StepLedger]) -> di
     return sums
 
 
-def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterator[Entry]:
+def used_replies(collection: Collection, recorded: Sequence[Recorded | None]) -> Iterator[Entry]:
     """The replies and searches that a replay of a collection needs, by key.
 
     These are those that its records name, and those that its manifest does: replies that were sent
@@ -133,7 +133,7 @@ def used_replies(collection: Collection, recorded: Sequence[Recorded]) -> Iterat
 
 
 def used_numbers(
-    config: BuildConfig, collection: Collection, recorded: Sequence[Recorded]
+    config: BuildConfig, collection: Collection, recorded: Sequence[Recorded | None]
 ) -> Iterator[Entry]:
     """The recorded vectors and scores of a collection's chunks and of what was searched for."""
     hosted = [embedder for embedder in config.embedder if embedder.model is not None]

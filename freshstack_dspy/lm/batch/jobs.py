@@ -81,7 +81,8 @@ class Job(Record):
 class Plan(NamedTuple):
     """A submission before it is sent."""
 
-    parts: tuple[tuple[ChatRequest, ...], ...]
+    requests: int
+    parts: list[list[ChatRequest]]
     """The requests of each batch."""
     left_out: Counter[str]
     """How many requests of the file are not sent, by reason."""
@@ -91,11 +92,6 @@ class Plan(NamedTuple):
     """At most, asked one by one."""
     priced: bool
     """Whether the price of the model is known."""
-
-    @property
-    def requests(self) -> int:
-        """How many would be sent."""
-        return sum(map(len, self.parts))
 
 
 class Batches:
@@ -135,7 +131,7 @@ class Batches:
         """
         waiting = {request.key: request for request in self._store.deferred()}
         underway = {key for job in self.folder.everyones() if job.pending for key in job.keys}
-        chosen: dict[str, ChatRequest] = {}
+        requests: list[ChatRequest] = []
         left_out: Counter[str] = Counter()
         for key in _keys_in(requests_file(self._config)):
             request = waiting.get(key)
@@ -147,17 +143,17 @@ class Batches:
             elif self.is_of_other_model(request):
                 left_out[f"not to {self._config.model.name} where [model] asks it"] += 1
             else:
-                chosen[key] = request
-        requests = list(chosen.values())
+                requests.append(request)
         return Plan(
-            parts=tuple(_cut(requests, self._api)),
+            requests=len(requests),
+            parts=_cut(requests, self._api),
             left_out=left_out,
             batch=self._bound(requests, batch=True),
             live=self._bound(requests, batch=False),
             priced=self._price is not None,
         )
 
-    def check_over_budget(self, planned: Plan) -> None:
+    def check_budget(self, planned: Plan) -> None:
         """Stop where the caps of `[budget]` could be passed.
 
         Raises:
@@ -174,14 +170,13 @@ class Batches:
                     f"[budget] {name} = {cap:g} does not allow these {planned.requests} requests: "
                     f"{amount(name, spent)} spent so far, {amount(name, reserved)} reserved for "
                     f"batches underway, and these could take {amount(name, planned.batch)}; "
-                    "nothing was sent: raise the cap, or submit fewer requests"
+                    "nothing was sent: raise the cap"
                 )
 
     def send(self, planned: Plan) -> Iterator[Job]:
-        """Make the batches, one after the other, if they fit into the budget."""
-        self.check_over_budget(planned)
-        for requests in planned.parts:
-            yield self._send(requests)
+        """Make the batches, one after the other; for what is raised first see `check_budget`."""
+        self.check_budget(planned)
+        yield from map(self._send, planned.parts)
 
     def look(self) -> Iterator[Job]:
         """Ask for the status of every pending job, import what has ended, and give all jobs."""
@@ -335,7 +330,7 @@ class JobFolder:
 
     def everyones(self) -> list[Job]:
         """The jobs of all collections that share the store."""
-        folders = [path for path in sorted(self.path.parent.glob("*")) if path.is_dir()]
+        folders = sorted(self.path.parent.glob("*"))
         return [job for folder in folders for job in JobFolder(folder).jobs()]
 
     def reserved(self) -> Spent:
@@ -369,19 +364,18 @@ class JobFolder:
             yield
 
 
-def _cut(requests: Sequence[ChatRequest], api: BatchAPI) -> Iterator[tuple[ChatRequest, ...]]:
+def _cut(requests: Sequence[ChatRequest], api: BatchAPI) -> list[list[ChatRequest]]:
     """Cut requests into batches that the provider takes, in order."""
-    part: list[ChatRequest] = []
+    parts: list[list[ChatRequest]] = []
     size = 0
     for request in requests:
         length = len(api.line(request)) + 1
-        if part and (len(part) == api.most_requests or size + length > api.most_bytes):
-            yield tuple(part)
-            part, size = [], 0
-        part.append(request)
+        if not parts or len(parts[-1]) == api.most_requests or size + length > api.most_bytes:
+            parts.append([])
+            size = 0
+        parts[-1].append(request)
         size += length
-    if part:
-        yield tuple(part)
+    return parts
 
 
 def _keys_in(file: Path) -> list[str]:

@@ -162,20 +162,15 @@ def _openai_batch(found: Any) -> Batch:
 class AnthropicBatches:
     """Message batches; they hold no metadata, so a lost one is known by time and size.
 
-    LiteLLM reads such batches and cannot make them; lm15's `batch_submit` numbers the requests,
-    so that a lost batch could not be found by our keys. The body and the headers of each request
-    come from lm15, as those of live calls do; the rest is four short calls.
+    LiteLLM cannot make them, and lm15's `batch_submit` numbers the requests, so that a lost batch
+    could not be found by our keys. Body and headers come from lm15, as those of live calls do.
     """
 
     most_requests = 100_000
     most_bytes = 256_000_000
 
     def __init__(self, model: ModelConfig) -> None:
-        """Prepare.
-
-        Raises:
-            FatalModelError: There is no key.
-        """
+        """Prepare; without a key this is a `FatalModelError`."""
         from dspy.lm15 import AnthropicLM
 
         self._model = model
@@ -224,12 +219,11 @@ class AnthropicBatches:
 
     def results(self, batch: Batch) -> Iterator[Answer]:
         """The results of an ended batch."""
-        for output in batch.outputs:
-            with _explained(self._model):
-                content = self._call("GET", f"/{quote(output, safe='')}/results")
-            for line in content.decode("utf-8", "replace").split("\n"):
-                if line.strip():
-                    yield read_answer(_in_openai_format(line))
+        with _explained(self._model):
+            content = self._call("GET", f"/{quote(batch.batch_id, safe='')}/results")
+        for line in content.decode("utf-8", "replace").split("\n"):
+            if line.strip():
+                yield read_answer(_in_openai_format(line))
 
     def _live(self, body: dict[str, Any]) -> Any:
         """The HTTP request that a live call sends."""
@@ -262,17 +256,14 @@ BatchAPI = OpenAIBatches | AnthropicBatches
 def _anthropic_batch(item: Any) -> Batch:
     counts, status = item["request_counts"], item["processing_status"]
     ended = status == "ended"
-    kinds = {name for name, count in counts.items() if count}
-    all_alike = (name for name in ("canceled", "expired") if ended and kinds == {name})
     return Batch(
         batch_id=item["id"],
-        status=next(all_alike, status),
+        status=status,
         ended=ended,
         total=sum(counts.values()),
         completed=counts.get("succeeded", 0),
         failed=counts.get("errored", 0),
         created_at=item["created_at"],
-        outputs=(item["id"],) if ended else (),
     )
 
 
