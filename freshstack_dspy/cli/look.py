@@ -145,13 +145,14 @@ def explain(
     """Say what found a chunk for a query, who judged it, and why."""
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.explain import explain as explain_pair
-    from freshstack_dspy.config import load_config
-    from freshstack_dspy.recipes.session import open_replies
 
     loaded = Collection.load(collection)
     with ExitStack() as opened:
         replies: Sequence[Recorded | None] = ()
         if config is not None:
+            from freshstack_dspy.config import load_config
+            from freshstack_dspy.recipes.session import open_replies
+
             replies = opened.enter_context(open_replies(load_config(config), "replay"))
         found = explain_pair(loaded, query, chunk, replies=replies)
     if as_json:
