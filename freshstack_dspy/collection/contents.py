@@ -157,28 +157,29 @@ class Contents:
 
     def measured(
         self, slices: Sequence[SliceName], *, every_nugget: bool = False
-    ) -> "MeasuredNuggets":
-        """Give the nuggets on which the queries in these slices are measured, with their labels.
+    ) -> tuple[dict[str, list[str]], dict[str, dict[str, int | None]]]:
+        """Give the nuggets on which the queries in these slices are measured, and their labels.
 
         A query with a supported nugget is measured on its supported nuggets alone, any other, or
         with `every_nugget`, on all its nuggets.
+
+        Returns:
+            The nugget ids of each query; and nugget id -> chunk id -> label, None where the
+            judgment failed.
         """
         supported = frozenset[str]() if every_nugget else self.supported_nuggets()
         some = {one.query_id for one in self.nuggets if one.nugget_id in supported}
         nuggets: dict[str, list[str]] = {query_id: [] for query_id in self.queries_in(slices)}
-        labels: dict[str, dict[str, int]] = {}
-        failed: dict[str, set[str]] = {}
+        labels: dict[str, dict[str, int | None]] = {}
         for nugget in self.nuggets:
             measured = nugget.nugget_id in supported or nugget.query_id not in some
             if nugget.query_id in nuggets and measured:
                 nuggets[nugget.query_id].append(nugget.nugget_id)
-                labels[nugget.nugget_id], failed[nugget.nugget_id] = {}, set()
+                labels[nugget.nugget_id] = {}
         for one in self.judgments:
-            if one.nugget_id in labels and one.label is not None:
+            if one.nugget_id in labels:
                 labels[one.nugget_id][one.chunk_id] = one.label
-            elif one.nugget_id in labels:
-                failed[one.nugget_id].add(one.chunk_id)
-        return MeasuredNuggets(nuggets, labels, failed)
+        return nuggets, labels
 
     def qrels_of(
         self, slices: Sequence[SliceName], tokens: Mapping[str, int] | None = None
@@ -189,7 +190,15 @@ class Contents:
         """
         from freshstack_dspy.measures.qrels import NuggetQrels
 
-        nuggets, labels, failed = self.measured(slices)
+        nuggets, given = self.measured(slices)
+        labels: dict[str, dict[str, int]] = {nugget_id: {} for nugget_id in given}
+        failed: dict[str, set[str]] = {nugget_id: set() for nugget_id in given}
+        for nugget_id, of_nugget in given.items():
+            for chunk_id, label in of_nugget.items():
+                if label is None:
+                    failed[nugget_id].add(chunk_id)
+                else:
+                    labels[nugget_id][chunk_id] = label
         return NuggetQrels(
             nuggets={query_id: tuple(ids) for query_id, ids in nuggets.items()},
             labels=labels,
@@ -197,17 +206,6 @@ class Contents:
             threshold=self.threshold,
             tokens=tokens if tokens is not None else {},
         )
-
-
-class MeasuredNuggets(NamedTuple):
-    """On which nuggets queries are measured, and what was judged of them."""
-
-    nuggets: dict[str, list[str]]
-    """Of each query, by query id, in their order."""
-    labels: dict[str, dict[str, int]]
-    """Nugget id -> chunk id -> label, of the judgments that are `ok`."""
-    failed: dict[str, set[str]]
-    """Nugget id -> the chunks whose judgment failed."""
 
 
 def nuggets_by_query(nuggets: Iterable[Nugget]) -> dict[str, list[Nugget]]:

@@ -206,38 +206,38 @@ class Selection:
 
     Attributes:
         queries: Ascending by id.
-        measured: Their nuggets' ids, labels and failed judgments.
         nuggets: Of each query, by query id.
+        labels: Nugget id -> chunk id -> label, None where the judgment failed.
         support: Nugget id -> chunk id -> 1 where the label is support, else 0.
     """
 
     def __init__(self, collection: Collection, slices: Slices, format_: ExportFormat) -> None:
         self.collection, self.slices, self.format = collection, slices_of(slices), format_
         check_any(collection, self.slices)
-        self.measured = collection.measured(self.slices, every_nugget=format_ == "hf")
+        measured, self.labels = collection.measured(self.slices, every_nugget=format_ == "hf")
         self.support = {
-            nugget_id: {chunk: int(label >= collection.threshold) for chunk, label in of.items()}
-            for nugget_id, of in self.measured.labels.items()
+            nugget_id: {
+                chunk_id: int(label >= collection.threshold)
+                for chunk_id, label in labels.items()
+                if label is not None
+            }
+            for nugget_id, labels in self.labels.items()
         }
-        self.queries = self.of_queries(collection.queries)
         nuggets = {nugget.nugget_id: nugget for nugget in collection.nuggets}
-        self.nuggets = {
-            query_id: [nuggets[id_] for id_ in ids]
-            for query_id, ids in self.measured.nuggets.items()
-        }
+        self.nuggets = {query: [nuggets[id_] for id_ in ids] for query, ids in measured.items()}
+        self.queries = self.of_queries(collection.queries)
 
     def of_queries(self, records: Iterable[R]) -> list[R]:
         """Choose the records that belong to the exported queries."""
-        return [one for one in records if one.query_id in self.measured.nuggets]
+        return [one for one in records if one.query_id in self.nuggets]
 
-    def labels(self, query_id: str) -> dict[str, dict[str, int | None]]:
+    def by_chunk(self, query_id: str) -> dict[str, dict[str, int | None]]:
         """Give the labels of a query: chunk id -> nugget id -> label, or None if it failed."""
-        labels: dict[str, dict[str, int | None]] = defaultdict(dict)
-        for nugget_id in self.measured.nuggets[query_id]:
-            failed = dict.fromkeys(self.measured.failed[nugget_id])
-            for chunk_id, label in {**self.measured.labels[nugget_id], **failed}.items():
-                labels[chunk_id][nugget_id] = label
-        return {chunk_id: labels[chunk_id] for chunk_id in sorted(labels)}
+        found: dict[str, dict[str, int | None]] = defaultdict(dict)
+        for nugget in self.nuggets[query_id]:
+            for chunk_id, label in self.labels[nugget.nugget_id].items():
+                found[chunk_id][nugget.nugget_id] = label
+        return {chunk_id: found[chunk_id] for chunk_id in sorted(found)}
 
     def grades(self) -> Iterator[tuple[str, str, int]]:
         """Grade each judged chunk of each query by how many of its nuggets it supports.
@@ -245,7 +245,7 @@ class Selection:
         A chunk that supports none is graded 0 only if no judgment of it failed: a failure is no 0.
         """
         for query_id in self.nuggets:
-            for chunk_id, labels in self.labels(query_id).items():
+            for chunk_id, labels in self.by_chunk(query_id).items():
                 grade = sum(self.support[nugget].get(chunk_id, 0) for nugget in labels)
                 if grade or None not in labels.values():
                     yield query_id, chunk_id, grade
@@ -253,22 +253,20 @@ class Selection:
     @cached_property
     def counts(self) -> dict[str, int]:
         """How much is exported."""
-        judged = {
-            id_: {*of, *self.measured.failed[id_]} for id_, of in self.measured.labels.items()
-        }
+        labels = [label for of in self.labels.values() for label in of.values()]
         chunks: Any = self.collection.corpus.rows
         if self.format == "nuggetizer":  # which has room for pooled and judged chunks only
             pooled = {one.chunk_id for one in self.of_queries(self.collection.pool)}
-            chunks = pooled.union(*judged.values())
+            chunks = pooled.union(*self.labels.values())
         return {
             "queries": len(self.queries),
             "synthetic_queries": sum(query.origin == "synthetic" for query in self.queries),
-            "nuggets": len(judged),
-            "nuggets_without_judgment": sum(not chunks for chunks in judged.values()),
+            "nuggets": len(self.labels),
+            "nuggets_without_judgment": sum(not of for of in self.labels.values()),
             "chunks": len(chunks),
-            "judgments": sum(map(len, judged.values())),
-            "supported": sum(sum(labels.values()) for labels in self.support.values()),
-            "judgments_without_label": sum(map(len, self.measured.failed.values())),
+            "judgments": len(labels),
+            "supported": sum(sum(of.values()) for of in self.support.values()),
+            "judgments_without_label": labels.count(None),
         }
 
     def left_out(self) -> tuple[str, ...]:
@@ -365,14 +363,12 @@ def _about(selection: Selection) -> Files:
     description = Description(
         format=selection.format,
         collection=manifest.name,
-        content_hash=manifest.content_hash,
-        schema_version=manifest.schema_version,
-        recipe=manifest.recipe,
-        model=manifest.model,
-        scale=manifest.scale,
         slices=selection.slices,
         counts=selection.counts,
         imported_from=origin,
+        **manifest.model_dump(
+            include={"content_hash", "schema_version", "recipe", "model", "scale"}
+        ),
     )
     yield EXPORT_FILE, description.model_dump(exclude=None if origin else {"imported_from"})
     if selection.collection.licences:
@@ -795,7 +791,7 @@ def _crux(selection: Selection) -> Files:
     contexts: list[str] = []
     documents: list[str] = []
     for query_id, topic in topics.items():
-        labels = selection.labels(query_id)
+        labels = selection.by_chunk(query_id)
         nuggets = [nugget.nugget_id for nugget in selection.nuggets[query_id]]
         ids = _passage_ids(topic, (chunks[chunk_id] for chunk_id in labels))
         passages.update(zip(ids, labels, strict=True))
@@ -884,7 +880,7 @@ def _nuggetizer(selection: Selection) -> Files:
         }
         row = {"query": text, "qid": query_id, "nuggets": list(own.values())}
         nuggets.append({**row, "metadata": _query_metadata(query)})
-        for chunk_id, labels in selection.labels(query_id).items():
+        for chunk_id, labels in selection.by_chunk(query_id).items():
             given = [
                 {**nugget, "assignment": assignment(labels[id_], scale)}
                 for id_, nugget in own.items()
