@@ -39,7 +39,7 @@ def fuse(
     Returns:
         Chunks by score descending, then by id.
     """
-    best = {name: _best(name, ranking, depth) for name, ranking in rankings.items()}
+    best = {name: ranked(dict(ranking), depth) for name, ranking in rankings.items()}
     if fusion.method == "rrf":
         terms = [
             (chunk_id, 1 / (_RRF_K + rank))
@@ -58,13 +58,6 @@ def fuse(
     for chunk_id, term in terms:
         by_chunk.setdefault(chunk_id, []).append(term)
     scores = {chunk_id: round(math.fsum(of), _DECIMALS) for chunk_id, of in by_chunk.items()}
-    return ranked(scores, depth)
-
-
-def _best(name: str, ranking: Sequence[ScoredChunk], depth: int) -> list[ScoredChunk]:
-    scores = dict(ranking)
-    if not all(map(math.isfinite, scores.values())):
-        raise IndexingError(f"the ranking of {name} has a score that is not finite")
     return ranked(scores, depth)
 
 

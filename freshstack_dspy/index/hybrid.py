@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from freshstack_dspy.index.building import BM25, LSA, TABLE, Draft, Report, buil
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.lexical import LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import LsaModel
-from freshstack_dspy.index.models import NO_MODELS, Models, Reranker
+from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     DIMENSIONS,
@@ -261,18 +261,12 @@ class HybridIndex:
         return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
 
     def _queries(self, retriever: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        width = self._columns[retriever].dimensions
         if not texts:
-            return np.empty((0, width))
+            return np.empty((0, self._columns[retriever].dimensions))
         if retriever == LSA:
             return self._lsa.embed(texts)
         vectors = self._embedders[retriever].embed_queries(texts)
-        queries = unit_rows(vectors, retriever, len(texts))
-        if queries.shape[1] != width:
-            raise IndexingError(
-                f"embedder {retriever!r} gave queries {queries.shape[1]} dimensions, and chunks {width}"
-            )
-        return queries
+        return unit_rows(vectors, retriever, len(texts))
 
     def _matrix(self, name: str) -> NDArray[np.float32]:
         if name not in self._matrices:
@@ -287,23 +281,15 @@ class HybridIndex:
         assert reranker is not None
         found = self.chunks_by_id(entry.chunk_id for ranking in rankings for entry in ranking)
         passages = {chunk_id: indexed_text(chunk) for chunk_id, chunk in found.items()}
-        return map_in_order(
-            lambda pair: _rescored(reranker, passages, *pair),
-            zip(texts, rankings, strict=True),
-            workers=reranker.at_once,
-        )
 
+        def rescored(pair: tuple[str, Sequence[ScoredChunk]]) -> list[ScoredChunk]:
+            text, ranking = pair
+            ids = [entry.chunk_id for entry in ranking]
+            scores = reranker.scores(text, [passages[each] for each in ids]) if ids else []
+            if len(scores) != len(ids) or not all(map(math.isfinite, scores)):
+                raise IndexingError("the reranker must give one finite number for each passage")
+            rounded = (round(float(score), SCORE_DECIMALS) for score in scores)
+            return ranked(dict(zip(ids, rounded, strict=True)))
 
-def _rescored(
-    reranker: Reranker, passages: Mapping[str, str], text: str, ranking: Sequence[ScoredChunk]
-) -> list[ScoredChunk]:
-    if not ranking:
-        return []
-    scores = reranker.scores(text, [passages[entry.chunk_id] for entry in ranking])
-    if len(scores) != len(ranking) or not all(map(math.isfinite, scores)):
-        raise IndexingError(
-            f"the reranker gave {len(scores)} scores for {len(ranking)} passages, or some that are "
-            "not finite; it must give one number for each"
-        )
-    pairs = zip(ranking, scores, strict=True)
-    return ranked({entry.chunk_id: round(float(score), SCORE_DECIMALS) for entry, score in pairs})
+        pairs = zip(texts, rankings, strict=True)
+        return map_in_order(rescored, pairs, workers=reranker.at_once)

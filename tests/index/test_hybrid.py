@@ -192,7 +192,7 @@ def test_a_reranker_that_gives_no_scores_is_an_error(
 
     opened = HybridIndex.open(index.path, models=Models([LETTERS, DIGITS], Broken(), 20))
 
-    with pytest.raises(IndexingError, match="one number for each"):
+    with pytest.raises(IndexingError, match="one finite number for each"):
         opened.search("hybrid+rerank", QUERIES[:1], 5)
 
 
