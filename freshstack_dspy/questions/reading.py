@@ -8,7 +8,7 @@ from typing import NamedTuple
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.questions.selection import Intake, Selection, id_order
+from freshstack_dspy.questions.selection import Selection, id_order
 from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
 from freshstack_dspy.questions.tables import (
     OFFICIAL_COLUMNS,
@@ -62,15 +62,7 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
     if config.source == "stackexchange":
         queries = read_stackexchange(config, selection, rejected, progress)
     else:
-        intake = Intake(selection, rejected)
-        columns = Columns(config.columns)
-        columns = OFFICIAL_COLUMNS if config.source == "freshstack" else columns
-        for row in _rows(config, columns, progress):
-            place = f"{row.file}:{row.number}"
-            query = columns.query(row.values, place, intake)
-            if query is not None:
-                intake.take(query, place)
-        queries = intake.queries
+        queries = _read_table(config, selection, rejected, progress)
     selection.check_tags()
     if rejected and not queries and set(rejected) <= _WITHOUT_ANSWER:
         raise SourceError(
@@ -82,6 +74,35 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
     kept = queries[: config.limit]
     rejected["beyond limit"] += len(queries) - len(kept)
     return QueryReading(tuple(kept), {key: rejected[key] for key in sorted(+rejected)})
+
+
+def _read_table(
+    config: QueriesConfig,
+    selection: Selection,
+    rejected: Counter[str],
+    progress: ReadProgress | None,
+) -> list[Query]:
+    columns = OFFICIAL_COLUMNS if config.source == "freshstack" else Columns(config.columns)
+    queries: list[Query] = []
+    place_of: dict[str, str] = {}
+    for row in _rows(config, columns, progress):
+        place = f"{row.file}:{row.number}"
+        found = columns.query(row.values, place)
+        if isinstance(found, str):
+            rejected[found] += 1
+            continue
+        first = place_of.setdefault(found.query_id, place)
+        if first != place:
+            raise SourceError(
+                f"{place}: query_id {found.query_id!r} is already at {first}; "
+                "each question needs an id of its own"
+            )
+        reason = selection.reason_against_query(found, place)
+        if reason:
+            rejected[reason] += 1
+        else:
+            queries.append(found)
+    return queries
 
 
 def query_files(config: QueriesConfig) -> list[Path]:

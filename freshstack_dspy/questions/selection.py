@@ -2,7 +2,6 @@
 
 import difflib
 import re
-from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -55,7 +54,6 @@ class Selection:
     """The filters of a configuration. Case does not count in tags and licences."""
 
     def __init__(self, config: QueriesConfig) -> None:
-        """Take the filters."""
         self._config = config
         self._tags = _folded(config.tags)
         self._all_tags = _folded(config.all_tags)
@@ -86,6 +84,23 @@ class Selection:
         )
         broken = next((reason for broken, reason in rules if broken), None)
         return broken or _score_reason(score, self._config.min_score, "score", "min_score")
+
+    def reason_against_query(self, query: Query, place: str) -> str | None:
+        """Say why a question of a table is left out, or None where it is kept."""
+        try:
+            asked = None if query.asked_at is None else instant(query.asked_at)
+        except ValueError:
+            raise SourceError(
+                f"{place}: asked_at is {query.asked_at!r}; allowed: an ISO 8601 date and time, "
+                "as 2023-01-31T12:00:00"
+            ) from None
+        sources = (query.question_source, query.answer_source)
+        licences = (source.licence if source else None for source in sources)
+        return (
+            (None if query.answer.strip() else "empty answer")
+            or self.reason_against(query.query_id, query.tags, asked, query.score)
+            or self.reason_against_licences(*licences)
+        )
 
     def reason_against_answer(self, score: int | None) -> str | None:
         """Say why a question is left out for the score of its accepted answer."""
@@ -131,54 +146,3 @@ def _config_instant(key: str, text: str | None) -> datetime | None:
         raise ConfigError(
             f"queries.{key} is {text!r}; allowed: an ISO 8601 date, as 2023-01-31"
         ) from None
-
-
-class Intake:
-    """Takes the questions of a table, one after the other."""
-
-    def __init__(self, selection: Selection, rejected: Counter[str]) -> None:
-        """Begin; `rejected` counts the questions that are left out, by reason."""
-        self._selection = selection
-        self._rejected = rejected
-        self._place_of: dict[str, str] = {}
-        self.queries: list[Query] = []
-
-    def reject(self, reason: str) -> None:
-        """Count a question that is left out."""
-        self._rejected[reason] += 1
-
-    def take(self, query: Query, place: str) -> None:
-        """Keep a question that was read at `place`, as `file:line`, or count it as rejected."""
-        if any(letter.isspace() or not letter.isprintable() for letter in query.query_id):
-            raise SourceError(
-                f"{place}: query_id is {query.query_id!r}: white space and control characters "
-                "are not allowed"
-            )
-        first = self._place_of.setdefault(query.query_id, place)
-        if first != place:
-            raise SourceError(
-                f"{place}: query_id {query.query_id!r} is already at {first}; "
-                "each question needs an id of its own"
-            )
-        reason = self._reason_against(query, place)
-        if reason:
-            self.reject(reason)
-        else:
-            self.queries.append(query)
-
-    def _reason_against(self, query: Query, place: str) -> str | None:
-        try:
-            asked = None if query.asked_at is None else instant(query.asked_at)
-        except ValueError:
-            raise SourceError(
-                f"{place}: asked_at is {query.asked_at!r}; allowed: an ISO 8601 date and time, "
-                "as 2023-01-31T12:00:00"
-            ) from None
-        if not query.answer.strip():
-            return "empty answer"
-        sources = (query.question_source, query.answer_source)
-        return self._selection.reason_against(
-            query.query_id, query.tags, asked, query.score
-        ) or self._selection.reason_against_licences(
-            *(source.licence if source else None for source in sources)
-        )

@@ -23,7 +23,6 @@ from freshstack_dspy.files import (
     json_object,
     read_lines,
 )
-from freshstack_dspy.questions.selection import Intake
 from freshstack_dspy.records import Attribution, Query
 
 if TYPE_CHECKING:
@@ -89,8 +88,8 @@ class Columns:
         """Name every column that is read where it is there."""
         return {*self._column_of.values(), "question_source", "answer_source", *_OF_SYNTHETIC}
 
-    def query(self, row: Values, place: str, intake: Intake) -> Query | None:
-        """Make a query of a row; None where it has no answer, which is counted."""
+    def query(self, row: Values, place: str) -> Query | str:
+        """Make a query of a row, or say why it is left out."""
         cells: dict[str, Any] = {
             part: _cell(part, row.get(column)) for part, column in self._column_of.items()
         }
@@ -99,8 +98,7 @@ class Columns:
         if cells["title"] is None and cells["body"] is None:
             raise self._missing(row, place, "title", "body")
         if not cells["answer"]:
-            intake.reject("no accepted answer" if cells["answer"] is None else "empty answer")
-            return None
+            return "no accepted answer" if cells["answer"] is None else "empty answer"
         values = {part: cells[part] for part in cells if part in Query.model_fields}
         values |= {"title": cells["title"] or "", "body": cells["body"] or ""}
         values |= {key: row[key] for key in _OF_SYNTHETIC if row.get(key)}
@@ -109,9 +107,15 @@ class Columns:
             source = row.get(f"{side}_source")
             values[f"{side}_source"] = source or (flat if any(flat.values()) else None)
         try:
-            return Query.model_validate(values)
+            query = Query.model_validate(values)
         except ValidationError as error:
             raise SourceError(f"{place}: {in_one_line(error, Query)}") from None
+        if any(letter.isspace() or not letter.isprintable() for letter in query.query_id):
+            raise SourceError(
+                f"{place}: query_id is {query.query_id!r}: white space and control characters "
+                "are not allowed"
+            )
+        return query
 
     def _missing(self, row: Values, place: str, *parts: QueryColumn) -> SourceError:
         columns = " and ".join(self._column_of[part] for part in parts)
