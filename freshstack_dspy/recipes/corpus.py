@@ -185,21 +185,16 @@ class Stages:
 
 def _read(corpus: CorpusConfig, max_file_bytes: int, found: CutCorpora) -> list[SourceFile]:
     """The files of a corpus that can be indexed; the others are entered where they belong."""
-    files = []
-    reasons = []
-    for entry in read_files(corpus, max_file_bytes):
-        if isinstance(entry, SourceFile):
-            files.append(entry)
-        elif isinstance(entry, SkippedFile):
-            found.skipped.append(entry)
-            reasons.append(entry.reason)
-        else:
-            found.licences.append(entry)
+    entries = list(read_files(corpus, max_file_bytes))
+    files = [entry for entry in entries if isinstance(entry, SourceFile)]
+    skipped = [entry for entry in entries if isinstance(entry, SkippedFile)]
+    found.skipped.extend(skipped)
+    found.licences.extend(entry for entry in entries if isinstance(entry, LicenceFile))
     if not files:
         place = corpus.path or corpus.url or corpus.package
-        kinds = sorted(set(reasons))
-        shown = "; ".join(kinds[:_REASONS_SHOWN]) + "; …" * (len(kinds) > _REASONS_SHOWN)
-        why = f" ({len(reasons)} skipped: {shown})" if reasons else ": it holds none"
+        reasons = sorted({entry.reason for entry in skipped})
+        shown = "; ".join(reasons[:_REASONS_SHOWN]) + "; …" * (len(reasons) > _REASONS_SHOWN)
+        why = f" ({len(skipped)} skipped: {shown})" if skipped else ": it holds none"
         raise SourceError(
             f"corpus {corpus.name!r}: no file of {place} can be indexed{why}; name one with text "
             "or code in it"

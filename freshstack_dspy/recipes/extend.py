@@ -49,7 +49,7 @@ class Extended(NamedTuple):
     before: Collection
     runs: tuple[RunTop, ...]
     judged: Mapping[str, int]
-    """By run, how many (nugget, chunk) pairs got a label for it; those of an earlier run are its."""
+    """By run, how many (nugget, chunk) pairs of its top got a label; runs may share some."""
     failed: int
     """How many pairs were asked about and have no label."""
     changed: bool
@@ -96,8 +96,7 @@ def extend(
     if not runs:
         raise ConfigError("no run is named; name one or more TREC run files")
     tops = tuple(_top(before, Path(file), k, unknown_ids) for file in runs)
-    _check_names(before.manifest.extensions, tops)
-    _check_scale(before, config)
+    _check(before, config, tops)
     if out is not None and out.resolve() != folder.resolve():
         if out.exists():
             raise ConfigError(f"{out} exists; name a folder that does not")
@@ -110,23 +109,20 @@ def extend(
         return _extended(session, before, tops, k, folder)
 
 
-def _check_names(before: Iterable[Extension], runs: Iterable[RunTop]) -> None:
-    files = {one.run: one.sha256 for one in before}
+def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) -> None:
+    """Check that no name is that of two runs, and that labels of two scales are not mixed."""
+    files = {one.run: one.sha256 for one in collection.manifest.extensions}
     for run in runs:
         if files.setdefault(run.name, run.sha256) != run.sha256:
             raise CollectionError(
                 f"run {run.name!r} is the name of two different files; give one of them another "
                 "name in the last field of its lines"
             )
-
-
-def _check_scale(collection: Collection, config: BuildConfig) -> None:
     ours, theirs = config.judge.graded, collection.manifest.scale
     if ours != theirs:
         raise ConfigError(
-            f"[judge] is on scale {ours.name!r} with threshold {ours.threshold}, and the labels "
-            f"of {collection.name} are on scale {theirs.name!r} with threshold "
-            f"{theirs.threshold}; write under [judge]: "
+            f"[judge] is on scale {ours.name!r} with threshold {ours.threshold}, and the labels of "
+            f"{collection.name} are not; write under [judge]: "
             f'scale = "{theirs.name}" and threshold = {theirs.threshold}'
         )
 
@@ -192,20 +188,19 @@ def _extended(
     )
     session.stop_if_deferred()
 
-    labelled = {(one.nugget_id, one.chunk_id) for one in before.judgments if one.label is not None}
+    judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
+    labelled = {pair for pair, one in judgments.items() if one.label is not None}
     new = [one for one in judged.judgments if (one.nugget_id, one.chunk_id) not in labelled]
-    asked = {(one.nugget_id, one.chunk_id) for one in new}
-    kept = (one for one in before.judgments if (one.nugget_id, one.chunk_id) not in asked)
-    judgments = [*kept, *new]
+    judgments |= {(one.nugget_id, one.chunk_id): one for one in new}
     contents = with_judgments(
         before,
-        judgments,
+        list(judgments.values()),
         [*_still_failed(before.failures, new), *judged.failures],
         old.scale,
         pool=tuple(pool),
-        contamination=_contamination(before, judgments, chunks),
+        contamination=_contamination(before, judgments.values(), chunks),
     )
-    counts = _newly_labelled(runs, new)
+    counts = {run.name: _labelled(run, new) for run in runs}
     extensions = _extensions(old.extensions, runs, depth, counts, session.config.model.name)
     failed = sum(one.label is None for one in new)
     is_same = extensions == old.extensions and contents.records() == before.records()
@@ -221,6 +216,12 @@ def _extended(
     )
     written = write_collection(folder, contents, chunks, described, rejected=old.counts.rejected)
     return Extended(written, before, runs, counts, failed, changed=True)
+
+
+def _labelled(run: RunTop, new: Iterable[Judgment]) -> int:
+    """How many new labels are of chunks in the top of a run."""
+    labelled = ((one.query_id, one.chunk_id) for one in new if one.label is not None)
+    return sum(place in run.top for place in labelled)
 
 
 def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:
@@ -251,7 +252,7 @@ def _still_failed(failures: Iterable[Failure], asked: Iterable[Judgment]) -> lis
 
 
 def _contamination(
-    before: Collection, judgments: Sequence[Judgment], chunks: Sequence[Chunk]
+    before: Collection, judgments: Iterable[Judgment], chunks: Sequence[Chunk]
 ) -> tuple[Contamination, ...]:
     """What was known of queries, with their overlap with the chunks that support them now."""
     from freshstack_dspy.recipes.contamination import contamination_of
@@ -275,32 +276,23 @@ def _contamination(
     )
 
 
-def _newly_labelled(runs: Sequence[RunTop], new: Iterable[Judgment]) -> dict[str, int]:
-    """By run, how many pairs got a label for it, each counted for the first run that holds it."""
-    counts = dict.fromkeys((run.name for run in runs), 0)
-    for one in new:
-        if one.label is not None:
-            holders = (run.name for run in runs if (one.query_id, one.chunk_id) in run.top)
-            counts[next(holders)] += 1
-    return counts
-
-
 def _extensions(
     before: Sequence[Extension],
     runs: Sequence[RunTop],
     depth: int,
-    new: Mapping[str, int],
+    judged: Mapping[str, int],
     model: str,
 ) -> tuple[Extension, ...]:
     """The extensions of the manifest with these runs; later labels are added to a run's entry."""
-    extensions = list(before)
+    entries = {(one.run, one.sha256, one.depth, one.model): one for one in before}
     for run in runs:
-        entry = Extension(run=run.name, sha256=run.sha256, depth=depth, judged=0, model=model)
-        known = [one for one in extensions if one.model_copy(update={"judged": 0}) == entry]
-        deeper = any(one.sha256 == run.sha256 and one.depth >= depth for one in extensions)
-        if known or new[run.name] or not deeper:
-            judged = new[run.name] + sum(one.judged for one in known)
-            entry = entry.model_copy(update={"judged": judged})
-            place = extensions.index(known[0]) if known else len(extensions)
-            extensions[place : place + 1] = [entry]
-    return tuple(extensions)
+        key = (run.name, run.sha256, depth, model)
+        earlier = entries[key].judged if key in entries else 0
+        entries[key] = Extension(
+            run=run.name,
+            sha256=run.sha256,
+            depth=depth,
+            judged=earlier + judged[run.name],
+            model=model,
+        )
+    return tuple(entries.values())

@@ -49,12 +49,8 @@ class Known:
         if not found:
             return None
         one = found.get(chunk.chunk_id) or next(iter(found.values()))
-        ids = {
-            "query_id": query.query_id,
-            "nugget_id": nugget.nugget_id,
-            "chunk_id": chunk.chunk_id,
-        }
-        return one.model_copy(update=ids)
+        ids = {"nugget_id": nugget.nugget_id, "chunk_id": chunk.chunk_id}
+        return one.model_copy(update={"query_id": query.query_id, **ids})
 
     def nuggets(self, query: Query) -> tuple[Nugget, ...]:
         """The nuggets of an unchanged question, or none."""
@@ -69,12 +65,11 @@ class Known:
 
         Not for another threshold: the collection says what the answer holds, and not how well.
         """
-        if self._collection is None or threshold != self._collection.manifest.scale.threshold:
+        if self._collection is None or threshold != self._collection.threshold:
             return None
         scored = self._scored.get(query.query_id)
-        if scored is None or scored.known_nuggets is None:
-            return None
-        if not self.nuggets(query) or not self.expansion(query, "closed_book_answer"):
+        unchanged = self.nuggets(query) and self.expansion(query, "closed_book_answer")
+        if scored is None or scored.known_nuggets is None or not unchanged:
             return None
         return Knowledge(scored.known_nuggets, scored.call_id)
 
@@ -85,23 +80,18 @@ class Known:
         found = {(one.query_id, one.chunk_id): one for one in pooled}
         if self._collection is None:
             return list(found.values())
-        same = {
-            query.query_id
-            for query in queries
-            if (before := self._queries.get(query.query_id)) and before.text == query.text
-        }
+        texts = {query.query_id: query.text for query in queries}
+        same = {id_ for id_, old in self._queries.items() if texts.get(id_) == old.text}
         ids = match_chunks(self._collection.chunks(), chunks)
         for old in self._collection.pool:
             if old.query_id not in same or (chunk_id := ids.get(old.chunk_id)) is None:
                 continue
-            place = (old.query_id, chunk_id)
-            if place in found:
-                found[place] = found[place].model_copy(update={"runs": old.runs})
-            else:
-                origin = "carried" if old.origin == "pooled" else old.origin
-                found[place] = Candidate(
-                    query_id=old.query_id, chunk_id=chunk_id, origin=origin, runs=old.runs
-                )
+            origin = "carried" if old.origin == "pooled" else old.origin
+            again = Candidate(
+                query_id=old.query_id, chunk_id=chunk_id, origin=origin, runs=old.runs
+            )
+            now = found.get((old.query_id, chunk_id), again)
+            found[old.query_id, chunk_id] = now.model_copy(update={"runs": old.runs})
         return list(found.values())
 
     def _is_unchanged(self, query: Query) -> bool:

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from pydantic import JsonValue
 
@@ -164,7 +164,7 @@ def pool(
         query_ids = [query_id for query_id in texts if technique in texts[query_id]]
         searches = [searched(texts[query_id][technique], config) for query_id in query_ids]
         for retriever in config.retrievers:
-            found = _found(index, retriever, searches, config.depth, fusion)
+            found = _found(index, retriever, searches, config, fusion)
             for query_id, ranking in zip(query_ids, found, strict=True):
                 rankings[query_id].setdefault(technique, {})[retriever] = ranking
     return [
@@ -183,95 +183,61 @@ def _found(
     index: HybridIndex,
     retriever: str,
     searches: Sequence[tuple[str, ...]],
-    depth: int,
+    config: PoolConfig,
     fusion: FusionConfig,
 ) -> list[Sequence[ScoredChunk]]:
-    """Give one ranking for each query: that of its text, or those of its texts fused."""
-    flat = [text for texts in searches for text in texts]
-    rankings = iter(index.search(retriever, flat, depth, fusion=fusion))
+    """One ranking for each query: that of its text, or those of its texts fused."""
+    flat = [text for each in searches for text in each]
+    rankings = iter(index.search(retriever, flat, config.depth, fusion=fusion))
     found: list[Sequence[ScoredChunk]] = []
-    for texts in searches:
+    for each in searches:
         # No retriever has a name with a space, so no weight is meant for one of these.
-        of_texts = {f"text {number}": next(rankings) for number, _ in enumerate(texts, 1)}
+        of_texts = {f"text {number}": next(rankings) for number, _ in enumerate(each, 1)}
         alone = len(of_texts) == 1
-        found.append(of_texts["text 1"] if alone else fuse(of_texts, depth, fusion))
+        found.append(of_texts["text 1"] if alone else fuse(of_texts, config.depth, fusion))
     return found
-
-
-class _Fused(NamedTuple):
-    """What one technique's retrievers found together."""
-
-    ranks: dict[str, int]
-    """Of every chunk, from 1 to `depth`."""
-    top_without: dict[str, set[str]]
-    """For each retriever, the `top_k` that would have been pooled without it."""
 
 
 def _candidates(
     query_id: str, rankings: Rankings, config: PoolConfig, fusion: FusionConfig
 ) -> list[Candidate]:
-    fused: dict[Technique, _Fused] = {
-        technique: _fused(by_retriever, config, fusion)
-        for technique, by_retriever in rankings.items()
-    }
-    pooled = {
-        chunk_id
-        for of_technique in fused.values()
-        for chunk_id, rank in of_technique.ranks.items()
-        if rank <= config.top_k
-    }
-    found_by: dict[str, list[Found]] = {chunk_id: [] for chunk_id in pooled}
+    """The chunks that are pooled for a query, with every rank that tells why."""
+    ranks: dict[str, list[TechniqueRank]] = {}
+    found_by: dict[str, list[tuple[Technique, str, int]]] = {}
+    pooled_without: dict[str, set[str]] = {retriever: set() for retriever in config.retrievers}
     for technique, by_retriever in rankings.items():
+        fused = fuse(by_retriever, config.depth, fusion)
+        for rank, (chunk_id, _) in enumerate(fused, 1):
+            ranks.setdefault(chunk_id, []).append(TechniqueRank(technique=technique, rank=rank))
         for retriever, ranking in by_retriever.items():
             for rank, (chunk_id, _) in enumerate(ranking, 1):
-                if chunk_id in found_by:
-                    found = Found(technique=technique, retriever=retriever, rank=rank)
-                    found_by[chunk_id].append(found)
-    kept_without = {
-        retriever: set().union(*(each.top_without[retriever] for each in fused.values()))
-        for retriever in config.retrievers
-    }
+                found_by.setdefault(chunk_id, []).append((technique, retriever, rank))
+            others = {name: each for name, each in by_retriever.items() if name != retriever}
+            if _weighs(others, fusion):
+                rest = fuse(others, config.depth, fusion)[: config.top_k]
+                pooled_without[retriever].update(chunk_id for chunk_id, _ in rest)
     return [
         Candidate(
             query_id=query_id,
             chunk_id=chunk_id,
-            pooled_by=_ranks(chunk_id, fused, range(1, config.top_k + 1)),
-            ranked_below=_ranks(chunk_id, fused, range(config.top_k + 1, config.depth + 1)),
-            found_by=tuple(found_by[chunk_id]),
+            pooled_by=tuple(by for by in of_chunk if by.rank <= config.top_k),
+            ranked_below=tuple(by for by in of_chunk if by.rank > config.top_k),
+            found_by=tuple(
+                Found(technique=technique, retriever=retriever, rank=rank)
+                for technique, retriever, rank in found_by[chunk_id]
+            ),
             lost_without=tuple(
-                name for name in config.retrievers if chunk_id not in kept_without[name]
+                name for name in config.retrievers if chunk_id not in pooled_without[name]
             ),
         )
-        for chunk_id in sorted(pooled)
+        for chunk_id, of_chunk in sorted(ranks.items())
+        if any(by.rank <= config.top_k for by in of_chunk)
     ]
 
 
-def _fused(
-    by_retriever: Mapping[str, Sequence[ScoredChunk]], config: PoolConfig, fusion: FusionConfig
-) -> _Fused:
-    ranking = fuse(by_retriever, config.depth, fusion)
-    top_without: dict[str, set[str]] = {}
-    for left_out in by_retriever:
-        others = {name: found for name, found in by_retriever.items() if name != left_out}
-        fused = fuse(others, config.depth, fusion) if _weighs(others, fusion) else []
-        top_without[left_out] = {chunk_id for chunk_id, _ in fused[: config.top_k]}
-    ranks = {chunk_id: rank for rank, (chunk_id, _) in enumerate(ranking, 1)}
-    return _Fused(ranks, top_without)
-
-
 def _weighs(retrievers: Iterable[str], fusion: FusionConfig) -> bool:
-    """Whether any of these retrievers has a say: what weighs 0 pools nothing by itself."""
+    """Whether any of these retrievers counts: what weighs 0 pools nothing by itself."""
     return fusion.method != "weighted" or any(fusion.weights.get(name, 1.0) for name in retrievers)
-
-
-def _ranks(
-    chunk_id: str, fused: Mapping[Technique, _Fused], within: range
-) -> tuple[TechniqueRank, ...]:
-    return tuple(
-        TechniqueRank(technique=technique, rank=rank)
-        for technique, of_technique in fused.items()
-        if (rank := of_technique.ranks.get(chunk_id, 0)) in within
-    )
 
 
 def with_seeds(queries: Sequence[Query], candidates: Sequence[Candidate]) -> list[Candidate]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Literal, NamedTuple, Unpack, get_args
+from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
@@ -30,8 +30,6 @@ from freshstack_dspy.records import SCALES, Chunk, Judgment, Scale
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.judge import Judged, ToJudge
-
-Shape = Literal["batch", "windowed", "pairwise"]
 
 
 class LabelAgreement(NamedTuple):
@@ -69,7 +67,6 @@ def rejudge(
     config: BuildConfig | Path | str,
     out: Path | None = None,
     *,
-    shape: Shape | None = None,
     sample: int | None = None,
     **options: Unpack[SessionOptions],
 ) -> Rejudged:
@@ -81,9 +78,8 @@ def rejudge(
         collection: Its folder; nothing in it is changed.
         config: A configuration, or its TOML file; its `[model]` and `[judge]` judge.
         out: A new folder; needed unless a sample is judged.
-        shape: What one call holds, in place of `[judge] shape`.
-        sample: Judge so many pooled chunks alone, spread over the queries, and write nothing. With
-            the model of the collection this says how far its batches agree with single judging.
+        sample: Judge so many pooled chunks alone, once, spread over the queries, and write nothing.
+            With the model of the collection this says how far batches agree with single judging.
         options: Mode, progress, provider and the like; see `SessionOptions`.
 
     Raises:
@@ -99,11 +95,6 @@ def rejudge(
         if out.exists():
             raise ConfigError(f"{out} exists; name a folder that does not")
         check_writable(out)
-    seed = config.judge.shuffle or 0
-    judging: dict[str, object] = {"shape": shape or config.judge.shape}
-    if sample is not None:
-        judging |= {"votes": 1, "shuffle": None, "batch": 1}
-    config = config.model_copy(update={"judge": config.judge.model_copy(update=judging)})
     before = Collection.load(collection)
     chunks = {one.chunk_id: one for one in before.chunks()}
     pairs = _pairs(before, chunks)
@@ -113,7 +104,9 @@ def rejudge(
             "import it with its corpus: freshstack import … --corpus PATH"
         )
     if sample is not None:
-        pairs = _sampled(pairs, sample, seed)
+        pairs = _sampled(pairs, sample, config.judge.shuffle or 0)
+        alone = config.judge.model_copy(update={"votes": 1, "shuffle": None, "batch": 1})
+        config = config.model_copy(update={"judge": alone})
     scales = before.manifest.scale, config.judge.graded
     with open_session(config, searching=False, **options) as session:
         from freshstack_dspy.recipes.freshstack import FreshStack

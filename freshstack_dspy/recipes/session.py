@@ -5,7 +5,6 @@ It is the only place that wires replies, recorded LM, embedders, reranker, budge
 
 import itertools
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -109,7 +108,6 @@ class Session:
         self.models = models or Models()
         self.progress = progress or Silence()
         self._done: dict[str, str] = {}
-        self._deferred: Counter[str] = Counter()
         self._searches: dict[str, SearchResult] = {}
 
     def each(
@@ -127,7 +125,6 @@ class Session:
             try:
                 result = function(item)
             except DeferredError:
-                self._deferred[name] += 1
                 return None
             if isinstance(getattr(result, "failure", result), Failure):
                 self.lm.ledger.failed()
@@ -150,8 +147,9 @@ class Session:
                     f"{error}. Done in this run: {so_far}. Every reply is recorded: raise the cap "
                     "and run the same command again, and only what is missing is asked"
                 ) from None
-        self.progress.finish(name, self._account(name))
-        return [result for result in results if result is not None]
+        given = [result for result in results if result is not None]
+        self.progress.finish(name, self._account(name, len(items) - len(given)))
+        return given
 
     def stop_if_deferred(self) -> None:
         """In mode `defer`, write down the requests without a reply, and stop if there are any.
@@ -204,16 +202,15 @@ class Session:
 
     def save_replies(self, path: Path) -> None:
         """Write what was used until now as a bundle: replies, vectors, scores and searches."""
-        used: list[Iterable[Entry]] = [
-            self.lm.client.used(),
-            self._searches.values(),
-            used_numbers([*self.models.embedders, self.models.reranker]),
-        ]
-        write_bundle(itertools.chain(*used), path)
+        numbers = used_numbers([*self.models.embedders, self.models.reranker])
+        used: Iterable[Entry] = itertools.chain(
+            self.lm.client.used(), self._searches.values(), numbers
+        )
+        write_bundle(used, path)
 
-    def _account(self, name: str) -> str:
+    def _account(self, name: str, deferred: int) -> str:
         account = self.lm.ledger.steps().get(name, StepLedger())
-        if deferred := self._deferred[name]:
+        if deferred:
             return f"{deferred} deferred, {account.cached} recorded"
         if account == StepLedger():
             return "nothing to ask"

@@ -1,50 +1,53 @@
 """A whole build, answered by a script that can be worked out by hand, and by the baseline."""
 
 import json
+import shutil
+import threading
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, JudgeConfig
+from freshstack_dspy.errors import (
+    CollectionError,
+    ConfigError,
+    FatalModelError,
+    ReplayMissError,
+    SourceError,
+)
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.lm.bundle import Bundle
+from freshstack_dspy.lm.bundle import Bundle, write_bundle
 from freshstack_dspy.lm.client import connect
+from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.session import Progress
+from freshstack_dspy.recipes.provenance import used_replies
 
-from .domain import FILES, afresh, domain, files_of
-from .scripted import ScriptedProvider
+from .conftest import Built
+from .domain import FILES, afresh, domain, files_of, write_domain
+from .scripted import (
+    Inputs,
+    Said,
+    Script,
+    ScriptedProvider,
+    answer_closed_book,
+    decompose,
+    judge,
+    nuggetize,
+    when,
+)
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
 INSTALL = f"dial/docs/install.md_0_{len(FILES['docs/install.md'])}"
 RESET = f"dial/docs/reset.md_0_{len(FILES['docs/reset.md'])}"
+Copied = Callable[[str], BuildConfig]
 
 
-class Heard(Progress):
-    """A listener that remembers."""
-
-    def __init__(self) -> None:
-        self.started: dict[str, int] = {}
-        self.advanced: dict[str, int] = {}
-        self.notes: dict[str, str] = {}
-
-    def start(self, step: str, total: int) -> None:
-        self.started[step] = total
-        self.advanced[step] = 0
-
-    def advance(self, step: str) -> None:
-        self.advanced[step] += 1
-
-    def finish(self, step: str, note: str = "") -> None:
-        self.notes[step] = note
-
-
-def test_a_build_ends_with_the_collection_worked_out_by_hand(tmp_path: Path) -> None:
-    provider = ScriptedProvider()
-
-    collection = build(domain(tmp_path), provider=provider)
+def test_a_build_ends_with_the_collection_worked_out_by_hand(usual: Built) -> None:
+    collection = usual.collection
 
     assert [query.query_id for query in collection.queries] == ["10", "2", "x"]
     assert {(nugget.nugget_id, nugget.text) for nugget in collection.nuggets} == {
@@ -67,14 +70,15 @@ def test_a_build_ends_with_the_collection_worked_out_by_hand(tmp_path: Path) -> 
     assert [file.path for file in collection.skipped] == ["logo.png"]
     assert {chunk.path for chunk in collection.chunks()} == FILES.keys()
     assert collection.query_ids("answerable") == ("2",)
-    assert Collection.load(tmp_path / "collection") == collection
+    assert Collection.load(usual.folder / "collection") == collection
+    answers = {query.query_id: query.answer for query in collection.queries}
+    for nugget in collection.nuggets:
+        assert nugget.answer_span is not None
+        assert answers[nugget.query_id][slice(*nugget.answer_span)] == nugget.text
 
 
-def test_each_question_is_asked_once_and_all_pairs_of_the_pool_are_judged(tmp_path: Path) -> None:
-    provider = ScriptedProvider()
-
-    collection = build(domain(tmp_path), provider=provider)
-
+def test_each_question_is_asked_once_and_all_pairs_of_the_pool_are_judged(usual: Built) -> None:
+    collection, provider = usual.collection, usual.provider
     pools = {
         query.query_id: [c.chunk_id for c in collection.pool if c.query_id == query.query_id]
         for query in collection.queries
@@ -100,45 +104,40 @@ def test_each_question_is_asked_once_and_all_pairs_of_the_pool_are_judged(tmp_pa
         "contamination": 3,
     }
     assert sum(account.tokens for account in ledger.values()) == 110 * provider.calls.total()
+    # Sub-questions and closed-book answers are made from the question alone.
+    without_answer = [each for each in provider.asked if not {"answer", "chunks"} & each.keys()]
+    assert len(without_answer) == 6
+    assert all(each.keys() <= {"question", "limit"} for each in without_answer)
 
 
-def test_every_record_leads_back_to_the_reply_it_came_from(tmp_path: Path) -> None:
-    bundle = tmp_path / "replies.jsonl"
-
-    collection = build(domain(tmp_path), provider=ScriptedProvider(), replies_file=bundle)
-
-    replies = {reply.key: reply for reply in Bundle(bundle).replies()}
+def test_every_record_leads_back_to_the_reply_it_came_from(usual: Built) -> None:
+    collection = usual.collection
+    replies = {reply.key: reply for reply in Bundle(usual.bundle).replies()}
     for nugget in collection.nuggets:
         assert nugget.text in replies[nugget.call_id or ""].text
         assert replies[nugget.call_id or ""].request.task == "NuggetizeAnswer"
-    for judgment in collection.judgments:
-        assert replies[judgment.call_id or ""].request.task == "JudgeSupport"
     for expansion in collection.expansions:
         assert expansion.texts[0] in replies[expansion.call_id].text
-    for known in collection.contamination:
-        assert replies[known.call_id or ""].request.task == "JudgeSupport"
+    for one in (*collection.judgments, *collection.contamination):
+        assert replies[one.call_id or ""].request.task == "JudgeSupport"
     assert len(replies) == collection.manifest.ledger["support"].calls + 12
 
 
-def test_the_oracles_words_never_reach_the_questions_of_the_inference_setting(
-    tmp_path: Path,
-) -> None:
-    """Sub-questions and closed-book answers are made from the question alone."""
-    provider = ScriptedProvider()
-
-    build(domain(tmp_path), provider=provider)
-
-    without_answer = [inputs for inputs in provider.asked if "answer" not in inputs]
-    assert all("chunks" in each or each.keys() <= {"question", "limit"} for each in without_answer)
-    assert len([each for each in without_answer if "chunks" not in each]) == 6
+def test_progress_is_told_of_every_step_and_part(usual: Built) -> None:
+    heard = usual.heard
+    corpus = ["questions", "files", "chunks", "terms", "bm25", "lsa", "table"]
+    steps = ["nuggets", "sub_questions", "closed_book_answer", "pool", "support", "contamination"]
+    assert list(heard.started) == [*corpus, *steps]
+    assert heard.advanced == heard.started
+    assert heard.notes["files"] == "5 to index; skipped: 1 binary"
+    assert heard.notes["chunks"] == "5 of 5 files"
+    assert heard.notes["nuggets"] == "3 calls, 0 recorded"
 
 
-def test_a_second_build_asks_nothing_and_gives_the_same_data(tmp_path: Path) -> None:
-    config = domain(tmp_path)
-    first = build(config, provider=ScriptedProvider())
-    silent = ScriptedProvider()
+def test_a_second_build_asks_nothing_and_gives_the_same_data(usual: Built, copied: Copied) -> None:
+    first, silent = usual.collection, ScriptedProvider()
 
-    second = build(afresh(config), provider=silent)
+    second = build(afresh(copied("usual")), provider=silent)
 
     assert silent.calls.total() == 0
     assert second.manifest.content_hash == first.manifest.content_hash
@@ -147,48 +146,28 @@ def test_a_second_build_asks_nothing_and_gives_the_same_data(tmp_path: Path) -> 
         assert account.cached_tokens == first.manifest.ledger[name].tokens
 
 
-def test_a_bundle_is_all_that_others_need(tmp_path: Path) -> None:
-    """They have the configuration, the inputs and the bundle: no store, no index, no model."""
-    bundle = tmp_path / "replies.jsonl"
-    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
-    first = build(domain(mine), provider=ScriptedProvider(), replies_file=bundle)
-
-    second = build(domain(theirs, cache={"bundles": [str(bundle)]}), mode="replay")
-
-    assert second.manifest.content_hash == first.manifest.content_hash
-    assert not (theirs / "cache").exists(), "a replay makes no store"
-    mine_files, their_files = (files_of(each / "collection") for each in (mine, theirs))
-    for name in mine_files.keys() - {"manifest.json"}:
-        assert mine_files[name] == their_files[name], name
-
-
 @pytest.mark.parametrize("concurrency", [1, 8])
-def test_the_data_do_not_depend_on_concurrency(tmp_path: Path, concurrency: int) -> None:
-    hashes = {
-        build(
-            domain(tmp_path / str(number), model={"concurrency": number}),
-            provider=ScriptedProvider(),
-        ).manifest.content_hash
-        for number in (2, concurrency)
-    }
+def test_the_data_do_not_depend_on_concurrency(
+    usual: Built, tmp_path: Path, concurrency: int
+) -> None:
+    config = domain(tmp_path, model={"concurrency": concurrency})
 
-    assert len(hashes) == 1
+    collection = build(config, provider=ScriptedProvider())
+
+    assert collection.manifest.content_hash == usual.collection.manifest.content_hash
 
 
-def test_the_baseline_builds_and_replays_the_same_bytes(tmp_path: Path) -> None:
+def test_the_baseline_builds_and_replays_to_the_same_bytes(tmp_path: Path) -> None:
     config = domain(tmp_path, model=BASELINE)
     first = build(config)
-    second = build(afresh(config))
+    second = build(afresh(config), mode="replay")
     files = files_of(config.out)
-    third = build(afresh(config), mode="replay")
+    build(afresh(config), mode="replay")
 
     assert first.manifest.counts.nuggets > 0
     assert sum(account.calls for account in second.manifest.ledger.values()) == 0
     assert files_of(config.out) == files
-    assert {each.manifest.content_hash for each in (first, second, third)} == {
-        first.manifest.content_hash
-    }
-    assert first.manifest.model == "extractive/baseline"
+    assert second.manifest.content_hash == first.manifest.content_hash
 
 
 @pytest.mark.parametrize("name", ["openai/scripted", "extractive/baseline"])
@@ -196,23 +175,18 @@ def test_the_module_gives_for_one_query_the_records_of_the_build(tmp_path: Path,
     import dspy
 
     config = domain(tmp_path, model={"name": name})
+    bundle = tmp_path / "replies.jsonl"
     scripted = ScriptedProvider() if name == "openai/scripted" else None
-    collection = build(config, provider=scripted)
+    collection = build(config, provider=scripted, replies_file=bundle)
     index = HybridIndex.open(config.index.path)
-    recorded = _recorded(config, tmp_path)
 
-    with dspy.context(lm=connect(config.model, mode="replay", recorded=recorded)):
+    with dspy.context(lm=connect(config.model, mode="replay", recorded=Bundle(bundle))):
         for query in collection.queries:
             found = FreshStack(config)(query=query, index=index)
 
             for kind in ("nuggets", "pool", "judgments", "expansions"):
                 ours = {one for one in getattr(collection, kind) if one.query_id == query.query_id}
                 assert set(getattr(found, kind)) == ours, kind
-
-
-def _recorded(config: BuildConfig, folder: Path) -> Bundle:
-    build(afresh(config), mode="replay", replies_file=folder / "replies.jsonl")
-    return Bundle(folder / "replies.jsonl")
 
 
 def test_a_technique_that_does_not_pool_is_not_paid_for(tmp_path: Path) -> None:
@@ -225,32 +199,6 @@ def test_a_technique_that_does_not_pool_is_not_paid_for(tmp_path: Path) -> None:
     assert collection.expansions == ()
     ranks = {by.technique for candidate in collection.pool for by in candidate.pooled_by}
     assert ranks == {"question", "nuggets"}
-
-
-def test_progress_is_told_of_every_step_and_part(tmp_path: Path) -> None:
-    heard = Heard()
-
-    build(domain(tmp_path), provider=ScriptedProvider(), progress=heard)
-
-    assert list(heard.started) == [
-        "questions",
-        "files",
-        "chunks",
-        "terms",
-        "bm25",
-        "lsa",
-        "table",
-        "nuggets",
-        "sub_questions",
-        "closed_book_answer",
-        "pool",
-        "support",
-        "contamination",
-    ]
-    assert heard.advanced == heard.started
-    assert heard.notes["files"] == "5 to index; skipped: 1 binary"
-    assert heard.notes["chunks"] == "5 of 5 files"
-    assert heard.notes["nuggets"] == "3 calls, 0 recorded"
 
 
 def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) -> None:
@@ -275,9 +223,8 @@ def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) ->
 
 def test_questions_left_out_are_counted(tmp_path: Path) -> None:
     config = domain(tmp_path, queries={"limit": 2})
-    unanswered = {"query_id": "3", "title": "Why?", "body": ""}
     with config.queries.location.open("a") as file:
-        file.write(json.dumps(unanswered) + "\n")
+        file.write(json.dumps({"query_id": "3", "title": "Why?", "body": ""}) + "\n")
 
     collection = build(config, provider=ScriptedProvider())
 
@@ -294,3 +241,127 @@ def test_a_question_that_finds_nothing_is_unanswerable_and_unjudged(tmp_path: Pa
     assert (collection.pool, collection.judgments) == ((), ())
     (part,) = collection.slices
     assert (part.slice, part.nuggets) == ("unanswerable", 2)
+
+
+# What stops a build, before anything is cut or paid for
+
+
+class NoStep:
+    """Progress that must not begin a step of the corpus."""
+
+    def start(self, step: str, total: int) -> None:
+        raise AssertionError(f"{step} began")
+
+    def advance(self, step: str) -> None: ...
+
+    def finish(self, step: str, note: str = "") -> None: ...
+
+
+def test_a_replay_without_the_reply_says_how_to_record_it(tmp_path: Path) -> None:
+    with pytest.raises(ReplayMissError, match="--mode live"):
+        build(domain(tmp_path), mode="replay")
+
+    assert not (tmp_path / "collection").exists()
+
+
+def test_a_corpus_of_binary_files_and_filters_that_leave_nothing(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"no question is left \(3 no score"):
+        build(domain(tmp_path, queries={"min_score": 5}), provider=ScriptedProvider())
+
+    config = domain(tmp_path)
+    shutil.rmtree(tmp_path / "corpus")
+    (tmp_path / "corpus").mkdir()
+    (tmp_path / "corpus/b.bin").write_bytes(b"\x00\x01")
+    with pytest.raises(SourceError, match=r"no file of .* can be indexed \(1 skipped: binary"):
+        build(config, provider=ScriptedProvider())
+
+
+@pytest.mark.parametrize("name", ["opnai/gpt-4o", "gpt-4o", "openai/gpt-4o"])
+def test_a_model_without_provider_or_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    with pytest.raises(FatalModelError):
+        build(write_domain(tmp_path, model={"name": name}), progress=NoStep())
+
+
+def test_a_place_that_cannot_be_written_or_holds_something_else(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    config = domain(tmp_path)
+    elsewhere = config.model_copy(update={"out": tmp_path / "file" / "collection"})
+    with pytest.raises(ConfigError, match="no folder that can be written"):
+        build(elsewhere, provider=ScriptedProvider(), progress=NoStep())
+
+    config.out.mkdir()
+    (config.out / "thesis.tex").write_text("years of work")
+    with pytest.raises(CollectionError, match="not a collection"):
+        build(config, provider=ScriptedProvider(), progress=NoStep())
+    assert (config.out / "thesis.tex").read_text() == "years of work"
+
+
+def test_another_collection_is_replaced_only_if_that_is_said(
+    usual: Built, copied: Copied, tmp_path: Path
+) -> None:
+    copied("usual")
+    other = domain(tmp_path, nuggets={"limit": 1})
+
+    with pytest.raises(ConfigError, match=r"'small', built with other settings: nuggets.limit"):
+        build(other, provider=ScriptedProvider(), progress=NoStep())
+    replaced = build(other, provider=ScriptedProvider(), replace=True)
+
+    assert replaced.manifest.content_hash != usual.collection.manifest.content_hash
+
+
+# The replies that a collection was made from, as a bundle
+
+
+def stammering(script: Script, times: int) -> Script:
+    """Give an invalid reply a few times to each question before the right one."""
+    guard, said = threading.Lock(), dict[str, int]()
+
+    def answer(inputs: Inputs) -> Any:
+        with guard:
+            count = said[inputs["question"]] = said.get(inputs["question"], 0) + 1
+        return Said("Well, it depends.") if count <= times else script(inputs)
+
+    return answer
+
+
+def unreliable() -> ScriptedProvider:
+    """Answers some questions late, some never, and one with a refusal."""
+    dial, phase = "The dial sticks", "phase of the dial"
+    return ScriptedProvider(
+        NuggetizeAnswer=stammering(nuggetize, 2),
+        DecomposeQuestion=when(dial, lambda _: Said("I will not.", "content_filter"), decompose),
+        AnswerClosedBook=when(phase, lambda _: Said("Never."), answer_closed_book),
+        JudgeSupport=when(dial, stammering(judge, 1), judge),
+    )
+
+
+def test_a_collection_is_rebuilt_elsewhere_from_its_bundle_alone(tmp_path: Path) -> None:
+    config = domain(tmp_path / "here", model={"concurrency": 1})
+    saved, used = tmp_path / "saved.jsonl", tmp_path / "used.jsonl"
+    built = build(config, provider=unreliable(), replies_file=saved)
+    store = ReplyStore(config.cache.path, read_only=True)
+    written = write_bundle(used_replies(built, [store]), used)
+    store.close()
+    there = domain(tmp_path / "there", cache={"bundles": ["../used.jsonl"]})
+
+    rebuilt = build(there, mode="replay")
+
+    assert used.read_bytes() == saved.read_bytes()
+    assert {failure.status for failure in built.failures} == {"refused", "unparsed"}
+    assert rebuilt.manifest.content_hash == built.manifest.content_hash
+    assert not there.cache.path.exists()
+    statuses = [each.status for each in Bundle(used).replies()]
+    assert len(statuses) == written - 3, "and a search for each question"
+    assert statuses.count("unparsed") > 6, "those that were sent back are there too"
+
+
+def test_a_reply_that_is_not_recorded_here_is_named(usual: Built, tmp_path: Path) -> None:
+    without = list(Bundle(usual.bundle).entries())[1:]
+    write_bundle(without, tmp_path / "without.jsonl")
+
+    with pytest.raises(CollectionError, match=r"the reply .* is not recorded here"):
+        list(used_replies(usual.collection, [Bundle(tmp_path / "without.jsonl")]))

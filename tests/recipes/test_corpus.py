@@ -13,26 +13,8 @@ from freshstack_dspy.index.models import Models
 from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora, open_index
 from freshstack_dspy.recipes.session import Silence
 from tests.index.pieces import Letters
+from tests.recipes.conftest import Heard
 from tests.recipes.domain import FILES, domain
-
-
-class Steps:
-    """Progress that is remembered."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, list[int]] = {}
-        self.notes: dict[str, str] = {}
-
-    def start(self, step: str, total: int) -> None:
-        assert step not in self.parts
-        self.parts[step] = [total, 0]
-
-    def advance(self, step: str) -> None:
-        self.parts[step][1] += 1
-
-    def finish(self, step: str, note: str = "") -> None:
-        assert step not in self.notes
-        self.notes[step] = note
 
 
 def indexed(config: BuildConfig, **arguments: Any) -> HybridIndex:
@@ -63,7 +45,7 @@ def test_changed_files_end_as_in_a_build_from_nothing(tmp_path: Path) -> None:
     (files / "docs/reset.md").write_text("# Resetting\n\nTurn the crown until it clicks.\n")
     (files / "docs/crown.md").write_text("# The crown\n\nPull the crown to set the day.\n")
     (files / "src/phase.py").unlink()
-    steps = Steps()
+    steps = Heard()
 
     cut = cut_corpora(config, steps)
     updated = index_corpora(config, cut, models=Models([embedder]))
@@ -80,7 +62,7 @@ def test_changed_files_end_as_in_a_build_from_nothing(tmp_path: Path) -> None:
 def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
     config = domain(tmp_path)
     indexed(config)
-    other, steps = domain(tmp_path, chunking={"max_tokens": 64}), Steps()
+    other, steps = domain(tmp_path, chunking={"max_tokens": 64}), Heard()
 
     cut_corpora(other, steps)
 

@@ -62,10 +62,17 @@ def hand_in(config: BuildConfig, replies: list[Line], folder: Path) -> ImportRep
         store.close()
 
 
+def answer_by_hand(config: BuildConfig) -> None:
+    requests = requests_file(config)
+    lines = [json.loads(line) for line in requests.read_text().splitlines()]
+    hand_in(config, [by_hand(line) for line in lines], requests.parent)
+
+
 @pytest.mark.parametrize("answer", [by_hand, by_batch])
 def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) -> None:
-    live = build(domain(tmp_path / "live"), provider=ScriptedProvider())
-    config = domain(tmp_path / "deferred")
+    importance = {"nuggets": {"importance": True}}
+    live = build(domain(tmp_path / "live", **importance), provider=ScriptedProvider())
+    config = domain(tmp_path / "deferred", **importance)
 
     first = defer(config)
     one = hand_in(config, [answer(request) for request in first], tmp_path)
@@ -76,7 +83,7 @@ def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) 
     assert sorted(map(task, first)) == sorted(
         ["NuggetizeAnswer", "DecomposeQuestion", "AnswerClosedBook"] * 3
     )
-    assert set(map(task, second)) == {"JudgeSupport"}
+    assert set(map(task, second)) == {"JudgeSupport", "RateImportance"}
     assert (one.imported, one.waiting) == (9, 0)
     assert (other.imported, other.waiting) == (len(second), 0)
     assert collection.manifest.content_hash == live.manifest.content_hash
@@ -84,22 +91,15 @@ def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) 
 
 
 def test_what_is_still_missing_is_written_down_again_and_nothing_else(tmp_path: Path) -> None:
-    config = domain(tmp_path)
+    config, provider = domain(tmp_path), ScriptedProvider()
     first = defer(config)
 
     hand_in(config, [by_hand(request) for request in first[:4]], tmp_path)
     again = defer(config)
-
-    assert again == first[4:]
-
-
-def test_nothing_is_asked_and_no_collection_made_while_requests_wait(tmp_path: Path) -> None:
-    provider = ScriptedProvider()
-    config = domain(tmp_path)
-
     with pytest.raises(DeferredError):
         build(config, mode="defer", provider=provider)
 
+    assert again == first[4:]
     assert provider.calls.total() == 0
     assert not config.out.exists()
 
@@ -118,10 +118,6 @@ def test_an_invalid_reply_takes_a_round_of_its_own(tmp_path: Path) -> None:
     hand_in(config, [by_hand(reask)], tmp_path)
     support = defer(config)
 
-    assert [message["role"] for message in reask["body"]["messages"]] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-    ]
+    roles = [message["role"] for message in reask["body"]["messages"]]
+    assert roles == ["system", "user", "assistant", "user"]
     assert set(map(task, support)) == {"JudgeSupport"}

@@ -1,51 +1,37 @@
 """Unjudged chunks of runs are judged as the pool was, and no known judgment is asked again."""
 
 import hashlib
-import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.manifest import Extension
-from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.manifest import Extension, Provenance
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, DeferredError
-from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.extend import Extended, UnknownIds, extend
+from freshstack_dspy.recipes.extend import Extended, extend
 from freshstack_dspy.records import RunRank, ScoredChunk
+from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, domain, files_of
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider
-from tests.recipes.test_deferred import by_hand
-
-SMALL = {"techniques": ["question"], "retrievers": ["bm25"], "depth": 1, "top_k": 1}
-"""A pool of one chunk for each question, so that runs have unjudged chunks."""
+from tests.recipes.test_deferred import answer_by_hand
 
 
 def extended(
     config: BuildConfig,
     runs: list[Path],
     provider: ScriptedProvider | None = None,
-    *,
-    k: int = 20,
-    mode: Mode = "live",
-    unknown_ids: UnknownIds = "error",
-    out: Path | None = None,
+    **options: Any,
 ) -> Extended:
-    return extend(
-        config.out,
-        runs,
-        config,
-        k=k,
-        unknown_ids=unknown_ids,
-        out=out,
-        mode=mode,
-        provider=provider or ScriptedProvider(),
-    )
+    return extend(config.out, runs, config, provider=provider or ScriptedProvider(), **options)
 
 
 def chunk_ids(config: BuildConfig) -> list[str]:
@@ -62,18 +48,9 @@ def written(path: Path, rankings: dict[str, list[str]], name: str = "mine") -> P
     return path
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    build(domain(folder, pool=SMALL), provider=ScriptedProvider())
-    return folder
-
-
 @pytest.fixture
-def config(built: Path, tmp_path: Path) -> BuildConfig:
-    """A collection whose pools are small."""
-    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
-    return domain(tmp_path, pool=SMALL)
+def config(copied: Callable[[str], BuildConfig]) -> BuildConfig:
+    return copied("narrow")
 
 
 @pytest.fixture
@@ -84,7 +61,6 @@ def run(config: BuildConfig, tmp_path: Path) -> Path:
 
 
 def unjudged_at(collection: Collection, run: Path, depth: int) -> float | None:
-
     qrels = collection.qrels(("answerable", "partly_supported", "unanswerable"))
     return evaluate(qrels, run, f"P@{depth}").unjudged[0].mean
 
@@ -92,10 +68,10 @@ def unjudged_at(collection: Collection, run: Path, depth: int) -> float | None:
 def test_after_extending_nothing_in_the_top_of_the_run_is_unjudged(
     config: BuildConfig, run: Path
 ) -> None:
-    before = Collection.load(config.out)
+    before, provider = Collection.load(config.out), ScriptedProvider()
     assert unjudged_at(before, run, 4) == 0.75
 
-    after = extended(config, [run], k=4).collection
+    after = extended(config, [run], provider, k=4).collection
 
     assert unjudged_at(after, run, 4) == 0
     assert set(before.judgments) <= set(after.judgments)
@@ -103,20 +79,10 @@ def test_after_extending_nothing_in_the_top_of_the_run_is_unjudged(
     nuggets = {nugget.nugget_id: nugget.query_id for nugget in after.nuggets}
     top = chunk_ids(config)[:4]
     assert pairs >= {(nugget_id, chunk_id) for nugget_id in nuggets for chunk_id in top}
-    assert after == Collection.load(config.out)
-
-
-def test_only_what_was_not_judged_is_asked(config: BuildConfig, run: Path) -> None:
-    judged = {(j.query_id, j.chunk_id) for j in Collection.load(config.out).judgments}
-    provider = ScriptedProvider()
-
-    extended(config, [run], provider)
-
-    assert provider.calls == {"JudgeSupport": 6}, (
-        "4 unjudged chunks for each of 3 questions, 3 in a call"
-    )
     asked = sum(len(inputs["chunks"]) for inputs in provider.asked)
-    assert asked == 3 * len(FILES) - len(judged)
+    judged = {(j.query_id, j.chunk_id) for j in before.judgments}
+    assert asked == len({(q, c) for q in nuggets.values() for c in top} - judged)
+    assert after == Collection.load(config.out)
 
 
 def test_the_manifest_and_the_candidates_say_which_run_brought_them(
@@ -159,11 +125,10 @@ def test_again_changes_nothing_and_asks_nothing(config: BuildConfig, run: Path) 
     assert files_of(config.out) == files
 
 
-def test_a_question_may_become_answerable(config: BuildConfig, run: Path) -> None:
+def test_a_question_may_become_answerable(config: BuildConfig) -> None:
     """The pool missed the support that the run found."""
-    path = config.out.parent / "thin.run"
     dial = next(id_ for id_ in chunk_ids(config) if "phase" in id_)
-    written(path, {"x": [dial]}, "thin")
+    path = written(config.out.parent / "thin.run", {"x": [dial]}, "thin")
 
     def support_all(inputs: Inputs) -> object:
         numbers = [nugget["number"] for nugget in inputs["nuggets"]]
@@ -178,8 +143,7 @@ def test_a_question_may_become_answerable(config: BuildConfig, run: Path) -> Non
 
     slices = {part.query_id: part.slice for part in after.collection.slices}
     assert slices["x"] == "answerable"
-    assert Collection.load(config.out).query_ids() == after.collection.query_ids()
-    assert "x" in after.collection.query_ids()
+    assert "x" in Collection.load(config.out).query_ids()
 
 
 def test_several_runs_at_once_ask_for_what_they_share_once(
@@ -190,8 +154,8 @@ def test_several_runs_at_once_ask_for_what_they_share_once(
 
     done = extended(config, [run, other], provider)
 
-    assert provider.calls == {"JudgeSupport": 6}
-    assert done.judged["other"] == 0
+    assert provider.calls == {"JudgeSupport": 6}, "4 unjudged chunks for each, 3 in a call"
+    assert done.judged["mine"] > done.judged["other"] == 4 * 2, "chunks and nuggets of query 2"
     assert [one.run for one in done.collection.manifest.extensions] == ["mine", "other"]
     both = [len(candidate.runs) for candidate in done.collection.pool if candidate.query_id == "2"]
     assert both == [2] * len(FILES)
@@ -224,7 +188,9 @@ def test_chunks_that_the_corpus_lacks_are_an_error_or_dropped(
     assert ranks == {2, 3}, "as the run has them"
 
 
-def test_questions_of_the_run_alone_are_named(config: BuildConfig, tmp_path: Path) -> None:
+def test_queries_of_the_run_or_of_the_collection_alone_are_named(
+    config: BuildConfig, tmp_path: Path
+) -> None:
     everything = chunk_ids(config)
     path = written(tmp_path / "a.run", {"2": everything, "999": everything})
 
@@ -239,7 +205,9 @@ def test_questions_of_the_run_alone_are_named(config: BuildConfig, tmp_path: Pat
         extended(config, [path])
 
 
-def test_runs_have_names_of_their_own(config: BuildConfig, run: Path, tmp_path: Path) -> None:
+def test_runs_have_names_of_their_own_and_labels_one_scale(
+    config: BuildConfig, run: Path, tmp_path: Path
+) -> None:
     extended(config, [run])
     other = written(tmp_path / "other.run", {"2": chunk_ids(config)[:2]})
 
@@ -247,28 +215,16 @@ def test_runs_have_names_of_their_own(config: BuildConfig, run: Path, tmp_path: 
         extended(config, [other])
     with pytest.raises(ConfigError, match="no run is named"):
         extended(config, [])
-
-
-def test_labels_of_two_scales_are_not_mixed(config: BuildConfig, run: Path, tmp_path: Path) -> None:
-    other = domain(tmp_path, judge={"scale": "graded_3"})
-
-    with pytest.raises(ConfigError) as caught:
-        extended(other, [run])
-
-    assert "'graded_3' with threshold 2" in str(caught.value)
-    assert "'binary' with threshold 1" in str(caught.value)
-    assert str(caught.value).endswith('write under [judge]: scale = "binary" and threshold = 1')
+    with pytest.raises(ConfigError, match='scale = "binary" and threshold = 1'):
+        extended(domain(tmp_path, judge={"scale": "graded_3"}), [run])
 
 
 def test_what_failed_is_asked_again_and_its_failure_goes_once_it_is_judged(
     config: BuildConfig, run: Path
 ) -> None:
-    def silent(_: Inputs) -> Said:
-        return Said("nothing")
-
-    first = extended(config, [run], ScriptedProvider(JudgeSupport=silent))
-    assert first.failed == len([j for j in first.collection.judgments if j.label is None])
-    assert first.failed > 0
+    silent = ScriptedProvider(JudgeSupport=lambda _: Said("nothing"))
+    first = extended(config, [run], silent)
+    assert first.failed == len([j for j in first.collection.judgments if j.label is None]) > 0
     assert first.collection.failures
 
     second = extended(config, [run])
@@ -294,7 +250,7 @@ def test_a_budget_that_runs_out_leaves_the_old_collection_and_says_how_far(
 ) -> None:
     files, provider = files_of(config.out), ScriptedProvider()
     spent = sum(account.calls for account in Collection.load(config.out).manifest.ledger.values())
-    small = domain(tmp_path, pool=SMALL, budget={"calls": spent + 2})
+    small = domain(tmp_path, pool=POOLS["narrow"], budget={"calls": spent + 2})
 
     with pytest.raises(BudgetError, match=r"support 2 of 6.*raise the cap"):
         extended(small, [run], provider)
@@ -304,21 +260,15 @@ def test_a_budget_that_runs_out_leaves_the_old_collection_and_says_how_far(
     assert provider.calls == {"JudgeSupport": 6}
 
 
-def test_two_rounds_of_deferred_requests_give_what_live_gives(
+def test_deferred_requests_give_what_live_gives(
     config: BuildConfig, run: Path, tmp_path: Path
 ) -> None:
     live = extended(config, [run], out=tmp_path / "live").collection
     shutil.rmtree(config.cache.path)
-    file = tmp_path / "requests" / "small.jsonl"
 
     with pytest.raises(DeferredError, match="same command again"):
         extended(config, [run], mode="defer")
-    requests = [json.loads(line) for line in file.read_text().splitlines()]
-    replies = tmp_path / "replies.jsonl"
-    replies.write_text("".join(json.dumps(by_hand(each)) + "\n" for each in requests))
-    store = ReplyStore(config.cache.path)
-    import_replies(store, replies)
-    store.close()
+    answer_by_hand(config)
     deferred = extended(config, [run], mode="defer").collection
 
     assert deferred.manifest.content_hash == live.manifest.content_hash
@@ -328,18 +278,13 @@ def test_a_query_without_an_answer_is_extended_too(
     config: BuildConfig, run: Path, tmp_path: Path
 ) -> None:
     """As those of an imported collection are."""
-    from freshstack_dspy.collection.contents import RECORD_FILES, Contents
-    from freshstack_dspy.collection.manifest import Provenance
-    from freshstack_dspy.collection.writing import write_collection
-
     known = Collection.load(config.out)
-    records = {file.name: getattr(known, file.name) for file in RECORD_FILES}
     bare = {"answer": "", "answer_id": None, "origin": "imported"}
-    records["queries"] = tuple(query.model_copy(update=bare) for query in known.queries)
-    records["expansions"] = ()
-    told = Provenance(name="theirs", recipe="import:beir", model="none")
+    queries = tuple(query.model_copy(update=bare) for query in known.queries)
+    contents = Contents(**{**known.records(), "queries": queries, "expansions": ()})
+    described = Provenance(name="theirs", recipe="import:beir", model="none")
     imported = tmp_path / "imported"
-    write_collection(imported, Contents(**records), known.chunks(), told)
+    write_collection(imported, contents, known.chunks(), described)
 
     after = extend(imported, [run], config, provider=ScriptedProvider()).collection
 

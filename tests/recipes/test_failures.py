@@ -1,7 +1,7 @@
 """Failures stay failures: counted, listed, never a label, and never the end of the build."""
 
-import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.recipes.build import build
 
-from .domain import afresh, domain, files_of
+from .conftest import Built
+from .domain import afresh, domain
 from .scripted import (
     Inputs,
     Said,
@@ -21,6 +22,7 @@ from .scripted import (
     decompose,
     judge,
     nuggetize,
+    rate,
     when,
 )
 
@@ -32,23 +34,15 @@ def refuse(_: Inputs) -> Said:
     return Said("I would rather not.", "content_filter")
 
 
-def break_off(_: Inputs) -> Said:
-    return Said('{"nuggets": [{"text": "call re', "length")
-
-
 def ramble(_: Inputs) -> Said:
     return Said("Well, it depends.")
 
 
-def say_nothing(_: Inputs) -> Any:
-    return ReplyError("the provider refused the request", status="failed", call_id=None)
-
-
 WAYS_TO_FAIL: dict[FailureStatus, Any] = {
     "refused": refuse,
-    "truncated": break_off,
+    "truncated": lambda _: Said('{"nuggets": [{"text": "call re', "length"),
     "unparsed": ramble,
-    "failed": say_nothing,
+    "failed": lambda _: ReplyError("the provider refused it", status="failed", call_id=None),
 }
 
 
@@ -56,16 +50,15 @@ def slices(collection: Collection) -> dict[str, str]:
     return {part.query_id: part.slice for part in collection.slices}
 
 
-def assert_replayed_alike(config: BuildConfig, collection: Collection) -> None:
-    """A replay meets the same failures and gives the same bytes."""
-    build(afresh(config), mode="replay")
-    before = files_of(config.out)
-
+def built_and_replayed(folder: Path, provider: ScriptedProvider, **sections: Any) -> Collection:
+    """Build, and see that a replay meets the same failures."""
+    config = domain(folder, **sections)
+    collection = build(config, provider=provider)
     again = build(afresh(config), mode="replay")
 
     assert again.manifest.content_hash == collection.manifest.content_hash
     assert again.failures == collection.failures
-    assert files_of(config.out) == before
+    return collection
 
 
 @pytest.mark.parametrize("status", WAYS_TO_FAIL)
@@ -73,9 +66,8 @@ def test_a_query_without_nuggets_is_undetermined_and_the_build_goes_on(
     tmp_path: Path, status: FailureStatus
 ) -> None:
     provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, WAYS_TO_FAIL[status], nuggetize))
-    config = domain(tmp_path)
 
-    collection = build(config, provider=provider)
+    collection = built_and_replayed(tmp_path, provider)
 
     (failure,) = collection.failures
     assert (failure.query_id, failure.step, failure.status) == ("10", "nuggets", status)
@@ -86,7 +78,39 @@ def test_a_query_without_nuggets_is_undetermined_and_the_build_goes_on(
     assert {expansion.query_id for expansion in collection.expansions} == {"2", "10", "x"}
     assert collection.manifest.counts.failures == {"nuggets": {status: 1}}
     assert collection.manifest.ledger["nuggets"].failed == 1
-    assert_replayed_alike(config, collection)
+
+
+def test_misquoted_nuggets_are_kept_counted_and_judged(tmp_path: Path) -> None:
+    def misquote(inputs: Inputs) -> Any:
+        made = nuggetize(inputs)["nuggets"]
+        return {"nuggets": [each | {"quote": f"{each['quote']} indeed"} for each in made]}
+
+    provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, misquote, nuggetize))
+
+    collection = built_and_replayed(tmp_path, provider)
+
+    (failure,) = collection.failures
+    nuggets = [nugget for nugget in collection.nuggets if nugget.query_id == "10"]
+    assert provider.calls["NuggetizeAnswer"] == 5  # three queries, and two re-asks of one
+    assert [(nugget.text, nugget.answer_span) for nugget in nuggets] == [
+        ("Call reset twice", None),
+        ("The moon must be full", None),
+    ]
+    assert slices(collection)["10"] == "partly_supported"
+    assert (failure.query_id, failure.step, failure.status) == ("10", "nuggets", "unparsed")
+    assert failure.message.startswith("2 of 2 nuggets have no place in the answer")
+
+
+def test_a_reply_above_the_cap_is_sent_back_and_never_cut(tmp_path: Path) -> None:
+    def overdo(inputs: Inputs) -> Any:
+        return {"nuggets": [{"quote": "", "text": f"fact {number}"} for number in range(11)]}
+
+    provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, overdo, nuggetize))
+    collection = build(domain(tmp_path), provider=provider)
+
+    (failure,) = collection.failures
+    assert "at most 10 nuggets are allowed, and there are 11" in failure.message
+    assert "10" not in {nugget.query_id for nugget in collection.nuggets}
 
 
 @pytest.mark.parametrize("status", WAYS_TO_FAIL)
@@ -94,9 +118,8 @@ def test_a_failed_batch_has_judgments_without_labels_and_leaves_its_query_undete
     tmp_path: Path, status: FailureStatus
 ) -> None:
     provider = ScriptedProvider(JudgeSupport=when(DIAL, WAYS_TO_FAIL[status], judge))
-    config = domain(tmp_path)
 
-    collection = build(config, provider=provider)
+    collection = built_and_replayed(tmp_path, provider)
 
     without_label = [judgment for judgment in collection.judgments if judgment.status != "ok"]
     pooled = [candidate.chunk_id for candidate in collection.pool if candidate.query_id == "10"]
@@ -112,20 +135,19 @@ def test_a_failed_batch_has_judgments_without_labels_and_leaves_its_query_undete
         "contamination": {status: 1},
     }
     assert collection.manifest.ledger["support"].failed == len(failed)
-    assert_replayed_alike(config, collection)
 
 
-@pytest.mark.parametrize("step", ["sub_questions", "closed_book_answer"])
+@pytest.mark.parametrize(
+    ("step", "scripts"),
+    [
+        ("sub_questions", {"DecomposeQuestion": when(DIAL, refuse, decompose)}),
+        ("closed_book_answer", {"AnswerClosedBook": when(DIAL, ramble, answer_closed_book)}),
+    ],
+)
 def test_a_query_whose_expansion_failed_is_pooled_by_the_other_techniques(
-    tmp_path: Path, step: str
+    tmp_path: Path, step: str, scripts: dict[str, Any]
 ) -> None:
-    scripts = {
-        "sub_questions": {"DecomposeQuestion": when(DIAL, refuse, decompose)},
-        "closed_book_answer": {"AnswerClosedBook": when(DIAL, ramble, answer_closed_book)},
-    }
-    config = domain(tmp_path)
-
-    collection = build(config, provider=ScriptedProvider(**scripts[step]))
+    collection = built_and_replayed(tmp_path, ScriptedProvider(**scripts))
 
     (failure,) = collection.failures
     assert (failure.query_id, failure.step) == ("10", step)
@@ -141,39 +163,55 @@ def test_a_query_whose_expansion_failed_is_pooled_by_the_other_techniques(
     assert techniques["2"] - techniques["10"] == {step}
     assert len(techniques["10"]) == 4
     assert slices(collection)["10"] == "partly_supported"
-    assert_replayed_alike(config, collection)
 
 
-def test_where_all_nuggets_fail_the_collection_that_stands_is_kept(tmp_path: Path) -> None:
-    """A server that says nothing of use must not replace a good collection with an empty one."""
-    config = domain(tmp_path)
-    good = build(config, provider=ScriptedProvider())
+def test_importance_is_one_more_call_for_each_query(tmp_path: Path) -> None:
+    provider = ScriptedProvider()
 
-    with pytest.raises(FatalModelError, match="no nuggets came of any of the 3 answers"):
-        build(config, mode="rerecord", provider=ScriptedProvider(NuggetizeAnswer=ramble))
+    collection = built_and_replayed(tmp_path, provider, nuggets={"importance": True})
 
-    assert Collection.load(config.out).manifest == good.manifest
+    assert provider.calls["RateImportance"] == len(collection.queries)
+    okay = {nugget.text for nugget in collection.nuggets if nugget.importance == "okay"}
+    assert okay == {"The moon must be full"}
+    assert None not in [nugget.importance for nugget in collection.nuggets]
+    assert all(nugget.importance_call_id != nugget.call_id for nugget in collection.nuggets)
+    assert collection.manifest.ledger["importance"].calls == 3
+
+
+def test_a_failed_rating_is_a_failure_and_no_rating(tmp_path: Path) -> None:
+    provider = ScriptedProvider(RateImportance=when(DIAL, refuse, rate))
+
+    collection = built_and_replayed(tmp_path, provider, nuggets={"importance": True})
+
+    (failure,) = collection.failures
+    assert (failure.query_id, failure.step, failure.status) == ("10", "importance", "refused")
+    for nugget in collection.nuggets:
+        rated = (nugget.importance is not None, nugget.importance_call_id is not None)
+        assert rated == (nugget.query_id != "10",) * 2
 
 
 @pytest.mark.parametrize("mode", ["rerecord", "replay"])
-def test_where_all_judging_fails_the_collection_that_stands_is_kept(
-    tmp_path: Path, mode: Mode
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("NuggetizeAnswer", "no nuggets came of any of the 3 answers"),
+        ("JudgeSupport", r"no label came of any of the \d+ pairs .*; the first: .*refused"),
+    ],
+)
+def test_where_all_fails_the_collection_that_is_there_is_kept(
+    usual: Built, copied: Callable[[str], BuildConfig], task: str, message: str, mode: Mode
 ) -> None:
-    config = domain(tmp_path)
-    good = build(config, provider=ScriptedProvider())
-    failing = ScriptedProvider(JudgeSupport=refuse)
-    with pytest.raises(FatalModelError) as caught:
+    """A server that says nothing of use must not replace a good collection with an empty one."""
+    config = copied("usual")
+    failing = ScriptedProvider(**{task: refuse})
+    with pytest.raises(FatalModelError, match=message):
         build(config, mode="rerecord", provider=failing)
-    assert re.match(
-        rf"no label came of any of the {len(good.judgments)} pairs .*; the first: .*refused",
-        str(caught.value),
-    )
-    assert failing.calls["JudgeSupport"] < 10, "nothing was asked after it"
+    assert failing.calls[task] < 10, "nothing was asked after it"
 
-    with pytest.raises(FatalModelError, match="no label came"):
+    with pytest.raises(FatalModelError, match=message):
         build(config, mode=mode, provider=failing)
 
-    assert Collection.load(config.out).manifest == good.manifest
+    assert Collection.load(config.out).manifest == usual.collection.manifest
 
 
 def test_an_invalid_reply_is_asked_again_and_its_correction_counts(tmp_path: Path) -> None:
@@ -184,15 +222,12 @@ def test_an_invalid_reply_is_asked_again_and_its_correction_counts(tmp_path: Pat
         seen[inputs["answer"]] += 1
         return nuggetize(inputs) if seen[inputs["answer"]] > 1 else Said("{}")
 
-    config = domain(tmp_path)
-
-    collection = build(config, provider=ScriptedProvider(NuggetizeAnswer=stumble))
+    collection = built_and_replayed(tmp_path, ScriptedProvider(NuggetizeAnswer=stumble))
 
     account = collection.manifest.ledger["nuggets"]
     assert (account.calls, account.reasked, account.failed) == (6, 3, 0)
     assert collection.failures == ()
     assert len(collection.nuggets) == 5
-    assert_replayed_alike(config, collection)
 
 
 def test_building_again_asks_again_for_what_failed_and_for_nothing_else(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A build can be killed at any moment, and needs nothing but the files in its folder."""
 
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -8,22 +9,33 @@ from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import BudgetError
 from freshstack_dspy.recipes.build import build
 
-from .domain import domain, files_of, write_domain
+from .conftest import Built
+from .domain import QUESTIONS, domain, files_of, write_domain
 from .scripted import ScriptedProvider
+from .test_extend import written
+from .test_refresh import MARS, NEW, ask, put
 
 BASELINE = {"name": "extractive/baseline", "concurrency": 2}
 
-_BUILD = """
+_GROW = """
 import sys
+from pathlib import Path
 from freshstack_dspy.config import load_config
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.extend import extend
+from freshstack_dspy.recipes.refresh import refresh
 import lancedb, sklearn.feature_extraction.text, freshstack_dspy.lm.baseline
 
+config, what = load_config(sys.argv[1]), sys.argv[2]
 print("ready", flush=True)
-print(build(load_config(sys.argv[1])).manifest.content_hash, flush=True)
+if what == "extend":
+    extend(config.out, [Path(sys.argv[1]).with_name("mine.run")], config)
+else:
+    {"build": build, "refresh": refresh}[what](config)
 """
 
 _WITHOUT_NETWORK = """
@@ -43,8 +55,38 @@ main()
 """
 
 
+def start(folder: Path, what: str) -> "subprocess.Popen[str]":
+    """Start a build, an extension or a refresh, and wait until everything is imported."""
+    running = subprocess.Popen(
+        [sys.executable, "-c", _GROW, str(folder / "build.toml"), what],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+    return running
+
+
+def run_to_the_end(folder: Path, what: str) -> float:
+    """How many seconds it takes if nothing kills it."""
+    running = start(folder, what)
+    begun = time.monotonic()
+    running.communicate()
+    assert running.returncode == 0
+    return time.monotonic() - begun
+
+
+def killed_at_random(folder: Path, what: str, chance: random.Random, seconds: float) -> None:
+    """SIGKILL within so many seconds."""
+    running = start(folder, what)
+    time.sleep(chance.uniform(0, seconds))
+    running.kill()
+    running.communicate()
+
+
 @pytest.mark.slow
-def test_a_replay_calls_nobody(tmp_path: Path) -> None:
+def test_a_replay_sends_nothing(tmp_path: Path) -> None:
     """In a process of its own, with every lazy import inside: an audit hook cannot be taken off."""
     bundle = tmp_path / "replies.jsonl"
     first = build(domain(tmp_path / "mine", model=BASELINE), replies_file=bundle)
@@ -61,32 +103,20 @@ def test_a_replay_calls_nobody(tmp_path: Path) -> None:
     assert f"content {first.manifest.content_hash}" in done.stdout
 
 
-@pytest.fixture(scope="module")
-def seconds(tmp_path_factory: pytest.TempPathFactory) -> float:
-    """How long a build takes that nobody kills."""
-    folder = tmp_path_factory.mktemp("timed")
-    write_domain(folder, model=BASELINE)
-    running = _start(folder)
-    begun = time.monotonic()
-    running.communicate()
-    return time.monotonic() - begun
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("round_", range(3))
-def test_a_killed_build_goes_on_where_it_was(tmp_path: Path, seconds: float, round_: int) -> None:
+def test_a_killed_build_goes_on_where_it_was(tmp_path: Path, round_: int) -> None:
     """SIGKILL at a random moment, then another over what the first left."""
-    whole = build(domain(tmp_path / "whole", model=BASELINE))
+    domain(tmp_path / "whole", model=BASELINE)
+    seconds = run_to_the_end(tmp_path / "whole", "build")
     config = domain(tmp_path / "killed", model=BASELINE)
     chance = random.Random(round_)
 
     for _ in range(2):
-        running = _start(tmp_path / "killed")
-        time.sleep(chance.uniform(0, seconds))
-        running.kill()
-        running.communicate()
+        killed_at_random(tmp_path / "killed", "build", chance, seconds)
     collection = build(config)
 
+    whole = Collection.load(tmp_path / "whole/collection")
     assert collection.manifest.content_hash == whole.manifest.content_hash
     files, unharmed = files_of(config.out), files_of(tmp_path / "whole/collection")
     assert files.keys() == unharmed.keys()
@@ -94,20 +124,38 @@ def test_a_killed_build_goes_on_where_it_was(tmp_path: Path, seconds: float, rou
         assert files[name] == unharmed[name], name
 
 
-def _start(folder: Path) -> "subprocess.Popen[str]":
-    """Start a build in a process, and wait until everything is imported."""
-    running = subprocess.Popen(
-        [sys.executable, "-c", _BUILD, str(folder / "build.toml")],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    assert running.stdout is not None
-    assert running.stdout.readline() == "ready\n"
-    return running
+@pytest.mark.slow
+@pytest.mark.parametrize("round_", range(2))
+@pytest.mark.parametrize("what", ["extend", "refresh"])
+def test_the_old_or_the_new_collection_is_there(tmp_path: Path, what: str, round_: int) -> None:
+    """SIGKILL at a random moment, twice, and then to the end."""
+    settings = {"model": BASELINE, "pool": {"depth": 1, "top_k": 1}}
+    folder = tmp_path / "killed"
+    config = domain(folder, **settings)
+    old = build(config).manifest.content_hash
+    ids = list(Collection.load(config.out).corpus.rows)
+    written(folder / "mine.run", {"2": ids, "10": ids, "x": ids})
+    # Without the store: to copy a file that SQLite has open would drop this process's locks on it.
+    shutil.copytree(folder, tmp_path / "whole", ignore=shutil.ignore_patterns("cache"))
+    whole = domain(tmp_path / "whole", **settings)
+    for each in (config, whole) if what == "refresh" else ():
+        ask(each, *QUESTIONS, NEW)
+        put(each, "docs/dial.md", MARS)
+    chance = random.Random(f"{what}:{round_}")
+
+    seconds = run_to_the_end(tmp_path / "whole", what)
+    new = Collection.load(whole.out).manifest.content_hash
+    for _ in range(2):
+        killed_at_random(folder, what, chance, 2 * seconds)
+        assert Collection.load(config.out).manifest.content_hash in (old, new)
+    run_to_the_end(folder, what)
+
+    assert Collection.load(config.out).manifest.content_hash == new != old
 
 
-def test_a_used_up_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path: Path) -> None:
+def test_a_used_up_budget_stops_cleanly_and_a_larger_one_goes_on(
+    usual: Built, tmp_path: Path
+) -> None:
     """It says what is done, what is left and how to go on; nothing is asked twice."""
     provider = ScriptedProvider()
     with pytest.raises(BudgetError) as stopped:
@@ -121,7 +169,5 @@ def test_a_used_up_budget_stops_cleanly_and_a_larger_one_goes_on(tmp_path: Path)
 
     collection = build(domain(tmp_path, budget={"calls": 100}), provider=provider)
 
-    at_once = ScriptedProvider()
-    whole = build(domain(tmp_path / "elsewhere"), provider=at_once)
-    assert provider.calls == at_once.calls
-    assert collection.manifest.content_hash == whole.manifest.content_hash
+    assert provider.calls == usual.provider.calls
+    assert collection.manifest.content_hash == usual.collection.manifest.content_hash

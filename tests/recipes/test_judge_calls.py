@@ -1,4 +1,4 @@
-"""Which calls judge the chunks of a query."""
+"""Which calls judge the chunks of a query, and what their votes and parts make of a pair."""
 
 from pathlib import Path
 from typing import Any
@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.config import BuildConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError
-from freshstack_dspy.programs.support_judge import SupportJudge, judge_inputs, whole
+from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, whole
 from freshstack_dspy.recipes.judge import (
     MARGIN,
     JudgeCall,
+    JudgedBatch,
     ToJudge,
     Window,
     context_of,
     judge_calls,
+    merged,
     prompt_tokens,
+    split_text,
 )
-from freshstack_dspy.records import Chunk, Nugget, Query
+from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, Status
 
 
 def settings_of(judge: dict[str, Any], model: dict[str, Any] | None = None) -> BuildConfig:
@@ -115,12 +118,6 @@ def test_the_first_vote_is_in_the_order_of_ids_and_the_others_are_not() -> None:
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_a_seed_shuffles_each_query_by_itself() -> None:
-    one, two = calls_of({"batch": 50, "shuffle": 3}, to_judge(1, 40), to_judge(1, 40, "r"))
-
-    assert [p.chunk.chunk_id for p in one.passages] != [p.chunk.chunk_id for p in two.passages]
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(1, 900), min_size=1, max_size=12), st.integers(1400, 9000))
 def test_a_prompt_and_its_reply_fit_into_the_window(lengths: list[int], context: int) -> None:
@@ -187,10 +184,107 @@ def test_chunks_of_one_id_are_each_measured() -> None:
     assert long > short + 400
 
 
-def test_the_scale_does_not_size_the_batches() -> None:
-    """How long replies are expected to be is an estimate, and no part of a request."""
-    sizes = {
-        scale: [len(call.passages) for call in calls_of({"scale": scale}, to_judge(9, 20))]
-        for scale in ("binary", "graded_5")
-    }
-    assert sizes == {"binary": [20], "graded_5": [20]}
+@settings(deadline=None)
+@given(st.text(alphabet="ab\n é", max_size=300), st.integers(1, 40))
+def test_every_character_is_in_exactly_one_part_that_fits(text: str, most: int) -> None:
+    parts = split_text(text, lambda part: len(part) <= most)
+
+    assert "".join(parts) == text
+    assert all(0 < len(part) <= most for part in parts) or text == ""
+
+
+def test_a_text_is_cut_at_line_ends() -> None:
+    text = "".join(f"line {number}\n" for number in range(100))
+
+    parts = split_text(text, lambda part: len(part) <= 300)
+
+    assert len(parts) == 4
+    assert all(part.endswith("\n") for part in parts)
+
+
+# Votes and parts, by hand
+
+Said = int | Status
+
+
+def batch(vote: int, said: Said, part: int = 1, parts: int = 1) -> JudgedBatch:
+    is_label = isinstance(said, int)
+    judgment = Judgment(
+        query_id="q",
+        nugget_id="q_0",
+        chunk_id=chunk(0).chunk_id,
+        label=said if is_label else None,
+        status="ok" if is_label else said,
+        reason=f"{vote}/{part}",
+        call_id=f"key {vote}/{part}",
+    )
+    query, nuggets, (one,) = to_judge(1, 1)
+    call = JudgeCall(query, nuggets, [Passage(one, "t", part, parts)], vote)
+    return JudgedBatch((judgment,), None, call)
+
+
+def of_votes(*said: Said) -> Judgment:
+    [judgment] = merged([batch(vote, one) for vote, one in enumerate(said, 1)], len(said))
+    return judgment
+
+
+@pytest.mark.parametrize(
+    ("said", "label", "decided_by"),
+    [
+        ((1, 0, 1), 1, 1),
+        ((0, 1, 1), 1, 2),
+        ((3, 1, 2), 1, 2),  # each once: the lowest
+        ((2, 2, 1, 1, 0), 1, 3),
+        ((5, 5, 0, 3, 5), 5, 1),
+        (("refused", 1, 1), 1, 2),
+        (("refused", 1, 0), 0, 3),  # a tie of the valid ones
+        ((1, "refused", "truncated"), None, 2),
+        (("unparsed", "refused", 0), None, 1),
+        ((0, "failed", 1, "failed", 1), 1, 3),
+    ],
+)
+def test_the_label_of_most_valid_votes_wins(
+    said: tuple[Said, ...], label: int | None, decided_by: int
+) -> None:
+    judgment = of_votes(*said)
+
+    assert judgment.label == label
+    assert judgment.call_id == f"key {decided_by}/1"
+    assert [vote.label if vote.status == "ok" else vote.status for vote in judgment.votes] == [
+        *said
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "label", "decided_by"),
+    [((0, 2, 1), 2, 2), ((1, 1, 1), 1, 1), ((0, "truncated", 2), None, 2)],
+)
+def test_the_label_of_a_chunk_in_parts_is_the_highest(
+    said: tuple[Said, ...], label: int | None, decided_by: int
+) -> None:
+    parts = [batch(1, one, part, len(said)) for part, one in enumerate(said, 1)]
+
+    [judgment] = merged(reversed(parts), 1)
+
+    assert (judgment.label, judgment.parts) == (label, 3)
+    assert judgment.call_id == f"key 1/{decided_by}"
+    assert [vote.part for vote in judgment.votes] == [1, 2, 3]
+
+
+def test_votes_on_parts_are_merged_by_vote_first() -> None:
+    batches = [
+        batch(vote, label, part, 2)
+        for vote, labels in enumerate([(0, 1), (0, 0), (1, 0)], 1)
+        for part, label in enumerate(labels, 1)
+    ]
+
+    [judgment] = merged(batches, 3)
+
+    assert judgment.label == 1
+    assert len(judgment.votes) == 6
+
+
+def test_what_was_put_off_is_no_judgment() -> None:
+    assert merged([batch(1, 1)], 3) == ()
+    assert merged([batch(1, 1, part=1, parts=2)], 1) == ()
+    assert merged([], 1) == ()

@@ -1,15 +1,18 @@
 """A plan is a dry run of the build: nothing is sent or recorded, and what is recorded is served."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, FatalModelError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.plan import SAMPLE, Plan, plan
 from tests.recipes.domain import QUESTIONS, domain, write_domain
 from tests.recipes.scripted import ScriptedProvider
+from tests.recipes.test_build import NoStep
 from tests.recipes.workshop import workshop
 
 
@@ -42,13 +45,14 @@ def test_nothing_is_recorded_and_no_key_needed(
     assert not config.out.exists()
     assert found.total.recorded == 0
     assert found.total.cost is None
+    assert "OPENAI_API_KEY" in (found.missing_key or "")
 
 
 def test_what_is_recorded_is_served_and_leads_to_the_very_requests_of_the_build(
-    tmp_path: Path,
+    copied: Callable[[str], BuildConfig], tmp_path: Path
 ) -> None:
     """The steps before are recorded, so that those after are known exactly."""
-    build(domain(tmp_path), provider=ScriptedProvider())
+    copied("usual")
     config = domain(tmp_path, judge={"batch": 1})
 
     found = requests(plan(config))
@@ -96,10 +100,12 @@ def test_dollars_and_what_the_budget_leaves(tmp_path: Path) -> None:
     assert caps == {"dollars": (1, 0, total.cost), "calls": (2, 0, total.requests)}
 
 
-def test_a_misspelt_provider_and_a_place_that_cannot_be_written_are_found(tmp_path: Path) -> None:
+def test_a_misspelt_provider_and_a_place_that_cannot_be_written_are_found_first(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(FatalModelError, match="opnai/gpt-4o"):
-        plan(write_domain(tmp_path, model={"name": "opnai/gpt-4o"}))
+        plan(write_domain(tmp_path, model={"name": "opnai/gpt-4o"}), progress=NoStep())
     (tmp_path / "file").write_text("")
-    config = domain(tmp_path)
+    config = domain(tmp_path).model_copy(update={"out": tmp_path / "file" / "collection"})
     with pytest.raises(ConfigError, match="no folder"):
-        plan(config.model_copy(update={"out": tmp_path / "file" / "collection"}))
+        plan(config, progress=NoStep())

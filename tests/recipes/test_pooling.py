@@ -1,17 +1,31 @@
-"""Pooling, worked out by hand on five chunks and two scripted retrievers."""
+"""Pooling, worked out by hand with scripted retrievers, and what its records say of other pools."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.diagnose import depth_curve, leave_one_out, pooled, pooling_results
 from freshstack_dspy.config import FusionConfig, PoolConfig
-from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.fusion import fuse
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.run import Run
 from freshstack_dspy.recipes.pooling import pool, technique_texts
-from freshstack_dspy.records import Chunk, Expansion, Nugget, Query, ScoredChunk, Technique, ranked
+from freshstack_dspy.records import (
+    Candidate,
+    Chunk,
+    Expansion,
+    Nugget,
+    Query,
+    ScoredChunk,
+    Technique,
+    ranked,
+)
+from tests.collection.diagnostics.pools import judgment, nugget, query, query_slice
 
 QUERY = Query(query_id="7", title="How?", body="It fails.", answer="Call it twice.")
 NUGGETS = [
@@ -42,7 +56,7 @@ def each_alone(texts: dict[Technique, str]) -> dict[Technique, tuple[str, ...]]:
     return {technique: (text,) for technique, text in texts.items()}
 
 
-def pooled(
+def pooled_by_hand(
     scores: Scores,
     texts: dict[str, dict[Technique, str]],
     fusion: FusionConfig | None = None,
@@ -69,14 +83,6 @@ def test_each_technique_searches_with_its_text() -> None:
     }
 
 
-def test_a_technique_whose_text_is_missing_is_left_out() -> None:
-    assert technique_texts(QUERY, [], [CLOSED_BOOK]).keys() == {
-        "question",
-        "closed_book_answer",
-        "answer",
-    }
-
-
 def test_scores_are_normalised_over_depth_summed_and_cut_at_top_k() -> None:
     """bm25 gives a 1, b .5, c 0; lsa b 1, d .5, c 0; together b 1.5, a 1, d .5, c 0."""
     scores: Scores = {
@@ -84,7 +90,7 @@ def test_scores_are_normalised_over_depth_summed_and_cut_at_top_k() -> None:
         "lsa": {"q": {"b": 0.9, "d": 0.8, "c": 0.7, "e": 0.1}},
     }
 
-    found = pooled(scores, {"7": {"question": "q"}}, depth=3, top_k=3)
+    found = pooled_by_hand(scores, {"7": {"question": "q"}}, depth=3, top_k=3)
 
     assert found == {
         ("7", "a"): ([("question", 2)], [("question", "bm25", 1)]),
@@ -103,26 +109,17 @@ def test_a_build_may_fuse_otherwise() -> None:
     mostly_lsa = FusionConfig(method="weighted", weights={"bm25": 0.1})
     texts: dict[str, dict[Technique, str]] = {"7": {"question": "q"}}
 
-    ranked_by_rank = pooled(scores, texts, by_rank, depth=3, top_k=2)
-    weighted = pooled(scores, texts, mostly_lsa, depth=3, top_k=2)
+    ranked_by_rank = pooled_by_hand(scores, texts, by_rank, depth=3, top_k=2)
+    weighted = pooled_by_hand(scores, texts, mostly_lsa, depth=3, top_k=2)
 
     assert [chunk_id for _, chunk_id in ranked_by_rank] == ["b", "c"]  # c: 1/63 + 1/63 > 1/61
     assert [chunk_id for _, chunk_id in weighted] == ["b", "d"]
 
 
-def test_retrievers_may_be_any_that_the_index_has() -> None:
-    scores = {"small": {"q": {"a": 1.0}}, "hybrid+rerank": {"q": {"b": -3.0}}}
-    names = ("hybrid+rerank", "small")
-
-    found = pooled(scores, {"7": {"question": "q"}}, retrievers=names, depth=1, top_k=1)
-
-    assert found == {("7", "a"): ([("question", 1)], [("question", "small", 1)])}
-
-
 def test_ties_are_cut_by_id() -> None:
     scores = {"bm25": {"q": {"b": 1.0, "a": 1.0, "c": 1.0}}}
 
-    found = pooled(scores, {"7": {"question": "q"}}, depth=3, top_k=2, retrievers=("bm25",))
+    found = pooled_by_hand(scores, {"7": {"question": "q"}}, depth=3, top_k=2, retrievers=("bm25",))
 
     assert [chunk_id for _, chunk_id in found] == ["a", "b"]
 
@@ -132,31 +129,12 @@ def test_a_chunk_remembers_every_technique_and_retriever_that_found_it() -> None
     scores = {"bm25": {"q": {"c": 2.0, "a": 1.0}, "r": {"b": 2.0, "c": 1.0}}}
     texts: dict[str, dict[Technique, str]] = {"7": {"question": "q", "answer": "r"}}
 
-    found = pooled(scores, texts, depth=2, top_k=1, retrievers=("bm25",))
+    found = pooled_by_hand(scores, texts, depth=2, top_k=1, retrievers=("bm25",))
 
     assert found == {
         ("7", "b"): ([("answer", 1)], [("answer", "bm25", 1)]),
         ("7", "c"): ([("question", 1)], [("question", "bm25", 1), ("answer", "bm25", 2)]),
     }
-
-
-def test_techniques_are_told_in_the_order_of_the_configuration() -> None:
-    scores = {"bm25": {"q": {"a": 1.0}}}
-    texts: dict[str, dict[Technique, str]] = {"7": {"question": "q", "nuggets": "q"}}
-    order: tuple[Technique, ...] = ("nuggets", "question")
-
-    found = pooled(scores, texts, depth=1, top_k=1, retrievers=("bm25",), techniques=order)
-
-    assert found["7", "a"][0] == [("nuggets", 1), ("question", 1)]
-
-
-def test_a_technique_that_is_not_configured_pools_nothing() -> None:
-    scores = {"bm25": {"q": {"a": 1.0}, "r": {"b": 1.0}}}
-    texts: dict[str, dict[Technique, str]] = {"7": {"question": "q", "answer": "r"}}
-
-    found = pooled(scores, texts, depth=1, top_k=1, retrievers=("bm25",), techniques=("answer",))
-
-    assert list(found) == [("7", "b")]
 
 
 def test_queries_stay_in_the_given_order_and_chunks_stand_by_id() -> None:
@@ -168,14 +146,9 @@ def test_queries_stay_in_the_given_order_and_chunks_stand_by_id() -> None:
         "x": {"question": "nothing"},
     }
 
-    found = pooled(scores, texts, depth=2, top_k=2, retrievers=("bm25",))
+    found = pooled_by_hand(scores, texts, depth=2, top_k=2, retrievers=("bm25",))
 
     assert list(found) == [("9", "a"), ("9", "b"), ("10", "c"), ("10", "d")]
-
-
-def test_nothing_to_search_with_pools_nothing() -> None:
-    assert pooled({"bm25": {}, "lsa": {}}, {}) == {}
-    assert pooled({"bm25": {}, "lsa": {}}, {"7": {}}) == {}
 
 
 @pytest.fixture(scope="module")
@@ -195,25 +168,6 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> HybridIndex:
     return HybridIndex.build(root, "small", chunks, dimensions=3)
 
 
-def test_the_pool_of_a_real_index_is_the_fusion_of_its_rankings(index: HybridIndex) -> None:
-    config = PoolConfig(depth=4, top_k=2)
-    texts = {"7": technique_texts(QUERY.model_copy(update={"title": "reset dial"}), NUGGETS, [])}
-
-    found = pool(index, texts, config)
-
-    for technique, parts in texts["7"].items():
-        rankings = {name: index.search(name, ["\n".join(parts)], 4)[0] for name in ("bm25", "lsa")}
-        best = [entry.chunk_id for entry in fuse(rankings, 4, FusionConfig())[:2]]
-        ranks = {
-            by.rank: candidate.chunk_id
-            for candidate in found
-            for by in candidate.pooled_by
-            if by.technique == technique
-        }
-        assert ranks == dict(enumerate(best, 1)), technique
-    assert any(candidate.chunk_id == "a" for candidate in found)
-
-
 def test_the_hybrid_retriever_is_fused_as_the_rankings_are(index: HybridIndex) -> None:
     """As the sum of one, its order is that of the fusion itself; rrf and the sum differ here."""
     texts = {"7": each_alone({"question": "dial of the moon reset"})}
@@ -224,13 +178,6 @@ def test_the_hybrid_retriever_is_fused_as_the_rankings_are(index: HybridIndex) -
         ranks = {candidate.found_by[0].rank: candidate.chunk_id for candidate in found}
         hybrid = index.search("hybrid", texts["7"]["question"], 4, fusion=fusion)[0]
         assert ranks == {rank: chunk_id for rank, (chunk_id, _) in enumerate(hybrid, 1)}
-
-
-def test_an_unknown_retriever_is_refused(index: HybridIndex) -> None:
-    config: Any = PoolConfig().model_copy(update={"retrievers": ("bm52",)})
-
-    with pytest.raises(IndexingError, match="no retriever 'bm52'"):
-        pool(index, {"7": {"question": ("dial",)}}, config)
 
 
 def test_the_pool_is_the_same_however_many_queries_go_with_one(index: HybridIndex) -> None:
@@ -244,9 +191,215 @@ def test_the_pool_is_the_same_however_many_queries_go_with_one(index: HybridInde
     assert [candidate for candidate in together if candidate.query_id == "7"] == alone
 
 
-def test_an_index_is_found_again_and_pools_the_same(index: HybridIndex, tmp_path: Path) -> None:
-    dimensions = 3
-    again = HybridIndex.build(tmp_path, "again", list(index.chunks()), dimensions=dimensions)
-    texts = {"7": each_alone({"question": "dial of the moon"})}
+# Several texts for a technique: joined to one, or each searched with
 
-    assert pool(again, texts, PoolConfig()) == pool(index, texts, PoolConfig())
+
+def searched(
+    scores: Scores, parts: tuple[str, ...], fusion: FusionConfig | None = None, **settings: Any
+) -> list[Candidate]:
+    index: Any = WrittenRankings(scores)
+    texts: Any = {"7": {"nuggets": parts}}
+    config = PoolConfig(**({"retrievers": ("bm25",), "techniques": ("nuggets",)} | settings))
+    return pool(index, texts, config, fusion or FusionConfig())
+
+
+def ranks(candidates: Sequence[Candidate]) -> dict[str, int]:
+    return {each.chunk_id: each.found_by[0].rank for each in candidates}
+
+
+def test_concatenated_texts_are_searched_with_as_one_as_in_the_paper() -> None:
+    scores: Scores = {"bm25": {"x\ny": {"a": 2, "b": 1}, "x": {"c": 1}, "y": {"d": 1}}}
+
+    assert ranks(searched(scores, ("x", "y"))) == {"a": 1, "b": 2}
+
+
+def test_fused_texts_are_searched_with_alone_and_their_rankings_fused() -> None:
+    """Normalised: x gives a 1, b .5, c 0; y gives d 1, b .75, e 0. b has 1.25, a and d 1."""
+    scores: Scores = {
+        "bm25": {
+            "x\ny": {"z": 1},
+            "x": {"a": 3, "b": 2, "c": 1},
+            "y": {"d": 9, "b": 8, "e": 5},
+        }
+    }
+
+    found = searched(scores, ("x", "y"), lists="fuse", depth=4, top_k=3)
+
+    assert ranks(found) == {"b": 1, "a": 2, "d": 3}
+
+
+def test_texts_are_fused_by_the_method_of_the_configuration() -> None:
+    """By rank, b has 1/62 + 1/62 and a and c 1/61 each; weights are of retrievers, not of texts."""
+    scores: Scores = {"bm25": {"x": {"a": 9, "b": 1}, "y": {"c": 9, "b": 1}}}
+
+    by_rank = searched(scores, ("x", "y"), FusionConfig(method="rrf"), lists="fuse")
+    weighted = FusionConfig(method="weighted", weights={"bm25": 0.5})
+
+    assert ranks(by_rank) == {"b": 1, "a": 2, "c": 3}
+    assert ranks(searched(scores, ("x", "y"), weighted, lists="fuse")) == {"a": 1, "c": 2, "b": 3}
+
+
+def test_each_retriever_is_asked_once_for_a_technique_with_the_texts_of_all_queries() -> None:
+    asked: list[tuple[str, tuple[str, ...]]] = []
+
+    class Counting(WrittenRankings):
+        def search(
+            self, retriever: str, texts: Sequence[str], depth: int, *, fusion: FusionConfig
+        ) -> list[list[ScoredChunk]]:
+            asked.append((retriever, tuple(texts)))
+            return [ranked({text: 1.0}, depth) for text in texts]
+
+    index: Any = Counting({})
+    texts: Any = {"7": {"nuggets": ("x", "y")}, "8": {}, "9": {"nuggets": ("z",)}}
+
+    found = pool(index, texts, PoolConfig(techniques=("nuggets",), lists="fuse"))
+
+    assert asked == [("bm25", ("x", "y", "z")), ("lsa", ("x", "y", "z"))]
+    assert [(each.query_id, each.chunk_id) for each in found] == [
+        ("7", "x"),
+        ("7", "y"),
+        ("9", "z"),
+    ]
+
+
+# What the records of a pool say of pools by fewer retrievers and techniques
+
+TECHNIQUES: tuple[Technique, ...] = ("question", "answer", "nuggets")
+RETRIEVERS = ("bm25", "lsa", "small")
+DEPTH, TOP_K = 6, 2
+TEXTS: Any = {"q": {technique: (technique,) for technique in TECHNIQUES}}
+FUSIONS = (
+    FusionConfig(),
+    FusionConfig(method="rrf"),
+    FusionConfig(method="weighted", weights={"bm25": 0, "lsa": 0.5}),
+    FusionConfig(method="weighted", weights={"bm25": 0, "lsa": 0}),
+)
+rankings = st.dictionaries(st.sampled_from("abcdefghij"), st.integers(1, 8), max_size=8)
+found = st.fixed_dictionaries(
+    {
+        retriever: st.fixed_dictionaries(dict.fromkeys(TECHNIQUES, rankings))
+        for retriever in RETRIEVERS
+    }
+)
+supporting = st.sets(st.tuples(st.sampled_from(["q_0", "q_1"]), st.sampled_from("abcdefghij")))
+
+
+def pooled_from(scores: Scores, fusion: FusionConfig, **settings: Any) -> list[Candidate]:
+    index: Any = WrittenRankings(scores)
+    every: dict[str, Any] = {
+        "techniques": TECHNIQUES,
+        "retrievers": RETRIEVERS,
+        "depth": DEPTH,
+        "top_k": TOP_K,
+    }
+    return pool(index, TEXTS, PoolConfig(**(every | settings)), fusion)
+
+
+def ids(candidates: list[Candidate]) -> set[str]:
+    return {each.chunk_id for each in candidates}
+
+
+def judged(candidates: list[Candidate], support: set[tuple[str, str]]) -> Contents:
+    return Contents(
+        queries=(query("q"),),
+        nuggets=(nugget("q_0"), nugget("q_1")),
+        pool=tuple(candidates),
+        judgments=tuple(
+            judgment(nugget_id, each.chunk_id, int((nugget_id, each.chunk_id) in support))
+            for each in candidates
+            for nugget_id in ("q_0", "q_1")
+        ),
+        slices=(query_slice("q", "answerable", 2, 2),),
+    )
+
+
+@given(found, st.sampled_from(FUSIONS))
+def test_lost_without_a_retriever_is_what_pooling_without_it_lacks(
+    scores: Scores, fusion: FusionConfig
+) -> None:
+    candidates = pooled_from(scores, fusion)
+
+    for left_out in RETRIEVERS:
+        others = tuple(name for name in RETRIEVERS if name != left_out)
+        weigh = fusion.method != "weighted" or any(fusion.weights.get(name, 1) for name in others)
+        kept = ids(pooled_from(scores, fusion, retrievers=others)) if weigh else set[str]()
+        lost = {each.chunk_id for each in candidates if left_out in each.lost_without}
+        assert lost == ids(candidates) - kept
+
+
+@given(found, st.sampled_from(FUSIONS))
+def test_every_rank_in_a_fused_list_is_known(scores: Scores, fusion: FusionConfig) -> None:
+    candidates = pooled_from(scores, fusion)
+    index: Any = WrittenRankings(scores)
+
+    for technique in TECHNIQUES:
+        by_retriever = {
+            name: index.search(name, [technique], DEPTH, fusion=fusion)[0] for name in RETRIEVERS
+        }
+        ranking = [chunk_id for chunk_id, _ in fuse(by_retriever, DEPTH, fusion)]
+        told = {
+            by.rank: each.chunk_id
+            for each in candidates
+            for by in (*each.pooled_by, *each.ranked_below)
+            if by.technique == technique
+        }
+        assert told == {
+            rank: chunk_id
+            for rank, chunk_id in enumerate(ranking, 1)
+            if chunk_id in ids(candidates)
+        }
+    assert all(by.rank <= TOP_K for each in candidates for by in each.pooled_by)
+    assert all(by.rank > TOP_K for each in candidates for by in each.ranked_below)
+
+
+@given(found, supporting)
+def test_the_loss_of_a_technique_is_what_pooling_without_it_lacks(
+    scores: Scores, support: set[tuple[str, str]]
+) -> None:
+    candidates = pooled_from(scores, FusionConfig())
+    losses = leave_one_out(pooled(judged(candidates, support), ("answerable",)))
+
+    for loss in losses:
+        if loss.kind == "technique":
+            others = tuple(name for name in TECHNIQUES if name != loss.without)
+            lost = ids(candidates) - ids(pooled_from(scores, FusionConfig(), techniques=others))
+            assert loss.chunks == len(lost)
+
+
+@given(found, supporting)
+def test_the_depth_curve_is_what_shallower_pools_hold(
+    scores: Scores, support: set[tuple[str, str]]
+) -> None:
+    candidates = pooled_from(scores, FusionConfig(), top_k=4)
+
+    for depth in depth_curve(pooled(judged(candidates, support), ("answerable",))):
+        there = ids(pooled_from(scores, FusionConfig(), top_k=depth.depth))
+        supported = {(nugget_id, chunk) for nugget_id, chunk in support if chunk in there}
+        assert depth.chunks == len(there)
+        assert depth.relevant == len({chunk for _, chunk in supported})
+        assert depth.nuggets == len({nugget_id for nugget_id, _ in supported})
+
+
+@pytest.mark.filterwarnings("ignore:no document of run")
+@given(found, supporting)
+def test_pooling_results_are_those_of_runs_by_the_retrievers(
+    scores: Scores, support: set[tuple[str, str]]
+) -> None:
+    """At cut-offs around the pool's top and its depth."""
+    candidates = pooled_from(scores, FusionConfig())
+    contents = judged(candidates, support)
+    index: Any = WrittenRankings(scores)
+    measures = ("alpha_nDCG@1", "alpha_nDCG@5", "Coverage@3", "Recall@4", "Recall@50")
+
+    for result in pooling_results(pooled(contents, ("answerable",)), measures):
+        by_retriever = {
+            name: index.search(name, [result.technique], DEPTH, fusion=FusionConfig())[0]
+            for name in RETRIEVERS
+        }
+        ranking = (
+            fuse(by_retriever, DEPTH, FusionConfig())
+            if result.retriever == "fusion"
+            else by_retriever[result.retriever]
+        )
+        run = Run("again", {"q": tuple(ranking)})
+        assert result.means == evaluate(contents.qrels_of(("answerable",)), run, measures).means

@@ -3,39 +3,75 @@
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.diff import JudgmentChange, QueryChange
+from freshstack_dspy.collection.diff import JudgmentChange, QueryChange, Tally
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
-from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.refresh import refresh
+from freshstack_dspy.recipes.refresh import Refreshed, refresh
+from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of
-from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, when
-from tests.recipes.test_deferred import by_hand
+from tests.recipes.scripted import Said, ScriptedProvider, judge, when
+from tests.recipes.test_deferred import answer_by_hand
 from tests.recipes.test_extend import extended, written
 
-from .grown import WHOLE, ask, changes, labels, put, refreshed, shown
+WHOLE = POOLS["whole"]
+NEW = {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"}
+MARS = "# The dial\n\nThe dial shows the phase of Mars.\n"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("built")
-    build(domain(folder, pool=WHOLE), provider=ScriptedProvider())
-    return folder
+def refreshed(
+    config: BuildConfig, provider: ScriptedProvider | None = None, **options: Any
+) -> Refreshed:
+    return refresh(config, provider=provider or ScriptedProvider(), **options)
+
+
+def ask(config: BuildConfig, *questions: dict[str, Any]) -> None:
+    """Put other questions into the file."""
+    config.queries.location.write_text("".join(json.dumps(each) + "\n" for each in questions))
+
+
+def put(config: BuildConfig, name: str, text: str) -> None:
+    """Write a file of the corpus."""
+    (config.queries.location.parent / "corpus" / name).write_text(text)
+
+
+def shown(provider: ScriptedProvider) -> set[str]:
+    """The files whose chunks the judge was shown; closed-book answers are none."""
+    return {
+        chunk["path"]
+        for inputs in provider.asked
+        for chunk in inputs.get("chunks", [])
+        if not chunk["path"].startswith("model/")
+    }
+
+
+def labels(collection: Collection) -> Counter[tuple[str, str, str, int | None]]:
+    """Every judgment by what it is about, whatever ids that has."""
+    nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
+    chunks = {chunk.chunk_id: (chunk.path, chunk.text) for chunk in collection.chunks()}
+    return Counter(
+        (one.query_id, nuggets[one.nugget_id], str(chunks[one.chunk_id]), one.label)
+        for one in collection.judgments
+    )
+
+
+def changes(found: Refreshed) -> list[QueryChange | JudgmentChange]:
+    return list(found.difference.changes)
 
 
 @pytest.fixture
-def config(built: Path, tmp_path: Path) -> BuildConfig:
+def config(copied: Callable[[str], BuildConfig]) -> BuildConfig:
     """A collection whose replies are lost: only its records are there."""
-    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
-    shutil.rmtree(tmp_path / "cache")
-    return domain(tmp_path, pool=WHOLE)
+    config = copied("whole")
+    shutil.rmtree(config.cache.path)
+    return config
 
 
 def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: BuildConfig) -> None:
@@ -53,7 +89,7 @@ def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: Bui
 def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) -> None:
     before = Collection.load(config.out)
     of_file = {chunk.chunk_id for chunk in before.chunks() if chunk.path == "docs/dial.md"}
-    put(config, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+    put(config, "docs/dial.md", MARS)
     provider = ScriptedProvider()
 
     found = refreshed(config, provider)
@@ -63,12 +99,7 @@ def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) 
     gone = [one for one in before.judgments if one.chunk_id in of_file]
     tally = found.difference.judgments
     assert (tally.kept, tally.dropped) == (len(before.judgments) - len(gone), len(gone))
-    assert found.difference.chunks.model_dump() == {
-        "kept": len(FILES) - 1,
-        "added": 1,
-        "dropped": 1,
-        "changed": 0,
-    }
+    assert found.difference.chunks == Tally(kept=len(FILES) - 1, added=1, dropped=1, changed=0)
     kept = [one for one in before.judgments if one.chunk_id not in of_file]
     assert all(one in found.collection.judgments for one in kept)
     assert Collection.load(config.out) == found.collection
@@ -105,7 +136,7 @@ def test_a_chunk_that_moved_within_its_file_is_the_same(config: BuildConfig) -> 
 
 def test_a_new_question_is_asked_about_and_no_other(config: BuildConfig) -> None:
     before = Collection.load(config.out)
-    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    ask(config, *QUESTIONS, NEW)
     provider = ScriptedProvider()
 
     found = refreshed(config, provider)
@@ -113,12 +144,7 @@ def test_a_new_question_is_asked_about_and_no_other(config: BuildConfig) -> None
     assert all("Where is pip?" in inputs["question"] for inputs in provider.asked)
     assert provider.calls["NuggetizeAnswer"] == 1
     assert set(before.judgments) <= set(found.collection.judgments)
-    assert found.difference.queries.model_dump() == {
-        "kept": 3,
-        "added": 1,
-        "dropped": 0,
-        "changed": 0,
-    }
+    assert found.difference.queries == Tally(kept=3, added=1, dropped=0, changed=0)
     first, *judgments = changes(found)
     assert (first.kind, first.change, first.query_id) == ("query", "added", "11")
     assert {one.change for one in judgments} == {"added"}
@@ -177,12 +203,7 @@ def test_of_an_edited_answer_the_nuggets_that_stay_keep_their_judgments(
     assert again == {"Wait a day"}
     new = {one.chunk_id: one.label for one in found.collection.judgments if one.nugget_id == "10_0"}
     assert old.items() <= new.items()
-    assert found.difference.nuggets.model_dump() == {
-        "kept": 4,
-        "added": 1,
-        "dropped": 1,
-        "changed": 0,
-    }
+    assert found.difference.nuggets == Tally(kept=4, added=1, dropped=1, changed=0)
     assert found.difference.judgments.dropped == len(old)
 
 
@@ -205,11 +226,8 @@ def test_a_judgment_stays_where_its_chunk_is_pooled_no_more(config: BuildConfig)
 
 
 def test_what_failed_is_asked_again_and_is_a_changed_label(config: BuildConfig) -> None:
-    def silent(_: Inputs) -> Said:
-        return Said("nothing")
-
     shutil.rmtree(config.out)
-    failing = ScriptedProvider(JudgeSupport=when("sticks", silent, judge))
+    failing = ScriptedProvider(JudgeSupport=when("sticks", lambda _: Said("nothing"), judge))
     before = build(config, provider=failing)
     failed = [one for one in before.judgments if one.label is None]
     assert failed
@@ -232,7 +250,7 @@ def test_runs_and_what_they_brought_are_carried_along(config: BuildConfig, tmp_p
     ids = list(first.corpus.rows)
     run = written(tmp_path / "mine.run", {"2": ids, "10": ids, "x": ids})
     before = extended(narrow, [run]).collection
-    put(narrow, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+    put(narrow, "docs/dial.md", MARS)
     provider = ScriptedProvider()
 
     found = refreshed(narrow, provider)
@@ -253,10 +271,10 @@ def test_a_budget_that_runs_out_leaves_the_old_collection(
     config: BuildConfig, tmp_path: Path
 ) -> None:
     files = files_of(config.out)
-    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    ask(config, *QUESTIONS, NEW)
     provider = ScriptedProvider()
     small = domain(tmp_path, pool=WHOLE, budget={"calls": 4})
-    ask(small, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    ask(small, *QUESTIONS, NEW)
 
     with pytest.raises(BudgetError, match=r"support 1 of 2.*raise the cap"):
         refreshed(small, provider)
@@ -272,7 +290,7 @@ def test_a_budget_that_runs_out_leaves_the_old_collection(
 def test_deferred_rounds_give_what_a_live_refresh_gives(
     config: BuildConfig, tmp_path: Path
 ) -> None:
-    ask(config, *QUESTIONS, {**QUESTIONS[1], "query_id": "11", "title": "Where is pip?"})
+    ask(config, *QUESTIONS, NEW)
     shutil.copytree(config.out, tmp_path / "before")
     live = refreshed(config).collection
     shutil.rmtree(config.out)
@@ -282,13 +300,7 @@ def test_deferred_rounds_give_what_a_live_refresh_gives(
     for _ in range(2):
         with pytest.raises(DeferredError, match="same command again"):
             refresh(config, mode="defer")
-        file = tmp_path / "requests" / "small.jsonl"
-        requests = [json.loads(line) for line in file.read_text().splitlines()]
-        replies = tmp_path / "replies.jsonl"
-        replies.write_text("".join(json.dumps(by_hand(each)) + "\n" for each in requests))
-        store = ReplyStore(config.cache.path)
-        import_replies(store, replies)
-        store.close()
+        answer_by_hand(config)
     deferred = refresh(config, mode="defer").collection
 
     assert deferred.manifest.content_hash == live.manifest.content_hash
@@ -299,7 +311,7 @@ def test_labels_of_another_model_are_reused_only_where_it_is_wished(
 ) -> None:
     files = files_of(config.out)
     other = domain(tmp_path, pool=WHOLE, model={"name": "openai/other"})
-    put(other, "docs/dial.md", "# The dial\n\nThe dial shows the phase of Mars.\n")
+    put(other, "docs/dial.md", MARS)
 
     with pytest.raises(ConfigError, match=r"'openai/scripted', now 'openai/other'.*--keep-labels"):
         refreshed(other)
@@ -308,16 +320,9 @@ def test_labels_of_another_model_are_reused_only_where_it_is_wished(
 
     assert found.collection.manifest.model == "openai/other"
     assert found.collection.manifest.earlier_models == ("openai/scripted",)
-
-
-@pytest.mark.parametrize("keep_labels", [True, False])
-def test_labels_of_another_scale_are_never_reused(
-    config: BuildConfig, tmp_path: Path, keep_labels: bool
-) -> None:
-    other = domain(tmp_path, pool=WHOLE, judge={"scale": "graded_3"})
-
+    graded = domain(tmp_path, pool=WHOLE, judge={"scale": "graded_3"})
     with pytest.raises(ConfigError, match=r"'graded_3'.*'binary'"):
-        refreshed(other, keep_labels=keep_labels)
+        refreshed(graded, keep_labels=True)
 
 
 def test_a_file_of_another_name_with_the_same_text_is_not_judged_again(config: BuildConfig) -> None:

@@ -72,22 +72,6 @@ def test_a_nugget_without_any_judgment_is_unsupported() -> None:
     assert found.slice == "unanswerable"
 
 
-def test_each_query_has_its_own_slice_in_the_given_order() -> None:
-    saids = {"b": "1", "a": "0 1", "c": ""}
-
-    found = slice_queries(
-        [query(name) for name in saids],
-        [nugget for name in reversed(saids) for nugget in nuggets(name, saids[name])],
-        [judgment for name in saids for judgment in judgments(name, saids[name])],
-    )
-
-    assert [(part.query_id, part.slice) for part in found] == [
-        ("b", "answerable"),
-        ("a", "partly_supported"),
-        ("c", "undetermined"),
-    ]
-
-
 @settings(deadline=None)
 @given(st.lists(st.text(alphabet="01!", min_size=1, max_size=3), max_size=4))
 def test_a_failure_makes_no_query_answerable_or_unanswerable(said: list[str]) -> None:

@@ -1,6 +1,7 @@
 """A rerun of an unchanged build does nothing, and a rerun of a changed one is a build."""
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,16 +9,21 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.config import BuildConfig, Mode
+from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.lm.bundle import Bundle, Bundles, write_bundle
 from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.recipes.build import build
-from freshstack_dspy.recipes.provenance import fingerprint_inputs, unchanged
+from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, fingerprint_inputs, unchanged
 from freshstack_dspy.recipes.session import Replies
-from tests.lm.recording import every_value, rows
 
+from .conftest import Built
 from .domain import domain, files_of
 from .scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
+
+
+@pytest.fixture
+def config(copied: Callable[[str], BuildConfig]) -> BuildConfig:
+    return copied("usual")
 
 
 def found_unchanged(
@@ -33,73 +39,37 @@ def found_unchanged(
     return found.collection if found else None
 
 
-def rebuilt(config: BuildConfig, mode: Mode = "live") -> bool:
-    """Whether a rerun is a build: a build writes the folder anew, and a skip leaves it alone."""
-    before = config.out.stat().st_ino
-    build(config, mode=mode, provider=ScriptedProvider())
-    return config.out.stat().st_ino != before
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a build, to be copied."""
-    folder = tmp_path_factory.mktemp("built")
-    build(domain(folder), provider=ScriptedProvider())
-    return folder
-
-
-@pytest.fixture
-def copied(built: Path, tmp_path: Path) -> BuildConfig:
-    """A build that is done, elsewhere: nothing in it depends on where it stands."""
-    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
-    config = domain(tmp_path)
-    assert found_unchanged(config) is not None
-    return config
-
-
 def no_json(_inputs: Inputs) -> Said:
     """A reply that is no answer."""
     return Said("no JSON at all")
 
 
-class OnceInvalid:
-    """Nuggets that come only when they are asked for again."""
-
-    def __init__(self) -> None:
-        self._asked: set[str] = set()
-
-    def __call__(self, inputs: Inputs) -> Any:
-        if inputs["question"] in self._asked:
-            return nuggetize(inputs)
-        self._asked.add(inputs["question"])
-        return Said("no JSON at all")
-
-
 @pytest.mark.parametrize("mode", ["live", "replay", "defer"])
 def test_a_rerun_of_an_unchanged_build_writes_nothing_and_asks_nothing(
-    tmp_path: Path, mode: Mode
+    usual: Built, config: BuildConfig, mode: Mode
 ) -> None:
-    config = domain(tmp_path)
-    made = build(config, provider=ScriptedProvider())
     before, folder = files_of(config.out), config.out.stat().st_ino
     silent = ScriptedProvider()
 
     again = build(config, mode=mode, provider=silent)
 
-    assert again == made == Collection.load(config.out)
-    assert again.qrels() == made.qrels()
+    assert again == usual.collection == Collection.load(config.out)
     assert (silent.calls.total(), files_of(config.out)) == (0, before)
     assert config.out.stat().st_ino == folder
 
 
-def test_refresh_is_never_skipped(copied: BuildConfig) -> None:
-    assert found_unchanged(copied, "rerecord") is None
-    assert rebuilt(copied, "rerecord")
+def test_rerecording_is_never_skipped(config: BuildConfig) -> None:
+    folder = config.out.stat().st_ino
+
+    build(config, mode="rerecord", provider=ScriptedProvider())
+
+    assert config.out.stat().st_ino != folder
 
 
-@pytest.mark.usefixtures("copied")
-def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> None:
-    shutil.copytree(tmp_path / "cache", tmp_path / "elsewhere")
+def test_what_leaves_no_trace_in_a_collection_is_no_change(
+    config: BuildConfig, tmp_path: Path
+) -> None:
+    shutil.copytree(config.cache.path, tmp_path / "elsewhere")
 
     changed = domain(
         tmp_path,
@@ -113,6 +83,16 @@ def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> No
     assert found_unchanged(changed) is not None
 
 
+def test_every_section_is_compared_or_named_as_without_effect(tmp_path: Path) -> None:
+    """A section that a later version adds is compared until somebody decides otherwise."""
+    assert WITHOUT_EFFECT.keys() <= BuildConfig.model_fields.keys()
+    for name, excluded in WITHOUT_EFFECT.items():
+        if excluded is not True:
+            section = getattr(domain(tmp_path), name)
+            assert excluded <= type(section).model_fields.keys()
+
+
+@pytest.mark.usefixtures("config")
 @pytest.mark.parametrize(
     "sections",
     [
@@ -125,11 +105,9 @@ def test_what_leaves_no_trace_in_a_collection_is_no_change(tmp_path: Path) -> No
     ],
     ids=str,
 )
-def test_any_other_setting_is_a_change(
-    copied: BuildConfig, tmp_path: Path, sections: dict[str, Any]
-) -> None:
+def test_any_other_setting_is_a_change(tmp_path: Path, sections: dict[str, Any]) -> None:
     assert found_unchanged(domain(tmp_path, **sections)) is None
-    assert found_unchanged(domain(tmp_path)) == Collection.load(copied.out)
+    assert found_unchanged(domain(tmp_path)) is not None
 
 
 def _edited(path: Path, old: bytes, new: bytes) -> None:
@@ -152,15 +130,28 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_any_change_of_an_input_or_of_the_folder_is_seen(
-    copied: BuildConfig, tmp_path: Path, change: Callable[[Path], object]
+    config: BuildConfig, tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
     change(tmp_path)
 
-    assert found_unchanged(copied) is None
+    assert found_unchanged(config) is None
 
 
-def test_a_reply_that_says_something_else_is_a_change(copied: BuildConfig) -> None:
-    config = copied
+def test_an_input_that_changes_during_a_build_is_a_change_for_the_next(tmp_path: Path) -> None:
+    config = domain(tmp_path)
+
+    def meddling(inputs: Inputs) -> Any:
+        (tmp_path / "corpus/src/phase.py").write_text("changed = True\n")
+        return nuggetize(inputs)
+
+    build(config, provider=ScriptedProvider(NuggetizeAnswer=meddling))
+
+    assert found_unchanged(config) is None
+
+
+def test_a_reply_that_says_something_else_or_is_gone_is_a_change(
+    usual: Built, config: BuildConfig
+) -> None:
     store = ReplyStore(config.cache.path)
     for reply in list(store.replies()):
         store.put(reply.model_copy(update={"cost": 5.0}))
@@ -168,53 +159,38 @@ def test_a_reply_that_says_something_else_is_a_change(copied: BuildConfig) -> No
 
     reply = next(store.replies())
     store.put(reply.model_copy(update={"text": reply.text + " "}))
-
+    store.close()
     assert found_unchanged(config) is None
+
+    shutil.rmtree(config.cache.path)
     assert found_unchanged(config, "replay") is None
+    assert found_unchanged(config, "replay", Bundle(usual.bundle)) == usual.collection
+    write_bundle(list(Bundle(usual.bundle).entries())[1:], config.out.with_name("without.jsonl"))
+    without = Bundle(config.out.with_name("without.jsonl"))
+    assert found_unchanged(config, "replay", without) is None
 
 
 def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
     """No record names it, and another one in its place could have been valid."""
-    config = domain(tmp_path)
-    made = build(config, provider=ScriptedProvider(NuggetizeAnswer=OnceInvalid()))
+    config, asked = domain(tmp_path), set[str]()
+
+    def once_invalid(inputs: Inputs) -> Any:
+        if inputs["question"] in asked:
+            return nuggetize(inputs)
+        asked.add(inputs["question"])
+        return no_json(inputs)
+
+    made = build(config, provider=ScriptedProvider(NuggetizeAnswer=once_invalid))
     assert len(made.manifest.reasked) == 3 + 3, "and what the searches returned"
     assert found_unchanged(config) is not None
     store = ReplyStore(config.cache.path)
     reply = store.get(made.manifest.reasked[0])
     assert reply is not None
 
-    store.put(
-        reply.model_copy(update={"text": '{"nuggets": [{"quote": "", "text": "It works."}]}'})
-    )
+    valid = '{"nuggets": [{"quote": "", "text": "It works."}]}'
+    store.put(reply.model_copy(update={"text": valid}))
 
     assert found_unchanged(config) is None
-
-
-def test_a_reply_that_is_gone_or_damaged_is_a_change(copied: BuildConfig) -> None:
-    config = copied
-    store = ReplyStore(config.cache.path)
-    name = f"entry:{Collection.load(config.out).nuggets[0].call_id}"
-    entry = every_value(store)[name]
-
-    for text, same in ((entry.replace("?", "!"), False), (entry, True)):
-        with rows(store) as table:
-            table.execute("UPDATE Cache SET value = ? WHERE key = ?", (text, name))
-        assert (found_unchanged(config) is not None) == same
-    with rows(store) as table:
-        table.execute("DELETE FROM Cache WHERE key = ?", (name,))
-    assert found_unchanged(config, "replay") is None
-
-
-def test_replies_of_a_bundle_are_as_good_as_those_of_the_store(tmp_path: Path) -> None:
-    config, bundle = domain(tmp_path), tmp_path / "replies.jsonl"
-    made = build(config, provider=ScriptedProvider(), replies_file=bundle)
-    shutil.rmtree(config.cache.path)
-    replies = Bundle(bundle)
-    assert found_unchanged(config, "replay", replies) == made
-
-    write_bundle(list(replies.entries())[1:], tmp_path / "without.jsonl")
-
-    assert found_unchanged(config, "replay", Bundle(tmp_path / "without.jsonl")) is None
 
 
 def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
@@ -229,13 +205,40 @@ def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> Non
     assert not build(config, provider=ScriptedProvider()).failures
 
 
-def test_an_input_that_changes_during_a_build_is_a_change_for_the_next(tmp_path: Path) -> None:
+# Fingerprints of the inputs
+
+
+def test_the_same_inputs_have_the_same_fingerprints_wherever_they_are(tmp_path: Path) -> None:
+    here, there = domain(tmp_path / "here"), domain(tmp_path / "there")
+
+    assert fingerprint_inputs(here) == fingerprint_inputs(there)
+
+
+@pytest.mark.parametrize("api_base", ["http://10.0.0.1/v1", "ftp://10.0.0.1"])
+def test_an_endpoint_counts_without_its_password(tmp_path: Path, api_base: str) -> None:
+    plain = fingerprint_inputs(domain(tmp_path, model={"api_base": api_base}))
+    secret = api_base.replace("//", "//me:secret@")
+
+    assert fingerprint_inputs(domain(tmp_path, model={"api_base": secret})) == plain
+    assert bool(plain) == api_base.startswith("http"), "a bad address is for the build to refuse"
+
+
+def test_a_revision_is_the_commit_that_it_names_and_not_its_name(tmp_path: Path) -> None:
     config = domain(tmp_path)
+    git = ("git", "-C", str(tmp_path / "corpus"), "-c", "user.name=a", "-c", "user.email=a@b")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "1"), ("tag", "v1")):
+        subprocess.run([*git, *words], check=True)
 
-    def meddling(inputs: Inputs) -> Any:
-        (tmp_path / "corpus/src/phase.py").write_text("changed = True\n")
-        return nuggetize(inputs)
+    def marked(revision: str, **more: object) -> str:
+        at = {"name": "dial", "path": tmp_path / "corpus", "revision": revision, **more}
+        corpus = CorpusConfig.model_validate(at)
+        return fingerprint_inputs(config.model_copy(update={"corpus": (corpus,)}))["corpus"]
 
-    build(config, provider=ScriptedProvider(NuggetizeAnswer=meddling))
-
-    assert found_unchanged(config) is None
+    first = marked("v1")
+    assert first == marked("HEAD")
+    assert first != marked("v1", include=("docs/**",))
+    (tmp_path / "corpus/src/dial.py").write_text("pass\n")
+    assert first == marked("HEAD"), "the working tree is not read"
+    subprocess.run([*git, "commit", "-qam", "2"], check=True)
+    assert first != marked("HEAD")
+    assert first == marked("v1")
