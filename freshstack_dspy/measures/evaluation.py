@@ -145,9 +145,10 @@ def evaluate(
     known, dropped = _known_chunks(judgments, found, unknown_ids)
     if judgments.chunk_ids is None:
         _warn_of_unknown_ids(judgments, known)
+    ordered = [(each, rules.order_of(each, [of.k for of in chosen])) for each in chosen]
     without_value: dict[str, list[str]] = {}
     per_query = {
-        query: _measured(query, judgments, known, chosen, rules, without_value)
+        query: _measured(query, judgments, known, ordered, rules, without_value)
         for query in judgments.nuggets
     }
     cutoffs = sorted({each.k for each in chosen if each.k})
@@ -186,21 +187,19 @@ def _measured(
     query: str,
     qrels: NuggetQrels,
     run: Run,
-    measures: Sequence[Measure],
+    measures: Sequence[tuple[Measure, Order]],
     rules: Conventions,
     without_value: dict[str, list[str]],
 ) -> dict[str, float]:
     """Give the value of each measure for a query, and note those without one."""
     if rules.skips(run, query):
         return {}
-    cutoffs = [measure.k for measure in measures]
     judged: dict[int | None, Judged] = {}
     rankings: dict[Order, Sequence[str]] = {}
     values = {}
-    for measure in measures:
+    for measure, order in measures:
         if measure.rel not in judged:
             judged[measure.rel] = qrels.judged(query, measure.rel)
-        order = rules.order_of(measure, cutoffs)
         if order not in rankings:
             rankings[order] = order.chunks(run, query)
         try:
