@@ -549,7 +549,7 @@ def _checked(config: BuildConfig, faults: list[str]) -> BuildConfig:
 
 
 def load_queries(path: Path | str) -> QueriesConfig:
-    """Read the `[queries]` of a TOML configuration, whatever else is in it or not there yet.
+    """Read the `[queries]` of a TOML configuration; the rest may be missing.
 
     Raises:
         ConfigError: In one line with the file, the key, what was found and what is allowed.

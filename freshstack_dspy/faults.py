@@ -32,7 +32,7 @@ def first_fault(error: ValidationError) -> str:
 
 
 def _place(part: int | str) -> str:
-    """One part of a place; a foreign file may have put anything there."""
+    """One part of a place; a file of others may have put anything there."""
     return str(part) if _WORD.fullmatch(str(part)) and len(str(part)) <= 60 else reprlib.repr(part)
 
 

@@ -280,7 +280,9 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         say(f"questions left out: {_listed(counts.rejected)}{hint}")
     say(f"slices: {_listed(counts.slices)}")
     if measured := collection.left_out():
-        say(f"measures are taken on {measured}")
+        few = 2 * counts.slices["unanswerable"] > counts.queries
+        hint = f"; add documents that answer them, or see: freshstack diagnose {path}"
+        say(f"measures are taken on {measured}{hint if few else ''}")
     if counts.synthetic:
         say(f"made by a model: {counts.synthetic:,} queries")
     if (found := counts.contamination).scored:

@@ -116,7 +116,7 @@ class LLMRetEval(dspy.Module):
     def forward(
         self, query: Query, retrieved: Sequence[Chunk], gold: Sequence[Chunk], run_id: str = "run"
     ) -> dspy.Prediction:
-        """Run every step for one query; all chunks are shown, whatever the model's window.
+        """Run every step for one query; the model's window is not looked at.
 
         Returns:
             A prediction with `answer` and `gold_answer` (`Answer`) and `agreement` (`Agreement`).

@@ -318,7 +318,7 @@ _PASSAGE = re.compile(
 
 
 def refusal(query: Query, seeds: Iterable[Chunk]) -> str | None:
-    """Say why a question is refused, whatever other questions there are; None where it is not."""
+    """Say why a question is refused for its words; None where it is not."""
     if _PASSAGE.search(query.text):
         return OF_THE_PASSAGE
     if any(copied_share(query.text, seed.text) >= COPIED_SHARE for seed in seeds):

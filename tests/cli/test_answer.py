@@ -41,7 +41,7 @@ def test_answers_are_written_and_what_they_are_worth_is_said(
     assert all(len(line) <= 80 for line in done.out.splitlines() if line[:1] in "┏┃│└")
     assert "answers: 4 answers from 2 runs" in done.out
     assert files_of(desk / "answers") == files_of(desk / "again")
-    told = json.loads((desk / "answers" / "answering.json").read_text())
-    assert (told["k"], told["queries"], told["model"]) == (5, 2, "extractive/baseline")
+    account = json.loads((desk / "answers" / "answering.json").read_text())
+    assert (account["k"], account["queries"], account["model"]) == (5, 2, "extractive/baseline")
     scored = freshstack("score", "agreement", "answers/agreement.jsonl")
     assert scored.code == 0, scored.err

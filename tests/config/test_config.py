@@ -138,7 +138,7 @@ FAULTS = {
         "reranker: name either model, of LiteLLM, or path, a sentence-transformers folder",
     ),
     "an unknown home": (
-        '[cache]\npath = "~nobody-of-this-name/cache"',
+        '[cache]\npath = "~unknown-user/cache"',
         "Could not determine home directory.",
     ),
 }

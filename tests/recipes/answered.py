@@ -1,6 +1,6 @@
 """The small domain built, runs over it, and a model that answers from what it is shown.
 
-It gives the facts of `FACTS` that stand in the passages, each with the passages that hold it, and
+It gives the facts of `FACTS` that are in the passages, each with the passages that hold it, and
 says that an answer agrees if it holds all that a reference says.
 """
 

@@ -160,7 +160,7 @@ def test_one_file_is_read_as_a_corpus_is(
 def test_a_build_reads_the_questions_and_pools_their_seeds_where_it_has_them(
     folder: Path, tmp_path: Path, session: Session, name: str
 ) -> None:
-    """Seeds are told by the corpus's name: under another one they are unknown, and left out."""
+    """Seeds are known by the corpus's name: under another one they are unknown, and left out."""
     lines = [record.model_dump_json() + "\n" for record in synthesize(session, folder).records]
     (tmp_path / "q.jsonl").write_text("".join(lines))
     (tmp_path / "build.toml").write_text(

@@ -38,7 +38,7 @@ from .answered import answer, answering, built, chunk_ids, compare, provider, ru
 
 @pytest.fixture(scope="module")
 def domain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A built collection with two runs, which nobody changes."""
+    """A built collection with two runs; no test changes it."""
     folder = tmp_path_factory.mktemp("domain")
     runs(built(folder), folder)
     return folder
@@ -227,11 +227,11 @@ def test_disagreeing_while_a_gold_answer_failed_is_no_verdict(
     collection: Path, files: list[Path], tmp_path: Path
 ) -> None:
     """It might have agreed with the one that is not there."""
-    told: list[int] = []
+    asked: list[int] = []
 
     def once_refused(inputs: Any) -> Any:
-        told.append(1)
-        return Said("No.", "content_filter") if len(told) == 1 else answer(inputs)
+        asked.append(1)
+        return Said("No.", "content_filter") if len(asked) == 1 else answer(inputs)
 
     def never(_: Any) -> Any:
         return {"reason": "another", "agrees": "no"}

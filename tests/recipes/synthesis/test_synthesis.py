@@ -69,7 +69,7 @@ def left_out(collection: Collection) -> dict[str, int]:
 
 
 def all_but(config: BuildConfig, refused: int) -> BuildConfig:
-    """Ask for as many as there are beside those that are refused, so every seed is tried."""
+    """Ask for as many as there are without those that are refused, so every seed is tried."""
     queries = config.queries.model_copy(update={"count": len(TOOLS) - refused})
     return config.model_copy(update={"queries": queries})
 
