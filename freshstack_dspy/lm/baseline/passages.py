@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from freshstack_dspy.lm.baseline.markdown import Block, blocks, plain, sentences
 from freshstack_dspy.lm.baseline.nuggets import most_telling, shortened
@@ -12,11 +11,6 @@ WORDS = 200
 """About how long a passage is."""
 
 _LONGEST_CONTEXT = 200
-
-
-class _Piece(NamedTuple):
-    heading: str
-    text: str
 
 
 def passages(document: str, title: str, limit: int) -> list[str]:
@@ -34,19 +28,19 @@ def passages(document: str, title: str, limit: int) -> list[str]:
     return [packed[place] for place in most_telling(packed, limit)]
 
 
-def _pieces(block: Block) -> Iterator[_Piece]:
+def _pieces(block: Block) -> Iterator[Block]:
     """A block as it is or, if it is long, in runs of sentences or lines."""
     code = block.kind == "code"
     parts = block.text.splitlines() if code else sentences(plain(block.text))
-    for run in _runs(_Piece(block.heading, part) for part in parts):
+    for run in _runs(block._replace(text=part) for part in parts):
         texts = [part.text for part in run]
         text = "```\n" + "\n".join(texts) + "\n```" if code else " ".join(texts)
-        yield _Piece(block.heading, text)
+        yield block._replace(text=text)
 
 
-def _runs(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
+def _runs(pieces: Iterable[Block]) -> Iterator[list[Block]]:
     """Join pieces until the next one would make the run longer than `WORDS`."""
-    begun: list[_Piece] = []
+    begun: list[Block] = []
     length = 0
     for piece in pieces:
         words = len(piece.text.split())
@@ -59,7 +53,7 @@ def _runs(pieces: Iterable[_Piece]) -> Iterator[list[_Piece]]:
         yield begun
 
 
-def _passage(run: Sequence[_Piece], title: str) -> str:
+def _passage(run: Sequence[Block], title: str) -> str:
     """The text of a run, after those of its titles whose words it lacks."""
     parts = [run[0].text]
     for before, piece in pairwise(run):
