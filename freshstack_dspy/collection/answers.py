@@ -115,8 +115,9 @@ def read_nugget_verdicts(paths: Iterable[Path]) -> tuple[ReadNuggets, ...]:
         )
         if "additional" not in row.values:
             raise row.fault("additional", "a whole number from 0, or null")
-        additional = row.number("additional", -1)
-        read.append(ReadNuggets(annotator, query, verdicts, None if additional < 0 else additional))
+        answered = row.values["additional"] is not None
+        additional = row.number("additional", 0) if answered else None
+        read.append(ReadNuggets(annotator, query, verdicts, additional))
     return tuple(read)
 
 
