@@ -63,7 +63,7 @@ def chunk(chunk_id: str, text: str, start: int = 0) -> Chunk:
 
 def judgment(nugget_id: str, chunk_id: str, label: int | None) -> Judgment:
     return Judgment(
-        query_id=nugget_id.split("_", maxsplit=1)[0],
+        query_id=nugget_id.rpartition("_")[0],
         nugget_id=nugget_id,
         chunk_id=chunk_id,
         label=label,

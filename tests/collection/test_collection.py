@@ -19,16 +19,13 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import (
-    Chunk,
-    Judgment,
     Nugget,
-    Query,
     QuerySlice,
     Scale,
     ScoredChunk,
-    SkippedFile,
 )
 
+from .exports.odd import odd_chunks, odd_contents
 from .small import (
     CHUNKS,
     CONTENTS,
@@ -222,68 +219,31 @@ def test_the_hash_of_a_file_is_that_of_its_bytes_and_the_corpus_that_of_its_rows
         assert hashlib.sha256(content).hexdigest() == digest
 
 
-text = st.text(max_size=20)
 ids = st.text(min_size=1, max_size=20) | st.sampled_from(
     ["12", "123", "1 2", "a/b", '"', "'", "\u2028", "\x85", "\n", "\\", "é", "x" * 1000]
 )
 
 
-@st.composite
-def anything(draw: st.DrawFn) -> tuple[Contents, tuple[Chunk, ...]]:
-    """Contents with hostile ids and texts, each query with one nugget judged in each chunk."""
-    query_ids = draw(st.lists(ids, unique=True, max_size=4))
-    chunk_ids = draw(st.lists(ids, unique=True, max_size=4))
-    chunks = tuple(
-        Chunk(
-            chunk_id=chunk_id,
-            source=draw(text),
-            path=draw(text),
-            start_byte=0,
-            end_byte=1,
-            text=draw(text),
-            tokens=1,
-            revision=draw(st.none() | text),
-        )
-        for chunk_id in chunk_ids
-    )
-    contents = Contents(
-        queries=tuple(
-            Query(query_id=each, title=draw(text), body=draw(text), answer=draw(ids))
-            for each in query_ids
-        ),
-        nuggets=tuple(
-            Nugget(nugget_id=f"n{each}", query_id=each, text=draw(ids), call_id=draw(text))
-            for each in query_ids
-        ),
-        judgments=tuple(
-            Judgment(
-                query_id=each,
-                nugget_id=f"n{each}",
-                chunk_id=chunk_id,
-                label=1,
-                status="ok",
-                reason=draw(text),
-                call_id=None,
-            )
-            for each in query_ids
-            for chunk_id in chunk_ids
-        ),
-        slices=tuple(
-            QuerySlice(query_id=each, slice="answerable", nuggets=1, supported=1, undetermined=0)
-            for each in query_ids
-        ),
-        skipped=tuple(draw(st.lists(st.builds(SkippedFile, source=text, path=text, reason=text)))),
-    )
-    return contents, chunks
-
-
-@given(given_=anything())
+@given(
+    query_ids=st.lists(ids, unique=True, min_size=1, max_size=4),
+    chunk_ids=st.lists(ids, unique=True, min_size=3, max_size=4),
+    title=st.text(),
+)
 def test_any_ids_and_texts_come_back_as_they_were(
-    tmp_path_factory: pytest.TempPathFactory, given_: tuple[Contents, tuple[Chunk, ...]]
+    tmp_path_factory: pytest.TempPathFactory,
+    query_ids: list[str],
+    chunk_ids: list[str],
+    title: str,
 ) -> None:
-    contents, chunks = given_
+    first, *others = odd_contents(query_ids, chunk_ids).queries
+    contents = replace(
+        odd_contents(query_ids, chunk_ids),
+        queries=(first.model_copy(update={"title": title}), *others),
+    )
+    chunks = [one.model_copy(update={"text": title}) for one in odd_chunks(chunk_ids)]
     path = tmp_path_factory.mktemp("any")
-    write_collection(path, contents, chunks, PROVENANCE)
+    scale = PROVENANCE.model_copy(update={"scale": Scale(name="graded_3")})
+    write_collection(path, contents, chunks, scale)
     collection = Collection.load(path)
 
     for name in Contents.__dataclass_fields__:
