@@ -22,7 +22,7 @@ from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collect
 from freshstack_dspy.collection.rows import Row, read_json, read_lines, read_rows, row_files
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
-from freshstack_dspy.errors import CollectionError, SourceError
+from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.qrels import read_qrels
@@ -210,14 +210,11 @@ class Imported:
 
     def optional_part(self, what: str, *patterns: str) -> Path | None:
         """Find a part, or None where no pattern finds any."""
-        for pattern in patterns:
-            found = sorted(self.path.glob(pattern))
-            if len(found) > 1:
-                names = ", ".join(file.name for file in found)
-                raise SourceError(f"{self.path}: has several files of {what}: {names}; keep one")
-            if found:
-                return found[0]
-        return None
+        found = next((files for each in patterns if (files := sorted(self.path.glob(each)))), [])
+        if len(found) > 1:
+            names = ", ".join(file.name for file in found)
+            raise SourceError(f"{self.path}: has several files of {what}: {names}; keep one")
+        return found[0] if found else None
 
     def rows(self, file: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
         """Give the rows of a file, which is noted as read."""
@@ -276,12 +273,10 @@ class Imported:
             )
         )  # fmt: skip
 
-    def fail(self, query_id: str, step: Step, status: Any, message: str) -> None:
+    def fail(self, query_id: str, step: Step, status: FailureStatus, message: str) -> None:
         """Note what went wrong there."""
-        failure = Failure(
-            query_id=query_id, step=step, status=status, message=message, call_id=None
-        )
-        self.failures.append(failure)
+        ids = {"query_id": query_id, "call_id": None}
+        self.failures.append(Failure(step=step, status=status, message=message, **ids))
 
     def find_corpus(self, what: str, *stems: str) -> None:
         """Find the corpus, and set its documents to be read."""
@@ -305,26 +300,27 @@ class Imported:
         else:
             chunks = list(self.documents)
         existing = {chunk.chunk_id for chunk in chunks}
-        unknown = {id_: count for id_, count in judged.items() if id_ not in existing}
-        missing: list[SkippedFile] = []
-        for kind, what, ids in (
-            ("queries", "queries", self.unknown_queries),
-            ("corpus", "documents", unknown),
-        ):
-            if ids and not drop:
-                raise SourceError(
-                    f"{len(ids)} {what} of {sum(ids.values())} judgments do not exist, as "
-                    f"{_shown(min(ids))}; drop these judgments with: --unknown-ids drop"
-                )
-            reason = "named by {} judgments, which were dropped"
-            missing += [_missing(kind, id_, reason.format(ids[id_])) for id_ in sorted(ids)]
+        unknown = Counter({id_: count for id_, count in judged.items() if id_ not in existing})
         self.judgments = [one for one in self.judgments if one.chunk_id not in unknown]
-        missing += [
-            _missing(chunk.source, chunk.chunk_id, NO_TEXT)
-            for chunk in chunks
-            if not chunk.titled.strip()
+        empty = (chunk for chunk in chunks if not chunk.titled.strip())
+        missing = [
+            *_dropped("queries", "queries", self.unknown_queries, drop),
+            *_dropped("corpus", "documents", unknown, drop),
+            *(_missing(chunk.source, chunk.chunk_id, NO_TEXT) for chunk in empty),
         ]
         return chunks, missing
+
+
+def _dropped(source: str, what: str, ids: Counter[str], drop: bool) -> Iterator[SkippedFile]:
+    """List unknown ids with the number of their judgments; an error where none is dropped."""
+    if ids and not drop:
+        raise SourceError(
+            f"{len(ids)} {what} of {ids.total()} judgments do not exist, as "
+            f"{_shown(min(ids))}; drop these judgments with: --unknown-ids drop"
+        )
+    for id_ in sorted(ids):
+        reason = f"named by {ids[id_]} judgments, which were dropped"
+        yield _missing(source, id_, reason)
 
 
 def read_description(folder: Path) -> Description | None:
