@@ -144,7 +144,7 @@ def used_numbers(
     from freshstack_dspy.recipes.pooling import searched, technique_texts
 
     chunks = [indexed_text(chunk) for chunk in collection.chunks()]
-    texts = []
+    texts: list[str] = []
     for query in collection.queries:
         nuggets = [one for one in collection.nuggets if one.query_id == query.query_id]
         expansions = [one for one in collection.expansions if one.query_id == query.query_id]
@@ -159,8 +159,10 @@ def used_numbers(
     model, searches = config.reranker.model, {text_hash(encodable(text)) for text in texts}
     asked = model, endpoint_identity(model, config.reranker.api_base)
     for entry in Several(recorded).entries(b'"kind":"rerank"'):
-        request: RerankRequest = entry.request
-        if (request.model, request.endpoint) == asked and request.query in searches:
+        request = entry.request
+        if not isinstance(request, RerankRequest) or request.query not in searches:
+            continue
+        if (request.model, request.endpoint) == asked:
             yield entry
 
 

@@ -82,26 +82,14 @@ def test_import_adds_and_counts(freshstack: Command, built: Path, tmp_path: Path
 
     assert (first.code, first.out) == (0, f"{number} added, 0 there already\n")
     assert (second.code, second.out) == (0, f"0 added, {number} there already\n")
-    shutil.rmtree(tmp_path / "collection")
-    assert freshstack("build", built, "--mode", "replay").code == 0
-
-
-def test_import_replaces_other_replies_only_on_request(
-    freshstack: Command, config: Path, tmp_path: Path
-) -> None:
-    store = ReplyStore(tmp_path / "cache")
-    store.put(reply("ours"))
-    write_bundle([reply("theirs")], tmp_path / "a.jsonl")
-    key = reply().key
-    kept = freshstack("replies", "import", "a.jsonl", config)
-    served = store.get(key)
-    taken = freshstack("replies", "import", "a.jsonl", config, "--replace")
-
-    assert (kept.code, served) == (1, reply("ours"))
-    assert f"1 conflicts ({key[:16]}): the store has other replies" in kept.out
-    assert (taken.code, taken.out) == (0, f"0 added, 0 there already, 1 replaced ({key[:16]})\n")
-    assert (store.get(key), store.replaced(key, 1)) == (reply("theirs"), reply("ours"))
-    store.close()
+    write_bundle([reply("theirs", to="a question")], tmp_path / "a.jsonl")
+    write_bundle([reply("other", to="a question")], tmp_path / "b.jsonl")
+    freshstack("replies", "import", "a.jsonl", built)
+    kept = freshstack("replies", "import", "b.jsonl", built)
+    taken = freshstack("replies", "import", "b.jsonl", built, "--replace")
+    assert (kept.code, taken.code) == (1, 0)
+    assert ", 1 conflicts (" in kept.out
+    assert ", 1 replaced (" in taken.out
 
 
 def test_verify_takes_a_configuration_a_store_or_a_bundle(
@@ -239,14 +227,3 @@ def test_waiting_goes_on_when_the_provider_does_not_answer(
     assert once.err.startswith("error: the batch API of anthropic/claude-sonnet-4-5 did not answer")
     assert done.code == 0
     assert "did not answer: busy; asking again in " in done.err
-
-
-def test_status_without_a_submission_says_how_to_make_one(
-    freshstack: Command, config: Path
-) -> None:
-    done = freshstack("requests", "status", config)
-
-    assert (done.code, done.out) == (
-        0,
-        f"nothing was submitted yet: freshstack requests submit {config}\n",
-    )

@@ -46,15 +46,6 @@ def test_the_first_error_ends_it_and_what_has_not_begun_does_not_begin() -> None
     assert begun == [0]
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_an_interruption_is_not_swallowed(error: type[BaseException]) -> None:
-    def work(_: int) -> None:
-        raise error
-
-    with pytest.raises(error):
-        map_in_order(work, range(3), workers=2)
-
-
 def test_an_interruption_while_waiting_cancels_what_has_not_begun(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
