@@ -221,18 +221,15 @@ def restates(statement: str, question: str) -> bool:
 
     That is so if all of these hold, which is meant to err on the side of the statement:
 
-    - it has at least three content terms: its terms (see `terms`), without words of asking
-      (interrogatives, auxiliaries, pronouns);
+    - it has at least three content terms: `terms` without words of asking;
     - all of them are in the question, and they are those of one of its sentences, by a Jaccard
       index of 0.8 or more;
-    - its code, in backticks, and every number by itself in it are in the question as they
-      are: terms know neither `<=` from `>=` nor `-f` from `-F`, and the answer may be that;
+    - its code, in backticks, and every number by itself in it are in the question as they are;
     - the statement and that sentence both deny something, or neither does;
     - that sentence is no yes-or-no question, whose answer has its words.
 
-    A question is its title and its body joined by a space (`Query.text`), and few titles end as
-    sentences do. So every beginning of the first sentence, and every end of it, up to 40 words into
-    it, counts as a sentence as well.
+    Few titles end as sentences do, so every beginning and end of the first sentence, up to 40 words
+    into it, counts as a sentence as well.
     """
     stated = _sentence(statement)
     # Most statements have a term of their own, and end here: sentences are cut for few questions.

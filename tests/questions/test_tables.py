@@ -1,4 +1,4 @@
-"""Queries from CSV, Parquet, Hugging Face datasets on disk, and in the official format."""
+"""Queries from JSON Lines, CSV, Parquet, Hugging Face datasets on disk, and in the official format."""
 
 import json
 from datetime import UTC, datetime
@@ -285,3 +285,92 @@ def test_what_datasets_saves_is_read(tmp_path: Path) -> None:
 
     assert len(read("huggingface", tmp_path / "one").queries) == 2
     assert len(read("huggingface", tmp_path / "two", split="test").queries) == 2
+
+
+# JSON Lines
+
+LINE = '{"query_id": "q1", "title": "T", "body": "B", "answer": "A"}'
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    return tmp_path / "queries.jsonl"
+
+
+def read_lines(path: Path, text: str | bytes) -> QueryReading:
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read("jsonl", path)
+
+
+@pytest.mark.parametrize("origin", ["community", "synthetic"])
+def test_what_is_written_is_read_back(lines: Path, origin: str) -> None:
+    source = {"author": "ann", "url": "u", "licence": "CC0"}
+    fields = {
+        "query_id": "7", "title": "T", "body": "B", "answer_id": "8", "answer": "A",
+        "tags": ["x", "y"], "asked_at": "2020-01-01T00:00:00", "score": -2, "origin": origin,
+        "question_source": source, "seed_chunk_ids": ["a/b_0_9"], "call_id": "c0ffee",
+    }  # fmt: skip
+    query = Query.model_validate(fields)
+
+    assert read_lines(lines, query.model_dump_json()).queries == (query,)
+
+
+@pytest.mark.parametrize("text", ['"title": "T"', '"body": "T"'])
+def test_a_title_or_a_body_is_enough_and_ids_may_be_numbers(lines: Path, text: str) -> None:
+    [query] = read_lines(lines, f'{{"query_id": 7, {text}, "answer": "A", "answer_id": 8}}').queries
+
+    assert (query.query_id, query.answer_id, query.text) == ("7", "8", "T")
+
+
+def test_blank_lines_byte_order_mark_and_crlf_are_passed_over(lines: Path) -> None:
+    reading = read_lines(lines, b"\xef\xbb\xbf" + LINE.encode() + b"\r\n\r\n  \n")
+
+    assert [query.query_id for query in reading.queries] == ["q1"]
+    assert reading.rejected == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (LINE.replace('"body"', '"bdy"'), "unknown key 'bdy' (did you mean 'body'?)"),
+        ('{"id": 1, "question": "Q", "reply": "A"}', "as [queries.columns] "),
+        ('{"query_id": 1, "answer": "A"}', "title and body are both missing; it has 'query_id'"),
+        (LINE.replace('"A"', "7"), "answer is 7: input should be a valid string"),
+        (LINE.replace('"q1"', r'"a\n1 Q0 d 1"'), "white space and control characters"),
+        (LINE.replace('"A"', '"A", "asked_at": "May"'), "asked_at is 'May'; allowed: an ISO 8601"),
+        (LINE[:-1], "not JSON: "),
+    ],
+)
+def test_a_bad_line_is_named_with_its_fault(lines: Path, line: str, message: str) -> None:
+    with pytest.raises(SourceError) as error:
+        read_lines(lines, f"\n{line}\n")
+
+    assert str(error.value).startswith(f"{lines}:2: ")
+    assert message in str(error.value)
+
+
+def test_a_question_without_answer_is_rejected_and_counted(lines: Path) -> None:
+    rows = [
+        LINE,
+        '{"query_id": "q2", "title": "T", "body": "B"}',
+        LINE.replace("q1", "q3").replace('"A"', "null"),
+        LINE.replace("q1", "q4").replace('"A"', '""'),
+        LINE.replace("q1", "q5").replace('"A"', '" "'),
+    ]
+
+    reading = read_lines(lines, "\n".join(rows))
+
+    assert [query.query_id for query in reading.queries] == ["q1"]
+    assert reading.rejected == {"no accepted answer": 2, "empty answer": 2}
+
+
+def test_a_query_log_is_told_that_answers_are_needed(lines: Path) -> None:
+    log = "\n".join(f'{{"query_id": {number}, "title": "Why?"}}' for number in range(3))
+
+    with pytest.raises(SourceError, match=r'none of its 3 questions has an answer.*"synthetic"'):
+        read_lines(lines, log)
+
+
+def test_a_line_without_end_is_an_error_before_it_fills_the_memory(lines: Path) -> None:
+    with pytest.raises(SourceError, match=r"queries\.jsonl:1: longer than 16 MiB"):
+        read_lines(lines, b"x" * (20 << 20))
