@@ -14,8 +14,6 @@ from freshstack_dspy.errors import (
     DeferredError,
     FatalModelError,
 )
-from freshstack_dspy.lm.batch.deferred import import_replies
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.measures.answers import score_agreement, score_assignments
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import read_run
@@ -32,6 +30,7 @@ from freshstack_dspy.records import OmittedChunk
 from tests.recipes.domain import domain as write_domain
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import Said, ScriptedProvider, inputs_of, judge, when
+from tests.recipes.test_deferred import hand_in, task
 
 from .answered import answer, answering, built, chunk_ids, compare, provider, runs, write
 
@@ -266,6 +265,25 @@ def test_what_cannot_be_answered_is_said_before_anything_is_asked(
     assert not model.asked
 
 
+def test_each_answer_of_a_run_is_measured_by_itself(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    """A long answer after a short one is split for the judge's window; both share a run."""
+
+    def long(inputs: Any) -> Any:
+        text = "\n".join(f"line {place} of a long answer" for place in range(180))
+        numbers = [one["number"] for one in inputs["passages"]]
+        return {"answerable": True, "sentences": [{"text": text, "citations": numbers[:1]}]}
+
+    model = provider(AnswerQuestion=when("pip", long, answer))
+    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 2100\nmax_tokens = 300\n'
+    found = answering(collection, files[:1], model, tmp_path, text=text)
+
+    parts = [one for asked in model.asked if "chunks" in asked for one in asked["chunks"]]
+    assert max(len(one["text"].splitlines()) for one in parts) < 180
+    assert not [one for one in found.failures if one.step == "assignment"]
+
+
 def test_what_a_run_has_nothing_for_is_no_answer(
     collection: Path, files: list[Path], tmp_path: Path
 ) -> None:
@@ -345,6 +363,12 @@ def test_deferred_requests_take_two_rounds(
         "CompareAnswers": compare,
         "JudgeSupport": judge,
     }
+
+    def by_script(request: Any) -> Any:
+        inputs = inputs_of([turn["content"] for turn in request["body"]["messages"]])
+        content = json.dumps(scripts[task(request)](inputs))
+        return {"custom_id": request["custom_id"], "content": content}
+
     rounds = []
     for _ in range(2):
         with pytest.raises(DeferredError, match="same command again"):
@@ -352,7 +376,7 @@ def test_deferred_requests_take_two_rounds(
         (file,) = tmp_path.rglob("requests/*.jsonl")
         lines = [json.loads(line) for line in file.read_text().splitlines()]
         rounds.append(sorted(task(line) for line in lines))
-        hand_in(tmp_path, lines, scripts)
+        hand_in(load_judging(tmp_path / "answer.toml"), [by_script(one) for one in lines], tmp_path)
 
     found = answering(collection, files, provider(), tmp_path, mode="defer")
 
@@ -361,22 +385,3 @@ def test_deferred_requests_take_two_rounds(
         ["CompareAnswers", "JudgeSupport", "JudgeSupport", "JudgeSupport"],
     ]
     assert agreed(found)["good", "10"] == (True, "ok")
-
-
-def task(request: Any) -> str:
-    return str(request["body"]["response_format"]["json_schema"]["name"])
-
-
-def hand_in(folder: Path, requests: list[Any], scripts: dict[str, Any]) -> None:
-    replies = []
-    for request in requests:
-        inputs = inputs_of([turn["content"] for turn in request["body"]["messages"]])
-        content = json.dumps(scripts[task(request)](inputs))
-        replies.append({"custom_id": request["custom_id"], "content": content})
-    file = folder / "replies.jsonl"
-    file.write_text("".join(json.dumps(reply) + "\n" for reply in replies))
-    store = ReplyStore(folder / ".freshstack" / "cache")
-    try:
-        import_replies(store, file)
-    finally:
-        store.close()
