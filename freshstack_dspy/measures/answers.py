@@ -57,8 +57,6 @@ class RunScore(Record):
     """By measure, over its queries, each the same weight."""
     counts: dict[str, int]
     """The sums of what was counted in its answers."""
-    without: dict[str, tuple[str, ...]]
-    """By measure, the queries whose answer has no value."""
     absent: tuple[str, ...]
     """The queries that other runs answer and this one does not, and those for which it retrieved
     nothing; they are left out of the means."""
@@ -136,18 +134,15 @@ def _run_score(
     counts: Counter[str] = Counter()
     for answer in answers.values():
         counts.update(answer.counts)
-    means, without = {}, {}
+    means = {}
     for name in measures:
         values = {query: of.values[name] for query, of in answers.items() if name in of.values}
         means[name] = mean_interval(values, resamples=RESAMPLES)
-        if len(values) < len(answers):
-            without[name] = tuple(query for query in answers if query not in values)
     return RunScore(
         run=run,
         answers=len(answers),
         means=means,
         counts=dict(counts),
-        without=without,
         absent=tuple(sorted(queries - answers.keys())),
     )
 

@@ -61,7 +61,7 @@ class Evaluation(Record):
     """Queries whose ranking is empty: the same."""
     without_relevant: tuple[str, ...] = ()
     """Queries none of whose nuggets is supported by a chunk with a label: most measures have no
-    value for them, whatever the run finds."""
+    value for them."""
     without_value: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """By measure, the queries for which it has no value; measures with one for all are left out.
     Where `rel` is above the threshold, they can be more than `without_relevant`."""

@@ -181,7 +181,7 @@ class Measure:
 def parse_measure(name: str) -> Measure:
     """Read the name of a measure, as `Coverage@20` or `nDCG(dcg='exp-log2')@5`.
 
-    A family may be called by any of its names, whatever the capitals, and `-` in it is `_`:
+    A family may be called by any of its names, in any capitals, and `-` in it is `_`:
     `alpha-nDCG@10`, as the official `freshstack` package writes it, is `alpha_nDCG@10`. trec_eval's
     own names are understood, as `map`, `ndcg_cut_10` and `P_5`. As in ir_measures, the cut-off may
     also stand among the parameters, as `cutoff=10`.

@@ -69,7 +69,7 @@ class Judged:
 
     @cached_property
     def chunks(self) -> frozenset[str]:
-        """The chunks that have a label for any nugget, whatever it is."""
+        """The chunks that have any label for any nugget."""
         return frozenset().union(*self.labels.values())
 
     def grades(self, rule: GradeRule = "sum") -> Mapping[str, int]:
@@ -262,7 +262,7 @@ QrelsSource = NuggetQrels | HasQrels | Path | str | Mapping[str, Mapping[str, An
 
 
 def to_qrels(source: QrelsSource) -> NuggetQrels:
-    """Give judgments, whatever holds them; a CollectionError where they cannot be read."""
+    """Give judgments in any of these forms; a CollectionError where they cannot be read."""
     if isinstance(source, NuggetQrels):
         return source
     if isinstance(source, str | Path):

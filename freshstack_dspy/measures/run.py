@@ -96,7 +96,7 @@ RunSource = Run | Path | str | Mapping[str, Mapping[str, float]]
 
 
 def to_run(source: RunSource, name: str = "run") -> Run:
-    """Give a run, whatever holds it; a dictionary has no name of its own."""
+    """Give a run in any of these forms; a dictionary has no name of its own."""
     if isinstance(source, Run):
         return source
     if isinstance(source, str | Path):

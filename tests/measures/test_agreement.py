@@ -74,9 +74,9 @@ def test_what_is_undefined_says_why() -> None:
     assert fleiss_kappa([(2, 2), (2, 2, 2), (0,)]).reason == (
         "all raters gave the label 2 to every item"
     )
-    nobody = Estimate(reason="no item was labelled by two raters")
+    unshared = Estimate(reason="no item was labelled by two raters")
     for items in NOT_SHARED:
-        assert fleiss_kappa(items) == nobody == krippendorff_alpha(items)
+        assert fleiss_kappa(items) == unshared == krippendorff_alpha(items)
 
 
 @given(pair_lists, st.sampled_from(KINDS))

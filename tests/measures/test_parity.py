@@ -70,7 +70,7 @@ def as_pyndeval(of: Example) -> None:
     for family in ("alpha_DCG", "ERR_IA"):
         names.pop(f"{family}@1", None)  # where ndeval leaves the division out
     if len(set(of.judgments)) < len(of.judgments):
-        del names["AP_IA"]  # pyndeval counts a judgment that stands there twice as two documents
+        del names["AP_IA"]  # pyndeval counts a judgment given twice as two documents
     ours = evaluate(of.qrels, of.run, list(names), conventions="pyndeval")
     judgments = [pyndeval.SubtopicQrel(*judgment) for judgment in of.judgments]
     found = [
