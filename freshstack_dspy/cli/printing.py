@@ -97,7 +97,7 @@ def width() -> int:
 
 
 def labels_by(collection: "Collection") -> str:
-    """Say in one line who made the labels of a collection, to stand below tables of metrics."""
+    """Say in one line who made the labels of a collection, for the end of a table of metrics."""
     from freshstack_dspy.collection.manifest import is_baseline, makers
 
     found = makers(collection.manifest)

@@ -192,7 +192,7 @@ class Finder(Record):
     found: int
     """Relevant chunks among its first `top_k`."""
     first: float
-    """Relevant chunks that no other ranks better, to whatever depth; where several give the same
+    """Relevant chunks that no other ranks better, at any depth; where several give the same
     best rank, each gets an equal part. Adds up to the relevant chunks of the pool."""
     alone: int
     """Relevant chunks among its first `top_k` and those of no other."""
@@ -248,7 +248,7 @@ def leave_one_out(pool: Pooled) -> tuple[Loss, ...]:
     A chunk is lost without a technique if no other technique pooled it, and without a retriever
     if pooling found so (`Candidate.lost_without`): the lists of every technique were fused anew
     without that retriever. So a chunk that would come in instead is not counted.
-    What was judged besides the pool, as unjudged chunks of a run, is never lost.
+    What was judged outside of the pool, as unjudged chunks of a run, is never lost.
 
     Returns:
         The techniques in their order, then the retrievers by name.
@@ -339,7 +339,7 @@ def pooling_results(
     The values are those of a run that the retriever makes with the technique's text at the
     pool's depth, though only the ranks of pooled chunks are known: every chunk that counts was
     judged, and what the techniques judged is the pool. A chunk at any other rank has no label and
-    only takes up its place. Chunks that were judged besides the pool, as unjudged chunks of a run,
+    only takes up its place. Chunks that were judged outside of the pool, as unjudged chunks of a run,
     have no known rank; they are left out of the qrels.
 
     Returns:

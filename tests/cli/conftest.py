@@ -56,7 +56,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a collection that nobody changes."""
+    """The folder of a collection that no test changes."""
     folder = tmp_path_factory.mktemp("built")
     build(load_config(write_domain(folder, model=BASELINE)))
     return folder / "collection"

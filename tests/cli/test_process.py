@@ -18,10 +18,10 @@ HEAVY = ("dspy", "litellm", "lancedb", "sklearn", "instructor", "openai", "numpy
 
 
 def script() -> str:
-    """The console script that was installed beside this Python."""
+    """The console script that was installed with this Python."""
     found = shutil.which("freshstack", path=str(Path(sys.executable).parent))
     if found is None:
-        pytest.skip("the package is not installed beside this Python")
+        pytest.skip("the package is not installed with this Python")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What is the same content is kept, whatever its id; everything else is listed."""
+"""What is the same content is kept, also under another id; everything else is listed."""
 
 from hypothesis import given
 from hypothesis import strategies as st

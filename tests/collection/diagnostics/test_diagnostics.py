@@ -33,7 +33,7 @@ def test_who_found_the_relevant_chunks(pool: Pooled) -> None:
         ("question", "bm25"): (2, 1.5, 1),  # a is shared with lsa
         ("question", "lsa"): (2, 1.5, 1),
         ("nuggets", "bm25"): (0, 0, 0),
-        ("nuggets", "lsa"): (1, 1, 0),  # d, fifth, is nobody else's
+        ("nuggets", "lsa"): (1, 1, 0),  # d, fifth, is no other's
     }
 
 
@@ -76,7 +76,7 @@ def test_estimates_of_what_is_missing(pool: Pooled) -> None:
 
 
 def test_pooling_results_keep_the_places_of_chunks_that_were_not_pooled() -> None:
-    """Chunk d is fifth with lsa: ranks 3 and 4 are taken by chunks that nobody judged."""
+    """Chunk d is fifth with lsa: ranks 3 and 4 are taken by chunks without a judgment."""
     results = {
         (each.technique, each.retriever): each
         for each in pooling_results(pooled(contents(), EVALUATED))
@@ -94,7 +94,7 @@ def test_pooling_results_keep_the_places_of_chunks_that_were_not_pooled() -> Non
     assert results["question", "fusion"].means["Coverage@20"] == (2 / 3 + 1) / 2
 
 
-def test_pooling_results_leave_out_what_was_judged_besides_the_pool() -> None:
+def test_pooling_results_leave_out_what_was_judged_outside_of_the_pool() -> None:
     of_run = added_for_a_run("q", "y")
     extended = contents((*POOL, of_run), further=[judgment("q_2", "y", 1)])
 
