@@ -14,7 +14,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SCALES, ScaleName
 from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of
-from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
+from tests.recipes.scripted import Inputs, ScriptedProvider, judge
 
 QUIET: dict[str, Any] = {"contamination": {"score": False}}
 TASKS: dict[ScaleName, str] = {
@@ -78,16 +78,6 @@ def test_every_scale_gives_labels_of_it_and_the_same_slices(
     assert TASKS[scale] in collection.manifest.prompts
 
 
-@pytest.mark.parametrize("scale", TASKS)
-def test_the_baseline_answers_every_scale(tmp_path: Path, scale: ScaleName) -> None:
-    sections: dict[str, Any] = {"judge": {"scale": scale}, "model": {"name": "extractive/baseline"}}
-    collection = build(config(tmp_path, **sections))
-
-    assert collection.manifest.counts.supported
-    assert all(one.status == "ok" for one in collection.judgments)
-    assert max(one.label or 0 for one in collection.judgments) <= SCALES[scale].highest
-
-
 @pytest.mark.parametrize(
     ("judge_section", "chunks", "nuggets"),
     [
@@ -149,25 +139,6 @@ def test_votes_see_other_orders_and_the_majority_wins(tmp_path: Path) -> None:
         assert one.label == Counter(given).most_common(1)[0][0]
         deciding = next(vote for vote in one.votes if vote.label == one.label)
         assert (one.reason, one.call_id) == (deciding.reason, deciding.call_id)
-
-
-def test_without_a_majority_of_votes_there_is_no_label(tmp_path: Path) -> None:
-    times: Counter[str] = Counter()
-
-    def answer_the_first(inputs: Inputs) -> Any:
-        times[inputs["question"]] += 1
-        is_first = times[inputs["question"]] == 1 or "install" not in inputs["question"]
-        return judge(inputs) if is_first else Said("No.", "content_filter")
-
-    settings = config(tmp_path, judge={"votes": 3, "batch": 20}, model={"concurrency": 1})
-    collection = build(settings, provider=provider(JudgeSupport=answer_the_first))
-
-    without = [one for one in collection.judgments if one.query_id == "2"]
-    assert {(one.label, one.status) for one in without} == {(None, "refused")}
-    assert all(one.votes[0].status == "ok" for one in without)
-    assert all(one.call_id == one.votes[1].call_id for one in without)
-    others = [one for one in collection.judgments if one.query_id != "2"]
-    assert {one.status for one in others} == {"ok"}
 
 
 def test_a_small_window_makes_smaller_batches_and_parts(tmp_path: Path) -> None:

@@ -155,14 +155,6 @@ def test_a_frame_without_room_is_said_once_and_asked_never() -> None:
     assert "with 50 nuggets leaves no room" in call.unfit
 
 
-def test_windows_of_nuggets_may_fit_where_all_do_not() -> None:
-    judge = {"shape": "windowed", "window": 5}
-    calls = calls_of(judge, to_judge(50, 2), context=2048, max_tokens=700)
-
-    assert len(calls) == 20
-    assert all(call.unfit is None for call in calls)
-
-
 def test_the_window_is_the_configured_or_the_known_one() -> None:
     assert context_of(ModelConfig(name="openai/gpt-4o")) == 128_000
     assert context_of(ModelConfig(name="openai/gpt-4o", context=4096)) == 4096

@@ -239,29 +239,6 @@ def test_texts_are_fused_by_the_method_of_the_configuration() -> None:
     assert ranks(searched(scores, ("x", "y"), weighted, lists="fuse")) == {"a": 1, "c": 2, "b": 3}
 
 
-def test_each_retriever_is_asked_once_for_a_technique_with_the_texts_of_all_queries() -> None:
-    asked: list[tuple[str, tuple[str, ...]]] = []
-
-    class Counting(WrittenRankings):
-        def search(
-            self, retriever: str, texts: Sequence[str], depth: int, *, fusion: FusionConfig
-        ) -> list[list[ScoredChunk]]:
-            asked.append((retriever, tuple(texts)))
-            return [ranked({text: 1.0}, depth) for text in texts]
-
-    index: Any = Counting({})
-    texts: Any = {"7": {"nuggets": ("x", "y")}, "8": {}, "9": {"nuggets": ("z",)}}
-
-    found = pool(index, texts, PoolConfig(techniques=("nuggets",), lists="fuse"))
-
-    assert asked == [("bm25", ("x", "y", "z")), ("lsa", ("x", "y", "z"))]
-    assert [(each.query_id, each.chunk_id) for each in found] == [
-        ("7", "x"),
-        ("7", "y"),
-        ("9", "z"),
-    ]
-
-
 # What the records of a pool say of pools by fewer retrievers and techniques
 
 TECHNIQUES: tuple[Technique, ...] = ("question", "answer", "nuggets")

@@ -12,7 +12,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diff import JudgmentChange, QueryChange, Tally
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
+from freshstack_dspy.errors import ConfigError, DeferredError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.refresh import Refreshed, refresh
 from tests.recipes.conftest import POOLS
@@ -265,26 +265,6 @@ def test_runs_and_what_they_brought_are_carried_along(config: BuildConfig, tmp_p
     kept = [one for one in before.judgments if one.chunk_id in here]
     assert all(one in after.judgments for one in kept)
     assert shown(provider) <= {"dial/docs/dial.md"}
-
-
-def test_a_budget_that_runs_out_leaves_the_old_collection(
-    config: BuildConfig, tmp_path: Path
-) -> None:
-    files = files_of(config.out)
-    ask(config, *QUESTIONS, NEW)
-    provider = ScriptedProvider()
-    small = domain(tmp_path, pool=WHOLE, budget={"calls": 4})
-    ask(small, *QUESTIONS, NEW)
-
-    with pytest.raises(BudgetError, match=r"support 1 of 2.*raise the cap"):
-        refreshed(small, provider)
-    assert files_of(config.out) == files
-    whole = ScriptedProvider()
-    found = refreshed(config, whole)
-
-    assert found.changed
-    assert provider.calls.total() == 4
-    assert whole.calls.total() == 2, "one more batch, and the closed-book answer"
 
 
 def test_deferred_rounds_give_what_a_live_refresh_gives(

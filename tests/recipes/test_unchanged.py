@@ -208,12 +208,6 @@ def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> Non
 # Fingerprints of the inputs
 
 
-def test_the_same_inputs_have_the_same_fingerprints_wherever_they_are(tmp_path: Path) -> None:
-    here, there = domain(tmp_path / "here"), domain(tmp_path / "there")
-
-    assert fingerprint_inputs(here) == fingerprint_inputs(there)
-
-
 @pytest.mark.parametrize("api_base", ["http://10.0.0.1/v1", "ftp://10.0.0.1"])
 def test_an_endpoint_counts_without_its_password(tmp_path: Path, api_base: str) -> None:
     plain = fingerprint_inputs(domain(tmp_path, model={"api_base": api_base}))
