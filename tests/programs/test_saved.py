@@ -6,16 +6,14 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.teleprompt import BootstrapFewShot, LabeledFewShot
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.typed import TypedPredict, messages_of
+from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.signatures.judge_support import (
     ChunkVerdict,
-    JudgeSupport,
     NumberedChunk,
     NumberedNugget,
 )
@@ -32,39 +30,6 @@ def example(number: int) -> dspy.Example:
         chunks=[NumberedChunk(number=1, path="a.py", text="code")],
         verdicts=VERDICTS,
     ).with_inputs("question", "nuggets", "chunks")
-
-
-def right(example: dspy.Example, prediction: Any, trace: Any = None) -> bool:
-    return bool(prediction.verdicts[0].supported == example.verdicts[0].supported)
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "asked"),
-    [
-        (LabeledFewShot(k=2), 0),
-        (BootstrapFewShot(metric=right, max_bootstrapped_demos=2, max_labeled_demos=2), 2),
-    ],
-    ids=["labeled", "bootstrap"],
-)
-def test_an_optimizer_finds_demonstrations_that_are_sent(
-    answering: Answering, optimizer: Any, asked: int
-) -> None:
-    model = answering(JudgeSupport={"verdicts": [VERDICTS[0].model_dump()]})
-    compiled = optimizer.compile(
-        TypedPredict(JudgeSupport), trainset=[example(number) for number in range(4)]
-    )
-
-    assert len(model.inputs) == asked
-    assert len(compiled.demos) == 2
-    answer = compiled(**example(9).inputs())
-    *demonstrations, last = model.turns[-1]
-    assert answer.verdicts == VERDICTS
-    assert last["question"] == "question 9"
-    assert [turn.keys() for turn in demonstrations] == [
-        {"question", "nuggets", "chunks"},
-        {"verdicts"},
-    ] * 2
-    assert demonstrations[1] == {"verdicts": [VERDICTS[0].model_dump()]}
 
 
 CHUNK = {"number": 1, "path": "a.md", "text": "a"}
