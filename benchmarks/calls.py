@@ -28,7 +28,7 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 TINY = "--tiny" in sys.argv

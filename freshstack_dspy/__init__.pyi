@@ -21,13 +21,13 @@ from .measures.qrels import read_qrels as read_qrels
 from .measures.run import Run as Run
 from .measures.run import read_run as read_run
 from .measures.run import write_run as write_run
-from .programs.answer_comparer import AnswerComparer as AnswerComparer
-from .programs.answer_generator import AnswerGenerator as AnswerGenerator
+from .programs.answers import AnswerComparer as AnswerComparer
+from .programs.answers import AnswerGenerator as AnswerGenerator
+from .programs.documents import PassageDecontextualizer as PassageDecontextualizer
+from .programs.documents import QuerySynthesizer as QuerySynthesizer
 from .programs.expansion import ClosedBookAnswerer as ClosedBookAnswerer
 from .programs.expansion import QuestionDecomposer as QuestionDecomposer
 from .programs.nuggetizer import Nuggetizer as Nuggetizer
-from .programs.passage_decontextualizer import PassageDecontextualizer as PassageDecontextualizer
-from .programs.query_synthesizer import QuerySynthesizer as QuerySynthesizer
 from .programs.support_judge import SupportJudge as SupportJudge
 from .recipes.build import build as build
 from .recipes.extend import extend as extend

@@ -4,7 +4,7 @@ import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Expansion, Query
-from freshstack_dspy.signatures.expand_question import AnswerClosedBook, DecomposeQuestion
+from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 
 
 class QuestionDecomposer(dspy.Module):

@@ -8,8 +8,7 @@ import dspy
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.programs.support_judge import numbered_nuggets
 from freshstack_dspy.records import Failure, Nugget, Query
-from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer, misquotations
-from freshstack_dspy.signatures.rate_importance import RateImportance
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, RateImportance, misquotations
 from freshstack_dspy.text import denies, find_quotation, jaccard, terms
 
 

@@ -9,8 +9,7 @@ from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.files import largest, read_files, understand
 from freshstack_dspy.corpus.tree import Skip
 from freshstack_dspy.errors import ReplyError, SourceError
-from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
-from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
+from freshstack_dspy.programs.documents import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Chunk, Record, SkippedFile, SourceFile
 

@@ -15,9 +15,9 @@ from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
 from freshstack_dspy.programs.nuggetizer import ImportanceRater, Nuggetizer
-from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
 from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of

@@ -19,8 +19,7 @@ from freshstack_dspy.errors import CollectionError, FatalModelError, ReplyError
 from freshstack_dspy.measures.contexts import required_subset
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.programs.answer_comparer import AnswerComparer
-from freshstack_dspy.programs.answer_generator import AnswerGenerator, generator_inputs
+from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, Window, judge

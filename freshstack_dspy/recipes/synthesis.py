@@ -19,7 +19,7 @@ from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
 from freshstack_dspy.files import decoded, json_object, read_lines
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
+from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged

@@ -4,12 +4,10 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.programs.answer_comparer import AnswerComparer
-from freshstack_dspy.programs.answer_generator import AnswerGenerator
+from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator
+from freshstack_dspy.programs.documents import PassageDecontextualizer, QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
 from freshstack_dspy.programs.nuggetizer import ImportanceRater, Nuggetizer, with_near_duplicates
-from freshstack_dspy.programs.passage_decontextualizer import PassageDecontextualizer
-from freshstack_dspy.programs.query_synthesizer import QuerySynthesizer
 from freshstack_dspy.records import (
     Answer,
     Chunk,

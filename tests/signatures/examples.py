@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.lm.typed import messages_of
-from freshstack_dspy.signatures.answer_question import AnswerQuestion
-from freshstack_dspy.signatures.compare_answers import CompareAnswers, ReferenceAnswer
-from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
-from freshstack_dspy.signatures.expand_question import AnswerClosedBook, DecomposeQuestion
+from freshstack_dspy.signatures.answers import AnswerQuestion, CompareAnswers, ReferenceAnswer
+from freshstack_dspy.signatures.documents import (
+    DecontextualizePassages,
+    SeedPassage,
+    SynthesizeQueries,
+)
+from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.judge_support import (
     GradeAnswerability,
     GradeSupport,
@@ -19,9 +22,7 @@ from freshstack_dspy.signatures.judge_support import (
     NumberedChunk,
     NumberedNugget,
 )
-from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
-from freshstack_dspy.signatures.rate_importance import RateImportance
-from freshstack_dspy.signatures.synthesize_queries import SeedPassage, SynthesizeQueries
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, RateImportance
 
 PROMPTS = Path(__file__).parent / "prompts"
 QUESTION = 'How do I read a "ring" width?\n\nI use `read_rwl`.'

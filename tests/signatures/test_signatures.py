@@ -9,12 +9,10 @@ from pydantic import BaseModel, ValidationError
 from freshstack_dspy.lm.reask import correction
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, answer_model, plain, validating_against
 from freshstack_dspy.records import SCALES, ScaleName
-from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
-from freshstack_dspy.signatures.expand_question import AnswerClosedBook, DecomposeQuestion
+from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
+from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, JudgeSupport
-from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
-from freshstack_dspy.signatures.rate_importance import RateImportance
-from freshstack_dspy.signatures.synthesize_queries import SynthesizeQueries
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, RateImportance
 
 from .examples import EXAMPLES, PROMPTS, prompt
 

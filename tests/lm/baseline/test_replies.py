@@ -13,11 +13,10 @@ from freshstack_dspy.lm.baseline.nuggets import importance
 from freshstack_dspy.lm.baseline.phrases import faults, key_phrases, names
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.lm.typed import answer_model, validating_against
-from freshstack_dspy.signatures.answer_question import AnswerQuestion
-from freshstack_dspy.signatures.decontextualize_passages import DecontextualizePassages
-from freshstack_dspy.signatures.expand_question import AnswerClosedBook, DecomposeQuestion
-from freshstack_dspy.signatures.nuggetize_answer import NuggetizeAnswer
-from freshstack_dspy.signatures.synthesize_queries import SynthesizeQueries
+from freshstack_dspy.signatures.answers import AnswerQuestion
+from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
+from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 
 QUESTION = """\
 How do I stop JSONLoader from splitting my file? I have an array of jobs:

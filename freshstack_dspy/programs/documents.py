@@ -1,4 +1,4 @@
-"""Make queries with answers from chunks, for a domain without a community."""
+"""Passages that can be read by themselves, and queries with answers, made from documents."""
 
 import hashlib
 import json
@@ -8,13 +8,31 @@ import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Chunk, Query
-from freshstack_dspy.signatures.synthesize_queries import (
+from freshstack_dspy.signatures.documents import (
+    DecontextualizePassages,
     SeedPassage,
     SynthesizedQuery,
     SynthesizeQueries,
 )
 
 _LONGEST_TITLE = 300
+
+
+class PassageDecontextualizer(dspy.Module):
+    """From a document to at most `limit` standalone passages (CRUX §3.2)."""
+
+    def __init__(self, limit: int = 3) -> None:
+        super().__init__()
+        self.limit = limit
+        self.predict = TypedPredict(DecontextualizePassages)
+
+    def forward(self, document: str, title: str = "") -> dspy.Prediction:
+        """Decontextualize.
+
+        Returns:
+            A prediction with `passages`, a list of str, and `call_id`.
+        """
+        return self.predict(title=title, document=document, limit=self.limit)
 
 
 class QuerySynthesizer(dspy.Module):
