@@ -1,6 +1,8 @@
 """The data card: README.md of a collection, with its sources, counts, limits and attribution."""
 
+import html
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -11,11 +13,10 @@ from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.collection.counts import count_kinds, listed
 from freshstack_dspy.collection.manifest import (
     Manifest,
-    baseline_warning,
     exported_from,
     is_baseline,
+    makers,
 )
-from freshstack_dspy.collection.markdown import escape, link, table
 from freshstack_dspy.collection.slices import SUPPORTED
 from freshstack_dspy.records import Attribution, Chunk, Query, QueryOrigin, SkippedFile, SliceName
 
@@ -108,6 +109,18 @@ def attribution(queries: Sequence[Query]) -> str:
         "licences, with this table.\n\n"
         f"{table(('licence', 'texts'), licence_rows)}\n"
         f"{table(('query', 'title', 'text', 'author', 'address', 'licence'), rows)}"
+    )
+
+
+def baseline_warning(manifest: Manifest) -> str:
+    """Warn, in one line of Markdown, of labels that the baseline made; empty where there is none."""
+    found = [escape(model) for model in makers(manifest) if is_baseline(model)]
+    if not found:
+        return ""
+    return (
+        f"**{' and '.join(found)} is a baseline that counts words and understands nothing. "
+        "The labels that it made are good for a dry run and as a floor to compare judges with; "
+        "they are no ground for choosing a retriever.**"
     )
 
 
@@ -457,3 +470,41 @@ def _by_whom(manifest: Manifest) -> str:
         f"{made} are {by}. How far they agree with people is unknown until it is measured: label "
         "a sample and compute the agreement."
     )
+
+
+# Text of others inside our Markdown: shown as it is, never obeyed
+
+_SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
+_PLAIN_URL = re.compile(r"https?://[A-Za-z0-9._~:/?#@!&=+%;,-]+")
+_DIRECTION_MARKS = frozenset(
+    "\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+)
+_LONGEST = 200
+
+
+def escape(text: str) -> str:
+    """Make a text safe within a line or table cell: one line, no markup, no HTML.
+
+    Control characters become spaces, marks that turn the direction of reading are left out, and
+    what is longer than 200 characters is cut with an ellipsis.
+    """
+    visible = "".join(
+        " " if unicodedata.category(char) in {"Cc", "Zl", "Zp"} else char
+        for char in text
+        if char not in _DIRECTION_MARKS
+    )
+    line = " ".join(visible.split())
+    if len(line) > _LONGEST:
+        line = f"{line[:_LONGEST]}…"
+    return _SPECIAL.sub(r"\\\1", html.escape(line, quote=False))
+
+
+def link(url: str) -> str:
+    """Show an address as a link if it is a plain web address, as text if it is anything else."""
+    return f"<{url}>" if _PLAIN_URL.fullmatch(url) and len(url) <= _LONGEST else escape(url)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Set a table of cells that are Markdown already."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

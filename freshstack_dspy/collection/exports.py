@@ -27,10 +27,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args, g
 
 from pydantic import BaseModel
 
-from freshstack_dspy.collection.card import attribution
+from freshstack_dspy.collection.card import attribution, baseline_warning, escape
 from freshstack_dspy.collection.collection import Collection, corpus_schema, write_rows
-from freshstack_dspy.collection.manifest import NO_MODEL, baseline_warning, exported_from, makers
-from freshstack_dspy.collection.markdown import escape
+from freshstack_dspy.collection.manifest import NO_MODEL, exported_from, makers
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import canonical_json, encode_records, replace_folder

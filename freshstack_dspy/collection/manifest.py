@@ -9,7 +9,6 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from freshstack_dspy.collection.counts import Counts
-from freshstack_dspy.collection.markdown import escape
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.usage import StepLedger
@@ -156,15 +155,3 @@ def makers(manifest: Manifest) -> tuple[str, ...]:
     if manifest.recipe.startswith("import:"):  # judged again, its labels are by others
         named.append(exported_from(manifest).get("model", NO_MODEL))
     return tuple(dict.fromkeys(model for model in named if model != NO_MODEL))
-
-
-def baseline_warning(manifest: Manifest) -> str:
-    """Warn, in one line of Markdown, of labels that the baseline made; empty where there is none."""
-    found = [escape(model) for model in makers(manifest) if is_baseline(model)]
-    if not found:
-        return ""
-    return (
-        f"**{' and '.join(found)} is a baseline that counts words and understands nothing. "
-        "The labels that it made are good for a dry run and as a floor to compare judges with; "
-        "they are no ground for choosing a retriever.**"
-    )

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
+from freshstack_dspy.collection.card import escape, link
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Provenance
-from freshstack_dspy.collection.markdown import escape, link
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Attribution, Vote
