@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Unpack
+from typing import NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
@@ -22,7 +22,6 @@ from freshstack_dspy.recipes.session import (
 )
 from freshstack_dspy.records import Candidate, Chunk, Contamination, Failure, Judgment, RunRank
 
-UnknownIds = Literal["error", "drop"]
 DEPTH = 20
 """How many chunks of each ranking are judged by default."""
 _IDS_SHOWN = 10
@@ -36,7 +35,7 @@ class RunTop(NamedTuple):
     sha256: str
     """Of its file."""
     top: Mapping[tuple[str, str], RunRank]
-    """By query id and chunk id, the chunks of the corpus in the top, with their ranks."""
+    """By query id and chunk id, the ranks of the chunks in the top."""
     notes: tuple[str, ...]
     """What of it could not be taken in."""
 
@@ -62,7 +61,6 @@ def extend(
     config: BuildConfig | Path | str,
     *,
     k: int = DEPTH,
-    unknown_ids: UnknownIds = "error",
     out: Path | None = None,
     **options: Unpack[SessionOptions],
 ) -> Extended:
@@ -75,7 +73,6 @@ def extend(
         runs: TREC run files over its queries.
         config: A configuration, or its TOML file; its `[model]` and `[judge]` judge.
         k: How many chunks of each ranking are judged.
-        unknown_ids: Whether a chunk that the corpus lacks is an error, or dropped.
         out: Another folder to write to; by default that of the collection.
         options: Mode, progress, provider and the like; see `SessionOptions`.
 
@@ -87,7 +84,8 @@ def extend(
         DeferredError: In mode `defer`, requests were written down.
         ConfigError: No run is named, the judge's scale is not that of the collection, or `out`
             exists.
-        CollectionError: The collection or a run cannot be read, or the folder cannot be written.
+        CollectionError: The collection or a run cannot be read, a run names chunks that the corpus
+            lacks, or the folder cannot be written.
         FatalModelError: Not one pair has a label.
     """
     config = config if isinstance(config, BuildConfig) else load_judging(config)
@@ -95,7 +93,7 @@ def extend(
     before = Collection.load(folder)
     if not runs:
         raise ConfigError("no run is named; name one or more TREC run files")
-    tops = tuple(_top(before, Path(file), k, unknown_ids) for file in runs)
+    tops = tuple(_top(before, Path(file), k) for file in runs)
     _check(before, config, tops)
     if out is not None and out.resolve() != folder.resolve():
         if out.exists():
@@ -127,7 +125,7 @@ def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) 
         )
 
 
-def _top(collection: Collection, path: Path, depth: int, unknown_ids: UnknownIds) -> RunTop:
+def _top(collection: Collection, path: Path, depth: int) -> RunTop:
     run = read_run(path)
     wanted = {nugget.query_id for nugget in collection.nuggets}
     found = sorted(wanted & run.rankings.keys())
@@ -137,24 +135,20 @@ def _top(collection: Collection, path: Path, depth: int, unknown_ids: UnknownIds
             f"{collection.name} with nuggets (as {min(wanted, default=None)!r}); name a run over "
             "its queries"
         )
-    top: dict[tuple[str, str], RunRank] = {}
-    unknown: list[str] = []
-    for query_id in found:
-        for rank, (chunk_id, _) in enumerate(run.rankings[query_id][:depth], 1):
-            if chunk_id in collection.corpus.rows:
-                top[query_id, chunk_id] = RunRank(run=run.name, rank=rank)
-            else:
-                unknown.append(f"{chunk_id} for {query_id}")
-    if unknown and unknown_ids == "error":
+    top = {
+        (query_id, chunk_id): RunRank(run=run.name, rank=rank)
+        for query_id in found
+        for rank, (chunk_id, _) in enumerate(run.rankings[query_id][:depth], 1)
+    }
+    unknown = [chunk_id for _, chunk_id in top if chunk_id not in collection.corpus.rows]
+    if unknown:
         raise CollectionError(
             f"{path}: {len(unknown)} chunks in its top {depth} are not in the corpus of "
-            f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection, or "
-            "go on without them, in Python with unknown_ids='drop'"
+            f"{collection.name}, as {unknown[0]}; retrieve from the corpus of this collection"
         )
     left_out = {
         "queries that are not in the collection or have no nuggets": run.rankings.keys() - wanted,
         "queries for which it has nothing": wanted - run.rankings.keys(),
-        "chunks dropped, not in the corpus": unknown,
     }
     notes = (f"{len(ids)} {what}: {_listed(ids)}" for what, ids in left_out.items() if ids)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()

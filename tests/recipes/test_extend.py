@@ -174,18 +174,11 @@ def test_another_folder_can_be_written_and_the_first_stays(
         extended(config, [run], out=tmp_path / "larger")
 
 
-def test_chunks_that_the_corpus_lacks_are_an_error_or_dropped(
-    config: BuildConfig, tmp_path: Path
-) -> None:
+def test_chunks_that_the_corpus_lacks_are_an_error(config: BuildConfig, tmp_path: Path) -> None:
     path = written(tmp_path / "old.run", {"2": ["dial/gone.md_0_3", *chunk_ids(config)]})
 
     with pytest.raises(CollectionError, match=r"1 chunks in its top 20 are not in the corpus"):
         extended(config, [path])
-    done = extended(config, [path], unknown_ids="drop", k=3)
-
-    assert "1 chunks dropped, not in the corpus: dial/gone.md_0_3 for 2" in done.runs[0].notes
-    ranks = {c.runs[0].rank for c in done.collection.pool if c.runs}
-    assert ranks == {2, 3}, "as the run has them"
 
 
 def test_queries_of_the_run_or_of_the_collection_alone_are_named(
