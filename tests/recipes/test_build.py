@@ -118,8 +118,9 @@ def test_every_record_leads_back_to_the_reply_it_came_from(usual: Built) -> None
         assert replies[nugget.call_id or ""].request.task == "NuggetizeAnswer"
     for expansion in collection.expansions:
         assert expansion.texts[0] in replies[expansion.call_id].text
-    for one in (*collection.judgments, *collection.contamination):
-        assert replies[one.call_id or ""].request.task == "JudgeSupport"
+    keys = [one.call_id or "" for one in collection.judgments]
+    keys += [one.call_id or "" for one in collection.contamination]
+    assert {replies[key].request.task for key in keys} == {"JudgeSupport"}
     assert len(replies) == collection.manifest.ledger["support"].calls + 12
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,7 +130,7 @@ def test_a_killed_build_goes_on_where_it_was(tmp_path: Path, round_: int) -> Non
 @pytest.mark.parametrize("what", ["extend", "refresh"])
 def test_the_old_or_the_new_collection_is_there(tmp_path: Path, what: str, round_: int) -> None:
     """SIGKILL at a random moment, twice, and then to the end."""
-    settings = {"model": BASELINE, "pool": {"depth": 1, "top_k": 1}}
+    settings: dict[str, Any] = {"model": BASELINE, "pool": {"depth": 1, "top_k": 1}}
     folder = tmp_path / "killed"
     config = domain(folder, **settings)
     old = build(config).manifest.content_hash
