@@ -437,7 +437,7 @@ class SourceFile(NamedTuple):
     revision: str | None = None
     encoding: str = "utf-8"
     """How the bytes are read: a codec of Python that decodes any run of whole characters
-    (`utf-8`, `utf-16-le`, `cp1252`, …, never one that looks for a byte order mark), or `ipynb`."""
+    (`utf-8`, `utf-16-le`, `cp1252`, …, never one that looks for a byte order mark)."""
 
 
 class SkippedFile(Record):

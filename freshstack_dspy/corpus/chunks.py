@@ -3,14 +3,13 @@
 import functools
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from freshstack_dspy.corpus.encodings import NOTEBOOK, FileText, chunk_encoding
-from freshstack_dspy.corpus.notebook import Notebook
+from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
 from freshstack_dspy.corpus.outlines import Boundary, file_kind, has_text, outline_of, refine
 from freshstack_dspy.lm.tokens import count_tokens, encoding
 from freshstack_dspy.records import Chunk, SourceFile
@@ -105,14 +104,12 @@ class Packer:
         data: bytes,
         boundaries: list[Boundary],
         table: TokenTable,
-        inseparable: Collection[int] = (),
     ) -> None:
-        """Take a text in UTF-8, its boundaries, and the offsets that may not be cut before."""
+        """Take a text in UTF-8 and its boundaries."""
         self._data = data
         self._boundaries = boundaries
         self._offsets = [boundary.offset for boundary in boundaries]
         self._table = table
-        self._inseparable = inseparable
 
     def pieces(self, max_tokens: int) -> Iterator[Piece]:
         """Give pieces of at most `max_tokens` tokens, each of which begins where the last ended.
@@ -177,14 +174,14 @@ class Packer:
         return offset
 
     def _inside(self, offset: int) -> bool:
-        return self._data[offset] & 0xC0 == 0x80 or offset in self._inseparable
+        return self._data[offset] & 0xC0 == 0x80
 
 
 def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     """Cut a file into chunks.
 
-    Code is cut between definitions, prose between sections, notebooks between cells, and
-    everything else between paragraphs; finer only where that leaves too much. Small neighbours
+    Code is cut between definitions, prose between sections, and everything else
+    between paragraphs; finer only where that leaves too much. Small neighbours
     share a chunk. The chunks tile the file: the first begins at byte 0, each where the one before
     ends, and the last ends with the file; white space between them belongs to the one before.
     `text_of(file.data, chunk) == chunk.text` always holds.
@@ -201,7 +198,7 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")
-    text = _notebook(file.data) if file.encoding == NOTEBOOK else FileText(file.data, file.encoding)
+    text = FileText(file.data, file.encoding)
     pieces = _pieces(text, file.path, max_tokens)
     inner = text.file_offsets([piece.start for piece in pieces[1:]])
     bounds = pairwise([0, *inner, len(file.data)])
@@ -222,18 +219,11 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
 
 
 def text_of(file_bytes: bytes, chunk: Chunk) -> str:
-    """Read a chunk's text from the bytes of its file.
-
-    Of all files but notebooks it is
-    `file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)`;
-    of a notebook the source of the cells in that range.
-    """
-    if chunk.encoding == NOTEBOOK:
-        return _notebook(file_bytes).part(chunk.start_byte, chunk.end_byte)
+    """Read a chunk's text from the bytes of its file."""
     return file_bytes[chunk.start_byte : chunk.end_byte].decode(chunk.encoding)
 
 
-def _pieces(text: FileText | Notebook, path: str, max_tokens: int) -> list[Piece]:
+def _pieces(text: FileText, path: str, max_tokens: int) -> list[Piece]:
     """Cut a text; none for one that is blank."""
     if not text.utf8.decode().strip():
         return []
@@ -245,16 +235,5 @@ def _pieces(text: FileText | Notebook, path: str, max_tokens: int) -> list[Piece
     size = len(text.utf8)
     if fits(0, size):
         return [Piece(0, size, table.count(0, size))]
-    outline = (
-        text.outline(fits)
-        if isinstance(text, Notebook)
-        else outline_of(file_kind(path), text.utf8, fits)
-    )
-    boundaries = refine(outline, text.utf8, fits)
-    return list(Packer(text.utf8, boundaries, table, text.inseparable).pieces(max_tokens))
-
-
-@functools.lru_cache(maxsize=1)
-def _notebook(data: bytes) -> Notebook:
-    """Read a notebook; the last one is remembered, as its chunks are read one after another."""
-    return Notebook(data)
+    boundaries = refine(outline_of(file_kind(path), text.utf8, fits), text.utf8, fits)
+    return list(Packer(text.utf8, boundaries, table).pieces(max_tokens))

@@ -14,8 +14,6 @@ from freshstack_dspy.corpus.tree import Skip
 BOM = "\ufeff"
 """A byte order mark at the beginning of a file is a part of its bytes, and not of its text."""
 
-NOTEBOOK = "ipynb"
-"""What a notebook has as its encoding; see `corpus.notebook`."""
 _MARKS = (  # the longer first: UTF-32's mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -104,11 +102,8 @@ def _guessed(data: bytes) -> str | None:
 class FileText:
     """A decoded file: its text as UTF-8, without a byte order mark, and the way back."""
 
-    inseparable: frozenset[int] = frozenset()
-
     def __init__(self, data: bytes, encoding: str) -> None:
         """Decode a file, whose encoding is `SourceFile.encoding`."""
-        self._data, self._encoding = data, encoding
         text = data.decode(encoding)
         name = codecs.lookup(encoding).name
         utf8 = data if name == "utf-8" else text.encode()
@@ -128,15 +123,10 @@ class FileText:
             before = offset
         return found
 
-    def character(self, offset: int) -> int:
-        """Count the characters of `utf8` before an offset in the file."""
-        before = self._data[:offset].decode(self._encoding)
-        return max(0, len(before) - self._characters_before)
-
 
 def chunk_encoding(data: bytes, start: int, encoding: str) -> str:
     """Name the codec that reads a part of a file: at its start, one that knows byte order marks."""
-    name = codecs.lookup(encoding).name if start == 0 and encoding != NOTEBOOK else ""
+    name = codecs.lookup(encoding).name if start == 0 else ""
     marked = name in _AFTER_MARK and data.startswith(BOM.encode(name))
     return _AFTER_MARK[name] if marked else encoding
 

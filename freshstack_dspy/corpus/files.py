@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from freshstack_dspy.config import CorpusConfig
 from freshstack_dspy.corpus.documents import JsonDocuments, page_text, pdf_text
-from freshstack_dspy.corpus.encodings import BOM, NOTEBOOK, detect
+from freshstack_dspy.corpus.encodings import BOM, detect
 from freshstack_dspy.corpus.git import Repository
-from freshstack_dspy.corpus.notebook import NotANotebookError, Notebook
+from freshstack_dspy.corpus.notebook import notebook_text
 from freshstack_dspy.corpus.packages import Package, Wheel
 from freshstack_dspy.corpus.tree import Entry, FileTree, Folder, Glob, Skip, without_hidden
 from freshstack_dspy.errors import ConfigError, SourceError
@@ -98,7 +98,7 @@ class Readable(NamedTuple):
     """The content of a file that can be indexed."""
 
     data: bytes
-    """The bytes of the file; of a PDF, and of HTML read as a page, its text in UTF-8."""
+    """The bytes of the file; of a PDF, a notebook, or HTML read as a page, its text in UTF-8."""
     encoding: str
     """See `SourceFile.encoding`."""
     text: str
@@ -146,14 +146,11 @@ def understand(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> R
 
 
 def _text(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
-    if path.endswith(".ipynb"):
-        try:
-            return Readable(data, NOTEBOOK, Notebook(data).utf8.decode())
-        except NotANotebookError as error:
-            return Skip("unreadable", str(error))
     text: str | Skip
     if path.endswith(".pdf"):
         text = pdf_text(data, max_file_bytes)
+    elif path.endswith(".ipynb"):
+        text = notebook_text(data)
     else:
         encoding = detect(data)
         if isinstance(encoding, Skip):

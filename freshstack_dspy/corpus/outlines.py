@@ -133,7 +133,7 @@ _SUFFIXES: dict[FileKind, str] = {
     "swift": "swift",
     "tsx": "tsx",
     "typescript": "ts mts cts",
-    "markdown": "md markdown mdown mkd mdx rmd qmd",
+    "markdown": "md markdown mdown mkd mdx rmd qmd ipynb",
     "rst": "rst rest",
     "asciidoc": "adoc asciidoc asc",
     "org": "org",
@@ -144,9 +144,6 @@ _NAMES: dict[FileKind, str] = {
     "python": "build workspace sconstruct sconscript wscript",
     "ruby": "gemfile rakefile vagrantfile podfile brewfile guardfile",
 }
-_ALIASES: dict[str, FileKind] = {
-    "c#": "c_sharp", "csharp": "c_sharp", "c++": "cpp", "ipython": "python", "sh": "bash",
-}  # fmt: skip
 _KIND_OF_SUFFIX: dict[str, FileKind] = {
     suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes.split()
 }
@@ -169,12 +166,6 @@ def file_kind(path: str) -> FileKind:
         if suffix in _KIND_OF_SUFFIX:
             return _KIND_OF_SUFFIX[suffix]
     return "text"
-
-
-def language_named(name: str) -> FileKind:
-    """Tell the kind of code from the name of its language, as Jupyter's kernels give it."""
-    name = name.lower()
-    return name if is_language(name) else _ALIASES.get(name, "text")
 
 
 def is_language(kind: str) -> TypeGuard[Language]:

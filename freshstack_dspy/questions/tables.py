@@ -296,6 +296,8 @@ def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Pat
     saved = state.get("_split")
     if place == folder and split is not None and split != saved:
         raise SourceError(f"{folder}: is the split {saved!r} alone, and not {split!r}")
+    if state.get("_indices_data_files"):
+        raise SourceError(f"{place}: rows are chosen by an index; save it again with datasets 2 up")
     files = state.get("_data_files") or []
     if not files:
         raise SourceError(f"{place / _STATE}: names no _data_files")

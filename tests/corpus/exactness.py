@@ -22,9 +22,6 @@ def chunks_of(
         assert (chunk.source, chunk.path, chunk.revision) == ("lib", path, "c0ffee")
         assert 0 < chunk.tokens <= max_tokens
         assert chunk.tokens == count_tokens(chunk.text)
-    if encoding == "ipynb":
-        assert not chunks or end == len(data)
-        return chunks
     assert "".join(chunk.text for chunk in chunks) == texts(data, encoding, bool(chunks))
     for chunk in chunks:
         assert data[chunk.start_byte : chunk.end_byte].decode(chunk.encoding) == chunk.text

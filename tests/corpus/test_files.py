@@ -119,8 +119,8 @@ def test_files_in_other_encodings_and_notebooks_are_read_as_they_are(tmp_path: P
 
     found = read(write_all(tmp_path, contents))
 
-    assert encodings(found) == {"a.txt": "utf-16-le", "b.py": "cp1251", "c.ipynb": "ipynb"}
-    assert files(found)["c.ipynb"] == notebook
+    assert encodings(found) == {"a.txt": "utf-16-le", "b.py": "cp1251", "c.ipynb": "utf-8"}
+    assert files(found)["c.ipynb"] == b"```python\na = 1\n```"
     assert kinds(found) == {"d.ipynb": "empty", "e.ipynb": "unreadable", "f.ipynb": "unreadable"}
 
 

@@ -1,91 +1,57 @@
-"""Notebooks are cut cell by cell; offsets are of the file, and lead back to the cell."""
+"""Notebooks are read as Markdown: what people wrote, cell after cell."""
 
 import json
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+import pytest
 
-from freshstack_dspy.records import Chunk
-from tests.corpus.exactness import chunks_of
-
-WORDS = "one two three four five six seven eight nine ten"
-PYTHON = {"kernelspec": {"language": "python", "name": "python3"}}
+from freshstack_dspy.corpus.notebook import notebook_text
+from freshstack_dspy.corpus.tree import Skip
 
 
 def cell(kind: str, source: str | list[str], **more: Any) -> dict[str, Any]:
     return {"cell_type": kind, "metadata": {}, "source": source, **more}
 
 
-def notebook(*cells: dict[str, Any], **settings: Any) -> bytes:
-    content = {"cells": cells, "metadata": PYTHON, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(content, **settings).encode()
+def notebook(*cells: dict[str, Any], language: str = "python") -> bytes:
+    metadata = {"kernelspec": {"language": language}}
+    return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4}).encode()
 
 
-def cut(data: bytes, max_tokens: int = 32) -> list[Chunk]:
-    return chunks_of("a.ipynb", data, max_tokens, "ipynb")
-
-
-SOURCES = st.one_of(
-    st.text(max_size=40),
-    st.lists(st.sampled_from(["é", "👍", "\\", '"', "\n", "中文", "def f():\n", "# A\n", f"{WORDS}. "]))
-    .map("".join),
-)  # fmt: skip
-CELLS = st.lists(st.tuples(st.sampled_from(["code", "markdown", "raw"]), SOURCES, st.booleans()))
-
-
-@given(CELLS, st.booleans(), st.sampled_from([None, 1]), st.integers(16, 40), st.sampled_from(
-    ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32-be"]
-))  # fmt: skip
-def test_the_chunks_of_any_notebook_make_up_its_source(
-    cells: list[tuple[str, str, bool]], ascii_only: bool, indent: int | None, most: int, coding: str
-) -> None:
-    made = [
-        cell(kind, text.splitlines(keepends=True) if in_lines else text, outputs=[{"text": "no"}])
-        for kind, text, in_lines in cells
-    ]
-    data = notebook(*made, ensure_ascii=ascii_only, indent=indent).decode().encode(coding)
-
-    chunks = cut(data, most)
-
-    expected = "\n\n".join(text for _, text, _ in cells if text.strip())
-    assert "".join(chunk.text for chunk in chunks) == expected
-    assert {chunk.encoding for chunk in chunks} <= {"ipynb"}
-
-
-def test_a_heading_stays_with_the_cell_below_it() -> None:
-    code = f"x = '{WORDS} {WORDS}'"
-    data = notebook(*(cell(*one) for one in [("markdown", "## Head\n"), ("code", code)] * 3))
-
-    assert [chunk.text.rstrip() for chunk in cut(data)] == [f"## Head\n\n\n{code}"] * 3
-
-
-def test_outputs_and_attachments_are_left_out() -> None:
-    output = {"output_type": "stream", "text": ["secret\n"], "data": {"source": "secret"}}
+def test_cells_are_an_empty_line_apart_and_code_is_fenced() -> None:
     data = notebook(
-        cell("code", "shown()", outputs=[output], execution_count=1),
-        cell("markdown", "shown too", attachments={"a.png": {"image/png": "secret"}}),
+        cell("markdown", ["# Größe\n", "How large it is.\n"]),
+        cell("code", "len(a)", outputs=[{"text": "3"}]),
+        cell("markdown", "  "),
+        cell("raw", "at last", attachments={"a.png": {"image/png": "AAAA"}}),
     )
 
-    assert [chunk.text for chunk in cut(data)] == ["shown()\n\nshown too"]
+    assert notebook_text(data) == ("# Größe\nHow large it is.\n\n```python\nlen(a)\n```\n\nat last")
 
 
-def test_nbformat_3_is_read() -> None:
-    content = {
-        "metadata": {"name": ""},
-        "nbformat": 3,
-        "worksheets": [
-            {
-                "cells": [
-                    {"cell_type": "heading", "level": 1, "source": ["Head"]},
-                    {"cell_type": "code", "input": ["x = 1\n", "y"], "language": "python",
-                     "outputs": [{"text": ["no"]}]},
-                ]
-            },
-            {"cells": [{"cell_type": "markdown", "source": "end"}]},
-        ],
-    }  # fmt: skip
+def test_a_fence_is_longer_than_those_in_the_code() -> None:
+    assert notebook_text(notebook(cell("code", "x = '```'"), language="R")) == (
+        "````R\nx = '```'\n````"
+    )
 
-    [chunk] = cut(json.dumps(content).encode())
 
-    assert chunk.text == "Head\n\nx = 1\ny\n\nend"
+def test_nbformat_3_has_worksheets_and_headings() -> None:
+    cells = [
+        {"cell_type": "heading", "level": 2, "source": ["Head"]},
+        {"cell_type": "code", "language": "julia", "input": ["x = 1\n", "y"]},
+    ]
+    data = json.dumps({"worksheets": [{"cells": cells}], "nbformat": 3}).encode()
+
+    assert notebook_text(data) == "## Head\n\n```julia\nx = 1\ny\n```"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32-be"])
+def test_its_encoding_is_that_of_json(encoding: str) -> None:
+    data = notebook(cell("markdown", "Größe")).decode().encode(encoding)
+
+    assert notebook_text(data) == "Größe"
+
+
+@pytest.mark.parametrize("data", [b"[]", b"{}", b"[" * 100_000, b'{"cells": [1]}', b"no json"])
+def test_what_is_no_notebook_is_skipped(data: bytes) -> None:
+    assert isinstance(notebook_text(data), Skip)

@@ -19,7 +19,7 @@ WORDS = "one two three four five six seven eight nine ten"
     [
         ("src/A.PYI", "python"), ("a.d.ts", "typescript"), ("a.tsx", "tsx"), ("a.h", "cpp"),
         ("README.md", "markdown"), ("a.cs", "c_sharp"), ("views/a.blade.php", "html"),
-        ("Rakefile", "ruby"), (".bashrc", "bash"), ("Dockerfile", "text"), ("a.ipynb", "text"),
+        ("Rakefile", "ruby"), (".bashrc", "bash"), ("Dockerfile", "text"), ("a.ipynb", "markdown"),
         ("folder.py/Makefile", "text"), ("", "text"),
     ],
 )  # fmt: skip

@@ -69,22 +69,6 @@ def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
     assert steps.notes["chunks"] == "5 of 5 files"
 
 
-def test_the_same_bytes_read_otherwise_are_cut_again(tmp_path: Path) -> None:
-    """A notebook's file, and a document of JSON Lines that happens to hold the same text."""
-    notebook = '{"cells": [{"cell_type": "markdown", "source": ["Turn the dial."]}], "nbformat": 4}'
-    config = domain(tmp_path)
-    (tmp_path / "corpus/nb.ipynb").write_text(notebook)
-    indexed(config)
-    lines = tmp_path / "documents.jsonl"
-    lines.write_text(json.dumps({"id": "nb.ipynb", "text": notebook}) + "\n")
-    (files,) = config.corpus
-    other = config.model_copy(update={"corpus": (files.model_copy(update={"path": lines}),)})
-
-    (chunk,) = cut_corpora(other, Silence()).chunks
-
-    assert (chunk.text, chunk.encoding) == (notebook, "utf-8")
-
-
 def test_ids_of_documents_are_not_searched_as_text(tmp_path: Path) -> None:
     """A query with "802" found the document with id 802."""
     lines = tmp_path / "documents.jsonl"
