@@ -85,7 +85,7 @@ class Contents:
     """The records of a collection, each tuple in the order of its file; the chunks are apart.
 
     Attributes:
-        queries: All queries, whatever slice they are in.
+        queries: Of all slices.
         slices: One for each query.
         threshold: The lowest label that counts as support.
     """

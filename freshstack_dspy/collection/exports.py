@@ -527,7 +527,7 @@ def official_ids(nuggets: Mapping[str, Sequence[str]]) -> tuple[Ids, Ids]:
     query every nugget whose id begins with the query's. Where that goes wrong for a single id,
     queries are numbered in equal width and nuggets are called `{query}_{position}`.
     """
-    # Whatever begins with an id is sorted right behind it.
+    # An id that begins with another is sorted right behind it.
     prefix_free = not any(two.startswith(one) for one, two in pairwise(sorted(nuggets)))
     if prefix_free and all(
         "_" not in query and all(nugget.startswith(f"{query}_") for nugget in ids)

@@ -108,7 +108,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def is_collection(folder: Path) -> bool:
-    """Tell whether a folder has the manifest of a collection, of whatever schema version."""
+    """Tell whether a folder has the manifest of a collection, of any schema version."""
     try:
         return {"schema_version", "content_hash"} <= _read(folder).keys()
     except CollectionError:

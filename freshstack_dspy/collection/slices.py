@@ -23,7 +23,7 @@ Slices = SlicesName | Sequence[SliceName] | None
 
 
 def slices_of(slices: Slices) -> tuple[SliceName, ...]:
-    """Give the slices that a name stands for, in their one order.
+    """Give the slices of a name, in their one order.
 
     Raises:
         CollectionError: A name is not that of a slice.

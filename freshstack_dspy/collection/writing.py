@@ -32,7 +32,7 @@ from freshstack_dspy.files import encode_records, replace_folder
 from freshstack_dspy.records import Chunk
 
 FOLDER = "folder"
-"""The fingerprint in the manifest that stands for the folder as it was written."""
+"""The name of the fingerprint of the folder as it was written."""
 COLLECTION_FILES = frozenset(
     (MANIFEST_FILE, CARD_FILE, CORPUS_FILE, *(file.filename for file in RECORD_FILES))
 )
@@ -73,7 +73,7 @@ def write_collection(
             the folder cannot be written. What was there still is.
     """
     path = Path(os.path.realpath(path))
-    check_foreign(path)
+    check_replaceable(path)
     ordered = sorted_chunks(chunks)
     records = contents.records()
     contents = Contents(**records, threshold=provenance.scale.threshold)
@@ -107,7 +107,7 @@ def write_collection(
     )
 
 
-def check_foreign(path: Path) -> None:
+def check_replaceable(path: Path) -> None:
     """Check that nothing but a collection would be replaced, and no other files in its folder.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Manifest, read_manifest
-from freshstack_dspy.collection.writing import check_foreign, write_collection
+from freshstack_dspy.collection.writing import check_replaceable, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.bundle import write_bundle
@@ -147,7 +147,7 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
 
 def check_place(config: BuildConfig) -> None:
     """Check that a collection can be written at `out`, before anything is cut or paid for."""
-    check_foreign(config.out)
+    check_replaceable(config.out)
     check_writable(config.out)
 
 
