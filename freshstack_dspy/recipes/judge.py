@@ -102,7 +102,7 @@ def judge(
         pairs: Of each query, all its pairs.
         known: Judgments that are reused.
         step: What the calls are entered under.
-        once: Whether each text is judged in one call, once, whatever shape and votes `[judge]` has.
+        once: Whether each text is judged in one call, once, and `[judge]` shape and votes are ignored.
 
     Raises:
         BudgetError: The budget is used up.

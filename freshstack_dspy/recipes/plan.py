@@ -95,7 +95,7 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
     The corpus is cut and indexed as for the build, which then finds the index made.
 
     Raises:
-        FreshstackError: Whatever would stop a build before its first request; see `errors.py`.
+        FreshstackError: All that would stop a build before its first request; see `errors.py`.
     """
     config = as_config(config)
     progress = progress or Silence()
@@ -204,7 +204,7 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         queries = config.queries.model_copy(update={"count": count})
         config = config.model_copy(update={"queries": queries})
     if config.embedder or config.reranker:
-        # What hosted models would find is not known; the retrievers without one stand in for them.
+        # What hosted models would find is not known; those without one are used in their place.
         own = [name for name in config.pool.retrievers if name in ("bm25", "lsa")] or ["bm25"]
         pool = config.pool.model_copy(update={"retrievers": tuple(own)})
         index = config.index.model_copy(update={"path": config.index.path / "plans"})

@@ -1,8 +1,8 @@
 """How a collection was made: its manifest's account, its replies, and whether it would come again.
 
 Two builds whose fingerprints are equal make the same requests; given the same replies, they make
-the same collection. Content is hashed, not its date, and whatever is not in `WITHOUT_EFFECT` is
-taken to matter. The fingerprints of a collection are in its manifest. They are of what was there
+the same collection. Content is hashed, not its date, and every setting that is not in
+`WITHOUT_EFFECT` is taken to matter. The fingerprints of a collection are in its manifest. They are of what was there
 before anything was read: what changes meanwhile is a change for the next build.
 """
 

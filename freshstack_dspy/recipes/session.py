@@ -232,7 +232,7 @@ def open_session(
 ) -> Iterator[Session]:
     """Open a session, and close it at the end; its recorded LM is DSPy's meanwhile.
 
-    Beside the `SessionOptions` it takes `replies`, where they are open already, and `searching`:
+    Next to the `SessionOptions` it takes `replies`, where they are open already, and `searching`:
     whether embedders and reranker are opened too.
 
     Raises:

@@ -7,7 +7,7 @@ query  its nuggets (the sentences of its answer)                       slice
 10     "call reset twice"* · "the moon must be full"                   partly_supported
 x      "nobody knows"                                                  unanswerable
 
-* stands in the corpus word by word.
+* is in the corpus word by word.
 """
 
 import json

@@ -27,7 +27,7 @@ def judged_answers(provider: ScriptedProvider) -> list[dict[str, Any]]:
 
 
 def test_what_the_closed_book_answer_holds_is_known(tmp_path: Path) -> None:
-    """In one call for each query, whatever shape and votes the judge has."""
+    """In one call for each query, also where the judge has votes and another shape."""
     provider = ScriptedProvider(AnswerClosedBook=answering)
 
     collection = build(domain(tmp_path, judge={"shape": "pairwise", "votes": 3}), provider=provider)

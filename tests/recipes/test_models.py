@@ -1,4 +1,4 @@
-"""Builds with a hosted embedder and reranker: what is recorded decides, whatever index stands."""
+"""Builds with a hosted embedder and reranker: what is recorded decides, and no index."""
 
 import shutil
 from collections.abc import Iterator

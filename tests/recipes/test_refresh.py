@@ -53,7 +53,7 @@ def shown(provider: ScriptedProvider) -> set[str]:
 
 
 def labels(collection: Collection) -> Counter[tuple[str, str, str, int | None]]:
-    """Every judgment by what it is about, whatever ids that has."""
+    """Every judgment by what it is about, without ids."""
     nuggets = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
     chunks = {chunk.chunk_id: (chunk.path, chunk.text) for chunk in collection.chunks()}
     return Counter(

@@ -145,7 +145,7 @@ class BadServer:
 
 
 def write_questions(folder: Path, count: int, **model: Any) -> BuildConfig:
-    """A domain with some more questions, each of whose answers stands in part in the corpus."""
+    """A domain with some more questions, each of whose answers is in part in the corpus."""
     config = domain(
         folder,
         model={"concurrency": 4, "reasks": REASKS, **model},
