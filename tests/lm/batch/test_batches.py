@@ -41,13 +41,15 @@ def test_requests_are_sent_once_and_their_replies_imported_and_charged(
     assert (ended.step, ended.unanswered) == ("ended", 0)
     assert str(ended.report) == "3 imported; 0 still waiting"
     replies = [here.store.get(each.key) for each in asks]
-    assert [(reply.text, reply.status, reply.cost) for reply in replies if reply] == [
-        ("re: one", "ok", pytest.approx(13e-6)),
-        ("cut", "truncated", pytest.approx(13e-6)),
-        ("no", "refused", pytest.approx(13e-6)),
+    assert [(reply.text, reply.status) for reply in replies if reply] == [
+        ("re: one", "ok"),
+        ("cut", "truncated"),
+        ("no", "refused"),
     ]
+    assert [reply.cost for reply in replies if reply] == pytest.approx([13e-6] * 3)
     spent = here.store.spent(here.config.name)
-    assert (spent.calls, spent.tokens, spent.dollars) == (3, 30, pytest.approx(39e-6))
+    assert (spent.calls, spent.tokens) == (3, 30)
+    assert spent.dollars == pytest.approx(39e-6)
     assert (len(server.made), server.keys) == (1, {SECRET})
     if provider != "anthropic":
         assert server.made[0].metadata == {"freshstack_submission": sent.submission}

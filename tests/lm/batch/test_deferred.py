@@ -105,7 +105,8 @@ def test_both_formats_are_imported_and_only_what_was_paid_for_is_charged(
     assert (hand.text, hand.input_tokens, hand.cost) == ("from a person", None, None)
     assert (batch.origin, batch.status) == (hand.origin, hand.status) == ("import", "ok")
     spent = store.spent("mine")
-    assert (spent.calls, spent.tokens, spent.dollars) == (1, 10, pytest.approx(batch.cost))
+    assert (spent.calls, spent.tokens) == (1, 10)
+    assert spent.dollars == pytest.approx(batch.cost)
 
 
 def test_an_imported_reply_is_served(
