@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _FIRST_LINES = 6
 """How many lines of a chunk are shown."""
-_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
-"""The depths of a pool that are shown, with those of its last quarter."""
 
 
 def show(
@@ -326,16 +324,13 @@ def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> Non
 
 
 def _print_tables(found: "Diagnosis") -> None:
-    from freshstack_dspy.collection.diagnose import Finder
-
     _print_table(
         f"Who found the {found.relevant:,} relevant chunks of the pool",
-        tuple(Finder.model_fields),
+        ("technique", "retriever", "found", "alone"),
         [tuple(one.model_dump().values()) for one in found.finders],
-        f"found: among its first {found.top_k}. first: none ranks it better, ties are shared. "
-        f"alone: and not among the first {found.top_k} of any other. {found.by_fusion:,} are among "
-        f"the first {found.top_k} of none: only fusion raised them.",
-        digits=1,
+        f"found: among its first {found.top_k}. alone: and not among the first {found.top_k} of "
+        f"any other. {found.by_fusion:,} are among the first {found.top_k} of none: only fusion "
+        "raised them.",
     )
     totals = (found.pooled, found.relevant, found.nuggets, found.answerable)
     rows: list[Sequence[Cell]] = []
@@ -348,50 +343,24 @@ def _print_tables(found: "Diagnosis") -> None:
         [*rows, ("(there are)", "", *(f"{total:,}" for total in totals))],
         "nuggets: they lose all their support. queries: answerable ones that lose a nugget.",
     )
-    _print_depths(found)
+    depths = [(one.depth, one.chunks, one.relevant, one.nuggets) for one in found.depths]
+    parts = []
+    for before, held in pairwise([(0, 0, 0, 0), *depths]):
+        here = _part(held[2] - before[2], held[1] - before[1])
+        parts.append((str(held[0]), *map(_part, held[1:], depths[-1][1:]), here))
+    _print_table(
+        "What a pool of each depth would hold",
+        ("depth", "chunks", "relevant", "nuggets", "at this rank"),
+        parts,
+        "at this rank: relevant chunks whose best rank is just this, of all chunks with it.",
+        keys=1,
+    )
     _print_table(
         "Pooling results, as Table 4 of the FreshStack paper",
         ("technique", "knows", "retriever", *found.results[0].means),
         [(one.technique, one.knows, one.retriever, *one.means.values()) for one in found.results],
         "fusion: of all retrievers, from which the pool is taken. A query without results counts 0.",
-        digits=3,
         keys=3,
-    )
-
-
-def _print_depths(found: "Diagnosis") -> None:
-    """What a shallower pool would hold, and the signs of support below this one."""
-    from freshstack_dspy.collection.diagnose import Depth
-
-    assert found.missing is not None
-    curve = (Depth(depth=0, chunks=0, relevant=0, nuggets=0), *found.depths)
-    whole = curve[-1]
-    bottom = 3 * found.top_k // 4 + 1
-    above = [one for one in curve if one.depth < bottom][-1]
-    rows = [
-        (
-            f"{one.depth}",
-            _part(one.chunks, whole.chunks),
-            _part(one.relevant, whole.relevant),
-            _part(one.nuggets, whole.nuggets),
-            _part(one.relevant - before.relevant, one.chunks - before.chunks),
-        )
-        for before, one in pairwise(curve)
-        if one.depth in _DEPTHS or one.depth >= bottom
-    ]
-    by = ", ".join(f"{number:,} by {n}" for n, number in found.missing.by_techniques.items())
-    _print_table(
-        "What a pool of each depth would hold",
-        ("depth", "chunks", "relevant", "nuggets", "at this rank"),
-        rows,
-        "at this rank: relevant chunks whose best rank is just this, of all chunks with it. "
-        f"Only at ranks {bottom} to {found.top_k}: "
-        f"{_part(whole.relevant - above.relevant, whole.relevant)} relevant chunks, and all pooled "
-        f"support of {whole.nuggets - above.nuggets:,} nuggets. Relevant chunks by how many "
-        f"techniques pooled them: {by}. Chao1, a lower bound of what the techniques could reach: "
-        f"{_estimated(found.missing.chao1, found.relevant)}; bias-corrected: "
-        f"{_estimated(found.missing.chao1_corrected, found.relevant)}.",
-        keys=1,
     )
 
 
@@ -401,20 +370,11 @@ def _print_table(
     rows: Sequence[Sequence[Cell]],
     note: str,
     *,
-    digits: int = 4,
     keys: int = 2,
 ) -> None:
     print()
-    show_table(Table(header, rows, title=title, digits=digits, keys=keys))
+    show_table(Table(header, rows, title=title, digits=3, keys=keys))
     say_wrapped(note)
-
-
-def _estimated(estimate: "Estimate", found: int) -> str:
-    if estimate.value is None:
-        return f"none, for {estimate.reason}"
-    missing = estimate.value - found
-    share = f" ({missing / estimate.value:.1%})" if estimate.value else ""
-    return f"{estimate.value:,.0f} in all, so {missing:,.0f} missing{share}"
 
 
 def _part(number: int, of: int) -> str:

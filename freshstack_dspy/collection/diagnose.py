@@ -1,10 +1,8 @@
 """Diagnosing a pool: what each technique and retriever gave to it, and what it may lack."""
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -71,11 +69,8 @@ def _votes_of(judgment: Judgment) -> list[int | None]:
     ]
 
 
-class QueryChunk(NamedTuple):
-    """A chunk as a candidate of a query."""
-
-    query_id: str
-    chunk_id: str
+QueryChunk = tuple[str, str]
+"""The ids of a query and of a chunk."""
 
 
 class Pooled(NamedTuple):
@@ -129,13 +124,13 @@ def pooled(contents: Contents, slices: Sequence[SliceName]) -> Pooled:
     outside: Counter[CandidateOrigin] = Counter()
     for candidate in contents.pool:
         if candidate.query_id in qrels.nuggets and candidate.pooled_by:
-            candidates[QueryChunk(candidate.query_id, candidate.chunk_id)] = candidate
+            candidates[candidate.query_id, candidate.chunk_id] = candidate
         elif candidate.query_id in qrels.nuggets:
             outside[candidate.origin] += 1
     support: defaultdict[QueryChunk, set[str]] = defaultdict(set)
     for one in contents.judgments:
         if one.query_id in qrels.nuggets and contents.supports(one):
-            support[QueryChunk(one.query_id, one.chunk_id)].add(one.nugget_id)
+            support[one.query_id, one.chunk_id].add(one.nugget_id)
     answerable = {part.query_id for part in contents.slices if part.slice == "answerable"}
     return Pooled(
         qrels=qrels,
@@ -166,22 +161,15 @@ def depth_curve(pool: Pooled) -> tuple[Depth, ...]:
     the whole pool.
     """
     ranks = {pair: min(by.rank for by in each.pooled_by) for pair, each in pool.candidates.items()}
-    nugget_ranks: dict[str, int] = {}
-    for pair in pool.relevant:
-        for nugget in pool.support[pair]:
-            nugget_ranks[nugget] = min(ranks[pair], nugget_ranks.get(nugget, ranks[pair]))
-    of_chunks = sorted(ranks.values())
-    of_relevant = sorted(ranks[pair] for pair in pool.relevant)
-    of_nuggets = sorted(nugget_ranks.values())
-    return tuple(
-        Depth(
-            depth=depth,
-            chunks=bisect_right(of_chunks, depth),
-            relevant=bisect_right(of_relevant, depth),
-            nuggets=bisect_right(of_nuggets, depth),
+    curve = []
+    for depth in sorted(set(ranks.values())):
+        chunks = {pair for pair, rank in ranks.items() if rank <= depth}
+        relevant = chunks & pool.support.keys()
+        nuggets = set[str]().union(*(pool.support[pair] for pair in relevant))
+        curve.append(
+            Depth(depth=depth, chunks=len(chunks), relevant=len(relevant), nuggets=len(nuggets))
         )
-        for depth in sorted(set(of_chunks))
-    )
+    return tuple(curve)
 
 
 class Finder(Record):
@@ -191,9 +179,6 @@ class Finder(Record):
     retriever: str
     found: int
     """Relevant chunks among its first `top_k`."""
-    first: float
-    """Relevant chunks that no other ranks better, at any depth; where several give the same
-    best rank, each gets an equal part. Adds up to the relevant chunks of the pool."""
     alone: int
     """Relevant chunks among its first `top_k` and those of no other."""
 
@@ -202,23 +187,17 @@ def finders(pool: Pooled) -> tuple[Finder, ...]:
     """Count the relevant chunks that each retriever found; by technique, then retriever."""
     found: Counter[tuple[Technique, str]] = Counter()
     alone: Counter[tuple[Technique, str]] = Counter()
-    first: defaultdict[tuple[Technique, str], Fraction] = defaultdict(Fraction)
     top_k = pool.top_k
     for candidate in pool.relevant.values():
-        ranks = {(by.technique, by.retriever): by.rank for by in candidate.found_by}
-        near_top = [finder for finder, rank in ranks.items() if rank <= top_k]
+        near_top = {(by.technique, by.retriever) for by in candidate.found_by if by.rank <= top_k}
         found.update(near_top)
         if len(near_top) == 1:
             alone.update(near_top)
-        best = [finder for finder, rank in ranks.items() if rank == min(ranks.values())]
-        for finder in best:
-            first[finder] += Fraction(1, len(best))
     return tuple(
         Finder(
             technique=technique,
             retriever=retriever,
             found=found[technique, retriever],
-            first=float(first[technique, retriever]),
             alone=alone[technique, retriever],
         )
         for technique in pool.techniques
@@ -256,7 +235,9 @@ def leave_one_out(pool: Pooled) -> tuple[Loss, ...]:
 
     def loss(without: str, kind: Literal["technique", "retriever"], lost: set[QueryChunk]) -> Loss:
         left = {n for pair, nuggets in pool.support.items() if pair not in lost for n in nuggets}
-        queries = {pair.query_id for pair, nuggets in pool.support.items() if not nuggets <= left}
+        queries = {
+            query_id for (query_id, _), nuggets in pool.support.items() if not nuggets <= left
+        }
         return Loss(
             without=without,
             kind=kind,
@@ -277,45 +258,6 @@ def leave_one_out(pool: Pooled) -> tuple[Loss, ...]:
     return (
         *(loss(name, "technique", by_technique[name]) for name in pool.techniques),
         *(loss(name, "retriever", by_retriever[name]) for name in pool.retrievers),
-    )
-
-
-class Missing(Record):
-    """What the overlap of the techniques says of relevant chunks that none of them pooled."""
-
-    by_techniques: dict[int, int]
-    """How many relevant chunks were pooled by exactly 1, 2, … techniques: f1, f2, …"""
-    chao1: Estimate
-    """S + f1² / 2 f2, of S pooled ones: how many relevant chunks there are at least."""
-    chao1_corrected: Estimate
-    """S + f1 (f1 - 1) / 2 (f2 + 1): the bias-corrected form, defined where f2 is 0 too."""
-
-
-def estimate_missing(pool: Pooled) -> Missing:
-    """Estimate how many relevant chunks there are.
-
-    Chao's estimate takes the techniques for independent samples of the relevant chunks: many
-    that a single technique found mean that many were found by none. Techniques share retrievers
-    and nuggets come from the answer, so they overlap more than by chance: the estimate is a lower
-    bound of what could be reached at this depth.
-
-    Source: Chao, Nonparametric estimation of the number of classes in a population,
-    Scandinavian Journal of Statistics 11, 1984; the bias-corrected form as in Chao, Estimating
-    the population size for capture-recapture data with unequal catchability, Biometrics 43, 1987.
-    """
-    relevant = pool.relevant
-    counts = Counter(len({by.technique for by in each.pooled_by}) for each in relevant.values())
-    once, twice = counts[1], counts[2]
-    chao1 = corrected = Estimate(reason="one technique alone overlaps with none")
-    if len(pool.techniques) > 1:
-        corrected = Estimate(value=len(relevant) + once * (once - 1) / (2 * (twice + 1)))
-        chao1 = Estimate(reason="no relevant chunk was pooled by exactly two techniques")
-        if twice:
-            chao1 = Estimate(value=len(relevant) + once**2 / (2 * twice))
-    return Missing(
-        by_techniques={number: counts[number] for number in range(1, len(pool.techniques) + 1)},
-        chao1=chao1,
-        chao1_corrected=corrected,
     )
 
 
@@ -345,7 +287,16 @@ def pooling_results(
     Returns:
         By technique, then retriever, the fusion last; none where nothing was pooled.
     """
-    qrels = _qrels_of_pool(pool)
+    labels = {
+        nugget: {
+            chunk_id: label
+            for chunk_id, label in pool.qrels.labels[nugget].items()
+            if (query_id, chunk_id) in pool.candidates
+        }
+        for query_id, nuggets in pool.qrels.nuggets.items()
+        for nugget in nuggets
+    }
+    qrels = replace(pool.qrels, labels=labels)
     return tuple(
         PoolingResult(
             technique=technique,
@@ -358,28 +309,16 @@ def pooling_results(
     )
 
 
-def _qrels_of_pool(pool: Pooled) -> NuggetQrels:
-    labels: dict[str, dict[str, int]] = {}
-    for query_id, nuggets in pool.qrels.nuggets.items():
-        for nugget in nuggets:
-            labels[nugget] = {
-                chunk_id: label
-                for chunk_id, label in pool.qrels.labels[nugget].items()
-                if QueryChunk(query_id, chunk_id) in pool.candidates
-            }
-    return replace(pool.qrels, labels=labels)
-
-
 def _run(pool: Pooled, technique: Technique, retriever: str | None) -> Run:
     """The ranks in a list as a run; a rank without a pooled chunk has an id that no chunk has."""
     chunks: defaultdict[str, dict[int, str]] = defaultdict(dict)
-    for pair, one in pool.candidates.items():
+    for (query_id, chunk_id), one in pool.candidates.items():
         ranks = [by.rank for by in (*one.pooled_by, *one.ranked_below) if by.technique == technique]
         if retriever is not None:
             wanted = technique, retriever
             ranks = [by.rank for by in one.found_by if (by.technique, by.retriever) == wanted]
         for rank in ranks:
-            chunks[pair.query_id][rank] = pair.chunk_id
+            chunks[query_id][rank] = chunk_id
     rankings = {
         query_id: tuple(
             ScoredChunk(by_rank.get(rank, f"\0{rank}"), -float(rank))
@@ -412,14 +351,13 @@ class Diagnosis(Record):
     """Relevant pairs that no technique pooled."""
     unknown: str | None
     """Why there is nothing below, where there is not."""
-    by_fusion: int = 0
+    by_fusion: int
     """Relevant pooled pairs among the first `top_k` of no retriever: only fusion raised them."""
-    finders: tuple[Finder, ...] = ()
-    losses: tuple[Loss, ...] = ()
-    depths: tuple[Depth, ...] = ()
-    results: tuple[PoolingResult, ...] = ()
-    missing: Missing | None = None
-    votes: SelfAgreement | None = None
+    finders: tuple[Finder, ...]
+    losses: tuple[Loss, ...]
+    depths: tuple[Depth, ...]
+    results: tuple[PoolingResult, ...]
+    votes: SelfAgreement | None
     """How far several votes of the judge agree; None where it had one vote."""
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -445,38 +383,29 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
     check_any(contents, slices)
     slices = slices_of(slices)
     pool = pooled(contents, slices)
-    relevant = len(pool.relevant)
+    relevant, top_k = pool.relevant.values(), pool.top_k
     votes = self_agreement(
         each for each in contents.judgments if each.query_id in pool.qrels.nuggets
     )
-    found = Diagnosis(
+    unknown = (
+        "no technique pooled a chunk for these queries, or the collection was imported from a "
+        "format that does not say who found what"
+    )
+    return Diagnosis(
         slices=slices,
         queries=len(pool.qrels.nuggets),
         answerable=len(pool.answerable),
         nuggets=len(pool.supported),
-        top_k=pool.top_k,
+        top_k=top_k,
         pooled=len(pool.candidates),
-        relevant=relevant,
+        relevant=len(relevant),
         outside=pool.outside,
-        relevant_outside=len(pool.support) - relevant,
-        unknown=None,
+        relevant_outside=len(pool.support) - len(relevant),
+        unknown=None if pool.candidates else unknown,
+        by_fusion=sum(all(by.rank > top_k for by in each.found_by) for each in relevant),
+        finders=finders(pool),
+        losses=leave_one_out(pool),
+        depths=depth_curve(pool),
+        results=pooling_results(pool),
         votes=votes if votes.pairs or votes.failed_votes else None,
-    )
-    if not pool.candidates:
-        why = (
-            "no technique pooled a chunk for these queries, or the collection was imported from a "
-            "format that does not say who found what"
-        )
-        return found.model_copy(update={"unknown": why})
-    return found.model_copy(
-        update={
-            "by_fusion": sum(
-                all(by.rank > pool.top_k for by in each.found_by) for each in pool.relevant.values()
-            ),
-            "finders": finders(pool),
-            "losses": leave_one_out(pool),
-            "depths": depth_curve(pool),
-            "results": pooling_results(pool),
-            "missing": estimate_missing(pool),
-        }
     )

@@ -13,16 +13,26 @@ _ROUNDING = 1e-9
 
 
 def near_duplicates(texts: Mapping[str, str], similarity: float) -> dict[str, tuple[str, ...]]:
-    """Find the texts whose terms are alike.
-
-    Args:
-        texts: By id.
-        similarity: From which Jaccard similarity of their sets of terms on two are alike,
-            above 0.
+    """Find the texts whose terms are alike; the arguments are those of `alike_pairs`.
 
     Returns:
         For each id the others that are alike, ascending, and of more than 20 the first 20 by id;
         an id without any is left out.
+    """
+    found: dict[str, list[str]] = defaultdict(list)
+    for one, other in alike_pairs(texts, similarity):
+        found[one].append(other)
+        found[other].append(one)
+    return {id_: tuple(sorted(found[id_])[:MOST_LISTED]) for id_ in sorted(found)}
+
+
+def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[str, str]]:
+    """Give every pair of texts that are alike, once.
+
+    Args:
+        texts: By id; those without terms are like no other.
+        similarity: From which Jaccard similarity of their sets of terms on two are alike,
+            above 0.
 
     Source:
         The pairs are found by prefix (C. Xiao, W. Wang, X. Lin and J. X. Yu, Efficient Similarity
@@ -30,28 +40,19 @@ def near_duplicates(texts: Mapping[str, str], similarity: float) -> dict[str, tu
         on, two sets of a similarity of at least t share one of the first n - ceil(t n) + 1 terms
         of each, where n is its size.
     """
-    same = _same_terms(texts)
-    # One more than is listed: a text is itself among those that are like it.
-    first = {ids[0]: ids[: MOST_LISTED + 1] for ids in same.values()}
-    found = dict(first)
-    for one, other in _alike({ids[0]: held for held, ids in same.items()}, similarity):
-        found[one] = _first_of(found[one], first[other])
-        found[other] = _first_of(found[other], first[one])
-    listed = {
-        id_: tuple(other for other in found[ids[0]] if other != id_)[:MOST_LISTED]
-        for ids in same.values()
-        for id_ in ids
-    }
-    return {id_: listed[id_] for id_ in sorted(listed) if listed[id_]}
-
-
-def alike_pairs(texts: Mapping[str, str], similarity: float) -> Iterator[tuple[str, str]]:
-    """Give pairs that are alike, enough of them to lead from each text to all of its cluster."""
-    same = _same_terms(texts)
-    for first, *others in same.values():
-        for other in others:
-            yield first, other
-    yield from _alike({ids[0]: held for held, ids in same.items()}, similarity)
+    sets = {id_: frozenset(terms(text)) for id_, text in texts.items()}
+    texts_with = Counter(term for held in sets.values() for term in held)
+    ids_with: dict[str, list[str]] = defaultdict(list)
+    for id_ in sorted(sets, key=lambda id_: (len(sets[id_]), id_)):
+        held = sets[id_]
+        rarest = sorted(held, key=lambda term: (texts_with[term], term))
+        met = {other for term in _prefix(rarest, similarity) for other in ids_with[term]}
+        for other in sorted(met):
+            if jaccard(held, sets[other]) >= similarity:
+                yield other, id_
+        # A set that is no larger than the other shares a larger part of its terms with it.
+        for term in _prefix(rarest, 2 * similarity / (1 + similarity)):
+            ids_with[term].append(id_)
 
 
 def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
@@ -70,39 +71,6 @@ def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple
     place = {id_: number for number, id_ in enumerate(ids)}
     groups = {id(group): group for group in group_of.values()}
     return [tuple(sorted(group, key=place.__getitem__)) for group in groups.values()]
-
-
-def _same_terms(texts: Mapping[str, str]) -> dict[frozenset[str], list[str]]:
-    """The ids of the texts of each set of terms, ascending; those without terms are left out."""
-    same: dict[frozenset[str], list[str]] = defaultdict(list)
-    for id_ in sorted(texts):
-        held = frozenset(terms(texts[id_]))
-        if held:
-            same[held].append(id_)
-    return same
-
-
-def _first_of(ids: list[str], more: list[str]) -> list[str]:
-    """The first of two ascending lists of ids."""
-    if len(ids) > MOST_LISTED and more[0] > ids[-1]:
-        return ids
-    return sorted(ids + more)[: MOST_LISTED + 1]
-
-
-def _alike(sets: Mapping[str, frozenset[str]], similarity: float) -> Iterator[tuple[str, str]]:
-    """Give every pair that is alike once; each set is compared with those that are no larger."""
-    texts_with = Counter(term for held in sets.values() for term in held)
-    ids_with: dict[str, list[str]] = defaultdict(list)
-    for id_ in sorted(sets, key=lambda id_: (len(sets[id_]), id_)):
-        held = sets[id_]
-        rarest = sorted(held, key=lambda term: (texts_with[term], term))
-        met = {other for term in _prefix(rarest, similarity) for other in ids_with[term]}
-        for other in sorted(met):
-            if jaccard(held, sets[other]) >= similarity:
-                yield other, id_
-        # A set that is no larger than the other shares a larger part of its terms with it.
-        for term in _prefix(rarest, 2 * similarity / (1 + similarity)):
-            ids_with[term].append(id_)
 
 
 def _prefix(rarest: Sequence[str], share: float) -> Sequence[str]:

@@ -44,10 +44,10 @@ def test_clusters_are_alike_at_whatever_remove() -> None:
 
 
 def test_of_many_that_ask_the_same_the_first_are_listed_and_all_are_one_group() -> None:
-    texts = {f"{number:04}": "index a bam file" for number in range(3000)}
+    texts = {f"{number:04}": "index a bam file" for number in range(300)}
 
     found = near_duplicates(texts, 0.8)
 
     assert found["0000"] == tuple(f"{number:04}" for number in range(1, MOST_LISTED + 1))
-    assert found["2999"] == tuple(f"{number:04}" for number in range(MOST_LISTED))
+    assert found["0299"] == tuple(f"{number:04}" for number in range(MOST_LISTED))
     assert len(clusters(list(texts), alike_pairs(texts, 0.8))) == 1

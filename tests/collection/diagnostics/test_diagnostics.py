@@ -6,7 +6,6 @@ from freshstack_dspy.collection.diagnose import (
     Pooled,
     depth_curve,
     diagnose,
-    estimate_missing,
     finders,
     leave_one_out,
     pooled,
@@ -27,13 +26,12 @@ def pool() -> Pooled:
 
 def test_who_found_the_relevant_chunks(pool: Pooled) -> None:
     assert {
-        (each.technique, each.retriever): (each.found, each.first, each.alone)
-        for each in finders(pool)
+        (each.technique, each.retriever): (each.found, each.alone) for each in finders(pool)
     } == {
-        ("question", "bm25"): (2, 1.5, 1),  # a is shared with lsa
-        ("question", "lsa"): (2, 1.5, 1),
-        ("nuggets", "bm25"): (0, 0, 0),
-        ("nuggets", "lsa"): (1, 1, 0),  # d, fifth, is no other's
+        ("question", "bm25"): (2, 1),
+        ("question", "lsa"): (2, 1),
+        ("nuggets", "bm25"): (0, 0),
+        ("nuggets", "lsa"): (1, 0),
     }
 
 
@@ -63,16 +61,6 @@ def test_what_a_pool_of_each_depth_would_hold(pool: Pooled) -> None:
         (2, 4, 3, 3),
         (3, 5, 4, 4),
     ]
-
-
-def test_estimates_of_what_is_missing(pool: Pooled) -> None:
-    """Three relevant chunks were pooled by one technique, one by two: 4 + 9/2, 4 + 6/4."""
-    missing = estimate_missing(pool)
-
-    assert missing.by_techniques == {1: 3, 2: 1}
-    assert missing.chao1.value == 8.5
-    assert missing.chao1_corrected.value == 5.5
-    assert estimate_missing(pooled(contents([POOL[1]]), EVALUATED)).chao1.value is None
 
 
 def test_pooling_results_keep_the_places_of_chunks_that_were_not_pooled() -> None:
