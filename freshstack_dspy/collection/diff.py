@@ -3,16 +3,15 @@
 Ids do not count but for those of queries: a chunk that moved within its file is the same chunk.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sized
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.files import encode_records, write_file
 from freshstack_dspy.records import Chunk, Judgment, Record, SliceName
-
-_QUERY_FIELDS = ("title", "body", "answer")
 
 
 class Tally(Record):
@@ -62,14 +61,12 @@ class Difference(Record):
     """Queries by id, then judgments by query, nugget and chunk id."""
 
 
-class State(NamedTuple):
-    """A collection to be compared."""
-
-    contents: Contents
-    chunks: Iterable[Chunk]
-
-
-def difference(before: State, after: State) -> Difference:
+def difference(
+    before: Contents,
+    after: Contents,
+    chunks_before: Sequence[Chunk],
+    chunks_after: Sequence[Chunk],
+) -> Difference:
     """Compare two collections.
 
     A query is the same by its id. A nugget is, where id and text of its query and its own text
@@ -77,24 +74,24 @@ def difference(before: State, after: State) -> Difference:
     Labels of two scales differ where one is support and the other none, each by the threshold
     of its collection.
     """
-    one, other = before.contents, after.contents
-    chunks_before, chunks_after = list(before.chunks), list(after.chunks)
-    nuggets = _matched(_nugget_keys(one), _nugget_keys(other))
+    nuggets = _matched(_nugget_keys(before), _nugget_keys(after))
     chunks = match_chunks(chunks_before, chunks_after)
-    queries = list(_query_changes(one, other))
-    judgments = sorted(_judgment_changes(one, other, nuggets, chunks), key=_in_order)
-    moved = {(candidate.query_id, chunks.get(candidate.chunk_id)) for candidate in one.pool}
-    pooled = sum((candidate.query_id, candidate.chunk_id) in moved for candidate in other.pool)
-    same_queries = len(one.queries) - sum(each.change == "dropped" for each in queries)
-    edited = sum(each.change == "edited" for each in queries)
-    same_judgments = len(one.judgments) - sum(each.change == "dropped" for each in judgments)
-    relabelled = sum(each.change == "changed" for each in judgments)
+    queries = list(_query_changes(before, after))
+    judgments = sorted(_judgment_changes(before, after, nuggets, chunks), key=_in_order)
+    moved = {(candidate.query_id, chunks.get(candidate.chunk_id)) for candidate in before.pool}
+    pooled = sum((candidate.query_id, candidate.chunk_id) in moved for candidate in after.pool)
+    of_queries = Counter(each.change for each in queries)
+    of_judgments = Counter(each.change for each in judgments)
+    same_queries = len(before.queries) - of_queries["dropped"]
+    same_judgments = len(before.judgments) - of_judgments["dropped"]
     return Difference(
-        queries=_tally(same_queries, one.queries, other.queries, edited),
-        nuggets=_tally(len(nuggets), one.nuggets, other.nuggets),
+        queries=_tally(same_queries, before.queries, after.queries, of_queries["edited"]),
+        nuggets=_tally(len(nuggets), before.nuggets, after.nuggets),
         chunks=_tally(len(chunks), chunks_before, chunks_after),
-        pool=_tally(pooled, one.pool, other.pool),
-        judgments=_tally(same_judgments, one.judgments, other.judgments, relabelled),
+        pool=_tally(pooled, before.pool, after.pool),
+        judgments=_tally(
+            same_judgments, before.judgments, after.judgments, of_judgments["changed"]
+        ),
         resliced=sum(
             each.change in ("edited", "resliced") and each.slice_before != each.slice_after
             for each in queries
@@ -152,18 +149,19 @@ def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
     slice_after = {part.query_id: part.slice for part in after.slices}
     for query_id in sorted(one.keys() | other.keys()):
         was, now = one.get(query_id), other.get(query_id)
-        edited = tuple(
-            name
-            for name in _QUERY_FIELDS
-            if was and now and getattr(was, name) != getattr(now, name)
-        )
         slices = slice_before.get(query_id), slice_after.get(query_id)
-        if was and now and not edited and slices[0] == slices[1]:
-            continue
+        edited: tuple[str, ...] = ()
+        change: Literal["added", "dropped", "edited", "resliced"] = "added"
+        if was and now:
+            fields = ("title", "body", "answer")
+            edited = tuple(name for name in fields if getattr(was, name) != getattr(now, name))
+            change = "edited" if edited else "resliced"
+            if not edited and slices[0] == slices[1]:
+                continue
+        elif was:
+            change = "dropped"
         yield QueryChange(
-            change=(
-                "added" if not was else "dropped" if not now else "edited" if edited else "resliced"
-            ),
+            change=change,
             query_id=query_id,
             edited=edited,
             slice_before=slices[0],

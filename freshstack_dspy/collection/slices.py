@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
 from freshstack_dspy.collection.contents import SLICES, Contents
@@ -88,9 +88,6 @@ def check_any(contents: Contents, slices: Slices = None) -> None:
     )
 
 
-GroupKind = Literal["tag", "slice", "date", "cutoff", "contamination", "difficulty", "origin"]
-GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
-
 DIFFICULTY_DEPTH = 20
 """To which rank of the question's own list the difficulty of a query looks: as Coverage@20."""
 
@@ -114,20 +111,23 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
     from freshstack_dspy.measures.groups import QueryGroups
 
     if by not in _GROUPINGS:
-        raise CollectionError(f"queries are grouped by {', '.join(GROUP_KINDS)}, not by {by!r}")
+        raise CollectionError(f"queries are grouped by {', '.join(_GROUPINGS)}, not by {by!r}")
     if at is not None and by != "date":
         raise CollectionError(f"a date divides queries by date, not by {by}")
-    rule, order, grouped, nothing_known = _GROUPINGS[by]
+    rule, order, grouped = _GROUPINGS[by]
     if at is None:
         pairs = list(grouped(contents))
     else:
-        at = _day(at)
+        try:
+            at = date.fromisoformat(at).isoformat()
+        except ValueError:
+            raise CollectionError(f"{at!r} is not a date; type one as 2024-06-30") from None
         names = {"before_cutoff": f"up to {at}", "after_cutoff": f"after {at}"}
         rule, order = "the day of the question, in UTC", tuple(names.values())
         found = ((asked(query.asked_at, at), query.query_id) for query in contents.queries)
         pairs = [(names[when], query_id) for when, query_id in found if when is not None]
     if not pairs:
-        raise CollectionError(nothing_known)
+        raise CollectionError(f"the collection says of no query what its {by} is")
     members: dict[str, set[str]] = {}
     for name, query_id in pairs:
         members.setdefault(name, set()).add(query_id)
@@ -142,23 +142,6 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
     )
 
 
-class _Grouping(NamedTuple):
-    rule: str
-    order: tuple[str, ...]
-    """The groups, in their order; empty: by name."""
-    pairs: Callable[[Contents], Iterable[tuple[str, str]]]
-    """Gives groups and the ids of their queries."""
-    nothing_known: str
-    """The error where there are none."""
-
-
-def _day(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise CollectionError(f"{text!r} is not a date; type one as 2024-06-30") from None
-
-
 def _years(contents: Contents) -> Iterator[tuple[str, str]]:
     for query in contents.queries:
         if (day := day_of(query.asked_at)) is not None:
@@ -169,13 +152,11 @@ _CUTOFF = {"before_cutoff": "up to the cut-off", "after_cutoff": "after the cut-
 _KNOWN = (f"known below {CONTAMINATED:.0%}", f"known {CONTAMINATED:.0%} or more")
 
 
-def _known_shares(contents: Contents) -> list[tuple[str, str]]:
+def _known_shares(contents: Contents) -> Iterator[tuple[str, str]]:
     known = set(contents.contaminated())
-    return [
-        (_KNOWN[one.query_id in known], one.query_id)
-        for one in contents.contamination
-        if one.closed_book_coverage is not None
-    ]
+    for one in contents.contamination:
+        if one.closed_book_coverage is not None:
+            yield _KNOWN[one.query_id in known], one.query_id
 
 
 def _difficulties(contents: Contents) -> Iterator[tuple[str, str]]:
@@ -183,49 +164,44 @@ def _difficulties(contents: Contents) -> Iterator[tuple[str, str]]:
         yield "easy" if share >= 2 / 3 else "medium" if share >= 1 / 3 else "hard", query_id
 
 
-_GROUPINGS: dict[str, _Grouping] = {
-    "tag": _Grouping(
+_GROUPINGS: dict[
+    str, tuple[str, tuple[str, ...], Callable[[Contents], Iterable[tuple[str, str]]]]
+] = {
+    "tag": (
         "the tags of the question; one with several tags counts in each",
         (),
         lambda of: ((tag, query.query_id) for query in of.queries for tag in query.tags),
-        "no query of the collection has a tag",
     ),
-    "slice": _Grouping(
+    "slice": (
         "whether chunks support all, some or none of the nuggets",
         SLICES,
         lambda of: ((part.slice, part.query_id) for part in of.slices),
-        "the collection has no query",
     ),
-    "date": _Grouping(
-        "the year of the question, in UTC", (), _years, "no query of the collection has a date"
-    ),
-    "cutoff": _Grouping(
+    "date": ("the year of the question, in UTC", (), _years),
+    "cutoff": (
         "the day up to which the model has read",
         tuple(_CUTOFF.values()),
         lambda of: ((_CUTOFF[one.asked], one.query_id) for one in of.contamination if one.asked),
-        "the collection does not say which queries were asked before the model's cut-off; "
-        "build it with [contamination] cutoff, or name a day: date=2024-06-30",
     ),
-    "contamination": _Grouping(
+    "contamination": (
         "the share of the nuggets that the model's closed-book answer holds",
         _KNOWN,
         _known_shares,
-        "no closed-book answer of the collection was judged",
     ),
-    "difficulty": _Grouping(
+    "difficulty": (
         "the share of the supported nuggets that the pool found with the question alone, to rank "
         f"{DIFFICULTY_DEPTH}: easy 2/3 or more, hard below 1/3",
         ("easy", "medium", "hard"),
         _difficulties,
-        "no query of the collection has a supported nugget",
     ),
-    "origin": _Grouping(
+    "origin": (
         "who asked: people or a model",
         get_args(QueryOrigin),
         lambda of: ((query.origin, query.query_id) for query in of.queries),
-        "the collection has no query",
     ),
 }
+"""By kind: what divides the queries; the groups in their order, or none: by name; and what gives
+groups and the ids of their queries."""
 
 
 def found_shares(contents: Contents) -> dict[str, float]:
@@ -273,10 +249,7 @@ def slice_queries(
     unsupported only if all its judgments were made: a failed one could have been the positive, so
     it is undetermined.
     """
-    labels = ((one.nugget_id, one.label) for one in judgments)
-    supported = {
-        nugget_id for nugget_id, label in labels if label is not None and label >= threshold
-    }
+    supported = {one.nugget_id for one in judgments if (one.label or 0) >= threshold}
     in_doubt = {one.nugget_id for one in judgments if one.status != "ok"} - supported
     nuggets_of: dict[str, set[str]] = {query.query_id: set() for query in queries}
     for nugget in nuggets:

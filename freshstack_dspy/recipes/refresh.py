@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection, sorted_chunks
-from freshstack_dspy.collection.diff import Difference, State, difference, write_changes
+from freshstack_dspy.collection.diff import Difference, difference, write_changes
 from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, as_config
@@ -81,7 +81,8 @@ def refresh(
         now = provenance(session, made.contents)
 
     chunks, rejected = sorted_chunks(made.chunks), made.reading.rejected
-    found = difference(State(before, before.chunks()), State(made.contents, chunks))
+    chunks_before = list(before.chunks())
+    found = difference(before, made.contents, chunks_before, chunks)
     earlier = dict.fromkeys((*old.earlier_models, old.model))
     described = now.model_copy(
         update={
@@ -94,7 +95,7 @@ def refresh(
     calls = sum(account.calls for account in now.ledger.values())
     is_same = (
         made.contents.records() == before.records()
-        and chunks == list(before.chunks())
+        and chunks == chunks_before
         and dict(rejected) == old.counts.rejected
         and _of_the_data(described) == _of_the_data(old)
     )

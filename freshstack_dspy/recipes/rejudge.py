@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
-from freshstack_dspy.collection.diff import Difference, State, difference
+from freshstack_dspy.collection.diff import Difference, difference
 from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
@@ -123,7 +123,8 @@ def rejudge(
     rejected = before.manifest.counts.rejected
     written = write_collection(out, contents, chunks.values(), described, rejected=rejected)
     agreement = label_agreement(before.judgments, written.judgments, *scales)
-    found = difference(State(before, chunks.values()), State(written, chunks.values()))
+    unchanged = list(chunks.values())
+    found = difference(before, written, unchanged, unchanged)
     return Rejudged(written, agreement, found, len(textless))
 
 

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import (
+    Difference,
     JudgmentChange,
     QueryChange,
-    State,
     Tally,
     difference,
     match_chunks,
@@ -32,10 +32,10 @@ def state(
     nuggets: dict[str, tuple[str, str]],
     chunks: list[Chunk],
     labels: dict[tuple[str, str], int | None],
-) -> State:
+) -> tuple[Contents, list[Chunk]]:
     """A collection: titles by query, query and text by nugget, labels by nugget and chunk text."""
     ids = {one.text: one.chunk_id for one in chunks}
-    return State(
+    return (
         Contents(
             queries=tuple(
                 Query(query_id=id_, title=title, body="", answer="Yes.")
@@ -72,6 +72,12 @@ def state(
     )
 
 
+def compare(
+    before: tuple[Contents, list[Chunk]], after: tuple[Contents, list[Chunk]]
+) -> Difference:
+    return difference(before[0], after[0], before[1], after[1])
+
+
 ONE = state(
     {"1": "How?", "2": "Why?"},
     {"1_0": ("1", "fact"), "1_1": ("1", "other"), "2_0": ("2", "fact")},
@@ -87,7 +93,7 @@ ONE = state(
 
 
 def test_nothing_differs_from_itself() -> None:
-    found = difference(ONE, ONE)
+    found = compare(ONE, ONE)
 
     assert (found.changes, found.resliced) == ((), 0)
     assert found.judgments == Tally(kept=5, added=0, dropped=0)
@@ -103,7 +109,7 @@ def test_what_moved_is_kept_and_what_differs_is_listed_with_both_ids() -> None:
         {("1_1", "aa"): 0, ("1_0", "aa"): 0, ("2_0", "aa"): 1, ("1_0", "cc"): 1},
     )
 
-    found = difference(ONE, other)
+    found = compare(ONE, other)
 
     assert found.changes[:2] == (
         QueryChange(
@@ -128,7 +134,7 @@ def test_what_moved_is_kept_and_what_differs_is_listed_with_both_ids() -> None:
 
 
 def test_a_query_in_another_slice_is_listed() -> None:
-    found = difference(
+    found = compare(
         state({"1": "How?"}, {"1_0": ("1", "f")}, [chunk("a", 0)], {("1_0", "a"): None}),
         state({"1": "How?"}, {"1_0": ("1", "f")}, [chunk("a", 0)], {("1_0", "a"): 1}),
     )
