@@ -1,7 +1,7 @@
 """`freshstack show`, `explain`, `diagnose`: what is in a collection, and how it came about."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -27,10 +27,10 @@ from freshstack_dspy.cli.printing import show as show_table
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.diagnose import Diagnosis
-    from freshstack_dspy.collection.explain import Explanation, JudgedNugget
+    from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.lm.store import Recorded
     from freshstack_dspy.measures.statistics import Estimate
-    from freshstack_dspy.records import Candidate, Query
+    from freshstack_dspy.records import Candidate, Chunk, Query
 
 _FIRST_LINES = 6
 """How many lines of a chunk are shown."""
@@ -57,25 +57,19 @@ def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> No
     from freshstack_dspy.collection.slices import slices_of
 
     titles = {query.query_id: query.title or query.body for query in collection.queries}
-    found: list[dict[str, Any]] = [
-        {
-            "query_id": part.query_id,
-            "title": one_line(titles[part.query_id]),
-            "nuggets": part.nuggets,
-            "supported": part.supported,
-            "slice": part.slice,
-        }
-        for part in collection.slices
-        if part.slice in slices_of(slices)
+    parts = [part for part in collection.slices if part.slice in slices_of(slices)]
+    header = ("query_id", "title", "nuggets", "supported", "slice")
+    rows = [
+        (part.query_id, one_line(titles[part.query_id]), part.nuggets, part.supported, part.slice)
+        for part in parts
     ]
     if as_json:
-        show_json(found)
+        show_json([dict(zip(header, row, strict=True)) for row in rows])
         return
-    longest = max(20, width() - 54)
-    rows = [tuple((one | {"title": cut(one["title"], longest)}).values()) for one in found]
-    header = ("query", "title", "nuggets", "supported", "slice")
-    title = f"{collection.name}: {counted(len(found), 'query', 'queries')}"
-    show_table(Table(header, rows, title=title, keys=2))
+    longest = max(20, width() - 57)
+    title = f"{collection.name}: {counted(len(rows), 'query', 'queries')}"
+    shown = [(id_, cut(text, longest), *others) for id_, text, *others in rows]
+    show_table(Table(header, shown, title=title, keys=2))
     say(labels_by(collection))
     say("one of them: freshstack show COLLECTION QUERY")
 
@@ -112,11 +106,9 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
         rated = f", {one['importance']}" if one["importance"] else ""
         supported = f"supported by {counted(one['supported_by'], 'chunk')}"
         say_wrapped(f"{one['nugget_id']}{rated}, {supported}: {one['text']}", 2)
-    print()
     rows = [(one["chunk_id"], one["best_rank"], ", ".join(one["supports"])) for one in chunks]
     title = f"chunks pooled or judged ({len(chunks):,})"
-    show_table(Table(("chunk", "best rank", "supports"), rows, title=title))
-    say(labels_by(collection))
+    _print_table(title, ("chunk", "best rank", "supports"), rows, labels_by(collection), keys=1)
     say(f"one of them: freshstack explain COLLECTION {query.query_id} CHUNK")
 
 
@@ -157,15 +149,14 @@ def explain(
         show_json(found)
         return
     _print_title(found.query, found.slice.slice)
-    _print_chunk(found)
-    _print_candidate(found)
+    _print_chunk(found.chunk)
+    _print_candidate(found.candidate)
     _print_judgments(found)
     _print_calls(found)
     say(labels_by(loaded))
 
 
-def _print_chunk(found: "Explanation") -> None:
-    chunk = found.chunk
+def _print_chunk(chunk: "Chunk") -> None:
     say_wrapped(f"chunk {chunk.chunk_id}")
     revision = f", revision {chunk.revision}" if chunk.revision else ""
     say_wrapped(
@@ -190,38 +181,27 @@ _ORIGINS = {
 }
 
 
-def _print_candidate(found: "Explanation") -> None:
-    candidate = found.candidate
-    if candidate is None:
-        say("judged without being a candidate: what found it is not known")
-    else:
-        say(_ORIGINS[candidate.origin])
-        if found.chunk.chunk_id in found.query.seed_chunk_ids and candidate.origin != "seed":
-            say("  the query was made from it")
-        for line in _ranks(candidate):
-            say_wrapped(line, 2)
-        for run in candidate.runs:
-            say_wrapped(f"run {run.run}: rank {run.rank:,}", 2)
-        if candidate.lost_without:
-            say_wrapped(f"not pooled without {', nor without '.join(candidate.lost_without)}", 2)
-    print()
-
-
-def _ranks(candidate: "Candidate") -> Iterator[str]:
-    """Each technique's fused rank, and the ranks in its retrievers' lists."""
+def _print_candidate(candidate: "Candidate | None") -> None:
+    """What found a chunk: each technique's fused rank, and the ranks in its retrievers' lists."""
     from freshstack_dspy.records import TECHNIQUES
 
-    fused: dict[str, str] = {
-        **{by.technique: f"{by.rank:,} (below the pool)" for by in candidate.ranked_below},
-        **{by.technique: f"{by.rank:,}" for by in candidate.pooled_by},
-    }
-    lists: dict[str, list[str]] = {}
-    for each in candidate.found_by:
-        lists.setdefault(each.technique, []).append(f"{each.retriever} {each.rank:,}")
+    if candidate is None:
+        say("judged without being a candidate: what found it is not known\n")
+        return
+    say(_ORIGINS[candidate.origin])
+    fused = {by.technique: f"{by.rank:,}" for by in candidate.pooled_by}
+    fused |= {by.technique: f"{by.rank:,} (below the pool)" for by in candidate.ranked_below}
     for technique in TECHNIQUES:
-        if technique in fused or technique in lists:
-            ranks = ", ".join(lists.get(technique, ["in no retriever's list"]))
-            yield f"{technique}: rank {fused.get(technique, '–')}; {ranks}"
+        lists = [by for by in candidate.found_by if by.technique == technique]
+        if technique in fused or lists:
+            ranks = ", ".join(f"{by.retriever} {by.rank:,}" for by in lists)
+            ranks = ranks or "in no retriever's list"
+            say_wrapped(f"{technique}: rank {fused.get(technique, '–')}; {ranks}", 2)
+    for run in candidate.runs:
+        say_wrapped(f"run {run.run}: rank {run.rank:,}", 2)
+    if candidate.lost_without:
+        say_wrapped(f"not pooled without {', nor without '.join(candidate.lost_without)}", 2)
+    print()
 
 
 def _print_judgments(found: "Explanation") -> None:
@@ -229,57 +209,44 @@ def _print_judgments(found: "Explanation") -> None:
         f"judgments of {len(found.nuggets)} nuggets (scale {found.scale.name}, support from "
         f"{found.scale.threshold} on)"
     )
-    before = ""
+    before = None
     for judged in found.nuggets:
-        _print_nugget(judged, before)
-        before = judged.judgment.reason if judged.judgment else ""
+        nugget, judgment = judged.nugget, judged.judgment
+        name = f"{nugget.nugget_id}, {nugget.importance}" if nugget.importance else nugget.nugget_id
+        if judgment is None:
+            say_wrapped(f"{name}: not judged: {nugget.text}", 2)
+            continue
+        verdict = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
+        label = judgment.status if judgment.label is None else judgment.label
+        number = f", nugget {judged.number} in its call" if judged.number else ""
+        say_wrapped(f"{name}: {verdict} ({label}){number}", 2)
+        say_wrapped(nugget.text, 4)
+        reason = f"{judgment.reason or '(none)'}{_by(judgment.call_id)}"
+        say_wrapped(f"reason: {'as above' if reason == before else reason}", 4)
+        before = reason
+        for vote in judgment.votes:
+            part = f", part {vote.part}" if judgment.parts > 1 else ""
+            given = f"label {vote.label}" if vote.label is not None else f"no label ({vote.status})"
+            say_wrapped(f"vote {vote.vote}{part}: {given}; {vote.reason}{_by(vote.call_id)}", 6)
     for failure in found.failures:
         why = f"failed in step {failure.step}, {failure.status}: {failure.message}"
         say_wrapped(f"{why}{_by(failure.call_id)}", 2)
     print()
 
 
-def _print_nugget(judged: "JudgedNugget", before: str) -> None:
-    """Print one nugget; a reason that is the one before is repeated only where there is support."""
-    nugget, judgment = judged.nugget, judged.judgment
-    name = f"{nugget.nugget_id}, {nugget.importance}" if nugget.importance else nugget.nugget_id
-    if judgment is None:
-        say_wrapped(f"{name}: not judged", 2)
-        say_wrapped(nugget.text, 4)
-        return
-    verdict = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
-    label = judgment.status if judgment.label is None else judgment.label
-    number = f", nugget {judged.number} in its call" if judged.number else ""
-    say_wrapped(f"{name}: {verdict} ({label}){number}", 2)
-    say_wrapped(nugget.text, 4)
-    if judgment.reason and judgment.reason == before and not judged.supports:
-        say_wrapped("reason: as above", 4)
-    else:
-        parts = f", in {judgment.parts} parts" if judgment.parts > 1 else ""
-        say_wrapped(f"reason: {judgment.reason or '(none)'}{parts}{_by(judgment.call_id)}", 4)
-    for vote in judgment.votes:
-        part = f", part {vote.part}" if judgment.parts > 1 else ""
-        given = f"label {vote.label}" if vote.label is not None else f"no label ({vote.status})"
-        say_wrapped(f"vote {vote.vote}{part}: {given}; {vote.reason}{_by(vote.call_id)}", 6)
-
-
 def _print_calls(found: "Explanation") -> None:
     say("calls" if found.calls else "calls: no reply is named by these judgments")
     for call in found.calls:
         say_wrapped(call.call_id, 2)
-        facts = ["no reply found"]
+        facts = "no reply found; name the build that recorded it: --config BUILD.toml"
         if reply := call.reply:
-            facts = [
-                f"{reply.request.model}, {reply.request.task or 'no named task'}",
-                "cost unknown" if reply.cost is None else f"${reply.cost:.4f}",
-                f"{reply.status}, finish reason {reply.finish_reason}, {reply.received_at}",
-            ]
-            if reply.input_tokens is not None and reply.output_tokens is not None:
-                facts.insert(1, f"{reply.input_tokens:,} + {reply.output_tokens:,} tokens")
-        facts.append(f"{call.judgments:,} judgments of the collection name it")
-        say_wrapped("; ".join(facts), 4)
-    if any(call.reply is None for call in found.calls):
-        say_wrapped("for their replies, name the build that recorded them: --config BUILD.toml", 2)
+            cost = "cost unknown" if reply.cost is None else f"${reply.cost:.4f}"
+            facts = (
+                f"{reply.request.model}, {reply.request.task or 'no named task'}; "
+                f"{reply.input_tokens} + {reply.output_tokens} tokens, {cost}; {reply.status}, "
+                f"finish reason {reply.finish_reason}, {reply.received_at}"
+            )
+        say_wrapped(f"{facts}; {call.judgments:,} judgments of the collection name it", 4)
 
 
 def _by(call_id: str | None) -> str:

@@ -189,8 +189,8 @@ _GROUPINGS: dict[
         _known_shares,
     ),
     "difficulty": (
-        "the share of the supported nuggets that the pool found with the question alone, to rank "
-        f"{DIFFICULTY_DEPTH}: easy 2/3 or more, hard below 1/3",
+        f"the share of supported nuggets that the question found to rank {DIFFICULTY_DEPTH}: easy "
+        "2/3 or more, hard below 1/3",
         ("easy", "medium", "hard"),
         _difficulties,
     ),
