@@ -189,8 +189,7 @@ _GROUPINGS: dict[
         _known_shares,
     ),
     "difficulty": (
-        f"the share of supported nuggets that the question found to rank {DIFFICULTY_DEPTH}: easy "
-        "2/3 or more, hard below 1/3",
+        "the share of supported nuggets that the question found to rank 20: easy 2/3, hard below 1/3",
         ("easy", "medium", "hard"),
         _difficulties,
     ),
