@@ -72,6 +72,31 @@ class Collection(Contents):
             )
 
     @classmethod
+    def unread(cls, folder: Path, manifest: Manifest) -> Self:
+        """Give the collection in a folder; each file of records is read when first needed."""
+        collection = object.__new__(cls)
+        vars(collection).update(
+            threshold=manifest.scale.threshold,
+            manifest=manifest,
+            corpus=Corpus(folder / CORPUS_FILE),
+            _unread=folder,
+        )
+        return collection
+
+    if not TYPE_CHECKING:  # for a type checker, any name at all would now be an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """Read a file of records of an unread collection."""
+            file = next((file for file in RECORD_FILES if file.name == name), None)
+            if file is None or "_unread" not in vars(self):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            if read_manifest(self._unread) != self.manifest:
+                raise CollectionError(f"{self._unread}: another collection by now; load that")
+            with _without_garbage_collection():
+                records = vars(self)[name] = file.sort(file.read(self._unread))
+            return records
+
+    @classmethod
     def of(cls, given: "Collection | Path | str") -> "Collection":
         """Give a collection, or load the one in a folder."""
         return given if isinstance(given, Collection) else cls.load(given)

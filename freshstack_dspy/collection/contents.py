@@ -90,16 +90,16 @@ class Contents:
         threshold: The lowest label that counts as support.
     """
 
-    queries: tuple[Query, ...] = ()
-    nuggets: tuple[Nugget, ...] = ()
-    expansions: tuple[Expansion, ...] = ()
-    pool: tuple[Candidate, ...] = ()
-    judgments: tuple[Judgment, ...] = ()
-    contamination: tuple[Contamination, ...] = ()
-    failures: tuple[Failure, ...] = ()
-    slices: tuple[QuerySlice, ...] = ()
-    skipped: tuple[SkippedFile, ...] = ()
-    licences: tuple[LicenceFile, ...] = ()
+    queries: tuple[Query, ...] = field(default_factory=tuple)
+    nuggets: tuple[Nugget, ...] = field(default_factory=tuple)
+    expansions: tuple[Expansion, ...] = field(default_factory=tuple)
+    pool: tuple[Candidate, ...] = field(default_factory=tuple)
+    judgments: tuple[Judgment, ...] = field(default_factory=tuple)
+    contamination: tuple[Contamination, ...] = field(default_factory=tuple)
+    failures: tuple[Failure, ...] = field(default_factory=tuple)
+    slices: tuple[QuerySlice, ...] = field(default_factory=tuple)
+    skipped: tuple[SkippedFile, ...] = field(default_factory=tuple)
+    licences: tuple[LicenceFile, ...] = field(default_factory=tuple)
     threshold: int = field(default=1)
 
     def __post_init__(self) -> None:

@@ -2,9 +2,9 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from freshstack_dspy.collection.card import CARD_FILE, data_card
 from freshstack_dspy.collection.collection import (
@@ -37,15 +37,9 @@ COLLECTION_FILES = frozenset(
     (MANIFEST_FILE, CARD_FILE, CORPUS_FILE, *(file.filename for file in RECORD_FILES))
 )
 """All that a collection's folder holds."""
+_CALL_ID = re.compile(rb'call_id":"([^"]+)"')
+"""In a canonical line; a quotation mark inside a text has a backslash before it."""
 _WITH_CALL_ID = [file for file in RECORD_FILES if "call_id" in file.record.model_fields]
-
-
-class Intact(NamedTuple):
-    """A collection whose folder is as it was written."""
-
-    collection: Collection
-    call_ids: frozenset[str]
-    """Keys of all replies that it was made from, those that were sent back as invalid included."""
 
 
 def write_collection(
@@ -130,17 +124,6 @@ def check_replaceable(path: Path) -> None:
         )
 
 
-def intact_collection(folder: Path, manifest: Manifest) -> Intact | None:
-    """Give the collection of a manifest, or None where a byte of its folder is not as written."""
-    try:
-        if fingerprint_folder(folder, manifest) != manifest.fingerprints.get(FOLDER):
-            return None
-    except OSError:
-        return None
-    collection = Collection.load(folder)
-    return Intact(collection, call_ids_of(collection) | frozenset(manifest.reasked))
-
-
 def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
     """SHA-256 over all in a collection's folder, and over the manifest but for this fingerprint."""
     hashes = {}
@@ -151,6 +134,12 @@ def fingerprint_folder(folder: Path, manifest: Manifest) -> str:
     others = {name: value for name, value in manifest.fingerprints.items() if name != FOLDER}
     plain = encode_manifest(manifest.model_copy(update={"fingerprints": others}))
     return hash_content({**hashes, MANIFEST_FILE: hashlib.sha256(plain).hexdigest()})
+
+
+def call_ids_in(folder: Path) -> frozenset[str]:
+    """The keys of the replies that the records in a folder name, which is all that is read."""
+    data = (folder.joinpath(file.filename).read_bytes() for file in _WITH_CALL_ID)
+    return frozenset(key.decode() for lines in data for key in set(_CALL_ID.findall(lines)))
 
 
 def call_ids_of(contents: Contents) -> frozenset[str]:

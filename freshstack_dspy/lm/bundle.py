@@ -63,10 +63,15 @@ class Bundle(Recorded):
         """The keys of all entries, in the order of the file."""
         return self._places.keys()
 
+    def read(self, key: str) -> bytes | None:
+        """The JSON recorded for a key, or None."""
+        place = self._places.get(key)
+        return None if place is None else self._read(place)
+
     def entry(self, key: str) -> Entry | None:
         """The entry recorded for a key, or None."""
-        place = self._places.get(key)
-        return None if place is None else entry_from_json(self._read(place), str(self.path))
+        data = self.read(key)
+        return None if data is None else entry_from_json(data, str(self.path))
 
     def lines(self, holding: bytes = b"") -> Iterator[Line]:
         """The entries whose JSON holds some bytes; see `Recorded`."""
@@ -88,6 +93,11 @@ class Several(Recorded):
 
     def __init__(self, sources: Iterable[Recorded | None]) -> None:
         self._sources = [source for source in sources if source is not None]
+
+    def read(self, key: str) -> bytes | None:
+        """The JSON of a key in the first place that has one, or None."""
+        found = (source.read(key) for source in self._sources)
+        return next((data for data in found if data is not None), None)
 
     def entry(self, key: str) -> Entry | None:
         """The entry of a key in the first place that has one, or None."""

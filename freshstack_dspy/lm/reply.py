@@ -256,11 +256,15 @@ def entry_json(entry: Entry) -> str:
     return canonical_json(entry.model_dump(mode="json", by_alias=True))
 
 
-def content_hash(entry: Entry) -> str:
-    """SHA-256 of all in an entry that can change what is made of it; the request is in its key."""
-    if isinstance(entry, Reply):
-        return sha256_of([entry.finish_reason, entry.text])
-    return sha256_of(entry.values if isinstance(entry, Numbers) else entry.value)
+def content_hash(entry: Entry | dict[str, Any]) -> str:
+    """SHA-256 of all in an entry that can change what is made of it; the request is in its key.
+
+    A dictionary is its JSON.
+    """
+    fields = entry if isinstance(entry, dict) else vars(entry)
+    if "text" in fields:
+        return sha256_of([fields["finish_reason"], fields["text"]])
+    return sha256_of(fields["values" if "values" in fields else "value"])
 
 
 def same_content(one: Entry, other: Entry) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import diskcache
 from diskcache.core import MODE_RAW
+from pydantic_core import from_json
 
 from freshstack_dspy.errors import DamagedReplyError, StoreError
 from freshstack_dspy.lm.budget import Spent
@@ -50,6 +51,10 @@ class Line(NamedTuple):
 
 class Recorded(ABC):
     """Entries that can be looked up by key: a store, a bundle, or several of them."""
+
+    @abstractmethod
+    def read(self, key: str) -> bytes | None:
+        """The JSON recorded for a key, not validated, or None."""
 
     @abstractmethod
     def entry(self, key: str) -> Entry | None:
@@ -98,11 +103,17 @@ def recorded_entries(keys: Iterable[str], sources: Iterable[Recorded | None]) ->
 def fingerprint(keys: Iterable[str], sources: Iterable[Recorded | None]) -> str | None:
     """One hash of what is recorded for these keys, or None where one is missing.
 
-    It is that of the `used_replies` of the run that used these entries.
+    It is that of the `used_replies` of the run that used these entries. They are not validated: of
+    a large collection that would take longer than everything else together.
     """
-    keys = set(keys)
-    hashes = {entry.key: content_hash(entry) for entry in recorded_entries(keys, sources)}
-    return sha256_of(hashes) if len(hashes) == len(keys) else None
+    sources = [source for source in sources if source is not None]
+    hashes = {}
+    for key in keys:
+        data = next((data for source in sources if (data := source.read(key)) is not None), None)
+        if data is None:
+            return None
+        hashes[key] = content_hash(from_json(data))
+    return sha256_of(hashes)
 
 
 class JsonTextDisk(diskcache.Disk):
@@ -167,6 +178,10 @@ class ReplyStore(Recorded):
                     sqlite_cache_size=8192,
                 )
                 self._cache.add(_FORMAT, SCHEMA)
+
+    def read(self, key: str) -> bytes | None:
+        """The JSON recorded for a key, or None."""
+        return self._value(f"entry:{key}")
 
     def entry(self, key: str) -> Entry | None:
         """The entry recorded for a key, validated, or None.

@@ -15,7 +15,6 @@ from freshstack_dspy.collection.writing import check_replaceable, write_collecti
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.lm.bundle import write_bundle
-from freshstack_dspy.lm.store import recorded_entries
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import (
     WITHOUT_EFFECT,
@@ -23,6 +22,7 @@ from freshstack_dspy.recipes.provenance import (
     provenance,
     shareable,
     unchanged,
+    used_replies,
 )
 from freshstack_dspy.recipes.session import (
     Session,
@@ -79,9 +79,9 @@ def build(
         found = unchanged(config, mode, inputs, replies)
         if found is not None:
             if replies_file is not None:
-                write_bundle(recorded_entries(found.call_ids, replies), replies_file)
+                write_bundle(used_replies(found, replies), replies_file)
             report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
-            return found.collection
+            return found
         with open_session(config, replies=replies, **options) as session:
             made = make(session)
             described = provenance(session, made.contents, inputs)

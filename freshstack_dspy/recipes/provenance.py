@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.manifest import Provenance, read_manifest
-from freshstack_dspy.collection.writing import Intact, call_ids_of, intact_collection
+from freshstack_dspy.collection.writing import FOLDER, call_ids_in, call_ids_of, fingerprint_folder
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import Repository
@@ -168,13 +168,13 @@ def used_numbers(
 
 def unchanged(
     config: BuildConfig, mode: Mode, inputs: Mapping[str, str], replies: "Replies"
-) -> Intact | None:
+) -> Collection | None:
     """The collection at `out`, where a build would make the same again, or None.
 
     Its settings and inputs must be those of now, every byte of its folder as it was written, and
     every reply that it was made from recorded, with the same content. Never in mode `rerecord`,
     nor where something failed and the mode may ask again, nor with an embedder or a reranker, of
-    whose vectors and scores no record tells.
+    whose vectors and scores no record tells. Its records are read when they are first needed.
     """
     try:
         manifest = read_manifest(config.out)
@@ -185,14 +185,16 @@ def unchanged(
         return None
     if not inputs or any(manifest.fingerprints.get(part) != inputs[part] for part in inputs):
         return None
-    found = intact_collection(config.out, manifest)
-    if found is None:
-        return None
     try:
-        now = fingerprint(found.call_ids, replies)
-    except StoreError:
+        used = call_ids_in(config.out).union(manifest.reasked)
+        found = {
+            FOLDER: fingerprint_folder(config.out, manifest),
+            _REPLIES: fingerprint(used, replies),
+        }
+    except (OSError, StoreError, ValueError):  # what is missing or damaged is a change
         return None
-    return found if now == manifest.fingerprints.get(_REPLIES) else None
+    same = found.items() <= manifest.fingerprints.items()
+    return Collection.unread(config.out, manifest) if same else None
 
 
 def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:

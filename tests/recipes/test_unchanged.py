@@ -10,6 +10,7 @@ import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
+from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.bundle import Bundle, Bundles, write_bundle
 from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.recipes.build import build
@@ -33,10 +34,9 @@ def found_unchanged(
     store = ReplyStore(config.cache.path)
     try:
         replies: Any = (store, recorded or Bundles())
-        found = unchanged(config, mode, fingerprint_inputs(config), Replies(*replies))
+        return unchanged(config, mode, fingerprint_inputs(config), Replies(*replies))
     finally:
         store.close()
-    return found.collection if found else None
 
 
 def no_json(_inputs: Inputs) -> Said:
@@ -56,6 +56,19 @@ def test_a_rerun_of_an_unchanged_build_writes_nothing_and_asks_nothing(
     assert again == usual.collection == Collection.load(config.out)
     assert (silent.calls.total(), files_of(config.out)) == (0, before)
     assert config.out.stat().st_ino == folder
+
+
+def test_records_of_a_collection_replaced_meanwhile_are_not_taken_for_its_own(
+    config: BuildConfig,
+) -> None:
+    found = build(config, provider=ScriptedProvider())
+    assert found.queries == Collection.load(config.out).queries
+
+    build(config, mode="rerecord", provider=ScriptedProvider(JudgeSupport=no_json))
+
+    assert len(found.queries) == 3, "these are read already"
+    with pytest.raises(CollectionError, match="another collection by now"):
+        _ = found.judgments
 
 
 def test_rerecording_is_never_skipped(config: BuildConfig) -> None:
