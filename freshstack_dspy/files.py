@@ -1,15 +1,18 @@
 """Reading JSON Lines of bounded size, and writing a file or a folder whole or not at all."""
 
+import gzip
 import json
 import os
 import secrets
 import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from freshstack_dspy.errors import CollectionError, SourceError
 from freshstack_dspy.faults import first_fault
@@ -19,8 +22,10 @@ R = TypeVar("R", bound=Record)
 ReadProgress = Callable[[int, int], None]
 """Called with the number of bytes read, and of how many."""
 
-LONGEST_LINE = 16 << 20
-"""Bytes of a line of someone else's JSON Lines."""
+LONGEST_LINE = 64 << 20
+"""Bytes of a line of someone else's JSON Lines; a book has some million characters."""
+_RATIO, _ALWAYS = 200, 64 << 20
+"""Text shrinks to a tenth; a file that unpacks to 200 times its size was made to fill memory."""
 _LARGEST_DOCUMENT = 256 << 20
 _BOM = b"\xef\xbb\xbf"
 
@@ -66,7 +71,7 @@ def decode_records(data: bytes, record: type[R], path: Path) -> tuple[R, ...]:
 
 
 def read_lines(path: Path, progress: ReadProgress | None = None) -> Iterator[tuple[int, bytes]]:
-    """Give each line with its number, from 1; a byte order mark is passed over.
+    """Give each line of a file (also gzip) with its number, from 1, without a byte order mark.
 
     Raises:
         SourceError: The file cannot be read, or a line is longer than `LONGEST_LINE`.
@@ -74,17 +79,27 @@ def read_lines(path: Path, progress: ReadProgress | None = None) -> Iterator[tup
     try:
         total = path.stat().st_size
         with path.open("rb") as file:
+            packed = file.peek(2)[:2] == b"\x1f\x8b"
+            lines: Any = gzip.GzipFile(fileobj=file) if packed else file
             number = done = 0
-            while line := file.readline(LONGEST_LINE + 1):
+            while line := lines.readline(LONGEST_LINE + 1):
                 number += 1
                 done += len(line)
                 if len(line) > LONGEST_LINE:
                     raise SourceError(f"{path}:{number}: longer than {LONGEST_LINE >> 20} MiB")
+                if packed and done > most_unpacked(path):
+                    raise SourceError(f"{path}: unpacks to more than {_RATIO} times its size")
                 yield number, line.removeprefix(_BOM) if number == 1 else line
                 if progress is not None:
-                    progress(done, total)
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
+                    progress(file.tell(), total)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SourceError(f"{path}: cannot be read: {reason}") from None
+
+
+def most_unpacked(path: Path) -> int:
+    """Give how many bytes a compressed file may unpack to."""
+    return _ALWAYS + _RATIO * path.stat().st_size
 
 
 def decoded(data: bytes, place: str) -> str:
@@ -100,7 +115,7 @@ def decoded(data: bytes, place: str) -> str:
 
 def json_object(text: str | bytes, place: str) -> dict[str, Any]:
     """Read one JSON object; a `SourceError` says where there is none."""
-    value = _json_value(text, place)
+    value = json_value(text, place)
     if not isinstance(value, dict):
         raise SourceError(f"{place}: not a JSON object")
     return value
@@ -118,20 +133,17 @@ def json_file(path: Path) -> Any:
                 f"{path}: one JSON value of more than {_LARGEST_DOCUMENT >> 20} MiB; write JSON "
                 "Lines, one object a line"
             )
-        return _json_value(path.read_bytes(), str(path))
+        return json_value(path.read_bytes(), str(path))
     except OSError as error:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _json_value(text: str | bytes, place: str) -> Any:
+def json_value(text: str | bytes, place: str) -> Any:
+    """Read a JSON value; a `SourceError` says where there is none."""
     try:
-        return json.loads(text, parse_constant=_no_number)
-    except (ValueError, RecursionError) as error:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError as error:
         raise SourceError(f"{place}: not JSON: {error}") from None
-
-
-def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 # Writing

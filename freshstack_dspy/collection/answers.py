@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import get_args
 
-from freshstack_dspy.collection.rows import Row, read_rows
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.measures.answers import (
     NOT_RETRIEVED,
@@ -22,6 +21,7 @@ from freshstack_dspy.measures.answers import (
     Support,
 )
 from freshstack_dspy.records import Assignment, Importance
+from freshstack_dspy.rows import Row, read_rows
 
 _RUN = ("run_id", "run", "runtag")
 _IMPORTANCE: tuple[Importance, ...] = get_args(Importance)

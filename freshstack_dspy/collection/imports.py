@@ -19,11 +19,11 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.exports import EXPORT_FILE, IDS_FILE, LICENCES_FILE, Description
 from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collection
-from freshstack_dspy.collection.rows import Row, read_json, read_lines, read_rows, row_files
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError
 from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import json_file, read_lines
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.qrels import read_qrels
 from freshstack_dspy.records import (
@@ -43,6 +43,7 @@ from freshstack_dspy.records import (
     Status,
     Step,
 )
+from freshstack_dspy.rows import Row, read_rows, row_files
 
 R = TypeVar("R", bound=Record)
 ImportFormat = Literal["freshstack", "beir", "crux", "nuggetizer"]
@@ -180,7 +181,7 @@ class Imported:
         self._places: dict[tuple[str, ...], str] = {}
         self.export = read_description(path)
         ids = path / IDS_FILE
-        changed = Row.of(read_json(ids) if ids.is_file() else {}, str(ids))
+        changed = Row.of(json_file(ids) if ids.is_file() else {}, str(ids))
         self._ids = {kind: changed.inner(kind).values for kind in ("queries", "nuggets", "chunks")}
         licences = path / LICENCES_FILE
         self.licences = tuple(
@@ -329,7 +330,7 @@ def read_description(folder: Path) -> Description | None:
     if not file.is_file():
         return None
     try:
-        return Description.model_validate(read_json(file))
+        return Description.model_validate(json_file(file))
     except ValidationError as error:
         raise SourceError(f"{file}: {first_fault(error)}") from None
 
@@ -648,7 +649,7 @@ def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
         yield from found.rows(file)
         return
     found.files.append(file)
-    by_topic = Row.of(read_json(file), str(file)).values
+    by_topic = Row.of(json_file(file), str(file)).values
     for number, (topic, given) in enumerate(by_topic.items(), start=1):
         yield Row(f"{file}:{number}", {"id": topic, name: given})
 

@@ -10,9 +10,9 @@ from freshstack_dspy.collection.counts import Counts, count
 from freshstack_dspy.collection.exports import EXPORT_FILE, Description, ExportFormat
 from freshstack_dspy.collection.imports import read_description, read_layout
 from freshstack_dspy.collection.manifest import MANIFEST_FILE, read_manifest
-from freshstack_dspy.collection.rows import read_lines, read_rows
 from freshstack_dspy.errors import CollectionError, FreshstackError
-from freshstack_dspy.files import decode_records
+from freshstack_dspy.files import decode_records, read_lines
+from freshstack_dspy.rows import read_rows
 
 
 class Report(NamedTuple):

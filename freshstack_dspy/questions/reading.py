@@ -13,17 +13,14 @@ from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stac
 from freshstack_dspy.questions.tables import (
     OFFICIAL_COLUMNS,
     Columns,
-    PlacedRow,
+    choose_official,
     dataset_files,
-    official_files,
-    parquet_files,
-    read_arrow,
+    known_rows,
+    official_row,
     read_csv,
-    read_jsonl,
-    read_official,
-    read_parquet,
 )
 from freshstack_dspy.records import Query
+from freshstack_dspy.rows import Row, read_rows, row_files
 
 _WITHOUT_ANSWER = {"no accepted answer", "empty answer"}
 
@@ -85,9 +82,8 @@ def _read_table(
     columns = OFFICIAL_COLUMNS if config.source == "freshstack" else Columns(config.columns)
     queries: list[Query] = []
     place_of: dict[str, str] = {}
-    for row in _rows(config, columns, progress):
-        place = f"{row.file}:{row.number}"
-        found = columns.query(row.values, place)
+    for place, values in _rows(config, columns, progress):
+        found = columns.query(values, place)
         if isinstance(found, str):
             rejected[found] += 1
             continue
@@ -111,24 +107,28 @@ def query_files(config: QueriesConfig) -> list[Path]:
         return [config.style] if config.style else []
     if config.source == "stackexchange":
         return Dump(config.location).files(dump_tables(config))
-    if config.source in ("huggingface", "freshstack"):
-        find = dataset_files if config.source == "huggingface" else official_files
-        rows, described = find(config.location, config.split)
-        return [*described, *rows]
-    return parquet_files(config.location) if config.source == "parquet" else [config.location]
+    rows, described = _table_files(config)
+    return [*described, *rows]
 
 
-def _rows(
-    config: QueriesConfig, columns: Columns, progress: ReadProgress | None
-) -> Iterator[PlacedRow]:
-    """Read the table that the source is."""
+def _table_files(config: QueriesConfig) -> tuple[list[Path], list[Path]]:
+    """Name the files with the rows, and those that name these."""
     path = config.location
-    if config.source == "jsonl":
-        return read_jsonl(path, columns, named=bool(config.columns), progress=progress)
+    is_official = config.source == "freshstack" and path.is_dir()
+    if config.source == "huggingface" or (is_official and not any(path.rglob("*.parquet"))):
+        return dataset_files(path, config.split)
+    if config.source == "parquet" or is_official:
+        return row_files(path, ".parquet"), []
+    return [path], []
+
+
+def _rows(config: QueriesConfig, columns: Columns, progress: ReadProgress | None) -> Iterator[Row]:
+    """Read the table that the source is."""
     if config.source == "csv":
-        return read_csv(path, columns, progress)
-    if config.source == "freshstack":
-        return read_official(path, config.split, progress)
-    if config.source == "parquet":
-        return read_parquet(parquet_files(path), columns.choose, progress)
-    return read_arrow(dataset_files(path, config.split)[0], columns.choose, progress)
+        return read_csv(config.location, columns, progress)
+    is_official = config.source == "freshstack"
+    choose = choose_official if is_official else columns.choose
+    rows = read_rows(_table_files(config)[0], choose, progress)
+    if config.source == "jsonl" and not config.columns:
+        return known_rows(rows, columns)
+    return map(official_row, rows) if is_official else rows

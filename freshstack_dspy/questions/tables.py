@@ -4,11 +4,10 @@ import csv
 import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -20,22 +19,16 @@ from freshstack_dspy.files import (
     ReadProgress,
     decoded,
     json_file,
-    json_object,
     read_lines,
 )
 from freshstack_dspy.records import Attribution, Query
-
-if TYPE_CHECKING:
-    from pyarrow import RecordBatch
+from freshstack_dspy.rows import Row
 
 Values = Mapping[str, object]
 """One row: value by column; None where there is none."""
-Chooser = Callable[[list[str], str], list[str]]
-"""Chooses columns from those of a file; see `Columns.choose`."""
 
 _OF_SYNTHETIC = ("origin", "seed_chunk_ids", "call_id")
 _LARGEST_EXACT = 2**53
-_BATCH = 256
 _OFFICIAL: dict[QueryColumn, str] = {
     "title": "query_title",
     "body": "query_text",
@@ -45,15 +38,6 @@ _NEEDED = ("query_id", *_OFFICIAL.values())
 _READ = (*_NEEDED, "answer_id", "metadata")
 _DELIMITERS = (",", ";", "\t", "|")
 _SPLITS, _STATE = "dataset_dict.json", "state.json"
-
-
-class PlacedRow(NamedTuple):
-    """One row of a table and where it is."""
-
-    file: str
-    number: int
-    """From 1; in CSV the line of names is row 1, as spreadsheets count."""
-    values: Values
 
 
 # From rows to queries
@@ -150,90 +134,10 @@ def _split(tags: str) -> tuple[str, ...] | str:
     return tuple(part.strip() for part in re.split(mark, tags) if part.strip())
 
 
-# Parquet and Arrow
-
-
-def parquet_files(path: Path) -> list[Path]:
-    """Name the Parquet files of a folder, in order, or the one file that it is."""
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.rglob("*.parquet") if file.is_file())
-    if not files:
-        raise SourceError(f"{path}: holds no file *.parquet; name the file, or its folder")
-    return files
-
-
-def read_parquet(
-    files: list[Path], choose: Chooser, progress: ReadProgress | None = None
-) -> Iterator[PlacedRow]:
-    """Give the rows of Parquet files, with the columns that `choose` takes."""
-    from pyarrow.parquet import ParquetFile
-
-    for path in _in_turn(files, progress):
-        with _faults_of(path, "Parquet"), ParquetFile(path) as file:
-            names = choose(file.schema_arrow.names, str(path))
-            yield from _rows_of(file.iter_batches(_BATCH, columns=names), path)
-
-
-def read_arrow(
-    files: list[Path], choose: Chooser, progress: ReadProgress | None = None
-) -> Iterator[PlacedRow]:
-    """Give the rows of files in Arrow's stream format, as `datasets` writes them; see `read_parquet`."""
-    from pyarrow import ipc
-
-    for path in _in_turn(files, progress):
-        with _faults_of(path, "Arrow"), path.open("rb") as opened:
-            stream = ipc.open_stream(opened)
-            names = choose(stream.schema.names, str(path))
-            yield from _rows_of((batch.select(names) for batch in stream), path)
-
-
-def _in_turn(files: list[Path], progress: ReadProgress | None) -> Iterator[Path]:
-    sizes = [path.stat().st_size if path.is_file() else 0 for path in files]
-    for number, path in enumerate(files, start=1):
-        yield path
-        if progress is not None:
-            progress(sum(sizes[:number]), sum(sizes))
-
-
-def _rows_of(batches: Iterable["RecordBatch"], path: Path) -> Iterator[PlacedRow]:
-    number = 0
-    for batch in batches:
-        for start in range(0, batch.num_rows, _BATCH):
-            for values in _plain(batch.slice(start, _BATCH)):
-                number += 1
-                yield PlacedRow(str(path), number, values)
-
-
-def _plain(batch: "RecordBatch") -> list[dict[str, Any]]:
-    """Give rows of Python's own values; Python knows no nanoseconds, so these are cut off."""
-    import pyarrow as pa
-
-    for place, field in enumerate(batch.schema):
-        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
-            column = batch.column(place).cast(pa.timestamp("us", field.type.tz), safe=False)
-            batch = batch.set_column(place, field.name, column)
-    rows: list[dict[str, Any]] = batch.to_pylist()
-    return rows
-
-
-@contextmanager
-def _faults_of(path: Path, kind: str) -> Iterator[None]:
-    from pyarrow import ArrowException
-
-    try:
-        yield
-    except (ArrowException, OSError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
-        raise SourceError(f"{path}: cannot be read as {kind}: {reason}") from None
-
-
 # CSV
 
 
-def read_csv(
-    path: Path, columns: Columns, progress: ReadProgress | None = None
-) -> Iterator[PlacedRow]:
+def read_csv(path: Path, columns: Columns, progress: ReadProgress | None = None) -> Iterator[Row]:
     """Give the rows of a CSV file in UTF-8, as texts by column; an empty cell is None.
 
     Its first line names the columns; the delimiter is the comma, semicolon, tab or bar that yields
@@ -269,7 +173,7 @@ def read_csv(
         if cells:
             pairs = zip(header, cells, strict=True)
             values = {name: cell or None for name, cell in pairs if name in wanted}
-            yield PlacedRow(str(path), number, values)
+            yield Row(f"{path}:{number}", values)
 
 
 # Datasets that `datasets.Dataset.save_to_disk` wrote
@@ -292,7 +196,7 @@ def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Pat
             'datasets.Dataset.save_to_disk wrote, or source = "parquet" for files *.parquet'
         )
     described.append(place / _STATE)
-    state = _object(place / _STATE)
+    state = Row.of(json_file(place / _STATE), str(place / _STATE)).values
     saved = state.get("_split")
     if place == folder and split is not None and split != saved:
         raise SourceError(f"{folder}: is the split {saved!r} alone, and not {split!r}")
@@ -305,7 +209,8 @@ def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Pat
 
 
 def _chosen_split(file: Path, split: str | None) -> str:
-    names = [_plain_name(name, file) for name in _object(file).get("splits") or []]
+    splits = Row.of(json_file(file), str(file)).values.get("splits")
+    names = [_plain_name(name, file) for name in splits or []]
     if split is None and len(names) == 1:
         return names[0]
     if split not in names:
@@ -314,13 +219,6 @@ def _chosen_split(file: Path, split: str | None) -> str:
             f"{file.parent}: {what}; allowed: [queries] split = {' or '.join(map(repr, names))}"
         )
     return split
-
-
-def _object(file: Path) -> dict[str, Any]:
-    value = json_file(file)
-    if not isinstance(value, dict):
-        raise SourceError(f"{file}: not a JSON object")
-    return value
 
 
 def _plain_name(name: Any, file: Path) -> str:
@@ -333,86 +231,33 @@ def _plain_name(name: Any, file: Path) -> str:
 # JSON Lines, and the official FreshStack queries in all their forms
 
 
-def read_jsonl(
-    path: Path, columns: Columns, *, named: bool, progress: ReadProgress | None = None
-) -> Iterator[PlacedRow]:
-    """Give the objects of a JSON Lines file; blank lines and a byte order mark are passed over.
-
-    If the user `named` no columns, an unknown key is an error, as it may be misspelt.
-    """
-    if path.is_dir():
-        raise SourceError(f"{path}: a folder; name the JSON Lines file, or another source")
+def known_rows(rows: Iterable[Row], columns: Columns) -> Iterator[Row]:
+    """Give rows of which no name was configured; an unknown key is an error, it may be misspelt."""
     known = columns.wanted()
-    for number, line in read_lines(path, progress):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}"
-        row = json_object(decoded(line.strip(), place), place)
-        unknown = [] if named else [key for key in row if key not in known]
-        if unknown:
+    for row in rows:
+        if unknown := [key for key in row.values if key not in known]:
             near = difflib.get_close_matches(unknown[0], sorted(known), n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise SourceError(
-                f"{place}: unknown key {unknown[0]!r}{hint}; if your file has other names, or more "
-                f'keys, say where the parts of a query are, as [queries.columns] title = "…"'
+                f"{row.place}: unknown key {unknown[0]!r}{hint}; if your file has other names, or "
+                f'more keys, say where the parts of a query are, as [queries.columns] title = "…"'
             )
-        yield PlacedRow(str(path), number, row)
+        yield row
 
 
 OFFICIAL_COLUMNS = Columns(_OFFICIAL)
 
 
-def official_files(path: Path, split: str | None) -> tuple[list[Path], list[Path]]:
-    """Name the files with the rows, and those that name these.
-
-    `path` is a JSON or Parquet file, a folder of Parquet files, or one of `save_to_disk`.
-    """
-    if path.is_dir() and not any(path.rglob("*.parquet")):
-        return dataset_files(path, split)
-    return parquet_files(path), []
-
-
-def read_official(
-    path: Path, split: str | None, progress: ReadProgress | None = None
-) -> Iterator[PlacedRow]:
-    """Give the rows of an official file or data set, for `OFFICIAL_COLUMNS`.
-
-    JSON may be lines of objects, an array, or one object.
-    """
-    files, described = official_files(path, split)
-    if described:
-        rows = read_arrow(files, _choose, progress)
-    elif path.is_dir() or path.suffix == ".parquet":
-        rows = read_parquet(files, _choose, progress)
-    else:
-        rows = _read_json(path, progress)
-    for row in rows:
-        yield _flat(row)
-
-
-def _read_json(path: Path, progress: ReadProgress | None) -> Iterator[PlacedRow]:
-    """Read lines of objects, or a document that is an array or a single object."""
-    first = next((line.strip() for _, line in read_lines(path) if line.strip()), b"")
-    if first.startswith(b"{") and first.endswith(b"}"):
-        yield from read_jsonl(path, OFFICIAL_COLUMNS, named=True, progress=progress)
-        return
-    value = json_file(path)
-    for number, each in enumerate(value if isinstance(value, list) else [value], start=1):
-        if not isinstance(each, dict):
-            raise SourceError(f"{path}:{number}: not a JSON object")
-        yield PlacedRow(str(path), number, each)
-
-
-def _flat(row: PlacedRow) -> PlacedRow:
-    """Put the date and tags of the metadata where the columns look for them."""
+def official_row(row: Row) -> Row:
+    """Put the date and tags of the metadata where `OFFICIAL_COLUMNS` look for them."""
     values = {name: row.values.get(name) for name in _READ}
-    metadata: Any = values.pop("metadata") or {}
-    return row._replace(
-        values={**values, "asked_at": metadata.get("date"), "tags": metadata.get("tags")}
-    )
+    metadata = row.inner("metadata").values
+    del values["metadata"]
+    return Row(row.place, values | {"asked_at": metadata.get("date"), "tags": metadata.get("tags")})
 
 
-def _choose(present: list[str], file: str) -> list[str]:
+def choose_official(present: list[str], file: str) -> list[str]:
+    """Choose the columns of official queries, see `read_rows`."""
     missing = [name for name in _NEEDED if name not in present]
     if missing:
         raise SourceError(

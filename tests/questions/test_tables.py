@@ -372,5 +372,5 @@ def test_a_query_log_is_told_that_answers_are_needed(lines: Path) -> None:
 
 
 def test_a_line_without_end_is_an_error_before_it_fills_the_memory(lines: Path) -> None:
-    with pytest.raises(SourceError, match=r"queries\.jsonl:1: longer than 16 MiB"):
-        read_lines(lines, b"x" * (20 << 20))
+    with pytest.raises(SourceError, match=r"queries\.jsonl:1: longer than 64 MiB"):
+        read_lines(lines, b"x" * (65 << 20))

@@ -1,23 +1,17 @@
 """Rows of other people's files: JSON Lines (also gzip), JSON, Parquet and Arrow, bounded in size."""
 
-import gzip
-import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
-
-from pydantic_core import from_json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.files import ReadProgress, json_file, json_value, most_unpacked, read_lines
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_LONGEST_LINE = 64 << 20
-"""Bytes; a book has some million characters."""
-_LARGEST_JSON = 256 << 20
-_RATIO, _ALWAYS = 200, 64 << 20
-"""Text shrinks to a tenth; a file that unpacks to 200 times its size was made to fill memory."""
+Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
+"""Those to read, where they are there; or what chooses them from those of a file. None: all."""
 _ENDINGS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".json")
 """Of files with rows, in the order in which a folder is looked through for them."""
 
@@ -106,114 +100,95 @@ class Row(NamedTuple):
         return value
 
 
-def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
-    """Give the rows of a file, or of a folder as `Dataset.save_to_disk` writes it, one at a time.
+def read_rows(
+    files: Path | Sequence[Path], columns: Columns = None, progress: ReadProgress | None = None
+) -> Iterator[Row]:
+    """Give the rows of files, or of those of a folder, one at a time.
 
-    Files are JSON Lines (also gzip), JSON (an array or one object), Parquet or Arrow, of which
-    only the `columns` that are there are read (None: all).
+    Files are JSON Lines (also gzip), JSON (an array or one object), Parquet or Arrow streams; of
+    the latter two only the `columns` are read.
+
+    Raises:
+        SourceError: A file cannot be read, or has no such rows.
     """
-    for file in row_files(path):
+    files = row_files(files) if isinstance(files, Path) else files
+    sizes = [file.stat().st_size if file.is_file() else 0 for file in files]
+    for number, file in enumerate(files, start=1):
         if file.suffix in (".parquet", ".arrow"):
             yield from _read_arrow(file, columns)
         else:
-            yield from _read_json(file)
+            yield from _read_json(file, progress)
+        if progress is not None:
+            progress(sum(sizes[:number]), sum(sizes))
 
 
-def row_files(path: Path) -> list[Path]:
+def row_files(path: Path, *endings: str) -> list[Path]:
     """List the files with rows in a folder, all of one kind; or the file itself."""
-    if path.is_file():
+    if not path.is_dir():
         return [path]
-    for ending in _ENDINGS:
+    for ending in endings or _ENDINGS:
         found = sorted(each for each in path.rglob(f"*{ending}") if each.is_file())
         if found:
             return found
-    raise SourceError(f"{path}: has none of *{', *'.join(_ENDINGS)}")
+    raise SourceError(f"{path}: has none of *{', *'.join(endings or _ENDINGS)}")
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Give each line of a text file (also gzip) with its number from 1, without its end."""
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        most = _most(path)
-        done = 0
-        with cast("IO[bytes]", gzip.open(path)) if packed else path.open("rb") as file:
-            number = 0
-            while line := file.readline(_LONGEST_LINE + 1):
-                number += 1
-                done += len(line)
-                if len(line) > _LONGEST_LINE:
-                    raise SourceError(f"{path}:{number}: longer than {_LONGEST_LINE >> 20} MiB")
-                if packed and done > most:
-                    raise SourceError(f"{path}: unpacks to more than {_RATIO} times its size")
-                yield number, line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").rstrip()
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise SourceError(f"{path}: damaged gzip: {error}") from None
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def read_json(path: Path) -> Any:
-    """Read a file that is one JSON value."""
-    try:
-        if path.stat().st_size > _LARGEST_JSON:
-            raise SourceError(f"{path}: more than {_LARGEST_JSON >> 20} MiB; write JSON Lines")
-        return _value(path.read_bytes(), str(path))
-    except OSError as error:
-        raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _value(data: bytes, place: str) -> Any:
-    try:
-        return from_json(data, allow_inf_nan=False)
-    except ValueError as error:
-        raise SourceError(f"{place}: not JSON: {error}") from None
-
-
-def _read_json(path: Path) -> Iterator[Row]:
+def _read_json(path: Path, progress: ReadProgress | None) -> Iterator[Row]:
     """Read lines of objects, or a document that is an array or a single object."""
-    first = next((line for _, line in read_lines(path) if line), b"")
+    first = next((text for _, line in read_lines(path) if (text := line.strip())), b"")
     lines = path.name.endswith((".jsonl", ".jsonl.gz"))
     if lines or (first.startswith(b"{") and first.endswith(b"}")):
-        for number, line in read_lines(path):
-            if line:
-                yield Row.of(_value(line, f"{path}:{number}"), f"{path}:{number}")
+        for number, line in read_lines(path, progress):
+            if line.strip():
+                yield Row.of(json_value(line, f"{path}:{number}"), f"{path}:{number}")
     elif first:
-        value = read_json(path)
+        value = json_file(path)
         for number, each in enumerate(value if isinstance(value, list) else [value], start=1):
             yield Row.of(each, f"{path}:{number}")
 
 
-def _read_arrow(path: Path, columns: Sequence[str] | None) -> Iterator[Row]:
+def _read_arrow(path: Path, columns: Columns) -> Iterator[Row]:
     import pyarrow as pa
 
     try:
         number = 0
-        for batch in _batches(path):
+        for batch in _batches(path, columns):
             batch.validate(full=True)
-            chosen = [name for name in batch.schema.names if columns is None or name in columns]
-            for values in batch.select(chosen).to_pylist():
+            for values in _plain(batch).to_pylist():
                 number += 1
                 yield Row(f"{path}:{number}", values)
     except (pa.ArrowException, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:200]
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise SourceError(f"{path}: cannot be read as {path.suffix[1:]}: {reason}") from None
 
 
-def _batches(path: Path) -> "Iterator[pa.RecordBatch]":
+def _batches(path: Path, columns: Columns) -> "Iterator[pa.RecordBatch]":
     from pyarrow import ipc, parquet
+
+    def chosen(names: list[str]) -> list[str]:
+        if callable(columns):
+            return columns(names, str(path))
+        return names if columns is None else [name for name in names if name in columns]
 
     with path.open("rb") as opened:
         if path.suffix == ".arrow":
-            yield from ipc.open_stream(opened)
+            stream = ipc.open_stream(opened)
+            names = chosen(stream.schema.names)
+            yield from (batch.select(names) for batch in stream)
             return
         file = parquet.ParquetFile(opened)
         groups = (file.metadata.row_group(number) for number in range(file.num_row_groups))
-        if sum(group.total_byte_size for group in groups) > _most(path):
-            raise SourceError(f"{path}: unpacks to more than {_RATIO} times its size")
-        yield from file.iter_batches(1024)
+        if sum(group.total_byte_size for group in groups) > most_unpacked(path):
+            raise SourceError(f"{path}: unpacks to far more than any real file does")
+        yield from file.iter_batches(256, columns=chosen(file.schema_arrow.names))
 
 
-def _most(path: Path) -> int:
-    """How many bytes a compressed file may unpack to."""
-    return _ALWAYS + _RATIO * path.stat().st_size
+def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":
+    """Cut nanoseconds off: Python's own times have none."""
+    import pyarrow as pa
+
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
+            column = batch.column(place).cast(pa.timestamp("us", field.type.tz), safe=False)
+            batch = batch.set_column(place, field.name, column)
+    return batch
