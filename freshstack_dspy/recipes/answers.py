@@ -25,9 +25,10 @@ from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
+from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.provenance import prompt_hash
-from freshstack_dspy.recipes.reteval import SAMPLED_TEMPERATURE, Answering, LLMRetEval
+from freshstack_dspy.recipes.reteval import SAMPLED_TEMPERATURE, Answering
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Agreement, AssignedAnswer, Record, Scale
 
@@ -114,7 +115,7 @@ def answering_account(
     """Record how answers were made."""
     model = session.config.model
     judge = FreshStack(session.config).support_judge.predict
-    predictors = [*(one for _, one in LLMRetEval().named_predictors()), judge]
+    predictors = [AnswerGenerator().predict, AnswerComparer().predict, judge]
     return AnsweringAccount(
         collection=collection.manifest.name,
         content_hash=collection.manifest.content_hash,

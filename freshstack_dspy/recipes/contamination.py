@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from freshstack_dspy.collection.contamination import Knowledge, contamination
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.config import ContaminationConfig
-from freshstack_dspy.recipes.judge import ToJudge, judge
+from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -51,7 +51,9 @@ def closed_book_knowledge(
         if (knowledge := known.knowledge(query, threshold)) is not None:
             found[query_id] = knowledge
         else:
-            pairs.append(ToJudge(query, nuggets_of[query_id], [_as_chunk(answers[query_id])]))
+            text = "\n".join(answers[query_id].texts)
+            shown = as_chunk("closed-book answer", "closed-book answer", text)
+            pairs.append(ToJudge(query, nuggets_of[query_id], [shown]))
     if not pairs:
         return found, []
     judged = judge(session, recipe, pairs, step="contamination", once=True)
@@ -85,17 +87,3 @@ def contamination_of(
         for query_id, ids in supporting.items()
     }
     return tuple(contamination(queries, nuggets, gold, knowledge, settings))
-
-
-def _as_chunk(answer: Expansion) -> Chunk:
-    """The answer as the judge is shown it."""
-    text = "\n".join(answer.texts)
-    return Chunk(
-        chunk_id="closed-book answer",
-        source="model",
-        path="closed-book answer",
-        start_byte=0,
-        end_byte=max(1, len(text.encode())),
-        text=text,
-        tokens=0,
-    )

@@ -85,6 +85,20 @@ class Judged(NamedTuple):
     failures: tuple[Failure, ...]
 
 
+def as_chunk(chunk_id: str, path: str, text: str) -> Chunk:
+    """A text that a model wrote, as the judge is shown it; it never sees the id."""
+    end = max(1, len(text.encode()))
+    return Chunk(
+        chunk_id=chunk_id,
+        source="model",
+        path=path,
+        start_byte=0,
+        end_byte=end,
+        text=text,
+        tokens=0,
+    )
+
+
 def judge(
     session: Session,
     recipe: "FreshStack",

@@ -8,9 +8,8 @@ of the query. Each answer is also judged by the nuggets that it supports.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
-
-import dspy
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
@@ -22,7 +21,7 @@ from freshstack_dspy.measures.run import Run
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, Window, judge
+from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, judge
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -56,35 +55,10 @@ class Context(NamedTuple):
     temperature: float | None = None
 
 
-class Answered(NamedTuple):
-    """The answer from a context; with a failure it has no sentences."""
+class Outcome(NamedTuple):
+    """An answer or an agreement; with a failure it says nothing."""
 
-    answer: Answer
-    failure: AnsweringFailure | None = None
-
-
-class Comparison(NamedTuple):
-    """An answer from a run's context, and those from the gold context."""
-
-    query: Query
-    answer: Answer
-    gold: Sequence[Answer]
-
-    @property
-    def references(self) -> list[str]:
-        """The texts of the gold answers that there are."""
-        return [one.text for one in self.gold if one.is_answered]
-
-    @property
-    def failed(self) -> Answer | None:
-        """The first gold answer that failed."""
-        return next((one for one in self.gold if one.status != "ok"), None)
-
-
-class Compared(NamedTuple):
-    """Whether answers agree; with a failure it is not known."""
-
-    agreement: Agreement
+    record: Any
     failure: AnsweringFailure | None = None
 
 
@@ -102,77 +76,6 @@ class Answering(NamedTuple):
     gold_assignments: tuple[AssignedAnswer, ...]
     """The nuggets of the first gold answer to each query."""
     failures: tuple[AnsweringFailure, ...]
-
-
-class LLMRetEval(dspy.Module):
-    """The same generator answers from two contexts, and a comparer says whether they agree."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answer_generator = AnswerGenerator()
-        self.answer_comparer = AnswerComparer()
-
-    def forward(
-        self, query: Query, retrieved: Sequence[Chunk], gold: Sequence[Chunk], run_id: str = "run"
-    ) -> dspy.Prediction:
-        """Run every step for one query; the model's window is not looked at.
-
-        Returns:
-            A prediction with `answer` and `gold_answer` (`Answer`) and `agreement` (`Agreement`).
-
-        Raises:
-            ReplyError: The model gave no valid answer in one of the steps.
-        """
-        answer = self.answer_generator(query=query, chunks=retrieved, run_id=run_id).answer
-        gold_answer = self.answer_generator(query=query, chunks=gold, run_id=GOLD).answer
-        asked = Comparison(query, answer, [gold_answer])
-        found = known_agreement(asked) or self._agreement(asked)
-        return dspy.Prediction(answer=answer, gold_answer=gold_answer, agreement=found)
-
-    def answered(self, context: Context) -> Answered:
-        """The answer from a context, or the record that there is none."""
-        try:
-            _check_shown(context)
-            answer: Answer = self.answer_generator(
-                query=context.query,
-                chunks=context.chunks,
-                run_id=context.run_id,
-                sample=context.sample,
-                temperature=context.temperature,
-            ).answer
-        except ReplyError as error:
-            step: Step = "gold_answer" if context.run_id == GOLD else "answer"
-            answer = Answer(
-                run_id=context.run_id,
-                topic_id=context.query.query_id,
-                topic=context.query.text,
-                references=tuple(chunk.chunk_id for chunk in context.chunks),
-                response_length=0,
-                answer=(),
-                sample=context.sample,
-                omitted=context.omitted,
-                status=error.status,
-                call_id=error.call_id,
-            )
-            return Answered(answer, _failure(answer, step, error))
-        return Answered(answer.model_copy(update={"omitted": context.omitted}))
-
-    def compared(self, asked: Comparison) -> Compared:
-        """Whether an answer agrees with a gold one, or the record that it is not known."""
-        try:
-            return Compared(known_agreement(asked) or self._agreement(asked))
-        except ReplyError as error:
-            agreement = _agreement(asked, str(error), status=error.status, call_id=error.call_id)
-            return Compared(agreement, _failure(asked.answer, "comparison", error))
-
-    def _agreement(self, asked: Comparison) -> Agreement:
-        reply = self.answer_comparer(
-            query=asked.query, references=asked.references, answer=asked.answer.text
-        )
-        if asked.failed is not None and not reply.agrees:
-            reason = "it agrees with no gold answer, and one of them failed"
-            return _agreement(asked, reason, status=asked.failed.status, call_id=reply.call_id)
-        return _agreement(asked, reply.reason, agrees=reply.agrees, call_id=reply.call_id)
 
 
 def answer_from_runs(
@@ -208,13 +111,18 @@ def answer_from_runs(
 
     golds = _contexts(session, collection, {GOLD: gold}, queries, samples=gold_answers)
     contexts = _contexts(session, collection, tops, queries)
-    recipe = LLMRetEval()
-    found = session.each("gold_answer", recipe.answered, golds)
-    found += session.each("answer", recipe.answered, contexts)
+    ask = partial(_answered, AnswerGenerator())
+    found = session.each("gold_answer", ask, golds) + session.each("answer", ask, contexts)
     session.stop_if_deferred()
-    _check_any_answer(found)
-    gold_records = [one.answer for one in found[: len(golds)]]
-    answers = [one.answer for one in found[len(golds) :]]
+    failures = [one.failure for one in found if one.failure is not None]
+    asked = sum(one.record.status != "not_retrieved" for one in found)
+    if failures and len(failures) == asked:
+        raise FatalModelError(
+            f"none of the {asked} answers came, so nothing was written; the first: "
+            f"{failures[0].message}"
+        )
+    gold_records = [one.record for one in found[: len(golds)]]
+    answers = [one.record for one in found[len(golds) :]]
 
     firsts = [one for one in gold_records if one.sample == 1]
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
@@ -222,18 +130,21 @@ def answer_from_runs(
     of_query: dict[str, list[Answer]] = {}
     for one in gold_records:
         of_query.setdefault(one.topic_id, []).append(one)
-    comparisons = [
-        Comparison(queries[one.topic_id], one, of_query[one.topic_id]) for one in answers
-    ]
-    compared = session.each("comparison", recipe.compared, comparisons)
+    comparer = AnswerComparer()
+    compared = session.each(
+        "comparison",
+        lambda one: _compared(comparer, queries[one.topic_id], of_query[one.topic_id], one),
+        answers,
+    )
     session.stop_if_deferred()
+    failures += [*unassigned, *(one.failure for one in compared if one.failure is not None)]
     return Answering(
         answers=tuple(answers),
         gold_answers=tuple(gold_records),
-        agreements=tuple(one.agreement for one in compared),
+        agreements=tuple(one.record for one in compared),
         assignments=tuple(assigned[len(firsts) :]),
         gold_assignments=tuple(assigned[: len(firsts)]),
-        failures=(*_failures(found), *unassigned, *_failures(compared)),
+        failures=tuple(failures),
     )
 
 
@@ -290,24 +201,86 @@ def _contexts(
     return contexts
 
 
-def known_agreement(asked: Comparison) -> Agreement | None:
-    """What is known of two answers without a comparer; None where it has to be asked."""
-    answer, failed = asked.answer, asked.failed
-    status, agrees, reason = "ok", None, ""
+def _answered(generator: AnswerGenerator, context: Context) -> Outcome:
+    """The answer from a context, or the record that there is none."""
+    try:
+        if context.omitted and not context.chunks:
+            raise ReplyError(  # noqa: TRY301
+                f"none of the {len(context.omitted)} chunks of the context can be shown: they have "
+                "no text (freshstack import … --corpus PATH), or do not fit into the model's "
+                "window ([model] context, max_tokens)",
+                status="failed",
+                call_id=None,
+            )
+        answer = generator(
+            query=context.query,
+            chunks=context.chunks,
+            run_id=context.run_id,
+            sample=context.sample,
+            temperature=context.temperature,
+        ).answer
+    except ReplyError as error:
+        answer = Answer(
+            run_id=context.run_id,
+            topic_id=context.query.query_id,
+            topic=context.query.text,
+            references=tuple(chunk.chunk_id for chunk in context.chunks),
+            response_length=0,
+            answer=(),
+            sample=context.sample,
+            omitted=context.omitted,
+            status=error.status,
+            call_id=error.call_id,
+        )
+        step: Step = "gold_answer" if context.run_id == GOLD else "answer"
+        return Outcome(answer, _failure(answer, step, error))
+    return Outcome(answer.model_copy(update={"omitted": context.omitted}))
+
+
+def _compared(
+    comparer: AnswerComparer, query: Query, gold: Sequence[Answer], answer: Answer
+) -> Outcome:
+    """Whether an answer agrees with a gold one, asked only where it is not plain."""
+    references = [one.text for one in gold if one.is_answered]
+    failed = next((one for one in gold if one.status != "ok"), None)
+    found, failure = _known(answer, references, failed), None
+    if not found:
+        try:
+            reply = comparer(query=query, references=references, answer=answer.text)
+            found = reply.toDict()
+            if failed is not None and not reply.agrees:
+                reason = "it agrees with no gold answer, and one of them failed"
+                found |= {"agrees": None, "status": failed.status, "reason": reason}
+        except ReplyError as error:
+            found = {"status": error.status, "reason": str(error), "call_id": error.call_id}
+            failure = _failure(answer, "comparison", error)
+    agreement = Agreement(
+        run_id=answer.run_id,
+        query_id=query.query_id,
+        answer_call_id=answer.call_id,
+        gold_call_ids=tuple(one.call_id for one in gold if one.call_id is not None),
+        **{"agrees": None, "status": "ok", "call_id": None, **found},
+    )
+    return Outcome(agreement, failure)
+
+
+def _known(answer: Answer, references: Sequence[str], failed: Answer | None) -> dict[str, Any]:
+    """What is known of an agreement without a comparer; nothing where it has to be asked."""
     if answer.status not in ("ok", "not_retrieved"):
-        status, reason = answer.status, "the answer from the retrieved context failed"
-    elif not asked.references and failed is not None:
-        status, reason = failed.status, "the answer from the gold context failed"
-    elif not asked.references:
-        status = "no_gold_answer"
+        reason = "the answer from the retrieved context failed"
+        return {"status": answer.status, "reason": reason}
+    if not references and failed is not None:
+        return {"status": failed.status, "reason": "the answer from the gold context failed"}
+    if not references:
         reason = "the generator found no answer in the gold context"
-    elif answer.status == "not_retrieved":
-        status, reason = "not_retrieved", "the run has nothing for the query, so nothing was asked"
-    elif not answer.is_answered:
-        agrees, reason = False, "the generator found no answer in the retrieved context"
-    elif answer.text in asked.references:
-        agrees, reason = True, "the same text"
-    return _agreement(asked, reason, agrees=agrees, status=status) if reason else None
+        return {"status": "no_gold_answer", "reason": reason}
+    if answer.status == "not_retrieved":
+        reason = "the run has nothing for the query, so nothing was asked"
+        return {"status": "not_retrieved", "reason": reason}
+    if not answer.is_answered:
+        reason = "the generator found no answer in the retrieved context"
+        return {"agrees": False, "reason": reason}
+    return {"agrees": True, "reason": "the same text"} if answer.text in references else {}
 
 
 def _tops(
@@ -343,7 +316,9 @@ def _assign(
     """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote."""
     scale = session.config.judge.graded
     pairs = [
-        ToJudge(queries[one.topic_id], nuggets[one.topic_id], [_as_chunk(one)])
+        ToJudge(
+            queries[one.topic_id], nuggets[one.topic_id], [as_chunk(one.run_id, "answer", one.text)]
+        )
         for one in answers
         if one.is_answered
     ]
@@ -397,39 +372,6 @@ def _assigned(
     )
 
 
-def _agreement(
-    asked: Comparison,
-    reason: str,
-    *,
-    agrees: bool | None = None,
-    status: Any = "ok",
-    call_id: str | None = None,
-) -> Agreement:
-    return Agreement(
-        run_id=asked.answer.run_id,
-        query_id=asked.query.query_id,
-        agrees=agrees,
-        status=status,
-        reason=reason,
-        call_id=call_id,
-        answer_call_id=asked.answer.call_id,
-        gold_call_ids=tuple(gold.call_id for gold in asked.gold if gold.call_id is not None),
-    )
-
-
-def _as_chunk(answer: Answer) -> Chunk:
-    """The answer as the judge is shown it: equal answers of two runs are the same request."""
-    return Chunk(
-        chunk_id=answer.run_id,  # not shown to the judge
-        source="model",
-        path="answer",
-        start_byte=0,
-        end_byte=max(1, len(answer.text.encode())),
-        text=answer.text,
-        tokens=0,
-    )
-
-
 def _failure(answer: Answer, step: Step, error: ReplyError) -> AnsweringFailure:
     return AnsweringFailure(
         query_id=answer.topic_id,
@@ -440,29 +382,3 @@ def _failure(answer: Answer, step: Step, error: ReplyError) -> AnsweringFailure:
         run_id=answer.run_id,
         sample=answer.sample,
     )
-
-
-def _failures(found: Sequence[Answered] | Sequence[Compared]) -> list[AnsweringFailure]:
-    return [one.failure for one in found if one.failure is not None]
-
-
-def _check_any_answer(found: Sequence[Answered]) -> None:
-    failures = _failures(found)
-    asked = [one for one in found if one.answer.status != "not_retrieved"]
-    if failures and len(failures) == len(asked):
-        raise FatalModelError(
-            f"none of the {len(asked)} answers came, so nothing was written; the first: "
-            f"{failures[0].message}"
-        )
-
-
-def _check_shown(context: Context) -> None:
-    """Raise a `ReplyError` where there are chunks, and none of them can be shown."""
-    if context.omitted and not context.chunks:
-        raise ReplyError(
-            f"none of the {len(context.omitted)} chunks of the context can be shown: they have no "
-            "text (freshstack import … --corpus PATH), or do not fit into the model's window "
-            "([model] context, max_tokens)",
-            status="failed",
-            call_id=None,
-        )
