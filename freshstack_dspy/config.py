@@ -516,8 +516,8 @@ def as_config(config: BuildConfig | Path | str) -> BuildConfig:
     return config if isinstance(config, BuildConfig) else load_config(config)
 
 
-def load_judging(path: Path | str) -> BuildConfig:
-    """Read a TOML configuration for what it says of the model and the judge alone.
+def load_judging(path: Path | str | None) -> BuildConfig:
+    """Read a TOML configuration for what it says of the models alone; None: the defaults.
 
     Judging for an existing collection needs no questions and no documents: `[queries]`,
     `[[corpus]]`, `name` and `out` may lack, and the files that they name too.
@@ -525,13 +525,15 @@ def load_judging(path: Path | str) -> BuildConfig:
     Raises:
         ConfigError: As for `load_config`.
     """
-    elsewhere: dict[str, Any] = {
+    values: dict[str, Any] = {
         "name": "judging",
         "out": "collection",
         "queries": {"path": "questions.jsonl"},
         "corpus": [{"name": "corpus", "path": "corpus"}],
     }
-    config = _loaded({**elsewhere, **_values_of(Path(path))}, Path(path))
+    if path is not None:
+        values |= _values_of(Path(path))
+    config = _loaded(values, Path(path or "CONFIG"))
     needed = ("cache.bundles ", "programs.")
     return _checked(config, [one for one in _missing_inputs(config) if one.startswith(needed)])
 
@@ -570,6 +572,8 @@ def _values_of(path: Path) -> dict[str, Any]:
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: a folder; name the TOML file in it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
 

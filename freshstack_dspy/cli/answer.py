@@ -11,7 +11,10 @@ from freshstack_dspy.cli.options import (
     ReplaceOption,
     RunsArgument,
     check_out,
+    judging,
 )
+from freshstack_dspy.cli.printing import Table, counted, say, show
+from freshstack_dspy.cli.score import show_relations, show_scores
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
@@ -44,16 +47,13 @@ def answer(
     mode: ModeOption = "live",
 ) -> None:
     """Answer from runs and from gold chunks; say how often both agree."""
-    from freshstack_dspy.cli.options import judging
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.config import load_judging
     from freshstack_dspy.measures.run import read_run
 
     check_out(out, replace=replace)
-    settings = load_judging(config)
     loaded = Collection.load(collection)
     read = [read_run(path) for path in runs]
-    with judging(settings, mode) as session:
+    with judging(config, mode) as session:
         from freshstack_dspy.recipes.answers import (
             answer_metrics,
             answering_account,
@@ -71,8 +71,6 @@ def _show(
     out: Path, found: "Answering", account: "AnsweringAccount", metrics: "AnswerMetrics"
 ) -> None:
     """Print how far the answers agree, what they hold, and what rankings say next to them."""
-    from freshstack_dspy.cli.printing import Table, counted, say, show
-    from freshstack_dspy.cli.score import show_relations, show_scores
     from freshstack_dspy.lm.request import BASELINE
 
     say(f"agreement with the answers from the gold chunks, top {account.k} (LLM-retEval)")

@@ -1,8 +1,7 @@
 """`freshstack init`, `plan`, `build`, `extend`, `refresh` and `rejudge`."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -13,14 +12,15 @@ from freshstack_dspy.cli.options import (
     LogOption,
     ModeOption,
     RunsArgument,
+    asking,
     check_out,
 )
+from freshstack_dspy.cli.printing import Bars, Table, labels_by, say, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.manifest import Manifest
-    from freshstack_dspy.config import BuildConfig
-    from freshstack_dspy.recipes.plan import Plan, PlannedCap
+    from freshstack_dspy.recipes.plan import Plan
     from freshstack_dspy.recipes.rejudge import Rejudged
 
 JudgingOption = Annotated[
@@ -34,8 +34,6 @@ def init(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("build.toml"),
 ) -> None:
     """Write a commented example of a configuration."""
-    from freshstack_dspy.cli.printing import say
-
     check_out(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(Path(__file__).with_name("example.toml").read_bytes())
@@ -44,7 +42,6 @@ def init(
 
 def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Say what a build would ask for and cost; nothing is sent."""
-    from freshstack_dspy.cli.printing import Bars, show_json
     from freshstack_dspy.recipes.plan import plan as plan_build
 
     with Bars() as bars:
@@ -65,15 +62,11 @@ def build(
     as_json: JsonOption = False,
 ) -> None:
     """Build a judged collection; run it again to resume."""
-    from freshstack_dspy.cli.options import asking
-    from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.build import UNCHANGED
     from freshstack_dspy.recipes.build import build as build_collection
 
     settings = load_config(config)
-    if log is not None:
-        _check_log(log, settings)
     with asking(mode, log) as (options, bars):
         collection = build_collection(settings, replace=replace, **options)
     if as_json:
@@ -94,8 +87,7 @@ def extend(
     as_json: JsonOption = False,
 ) -> None:
     """Judge the unjudged chunks that runs rank high."""
-    from freshstack_dspy.cli.options import asking
-    from freshstack_dspy.cli.printing import labels_by, say, show_json
+    from freshstack_dspy.collection.counts import listed
     from freshstack_dspy.recipes.extend import extend as extend_collection
 
     with asking(mode) as (options, _):
@@ -112,7 +104,7 @@ def extend(
         say(f"{run}: {judged:,} pairs judged in its top {k}")
     say(f"judged chunks of queries: {before.pool:,}, now {after.pool:,}")
     say(f"supported pairs: {before.supported:,}, now {after.supported:,}")
-    say(f"slices: {_listed(after.slices)}")
+    say(f"slices: {listed(after.slices)}")
     if found.failed:
         say(f"{found.failed:,} pairs failed; extend again to retry them")
     say(labels_by(found.collection))
@@ -128,8 +120,6 @@ def refresh(
     as_json: JsonOption = False,
 ) -> None:
     """Take in new questions and files; reuse every judgment of unchanged content."""
-    from freshstack_dspy.cli.options import asking
-    from freshstack_dspy.cli.printing import Table, say, show, show_json
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.refresh import refresh as refresh_collection
 
@@ -168,8 +158,6 @@ def rejudge(
     as_json: JsonOption = False,
 ) -> None:
     """Judge all judged pairs again, or a sample; say how far the labels agree."""
-    from freshstack_dspy.cli.options import asking
-    from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.collection.diff import write_changes
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.rejudge import rejudge as judge_again
@@ -189,19 +177,7 @@ def rejudge(
         _show_agreement(found, settings.model.name, out, changes)
 
 
-def _check_log(log: Path, settings: "BuildConfig") -> None:
-    """Check that no log is appended to the store, to the collection or to an input."""
-    from freshstack_dspy.errors import ConfigError
-
-    place = log.resolve()
-    folders = (settings.out, settings.cache.path, settings.index.path)
-    inputs = {settings.file.resolve(), settings.queries.path, *settings.cache.bundles}
-    if place in inputs or any(place.is_relative_to(folder) for folder in folders):
-        raise ConfigError(f"{log} is of the build itself, and would be lost; write elsewhere")
-
-
 def _show_plan(found: "Plan") -> None:
-    from freshstack_dspy.cli.printing import Table, say, show
 
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
     rows = [
@@ -239,19 +215,13 @@ def _show_plan(found: "Plan") -> None:
             f"{each.tokens:,} tokens, {_money(each.dollars)}; {each.recorded:,} recorded"
         )
     for cap in found.budget:
-        say(_cap_line(cap))
-
-
-def _cap_line(cap: "PlannedCap") -> str:
-    def amount(value: float) -> str:
-        return _money(value) if cap.cap == "dollars" else f"{value:,.0f}"
-
-    line = f"[budget] {cap.cap}: {amount(cap.spent)} of {amount(cap.limit)} spent"
-    if cap.expected is None:
-        return f"{line}; what the plan takes is not known"
-    enough = cap.spent + cap.expected <= cap.limit
-    verdict = "enough" if enough else "too much; a build stops at the cap, and goes on once raised"
-    return f"{line}; the plan takes {amount(cap.expected)}: {verdict}"
+        takes = "an unknown amount"
+        if cap.expected is not None:
+            verdict = "enough" if cap.spent + cap.expected <= cap.limit else "too much"
+            takes = f"{cap.expected:,.2f}: {verdict}"
+        say(
+            f"[budget] {cap.cap}: {cap.spent:,.2f} of {cap.limit:,.2f} spent; the plan takes {takes}"
+        )
 
 
 def _money(amount: float | None) -> str:
@@ -262,7 +232,7 @@ def _money(amount: float | None) -> str:
 
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
     """Say what a build made, or that it found it made already."""
-    from freshstack_dspy.cli.printing import labels_by, say
+    from freshstack_dspy.collection.counts import listed
 
     manifest = collection.manifest
     if unchanged:
@@ -277,8 +247,8 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     )
     if counts.rejected:
         hint = "; raise [queries] limit for more" if counts.rejected.get("beyond limit") else ""
-        say(f"questions left out: {_listed(counts.rejected)}{hint}")
-    say(f"slices: {_listed(counts.slices)}")
+        say(f"questions left out: {listed(counts.rejected)}{hint}")
+    say(f"slices: {listed(counts.slices)}")
     if measured := collection.left_out():
         few = 2 * counts.slices["unanswerable"] > counts.queries
         hint = f"; add documents that answer them, or see: freshstack diagnose {path}"
@@ -294,7 +264,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         say(f"nearly duplicate another query: {found.near_duplicates:,}")
     if counts.skipped:
         number = sum(counts.skipped.values())
-        say(f"{number:,} files skipped ({_listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
+        say(f"{number:,} files skipped ({listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values())
     if failed:
         say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
@@ -302,14 +272,8 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     say(f"content {manifest.content_hash}")
 
 
-def _listed(counts: Mapping[Any, int]) -> str:
-    """Write counts as `1,198 binary, 3 vendored`."""
-    return ", ".join(f"{number:,} {what}" for what, number in counts.items())
-
-
 def _show_account(manifest: "Manifest", path: Path) -> None:
     """What each step asked and cost."""
-    from freshstack_dspy.cli.printing import Table, say, show
     from freshstack_dspy.records import Step
 
     header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
@@ -325,7 +289,6 @@ def _show_account(manifest: "Manifest", path: Path) -> None:
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:
     from freshstack_dspy.cli.people import metric
-    from freshstack_dspy.cli.printing import Table, say, show
 
     agreement = found.agreement
     rows = [

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +10,6 @@ import typer
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.printing import Bars
-    from freshstack_dspy.config import BuildConfig
     from freshstack_dspy.recipes.session import Session, SessionOptions
 
 CollectionArgument = Annotated[Path, typer.Argument(help="Folder of a collection.")]
@@ -39,7 +38,6 @@ SlicesOption = Annotated[
         "supported (answerable, the paper's filter), or those of another slice."
     ),
 ]
-KOption = Annotated[int | None, typer.Option("--k", min=1, help="Cut-off: look at the top k.")]
 LimitOption = Annotated[int | None, typer.Option(min=1, help="Show or take at most so many.")]
 ConventionsName = Literal["ours", "trec_eval", "ndeval", "pyndeval", "freshstack"]
 ConventionsOption = Annotated[
@@ -80,31 +78,21 @@ def check_out(out: Path | None, *, replace: bool | None = None) -> None:
 
 @contextmanager
 def asking(mode: ModeName, log: Path | None = None) -> Iterator[tuple["SessionOptions", "Bars"]]:
-    """Show progress and write the log; gives the options of a session.
-
-    Args:
-        mode: Whether it may ask.
-        log: Where each request is written as a line of JSON.
-    """
+    """Show progress, and write each request as a line of JSON to a log; give a session's options."""
     from freshstack_dspy.cli.printing import Bars
     from freshstack_dspy.lm.events import EventLog
 
-    with ExitStack() as stack:
-        bars = stack.enter_context(Bars())
-        callback = stack.enter_context(EventLog(log)) if log is not None else None
-        options: SessionOptions = {
-            "mode": mode,
-            "progress": bars,
-            "callback": callback,
-        }
-        yield options, bars
+    with Bars() as bars, EventLog(log) if log else nullcontext() as callback:
+        yield {"mode": mode, "progress": bars, "callback": callback}, bars
 
 
 @contextmanager
-def judging(settings: "BuildConfig", mode: ModeName = "live") -> Iterator["Session"]:
+def judging(config: Path, mode: ModeName = "live") -> Iterator["Session"]:
     """Open a session for a configuration's model, with progress."""
+    from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.session import open_session
 
+    settings = load_judging(config)
     with (
         asking(mode) as (options, _),
         open_session(settings, searching=False, **options) as session,

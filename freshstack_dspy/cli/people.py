@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from freshstack_dspy.cli.options import CollectionArgument, JsonOption, ReplaceOption
+from freshstack_dspy.cli.options import (
+    CollectionArgument,
+    JsonOption,
+    ReplaceOption,
+    check_out,
+    judging,
+)
+from freshstack_dspy.cli.printing import Table, counted, labels_by, say, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.calibration.agreement import AgreementReport, GradedMetrics, JudgeMetrics
@@ -24,7 +31,6 @@ def agree(
 ) -> None:
     """Compare a collection's judge with people."""
     from freshstack_dspy.calibration.agreement import agree as compare
-    from freshstack_dspy.cli.printing import labels_by, say, show_json
     from freshstack_dspy.collection.collection import Collection
 
     loaded = Collection.load(collection)
@@ -53,16 +59,13 @@ def optimize(
     """Tune the support judge against people's labels, tested on queries it never saw."""
     from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.calibration.optimization import optimize as compile_program
-    from freshstack_dspy.cli.options import check_out, judging
-    from freshstack_dspy.cli.printing import show_json
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.config import load_judging
     from freshstack_dspy.programs.saved import save_program
 
     check_out(out, replace=replace)
     given = read_labels(labels)
     texts = Collection.load(collection) if collection else None
-    with judging(load_judging(config)) as session:
+    with judging(config) as session:
         optimized = compile_program(given, session.lm, optimizer=optimizer, collection=texts)
     save_program(optimized.program, out)
     if as_json:
@@ -73,8 +76,6 @@ def optimize(
 
 def _show_agreement(report: "AgreementReport", support_from: int) -> None:
     """Print how a judge agrees with people; `support_from` is the lowest label that is support."""
-    from freshstack_dspy.cli.printing import Table, counted, say, show
-
     people = counted(len(report.annotators), "annotator")
     title = f"judge compared with {people}, {counted(report.metrics.pairs, 'pair')}"
     if report.graded is not None:
@@ -118,8 +119,6 @@ def metric(found: "Estimate") -> str:
 
 
 def _show_optimization(report: "OptimizationReport", path: Path) -> None:
-    from freshstack_dspy.cli.printing import Table, say, show
-
     title = (
         f"{report.optimizer} for {report.model}: {report.train_queries} queries to train, "
         f"{report.test_queries} to test ({report.before.metrics.pairs} pairs)"

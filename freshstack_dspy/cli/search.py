@@ -12,7 +12,9 @@ from freshstack_dspy.cli.options import (
     JsonOption,
     OutOption,
     ReplaceOption,
+    check_out,
 )
+from freshstack_dspy.cli.printing import Bars, counted, cut, one_line, say, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
@@ -25,7 +27,6 @@ RetrieverHelp = "bm25, lsa, the name of an embedder, hybrid or hybrid+rerank."
 
 def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     """Bring the index of a build's corpora up to date, and print what is in it."""
-    from freshstack_dspy.cli.printing import Bars, show_json
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.corpus import (
         cut_corpora,
@@ -37,14 +38,14 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     settings = load_config(config)
     with search_models(settings) as models, Bars() as bars:
         settings = with_repositories(settings, "live", bars)
-        cut = cut_corpora(settings, bars)
-        made = index_corpora(settings, cut, models=models, progress=bars)
+        corpora = cut_corpora(settings, bars)
+        made = index_corpora(settings, corpora, models=models, progress=bars)
     if as_json:
         described = made.manifest.model_dump(mode="json", exclude={"files"})
-        files = {"files": len(cut.files), "skipped": len(cut.skipped)}
+        files = {"files": len(corpora.files), "skipped": len(corpora.skipped)}
         show_json({"path": made.path, **described, **files, "bytes": made.bytes()})
     else:
-        _print_index(made, cut)
+        _print_index(made, corpora)
 
 
 def search(
@@ -55,7 +56,6 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Search the index of a build for a text."""
-    from freshstack_dspy.cli.printing import cut, one_line, say, show_json
     from freshstack_dspy.config import load_config
     from freshstack_dspy.recipes.corpus import open_index, search_models
     from freshstack_dspy.text import terms
@@ -107,8 +107,6 @@ def retrieve(
     replace: ReplaceOption = False,
 ) -> None:
     """Search for a collection's queries; write a TREC run."""
-    from freshstack_dspy.cli.options import check_out
-    from freshstack_dspy.cli.printing import Bars, counted, say
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.retrieve import retrieve as run_retriever
     from freshstack_dspy.measures.run import write_run
@@ -135,18 +133,9 @@ def retrieve(
 
 def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":
     """The models, fusion and index folder of a configuration, or defaults; with an embedder more."""
-    from freshstack_dspy.config import BuildConfig, EmbedderConfig, load_config
+    from freshstack_dspy.config import EmbedderConfig, load_judging
 
-    if config:
-        settings = load_config(config)
-    else:
-        nothing_built = {
-            "name": "retrieve",
-            "out": "collection",
-            "queries": {"path": "questions.jsonl"},
-            "corpus": [{"name": "corpus", "path": "corpus"}],
-        }
-        settings = BuildConfig.model_validate(nothing_built)
+    settings = load_judging(config)
     if embedder is None:
         return settings
     place = Path(embedder)
@@ -163,13 +152,12 @@ def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
     return settings
 
 
-def _print_index(made: "HybridIndex", cut: "CutCorpora") -> None:
-    from freshstack_dspy.cli.printing import counted, say
+def _print_index(made: "HybridIndex", corpora: "CutCorpora") -> None:
     from freshstack_dspy.collection.counts import count_kinds, listed
 
     held = made.manifest
     say(
-        f"{made.path}: {counted(held.chunks, 'chunk')} of {counted(len(cut.files), 'file')}, "
+        f"{made.path}: {counted(held.chunks, 'chunk')} of {counted(len(corpora.files), 'file')}, "
         f"{counted(held.tokens, 'token')}, {counted(held.terms, 'different term')}"
     )
     for source, revision in held.revisions.items():
@@ -182,11 +170,11 @@ def _print_index(made: "HybridIndex", cut: "CutCorpora") -> None:
     shown = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
     say(f"{sum(sizes.values()) / 1e6:,.1f} MB on disk: {shown}")
     say(f"retrievers: {', '.join(made.retrievers)}")
-    if cut.skipped:
-        skipped = counted(len(cut.skipped), "file")
-        say(f"{skipped} skipped ({listed(count_kinds(cut.skipped))})")
-        for file in cut.skipped:
+    if corpora.skipped:
+        skipped = counted(len(corpora.skipped), "file")
+        say(f"{skipped} skipped ({listed(count_kinds(corpora.skipped))})")
+        for file in corpora.skipped:
             if file.kind in ("undecodable", "unreadable"):
                 say(f"not read: {file.source}/{file.path}: {file.reason}")
-    if cut.licences:
-        say(f"{counted(len(cut.licences), 'licence file')} kept apart")
+    if corpora.licences:
+        say(f"{counted(len(corpora.licences), 'licence file')} kept apart")

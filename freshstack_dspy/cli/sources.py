@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.options import JsonOption, LimitOption, ReplaceOption, check_out
+from freshstack_dspy.cli.options import (
+    JsonOption,
+    LimitOption,
+    ReplaceOption,
+    check_out,
+    judging,
+)
+from freshstack_dspy.cli.printing import Table, complain, counted, say, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
@@ -41,7 +48,6 @@ def suggest(
     from rich.console import Console
     from rich.progress import Progress
 
-    from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
     from freshstack_dspy.errors import SourceError
     from freshstack_dspy.questions.tags import question_tags, tag_coverage
 
@@ -74,14 +80,11 @@ def synthesize(
     replace: ReplaceOption = False,
 ) -> None:
     """Make questions with answers from documents."""
-    from freshstack_dspy.cli.options import judging
-    from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.documents import synthesize as from_documents
 
     check_out(out, replace=replace)
-    with judging(load_judging(config)) as session:
-        harvest = from_documents(session, path, limit=limit)
-    _write(harvest, out, "questions")
+    with judging(config) as session:
+        _write(from_documents(session, path, limit=limit), out, "questions")
 
 
 def decontextualize(
@@ -92,14 +95,11 @@ def decontextualize(
     replace: ReplaceOption = False,
 ) -> None:
     """Break documents into passages that can be read alone."""
-    from freshstack_dspy.cli.options import judging
-    from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.documents import decontextualize as from_documents
 
     check_out(out, replace=replace)
-    with judging(load_judging(config)) as session:
-        harvest = from_documents(session, path, limit=limit)
-    _write(harvest, out, "passages")
+    with judging(config) as session:
+        _write(from_documents(session, path, limit=limit), out, "passages")
 
 
 def _queries(source: Path) -> "QueriesConfig":
@@ -119,7 +119,6 @@ def _queries(source: Path) -> "QueriesConfig":
 
 
 def _write(harvest: "Harvest", out: Path, what: str) -> None:
-    from freshstack_dspy.cli.printing import complain, say
     from freshstack_dspy.files import encode_records
 
     out.write_bytes(encode_records(harvest.records))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -25,7 +26,7 @@ def count_kinds(skipped: Iterable[SkippedFile]) -> dict[SkipKind, int]:
     return {kind: counts[kind] for kind in sorted(counts)}
 
 
-def listed(counts: Mapping[SkipKind, int]) -> str:
+def listed(counts: Mapping[Any, int]) -> str:
     """Say how many there are of each kind, as `1,198 binary, 3 vendored`."""
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items())
 
