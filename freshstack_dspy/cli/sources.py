@@ -1,6 +1,7 @@
 """`freshstack suggest`, `synthesize` and `decontextualize`: over questions or documents alone."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,7 @@ from freshstack_dspy.cli.printing import Table, complain, counted, say, show, sh
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
+    from freshstack_dspy.questions.tags import TagCoverage
     from freshstack_dspy.recipes.documents import Harvest
 
 DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
@@ -41,14 +43,16 @@ def suggest(
     ignore: Annotated[
         list[str] | None, typer.Option(help="Do not list this tag, as too general. Repeat it.")
     ] = None,
-    limit: LimitOption = 20,
+    limit: LimitOption = 10,
     as_json: JsonOption = False,
 ) -> None:
-    """List the tags next to a topic's own, by the questions they cover: what a corpus should hold."""
+    """List the tags, repositories, packages and sites of a topic's questions, for a corpus."""
     from rich.console import Console
     from rich.progress import Progress
 
     from freshstack_dspy.errors import SourceError
+    from freshstack_dspy.questions.links import link_coverage
+    from freshstack_dspy.questions.reading import read_queries
     from freshstack_dspy.questions.tags import question_tags, tag_coverage
 
     config = _queries(source)
@@ -62,14 +66,38 @@ def suggest(
     found = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
     if not found.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
+    answered = read_queries(config.model_copy(update={"limit": None})).queries
+    linked = link_coverage(answered, limit=limit)
     if as_json:
-        show_json(found)
+        show_json({**found.model_dump(), "links": linked})
         return
-    header = ("tag", "questions", "share", "added", "coverage")
-    rows = [(one.tag, one.questions, one.share, one.added, one.coverage) for one in found.tags]
     title = counted(found.questions, "question") + (f" with {', '.join(topic)}" if topic else "")
-    show(Table(header, rows, title, digits=3))
+    show(_covered("tag", found, title))
     say(f"{found.distinct:,} tags to choose from; {found.without:,} questions have none of them")
+    for kind, coverage in linked.items():
+        if coverage.tags:
+            linking = counted(coverage.questions - coverage.without, "question")
+            title = f"{linking} of {coverage.questions:,} with accepted answers name a {kind}"
+            show(_covered(kind, coverage, title))
+    for line in corpus_entries(one.tag for one in linked["repository"].tags):
+        say(line)
+
+
+def _covered(kind: str, coverage: "TagCoverage", title: str) -> Table:
+    header = (kind, "questions", "added", "coverage")
+    rows = [(one.tag, one.questions, one.added, one.coverage) for one in coverage.tags]
+    return Table(header, rows, title, digits=3)
+
+
+def corpus_entries(repositories: Iterable[str]) -> list[str]:
+    """Give the lines of a configuration that name repositories as corpora."""
+    places = list(repositories)
+    names = [place.rpartition("/")[2] for place in places]
+    lines = []
+    for name, place in zip(names, places, strict=True):
+        unique = name if names.count(name) == 1 else place.replace("/", "-")
+        lines += ["", "[[corpus]]", f'name = "{unique}"', f'url = "https://{place}"']
+    return lines
 
 
 def synthesize(

@@ -61,3 +61,16 @@ def test_what_has_no_tags_is_one_line(freshstack: Command, dump: Path, tmp_path:
     assert "queries.source is synthetic" in freshstack("suggest", "made.toml").err
     assert "no question passes the filters" in freshstack("suggest", "late.toml").err
     assert "did you mean 'python'?" in freshstack("suggest", dump, "--tag", "pyhton").err
+
+
+def test_repositories_that_questions_name_come_as_entries_to_paste(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    body = "<p><a href='https://github.com/Ana/Tool/issues/1'>here</a></p>"
+    dump = write_dump(tmp_path / "Posts.xml", question(1, 2, Body=body), answer(2, 1))
+    out = freshstack("suggest", dump).out
+
+    assert "1 question of 1 with accepted answers name a repository" in out
+    assert out.endswith('[[corpus]]\nname = "tool"\nurl = "https://github.com/ana/tool"\n')
+    links = json.loads(freshstack("suggest", dump, "--json").out)["links"]
+    assert [one["tag"] for one in links["repository"]["tags"]] == ["github.com/ana/tool"]
