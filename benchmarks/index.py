@@ -106,7 +106,7 @@ def opening(root: Path) -> None:
     code = (
         "import time; from pathlib import Path; from freshstack_dspy.index import HybridIndex\n"
         "start = time.perf_counter()\n"
-        f"index = HybridIndex.open(Path({str(root)!r}), name={NAME!r})\n"
+        f"index = HybridIndex.open(Path({str(root / NAME)!r}))\n"
         "opened = time.perf_counter()\n"
         "index.search('bm25', ['open a file'], 10); by_words = time.perf_counter()\n"
         "index.search('lsa', ['open a file'], 10); by_vectors = time.perf_counter()\n"

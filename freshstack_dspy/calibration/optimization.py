@@ -233,7 +233,7 @@ def _measured(judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM) -
         try:
             return _pairs(labelled.example, judge(**labelled.example.inputs()))
         except ReplyError:
-            lm.ledger.failed()
+            lm.ledger.enter(failed=1)
             return None
 
     results = map_in_order(run, examples, workers=lm.client.model.concurrency)

@@ -80,9 +80,9 @@ def check_out(out: Path | None, *, replace: bool | None = None) -> None:
 def asking(mode: ModeName, log: Path | None = None) -> Iterator[tuple["SessionOptions", "Bars"]]:
     """Show progress, and write each request as a line of JSON to a log; give a session's options."""
     from freshstack_dspy.cli.printing import Bars
-    from freshstack_dspy.lm.events import EventLog
+    from freshstack_dspy.lm.events import event_log
 
-    with Bars() as bars, EventLog(log) if log else nullcontext() as callback:
+    with Bars() as bars, event_log(log) if log else nullcontext() as callback:
         yield {"mode": mode, "progress": bars, "callback": callback}, bars
 
 

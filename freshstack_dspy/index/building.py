@@ -20,13 +20,13 @@ from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
     MANIFEST,
     SCHEMA_VERSION,
-    Hold,
     IndexedFile,
     Manifest,
     VectorColumn,
     new_version,
     only_writer,
-    remove_old_versions,
+    read_manifest,
+    remove_versions,
     write_manifest,
 )
 from freshstack_dspy.index.table import ChunkTable
@@ -111,37 +111,33 @@ class Draft:
         return manifest.model_copy(update=changes)
 
 
-def build(folder: Path, draft: Draft) -> Hold:
-    """Hold the index of a draft: the one that is there, or a new one."""
-    held = _held(folder)
-    if held:
-        if draft.is_in(folder, held.manifest) and draft.described(held.manifest) == held.manifest:
-            return held
-        held.lock.close()
+def build(folder: Path, draft: Draft) -> Manifest:
+    """The manifest of the index of a draft: the one that is there, or a new one."""
+    before = _readable(folder)
+    if before and draft.is_in(folder, before) and draft.described(before) == before:
+        return before
     with only_writer(folder):
-        before = _held(folder)
-        if before and draft.is_in(folder, before.manifest):
-            write_manifest(folder, draft.described(before.manifest))
+        before = _readable(folder)
+        if before and draft.is_in(folder, before):
+            manifest = draft.described(before)
         else:
             if before is None and (folder / MANIFEST).exists():
                 _log.warning("%s: damaged, or of another version; it is built again", folder)
-            _write(folder, draft, before.manifest if before else None)
-        if before:
-            before.lock.close()
-        held = Hold.of(folder)
-        remove_old_versions(folder, held.manifest.version)
-    return held
+            manifest = _write(folder, draft, before)
+        write_manifest(folder, manifest)
+        remove_versions(folder, but={each.version for each in (manifest, before) if each})
+    return manifest
 
 
-def _held(folder: Path) -> Hold | None:
+def _readable(folder: Path) -> Manifest | None:
     try:
-        return Hold.of(folder)
+        return read_manifest(folder)
     except IndexingError:
         return None  # missing, damaged or outdated: nothing is taken from it
 
 
-def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
-    """Write a version of an index, and commit it."""
+def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
+    """Write a version of an index; its manifest commits it."""
     report = draft.report
     corpus = CorpusTerms.of(draft.texts, lambda done: report("terms", done))
     version = new_version(folder)
@@ -160,28 +156,24 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> None:
         vectors[embedder.name] = _vectors(embedder, draft, known)
         identities[embedder.name] = embedder.identity
         reused[embedder.name] = sum(each in known for each in draft.hashes)
-    columns = tuple(
-        VectorColumn(name=name, identity=identities[name], dimensions=matrix.shape[1])
-        for name, matrix in vectors.items()
-    )
     report(TABLE, 0)
     ChunkTable.create(version / TABLE, draft.chunks, draft.hashes, vectors)
     report(TABLE, 1)
-    write_manifest(
-        folder,
-        Manifest(
-            version=version.name,
-            fingerprint=draft.fingerprint,
-            dimensions=draft.dimensions,
-            cut_by=draft.cut_by,
-            files=tuple(draft.files),
-            revisions=draft.revisions,
-            chunks=len(draft.chunks),
-            tokens=sum(chunk.tokens for chunk in draft.chunks),
-            terms=len(corpus.vocabulary),
-            vectors=columns,
-            reused=reused,
+    return Manifest(
+        version=version.name,
+        fingerprint=draft.fingerprint,
+        dimensions=draft.dimensions,
+        cut_by=draft.cut_by,
+        files=tuple(draft.files),
+        revisions=draft.revisions,
+        chunks=len(draft.chunks),
+        tokens=sum(chunk.tokens for chunk in draft.chunks),
+        terms=len(corpus.vocabulary),
+        vectors=tuple(
+            VectorColumn(name=name, identity=identities[name], dimensions=matrix.shape[1])
+            for name, matrix in vectors.items()
         ),
+        reused=reused,
     )
 
 

@@ -1,15 +1,11 @@
 """The hybrid index of a corpus: BM25, vectors and their fusion over the chunks of a LanceDB table."""
 
+import functools
 import math
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Self
-
-import numpy as np
-from numpy.typing import NDArray
 
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import IndexingError
@@ -21,11 +17,10 @@ from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.ranking import SCORE_DECIMALS, nearest, unit_rows
 from freshstack_dspy.index.storage import (
     DIMENSIONS,
-    Hold,
     IndexedFile,
+    Manifest,
     bytes_in,
-    index_folder,
-    only_index,
+    read_manifest,
 )
 from freshstack_dspy.index.table import ChunkTable
 from freshstack_dspy.lm.workers import map_in_order
@@ -35,23 +30,25 @@ HYBRID, RERANKED = "hybrid", "hybrid+rerank"
 
 
 class HybridIndex:
-    """A searchable corpus; what it reads stays as it was opened, whoever rebuilds it meanwhile.
+    """A searchable corpus; what it reads stays as it was opened until the second rebuild.
 
     Attributes:
         path: The folder of this index.
         manifest: What it is made from, and what it holds.
     """
 
-    def __init__(self, path: Path, held: Hold, models: Models, fused: Sequence[str]) -> None:
+    def __init__(
+        self, path: Path, manifest: Manifest, models: Models, fused: Sequence[str]
+    ) -> None:
         """Use `build` or `open`."""
-        self.path, self.manifest = path, held.manifest
-        self._finalizer = weakref.finalize(self, held.lock.close)
-        self._folder = path / held.manifest.version
+        self.path, self.manifest = path, manifest
+        self._folder = path / manifest.version
         self._table = ChunkTable(self._folder / TABLE)
-        self._models, self._fused = models, fused
+        self._matrix = functools.cache(self._table.matrix)
+        self._models = models
         self._embedders = {embedder.name: embedder for embedder in models.embedders}
-        self._columns = {column.name: column for column in held.manifest.vectors}
-        self._matrices: dict[str, NDArray[np.float32]] = {}
+        own = (BM25, LSA) if any(column.name == LSA for column in manifest.vectors) else (BM25,)
+        self._own, self._fused = own, (*own, *fused)
 
     @classmethod
     def build(
@@ -86,35 +83,31 @@ class HybridIndex:
             IndexingError: No chunk, two chunks with one id, no word in any chunk, a folder that
                 cannot be written, or an embedder that gives no vectors.
         """
-        folder = index_folder(root, name)
         draft = Draft(chunks, dimensions, models.embedders, files, cut_by, progress)
-        held = build(folder, draft)
-        return cls(folder, held, models, [embedder.name for embedder in models.embedders])
+        manifest = build(root / name, draft)
+        return cls(root / name, manifest, models, [each.name for each in models.embedders])
 
     @classmethod
-    def open(cls, path: Path, *, name: str | None = None, models: Models = NO_MODELS) -> Self:
-        """Open an index.
+    def open(cls, path: Path, *, models: Models = NO_MODELS) -> Self:
+        """Open the index in a folder.
 
         Args:
-            path: The folder of an index, or the folder where indexes are kept.
-            name: Of the index; may be left out where there is just one.
+            path: The folder of the index, that of its name.
             models: Those of the index that are to be searched by.
 
         Raises:
-            IndexingError: There is none, there are several, it is of another version of this
-                program, or it has no vectors of one of these embedders as that is now.
+            IndexingError: There is none, it is of another version of this program, or it has no
+                vectors of one of these embedders as that is now.
         """
-        folder = only_index(path) if name is None else index_folder(path, name)
-        held = Hold.of(folder)
-        stored = {each.name: each.identity for each in held.manifest.vectors if each.name != LSA}
+        manifest = read_manifest(path)
+        stored = {each.name: each.identity for each in manifest.vectors if each.name != LSA}
         for embedder in models.embedders:
             if stored.get(embedder.name) != embedder.identity:
-                held.lock.close()
                 raise IndexingError(
-                    f"{folder}: no vectors of embedder {embedder.name!r} as it is configured now; "
+                    f"{path}: no vectors of embedder {embedder.name!r} as it is configured now; "
                     "make them with: freshstack index CONFIG"
                 )
-        return cls(folder, held, models, list(stored))
+        return cls(path, manifest, models, list(stored))
 
     @classmethod
     def holds(
@@ -127,20 +120,17 @@ class HybridIndex:
         dimensions: int = DIMENSIONS,
     ) -> bool:
         """Whether `build` would open an index without changing it; arguments as there."""
-        folder = index_folder(root, name)
         try:
-            held = Hold.of(folder)
+            manifest = read_manifest(root / name)
         except IndexingError:
             return False
-        draft = Draft(chunks, dimensions, models.embedders)
-        with closing(held.lock):
-            return draft.is_in(folder, held.manifest)
+        return Draft(chunks, dimensions, models.embedders).is_in(root / name, manifest)
 
     @property
     def retrievers(self) -> tuple[str, ...]:
         """The names that `search` takes."""
-        own = (BM25, *([LSA] if LSA in self._columns else []), *self._embedders)
-        if not all(name in self._embedders for name in self._fused):
+        own = (*self._own, *self._embedders)
+        if self._missing:
             return own
         return (*own, HYBRID, *([RERANKED] if self._models.reranker else []))
 
@@ -150,7 +140,6 @@ class HybridIndex:
         texts: Sequence[str],
         depth: int,
         *,
-        where: str | None = None,
         fusion: FusionConfig = PAPER_FUSION,
     ) -> list[list[ScoredChunk]]:
         """Rank the chunks for each text: by score descending, then by chunk id.
@@ -163,26 +152,18 @@ class HybridIndex:
                 at the same depth; `hybrid+rerank` scores the first of these chunks anew.
             texts: What to search for.
             depth: How many chunks to give at most, from 1.
-            where: An SQL filter on the columns of the table; other chunks are as if not there, but
-                count in the weights of terms.
             fusion: How `hybrid` fuses.
 
         Raises:
-            IndexingError: The retriever is unknown or lacks its model, or the filter cannot be
-                understood.
+            IndexingError: The retriever is unknown or lacks its model.
         """
         self._check(retriever)
-        mask = None
-        if where is not None:
-            mask = np.zeros(len(self), bool)
-            mask[self._table.rows_where(where)] = True
+        if not texts:
+            return []
         if retriever not in (HYBRID, RERANKED):
-            return self._by_one(retriever, texts, depth, mask)
+            return self._by_one(retriever, texts, depth)
         fused_depth = depth if retriever == HYBRID else self._models.rerank_depth
-        own = [name for name in (BM25, LSA) if name == BM25 or name in self._columns]
-        found = {
-            name: self._by_one(name, texts, fused_depth, mask) for name in (*own, *self._fused)
-        }
+        found = {name: self._by_one(name, texts, fused_depth) for name in self._fused}
         fused = [
             fuse({name: rankings[place] for name, rankings in found.items()}, fused_depth, fusion)
             for place in range(len(texts))
@@ -232,46 +213,36 @@ class HybridIndex:
     def _lsa(self) -> LsaModel:
         return LsaModel.load(self._folder / LSA)
 
+    @property
+    def _missing(self) -> list[str]:
+        """The embedders of the index that it was opened without."""
+        return [name for name in self._fused if name not in (*self._own, *self._embedders)]
+
     def _check(self, retriever: str) -> None:
         if retriever in self.retrievers:
             return
-        missing = [name for name in self._fused if name not in self._embedders]
         needed = ""
-        if missing and retriever in (*missing, HYBRID, RERANKED):
-            needed = f"needs the embedder {missing[0]!r} ([[embedder]] in the configuration)"
-        elif retriever == RERANKED:
-            needed = "needs a reranker ([reranker] in the configuration)"
-        fault = f"retriever {retriever!r} {needed}" if needed else f"no retriever {retriever!r}"
-        raise IndexingError(f"{fault}; there are: {', '.join(self.retrievers)}")
+        if retriever in (*self._missing, HYBRID, RERANKED):
+            missing = [f"the embedder {name!r} ([[embedder]]" for name in self._missing]
+            missing.append("a reranker ([reranker]")
+            needed = f" needs {missing[0]} in the configuration)"
+        no = "" if needed else "no "
+        raise IndexingError(
+            f"{no}retriever {retriever!r}{needed}; there are: {', '.join(self.retrievers)}"
+        )
 
-    def _by_one(
-        self,
-        retriever: str,
-        texts: Sequence[str],
-        depth: int,
-        mask: NDArray[np.bool_] | None,
-    ) -> list[list[ScoredChunk]]:
+    def _by_one(self, retriever: str, texts: Sequence[str], depth: int) -> list[list[ScoredChunk]]:
         """Rank by a retriever that fuses no others."""
         if retriever == BM25:
-            rankings = self._lexical.search(texts, depth, mask)
+            rankings = self._lexical.search(texts, depth)
         else:
-            queries = self._queries(retriever, texts)
-            rankings = nearest(queries, self._matrix(retriever), depth, mask)
-        ids = self._ids
-        return [[ScoredChunk(ids[row], score) for row, score in rows] for rows in rankings]
-
-    def _queries(self, retriever: str, texts: Sequence[str]) -> NDArray[np.float64]:
-        if not texts:
-            return np.empty((0, self._columns[retriever].dimensions))
-        if retriever == LSA:
-            return self._lsa.embed(texts)
-        vectors = self._embedders[retriever].embed_queries(texts)
-        return unit_rows(vectors, retriever, len(texts))
-
-    def _matrix(self, name: str) -> NDArray[np.float32]:
-        if name not in self._matrices:
-            self._matrices[name] = self._table.matrix(name)
-        return self._matrices[name]
+            if retriever == LSA:
+                queries = self._lsa.embed(texts)
+            else:
+                vectors = self._embedders[retriever].embed_queries(texts)
+                queries = unit_rows(vectors, retriever, len(texts))
+            rankings = nearest(queries, self._matrix(retriever), depth)
+        return [[ScoredChunk(self._ids[row], score) for row, score in rows] for rows in rankings]
 
     def _reranked(
         self, texts: Sequence[str], rankings: Sequence[Sequence[ScoredChunk]]

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.ranking import RowScore, best_rows
@@ -87,20 +86,13 @@ class LexicalIndex:
         """Read what `save` wrote; the arrays are mapped into memory."""
         return cls(_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False))
 
-    def search(
-        self, texts: Sequence[str], depth: int, mask: NDArray[np.bool_] | None = None
-    ) -> list[list[RowScore]]:
-        """Rank rows for each text, of those in a mask; a text without a known term finds nothing."""
+    def search(self, texts: Sequence[str], depth: int) -> list[list[RowScore]]:
+        """Rank rows for each text; a text without a known term finds nothing."""
         numbers = self._model.vocab_dict
         rankings: list[list[RowScore]] = []
         for text in texts:
-            known = [numbers[term] for term in terms(text) if term in numbers]
-            if not known:
-                rankings.append([])
-                continue
-            scores = self._model.get_scores_from_ids(sorted(known))
-            if mask is not None:
-                scores[~mask] = 0
+            known = sorted(numbers[term] for term in terms(text) if term in numbers)
+            scores = self._model.get_scores_from_ids(known) if known else np.zeros(0)
             rankings.append(best_rows(scores, depth))
         return rankings
 

@@ -7,7 +7,8 @@ import logging
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -23,9 +24,9 @@ from freshstack_dspy.lm.prices import (
     price_of,
     rerank_price_of,
 )
-from freshstack_dspy.lm.reply import Numbers, encodable
-from freshstack_dspy.lm.request import KEY_VERSION, EmbeddingRequest, sha256_of
-from freshstack_dspy.lm.store import Recorded
+from freshstack_dspy.lm.reply import encodable
+from freshstack_dspy.lm.request import KEY_VERSION, sha256_of
+from freshstack_dspy.lm.store import Recorded, recorded_entry
 from freshstack_dspy.lm.tokens import count_tokens, cut
 from freshstack_dspy.lm.vectors import (
     Access,
@@ -96,56 +97,36 @@ NO_MODELS = Models()
 
 
 class Role(NamedTuple):
-    """What is sent to a hosted model with a text."""
+    """What is sent to a hosted model with a text, and how many of the text's tokens."""
 
     prefix: str
     input_type: str | None
+    room: int | None
 
 
-class _Hosted:
-    """What hosted embedders and rerankers have in common."""
-
-    _client: EmbeddingClient | RerankClient
-
-    def used(self) -> Iterator[Numbers]:
-        """What was given out, as it is recorded now, by key."""
-        return self._client.used()
-
-    def close(self) -> None:
-        """Close the provider's connections."""
-        self._client.close()
-
-
-class HostedEmbedder(_Hosted):
+class HostedEmbedder(EmbeddingClient):
     """A LiteLLM embedding model; see `Embedder`."""
-
-    _client: EmbeddingClient
 
     def __init__(self, config: EmbedderConfig, access: Access) -> None:
         assert config.model is not None
         self.name = config.name
-        self.price = price_of(config.model)
+        price = price_of(config.model)
         if config.price is not None:
-            self.price = Price(input=config.price / _MILLION, output=0)
-        types = input_types_of(config.model)
-        self.passages = Role(config.passage_prefix, types and types.passage)
-        self.queries = Role(config.query_prefix, types and types.query)
+            price = Price(input=config.price / _MILLION)
         self._longest = config.max_tokens or longest_input_of(config.model)
-        self._room = {role: self._room_after(role.prefix) for role in (self.passages, self.queries)}
+        query, passage = input_types_of(config.model)
+        self.passages = self._role(config.passage_prefix, passage)
+        self.queries = self._role(config.query_prefix, query)
         model = _hosted_model(config, "[[embedder]]")
-        self._client = EmbeddingClient(
-            model, access, dimensions=config.dimensions, batch=config.batch, price=self.price
+        super().__init__(
+            model, access, dimensions=config.dimensions, batch=config.batch, price=price
         )
-        self.identity = sha256_of(
-            {
-                "kind": "hosted",
-                "key_version": KEY_VERSION,
-                "model": config.model,
-                "endpoint": model.endpoint,
-                "dimensions": config.dimensions,
-                "roles": [self.passages, self.queries],
-                "max_tokens": self._longest,
-            }
+        self.identity = _identity(
+            self,
+            config,
+            dimensions=config.dimensions,
+            roles=[role[:2] for role in (self.passages, self.queries)],
+            max_tokens=self._longest,
         )
 
     def embed_passages(
@@ -160,13 +141,8 @@ class HostedEmbedder(_Hosted):
 
     def prepared(self, text: str, role: Role) -> str:
         """Put the prefix before a text, and cut the text to what the model takes."""
-        room = self._room[role]
         text = encodable(text)
-        return role.prefix + (text if room is None else cut(text, room))
-
-    def request_of(self, prepared: str, role: Role) -> EmbeddingRequest:
-        """The request for the vector of a prepared text; its key is that of the vector."""
-        return self._client.request_of(prepared, role.input_type)
+        return role.prefix + (text if role.room is None else cut(text, role.room))
 
     def wanted(self, passages: Iterable[str], queries: Iterable[str]) -> dict[str, Wanted]:
         """The texts whose vectors are needed, prepared, each once, by the key of its vector."""
@@ -174,7 +150,7 @@ class HostedEmbedder(_Hosted):
         for texts, role in ((passages, self.passages), (queries, self.queries)):
             for text in texts:
                 prepared = self.prepared(text, role)
-                request = self.request_of(prepared, role)
+                request = self.request_of(prepared, role.input_type)
                 wanted[request.key] = Wanted(request, prepared)
         return wanted
 
@@ -187,46 +163,39 @@ class HostedEmbedder(_Hosted):
             for sent, text in zip(ready, texts, strict=True)
         )
         _warn_of_cuts(self.name, shortened, len(texts), self._longest)
-        return self._client.vectors(ready, input_type=role.input_type, progress=progress)
+        return self.vectors(ready, input_type=role.input_type, progress=progress)
 
-    def _room_after(self, prefix: str) -> int | None:
-        """How many tokens of a text fit behind a prefix; None where no limit is known."""
+    def _role(self, prefix: str, input_type: str | None) -> Role:
+        """With the tokens of a text that fit behind the prefix; None where no limit is known."""
         if self._longest is None:
-            return None
+            return Role(prefix, input_type, None)
         room = self._longest - (count_tokens(prefix) if prefix else 0)
         if room < 1:
             raise ConfigError(
                 f"[[embedder]] {self.name!r}: the prefix {prefix[:40]!r} leaves no room in "
                 f"{self._longest} tokens; shorten it, or raise max_tokens"
             )
-        return room
+        return Role(prefix, input_type, room)
 
 
-class HostedReranker(_Hosted):
+class HostedReranker(RerankClient):
     """A LiteLLM rerank model; see `Reranker`."""
-
-    _client: RerankClient
 
     def __init__(self, config: RerankerConfig, access: Access) -> None:
         assert config.model is not None
-        model = _hosted_model(config, "[reranker]")
         price = rerank_price_of(config.model)
         if config.price is not None:
             price = Price(input=config.price / _MILLION)
+        super().__init__(_hosted_model(config, "[reranker]"), access, price=price)
         self.at_once = config.concurrency
-        self._client = RerankClient(model, access, price=price)
-        self.identity = sha256_of(
-            {
-                "kind": "hosted",
-                "key_version": KEY_VERSION,
-                "model": config.model,
-                "endpoint": model.endpoint,
-            }
-        )
+        self.identity = _identity(self, config)
 
-    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
-        """Score each passage, in the given order."""
-        return self._client.scores(encodable(text), [encodable(each) for each in passages])
+
+def _identity(
+    client: EmbeddingClient | RerankClient, config: SearchModelConfig, **more: Any
+) -> str:
+    shared = {"model": config.model, "endpoint": client.endpoint}
+    return sha256_of({"kind": "hosted", "key_version": KEY_VERSION, **shared, **more})
 
 
 def _hosted_model(config: SearchModelConfig, section: str) -> HostedModel:
@@ -257,7 +226,6 @@ class FolderEmbedder:
         assert config.path is not None
         self.name = config.name
         self._config = config
-        self._loaded: Any = None
         settings = config.model_dump(
             include={"dimensions", "query_prefix", "passage_prefix", "max_tokens"}
         )
@@ -277,21 +245,16 @@ class FolderEmbedder:
         encode = self._model.encode_query
         return self._embedded(texts, encode, self._config.query_prefix, lambda _: None)
 
-    def close(self) -> None:
-        """Let the model go."""
-        self._loaded = None
-
-    @property
+    @cached_property
     def _model(self) -> Any:
-        if self._loaded is None:
-            assert self._config.path is not None
-            self._loaded = _load(
-                self._config.path, "SentenceTransformer", truncate_dim=self._config.dimensions
-            )
-            if self._config.max_tokens is not None:
-                limits = (self._config.max_tokens, self._loaded.max_seq_length)
-                self._loaded.max_seq_length = min(limit for limit in limits if limit)
-        return self._loaded
+        assert self._config.path is not None
+        model = _load(
+            self._config.path, "SentenceTransformer", truncate_dim=self._config.dimensions
+        )
+        if self._config.max_tokens is not None:
+            limits = (self._config.max_tokens, model.max_seq_length)
+            model.max_seq_length = min(limit for limit in limits if limit)
+        return model
 
     def _embedded(
         self,
@@ -335,17 +298,14 @@ class FolderReranker:
     def __init__(self, config: RerankerConfig) -> None:
         assert config.path is not None
         self._path = config.path
-        self._loaded: Any = None
         self.identity = sha256_of({"kind": "cross-encoder", "files": _hash(self._path)})
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score each passage, in the given order."""
         if not passages:
             return []
-        if self._loaded is None:
-            self._loaded = _load(self._path, "CrossEncoder")
         pairs = [(text, passage) for passage in passages]
-        found = self._loaded.predict(
+        found = self._model.predict(
             pairs, batch_size=_PAIRS_AT_ONCE, show_progress_bar=False, convert_to_numpy=True
         )
         scores = np.asarray(found, np.float64)
@@ -356,9 +316,9 @@ class FolderReranker:
             )
         return [float(score) for score in scores]
 
-    def close(self) -> None:
-        """Let the model go."""
-        self._loaded = None
+    @cached_property
+    def _model(self) -> Any:
+        return _load(self._path, "CrossEncoder")
 
 
 def _hash(path: Path) -> str:
@@ -401,22 +361,21 @@ def _load(path: Path, kind: str, **settings: Any) -> Any:
 
 @contextmanager
 def connected(config: BuildConfig, access: Access) -> Iterator[Models]:
-    """Open the models of `[[embedder]]` and `[reranker]`, and close them at the end."""
+    """Open the models of `[[embedder]]` and `[reranker]`, and close hosted ones at the end."""
     with ExitStack() as opened:
-        embedders: list[HostedEmbedder | FolderEmbedder] = []
-        for each in config.embedder:
-            hosted = each.path is None
-            embedders.append(HostedEmbedder(each, access) if hosted else FolderEmbedder(each))
-            opened.callback(embedders[-1].close)
+        embedders = [
+            opened.enter_context(closing(HostedEmbedder(each, access)))
+            if each.path is None
+            else FolderEmbedder(each)
+            for each in config.embedder
+        ]
         if config.reranker is None:
             yield Models(embedders)
-            return
-        hosted = config.reranker.path is None
-        reranker = (
-            HostedReranker(config.reranker, access) if hosted else FolderReranker(config.reranker)
-        )
-        opened.callback(reranker.close)
-        yield Models(embedders, reranker, config.reranker.depth)
+        elif config.reranker.path is not None:
+            yield Models(embedders, FolderReranker(config.reranker), config.reranker.depth)
+        else:
+            reranker = opened.enter_context(closing(HostedReranker(config.reranker, access)))
+            yield Models(embedders, reranker, config.reranker.depth)
 
 
 class EmbeddingEstimate(Record):
@@ -449,12 +408,10 @@ def estimate_embedding(
         return EmbeddingEstimate(
             name=config.name, texts=0, recorded=0, requests=0, tokens=0, dollars=0.0
         )
-    sources = [source for source in recorded if source is not None]
+    sources = tuple(recorded)
     embedder = HostedEmbedder(config, Access(mode="replay"))
     wanted = embedder.wanted(passages, queries)
-    missing = [
-        one for key, one in wanted.items() if all(each.entry(key) is None for each in sources)
-    ]
+    missing = [one for key, one in wanted.items() if recorded_entry(key, sources) is None]
     tokens = sum(count_tokens(one.text) for one in missing)
     return EmbeddingEstimate(
         name=config.name,

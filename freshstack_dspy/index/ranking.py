@@ -37,10 +37,7 @@ def ordered(rows: NDArray[np.intp], scores: NDArray[np.float64], depth: int) -> 
 
 
 def nearest(
-    queries: NDArray[np.float64],
-    vectors: NDArray[np.float32],
-    depth: int,
-    mask: NDArray[np.bool_] | None = None,
+    queries: NDArray[np.float64], vectors: NDArray[np.float32], depth: int
 ) -> list[list[RowScore]]:
     """Rank rows by cosine for each query; rows of no or negative cosine are not found.
 
@@ -51,7 +48,6 @@ def nearest(
         queries: Shape (queries, dimensions), rows of length 1 or 0.
         vectors: Shape (rows, dimensions), rows of length 1 or 0.
         depth: How many rows to give at most.
-        mask: The rows that may be found; None: all.
     """
     # Higham, Accuracy and Stability of Numerical Algorithms, §3.1: a dot product of n terms is off
     # by at most n units of roundoff for unit vectors, and rounding the query adds one.
@@ -61,8 +57,6 @@ def nearest(
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
         rough = block.astype(np.float32) @ vectors.T + np.float32(error)
-        if mask is not None:
-            rough[:, ~mask] = 0
         for query, scores in zip(block, rough, strict=True):
             rows = _candidates(scores, depth, 2 * error + _ROUNDING)
             rankings.append(ordered(rows, cosines(query, vectors[rows]), depth))

@@ -1,7 +1,6 @@
 """The LanceDB table of an index: chunks, content hashes and one vector column for each embedder."""
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.records import Chunk
 
 if TYPE_CHECKING:
@@ -18,10 +16,7 @@ if TYPE_CHECKING:
 
 _NAME = "chunks"
 _ROWS_AT_ONCE = 4096
-_QUOTED = re.compile(r"'(?:[^']|'')*'")
 _OF_CHUNK = tuple("chunk_id source path start_byte end_byte text tokens encoding title url".split())
-COLUMNS = (*_OF_CHUNK, "content_sha256")
-"""What a row holds next to its number and vectors, and what a filter may name."""
 
 
 class ChunkTable:
@@ -46,7 +41,7 @@ class ChunkTable:
 
         types = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
         types["text"] = pa.large_string()
-        columns = [(name, types.get(name, pa.string())) for name in COLUMNS]
+        columns = [(name, types.get(name, pa.string())) for name in (*_OF_CHUNK, "content_sha256")]
         for name, matrix in vectors.items():
             columns.append((column_of(name), pa.list_(pa.float32(), matrix.shape[1])))
         schema = pa.schema([("row", pa.int64()), *columns])
@@ -81,17 +76,6 @@ class ChunkTable:
         vectors = found[column].combine_chunks().flatten().to_numpy().reshape(len(found), -1)
         return np.asarray(vectors[np.argsort(found["row"].to_numpy())])
 
-    def rows_where(self, where: str) -> NDArray[np.intp]:
-        """Give the rows that an SQL filter lets through, in any order."""
-        if ";" in _QUOTED.sub("", where):  # the parser would drop what follows it
-            raise _invalid_filter(where, "it holds a semicolon")
-        try:
-            found = self._table.search().where(where).select(["row"]).to_arrow()
-        except (ValueError, RuntimeError) as error:
-            reason = " ".join(str(error).partition("Valid fields")[0].split())[:300]
-            raise _invalid_filter(where, reason) from None
-        return np.asarray(found["row"].to_numpy(), np.intp)
-
     def chunks(self, rows: Sequence[int], revisions: Mapping[str, str | None]) -> Iterator[Chunk]:
         """Read chunks, in the order of these rows."""
         for start in range(0, len(rows), _ROWS_AT_ONCE):
@@ -113,10 +97,3 @@ def _connected(folder: Path) -> Any:
     import lancedb
 
     return lancedb.connect(folder)
-
-
-def _invalid_filter(where: str, reason: str) -> IndexingError:
-    return IndexingError(
-        f"where = {where!r} is no filter for this index ({reason}); it is SQL on the columns "
-        f"{', '.join(COLUMNS)}, as: path LIKE '%.md' AND tokens > 50"
-    )

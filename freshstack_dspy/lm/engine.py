@@ -23,7 +23,7 @@ from pydantic import SecretStr
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
-from freshstack_dspy.lm.request import BASELINE, base_from_environment, endpoint_identity
+from freshstack_dspy.lm.request import BASELINE, base_from_environment
 
 if TYPE_CHECKING:
     from dspy.lm15 import Request, Response
@@ -47,11 +47,6 @@ class HostedModel(NamedTuple):
     concurrency: int = 8
     timeout: float = 120
     retries: int = 4
-
-    @property
-    def endpoint(self) -> str:
-        """Where requests go, without credentials."""
-        return endpoint_identity(self.name, self.api_base, self.section)
 
 
 Model = ModelConfig | HostedModel

@@ -1,10 +1,11 @@
 """One event for each call, for a JSON Lines log."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from freshstack_dspy.errors import DeferredError, ModelError, StoreError
 from freshstack_dspy.files import canonical_line
@@ -83,25 +84,19 @@ def _sum(costs: Sequence[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(costs) else None
 
 
-class EventLog:
-    """A JSON Lines file that events are appended to."""
+@contextmanager
+def event_log(path: Path) -> Iterator[Callback]:
+    """Append events to a JSON Lines file; one that cannot be written is a `StoreError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a", encoding="utf-8", buffering=1)
+    except OSError as error:
+        raise StoreError(f"{path}: the log cannot be written: {error.strerror}") from error
+    lock = threading.Lock()
 
-    def __init__(self, path: Path) -> None:
-        """Open the file; one that cannot be written is a `StoreError`."""
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a", encoding="utf-8", buffering=1)
-        except OSError as error:
-            raise StoreError(f"{path}: the log cannot be written: {error.strerror}") from error
-        self._lock = threading.Lock()
+    def append(event: CallEvent) -> None:
+        with lock:
+            file.write(canonical_line(event))
 
-    def __call__(self, event: CallEvent) -> None:
-        """Append one event."""
-        with self._lock:
-            self._file.write(canonical_line(event))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    with file:
+        yield append

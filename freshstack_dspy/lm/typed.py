@@ -56,7 +56,7 @@ class TypedPredict(dspy.Predict):
 
         def ask(given: dict[str, Any], *, again: bool = False) -> dict[str, Any]:
             if again and isinstance(lm, RecordedLM):
-                lm.ledger.reasked()
+                lm.ledger.enter(reasked=1)
             conversation = _Conversation(lm, settings, signature)
             answer = conversation.answer(messages_of(signature, demos, given), given)
             outputs = {name: getattr(answer, name) for name in signature.output_fields}
@@ -289,7 +289,7 @@ class _Conversation:
         if self._recorded is not None and self.last_key is not None:
             # Before it is asked: if this is interrupted or put off, it is where to go on.
             self._note_unparsed(self._recorded.key_of(request, **self._sample))
-            self._recorded.ledger.reasked()
+            self._recorded.ledger.enter(reasked=1)
         response = self._lm(request, **self._sample)
         self._calls += 1
         self.last_key = response.id if self._recorded is not None else None

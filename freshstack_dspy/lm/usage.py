@@ -46,14 +46,6 @@ class Ledger:
             sums = {name: getattr(account, name) + amount for name, amount in amounts.items()}
             self._steps[current_step()] = account.model_copy(update=sums)
 
-    def reasked(self) -> None:
-        """Enter that an invalid reply was sent back."""
-        self.enter(reasked=1)
-
-    def failed(self) -> None:
-        """Enter that a question ended without an answer."""
-        self.enter(failed=1)
-
     def steps(self) -> dict[str, StepLedger]:
         """The accounts so far, by step."""
         with self._lock:

@@ -1,8 +1,5 @@
 """Vectors and scores by hosted models, through LiteLLM, recorded as chat is (`recorder.py`)."""
 
-import base64
-import logging
-import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
@@ -20,7 +17,7 @@ from freshstack_dspy.lm.engine import (
 )
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
-from freshstack_dspy.lm.reply import Numbers, receive_numbers
+from freshstack_dspy.lm.reply import Numbers, encodable, receive_numbers
 from freshstack_dspy.lm.request import (
     EmbeddingRequest,
     NumbersRequest,
@@ -48,38 +45,26 @@ _ADDED = 8
 _UNIT_PASSAGES, _UNIT_TOKENS = 100, 500
 """A search unit has so many passages; a passage counts once for each so many tokens."""
 _SHOWN = 60
-_IN_BASE64 = ("openai", "azure", "hosted_vllm")
-"""Providers that take `encoding_format`: JSON numbers take thirty times as long to read."""
-_KNOWN_BY_NAME = ("openai", "azure")
-"""Providers of which LiteLLM lets only the models it knows shorten their vectors."""
+_OPENAI = ("openai/", "azure/")
 _BY_OPENAI_SDK = ("openai", "together_ai", "nvidia_nim", "mistral", "fireworks_ai", "nebius")
 """Providers that LiteLLM asks for vectors with the OpenAI SDK, which repeats requests by itself."""
-_WARNS_OF_BASE64 = r"(?s)Pydantic serializer warnings:.*list\[float\].*field_name='embedding'"
-_log = logging.getLogger(__name__)
 
 
-class InputTypes(NamedTuple):
-    """How a provider learns whether a text is searched or searched for."""
-
-    query: str
-    passage: str
-
-
-_COHERE = InputTypes("search_query", "search_document")
+_COHERE = ("search_query", "search_document")
 _INPUT_TYPES = {
     "cohere": _COHERE,
     "cohere_chat": _COHERE,
-    "voyage": InputTypes("query", "document"),
-    "nvidia_nim": InputTypes("query", "passage"),
+    "voyage": ("query", "document"),
+    "nvidia_nim": ("query", "passage"),
 }
 
 
-def input_types_of(model: str) -> InputTypes | None:
-    """What a model must know of its texts, or None; others take prefixes, or nothing."""
+def input_types_of(model: str) -> tuple[str, str] | tuple[None, None]:
+    """What a provider calls a text that is searched for, and one that is searched, or nothing."""
     provider, _, name = model.partition("/")
     if provider == "bedrock" and "cohere." in name:
         return _COHERE
-    return _INPUT_TYPES.get(provider)
+    return _INPUT_TYPES.get(provider, (None, None))
 
 
 class Wanted(NamedTuple):
@@ -128,10 +113,13 @@ class NumbersClient(Recorder[Wanted, Numbers]):
     _remedy: str
     """What helps where the model refuses texts."""
 
-    def __init__(self, model: HostedModel, access: Access, price: Price | None) -> None:
+    def __init__(
+        self, model: HostedModel, access: Access, *, price: Price | None = None, **options: Any
+    ) -> None:
+        """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         self._model = model
-        self._price = price
-        self._warned = False
+        self._options = options
+        self.price = price
         asks = access.mode != "replay"
         if asks:
             remedy = (
@@ -142,14 +130,10 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         super().__init__(model, access, Retries(model, self._opened), asks=asks)
 
     def _opened(self) -> SimpleNamespace:
-        """What `Retries` asks: LiteLLM, which makes one attempt."""
+        """What `Retries` asks: LiteLLM, which makes one attempt; its own clients are the process's."""
         self._litellm = imported_litellm(self._model)
-        self._options = litellm_options(self._model)
-        return SimpleNamespace(
-            complete=self._attempt,
-            most_in_flight=LITELLM_IN_FLIGHT,
-            close=lambda: None,  # LiteLLM's own clients are the process's
-        )
+        self._options |= litellm_options(self._model)
+        return SimpleNamespace(complete=self._attempt, most_in_flight=LITELLM_IN_FLIGHT)
 
     def _attempt(self, items: Sequence[Wanted]) -> Answer:
         """Ask once; errors are those of `NetworkProvider.complete`, but that a refusal is fatal."""
@@ -180,11 +164,8 @@ class NumbersClient(Recorder[Wanted, Numbers]):
             answer, attempts = self._retries.complete(items, reservation.lost)
         except ReplyError as error:  # without numbers no build goes on
             raise TransientModelError(str(error)) from None
-        by_unit = self._price is not None and self._price.unit > 0
+        by_unit = self.price is not None and self.price.unit > 0
         counted = (answer.units if by_unit else answer.tokens) is not None
-        if not counted and not self._warned:
-            self._warned = True
-            _log.warning("%s does not count what it bills: it is estimated", self._name)
         tokens = answer.tokens
         if tokens is None:
             read = (f"{one.text}\n{each}" for one in items for each in one.passages or [""])
@@ -206,12 +187,12 @@ class NumbersClient(Recorder[Wanted, Numbers]):
 
     def _cost(self, items: Sequence[Wanted], tokens: int, units: int | None) -> float | None:
         """US dollars for one request; search units that were not counted are the most it can be."""
-        if self._price is None:
+        if self.price is None:
             return None
         if units is None:
             parts = sum(one.size // _UNIT_TOKENS + len(one.passages) for one in items)
             units = 1 + parts // _UNIT_PASSAGES
-        return tokens * self._price.input + units * self._price.unit
+        return tokens * self.price.input + units * self.price.unit
 
 
 class EmbeddingClient(NumbersClient):
@@ -231,7 +212,10 @@ class EmbeddingClient(NumbersClient):
         """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
         self._dimensions = dimensions
         self._batch = batch
-        super().__init__(model, access, price)
+        # LiteLLM lets only the models of OpenAI that it knows shorten their vectors.
+        known = {"allowed_openai_params": ["dimensions"]} if model.name.startswith(_OPENAI) else {}
+        shortened = {"dimensions": dimensions, **known} if dimensions is not None else {}
+        super().__init__(model, access, price=price, **shortened)
 
     def vectors(
         self,
@@ -264,18 +248,15 @@ class EmbeddingClient(NumbersClient):
         }
         rows: dict[str, NDArray[Any]] = {}
 
-        def take(found: Iterable[Numbers]) -> None:
-            rows.update((numbers.key, numbers.array()) for numbers in found)
-
         def ask(pack: Sequence[Wanted]) -> None:
-            take(self.answer(pack))
+            rows.update((numbers.key, numbers.array()) for numbers in self.answer(pack))
             progress(len(rows) / len(wanted))
 
         with step(STEP):
             for key in wanted:
                 if (known := self.reusable(key)) is not None:
                     self.reuse([known])
-                    take([known])
+                    rows[key] = known.array()
             progress(len(rows) / len(wanted))
             missing = [one for key, one in wanted.items() if key not in rows]
             if missing and self.mode == "replay":
@@ -300,16 +281,7 @@ class EmbeddingClient(NumbersClient):
 
     def _opened(self) -> SimpleNamespace:
         opened = super()._opened()
-        provider = self._name.partition("/")[0]
-        if self._dimensions is not None:
-            self._options["dimensions"] = self._dimensions
-            if provider in _KNOWN_BY_NAME:
-                self._options["allowed_openai_params"] = ["dimensions"]
-        if provider in _IN_BASE64:
-            self._options["encoding_format"] = "base64"
-            # The OpenAI SDK takes every vector for a list, and LiteLLM has Pydantic write it down.
-            warnings.filterwarnings("ignore", _WARNS_OF_BASE64, UserWarning)
-        if provider in _BY_OPENAI_SDK:
+        if self._name.partition("/")[0] in _BY_OPENAI_SDK:
             with errors_explained(self._model):
                 self._options["client"] = client = self._one_attempt()
             opened.close = client.close
@@ -328,9 +300,9 @@ class EmbeddingClient(NumbersClient):
 
     def _asked(self, items: Sequence[Wanted]) -> Answer:
         given = getattr(items[0].request, "input_type", None)
-        extra = {"input_type": given} if given and input_types_of(self._name) else {}
+        typed = {"input_type": given} if given else {}
         texts = [one.text for one in items]
-        answer = self._litellm.embedding(input=texts, **self._options, **extra)
+        answer = self._litellm.embedding(input=texts, **self._options, **typed)
         rows = _numbers(_field(answer, "data"), "embedding", len(items), "<f4")
         if rows.ndim != 2 or not rows.any(axis=1).all():
             raise ValueError("it sent no vectors, or one that is all zero")
@@ -348,11 +320,7 @@ class RerankClient(NumbersClient):
 
     _remedy = "if they are too long or too many, set [reranker] depth"
 
-    def __init__(self, model: HostedModel, access: Access, *, price: Price | None = None) -> None:
-        """Open the client; with a cap on dollars, a model without a price is a `ConfigError`."""
-        super().__init__(model, access, price)
-
-    def scores(self, query: str, passages: Sequence[str]) -> list[float]:
+    def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score passages for a text; equal ones have equal scores.
 
         They are sent in the order of their hashes, each once, so that the request is the same
@@ -363,17 +331,18 @@ class RerankClient(NumbersClient):
         """
         if not passages:
             return []
+        text, passages = encodable(text), [encodable(passage) for passage in passages]
         hashes = [text_hash(passage) for passage in passages]
         by_hash = dict(sorted(zip(hashes, passages, strict=True)))
         request = RerankRequest(
             model=self._name,
             endpoint=self.endpoint,
-            query=text_hash(query),
+            query=text_hash(text),
             passages=passages_hash(hashes),
             count=len(by_hash),
         )
         with step(RERANK_STEP):
-            (numbers,) = self.answer([Wanted(request, query, tuple(by_hash.values()))])
+            (numbers,) = self.answer([Wanted(request, text, tuple(by_hash.values()))])
         found = dict(zip(by_hash, numbers.array().tolist(), strict=True))
         return [found[each] for each in hashes]
 
@@ -403,17 +372,13 @@ def _shown(text: str) -> str:
 
 
 def _numbers(items: Any, name: str, count: int, kind: str) -> "NDArray[Any]":
-    """A field of so many results, by their index: finite numbers, as lists or as base64."""
+    """A field of so many results, by their index: finite numbers."""
     import numpy as np
 
     by_index = {_field(item, "index"): _field(item, name) for item in items or ()}
     if set(by_index) != set(range(count)):
         raise ValueError(f"it sent {len(by_index):,} numbered results for {count:,} texts")
-    values = [
-        np.frombuffer(base64.b64decode(value), kind) if isinstance(value, str) else value
-        for value in (by_index[index] for index in range(count))
-    ]
-    found = np.array(values, dtype=kind)
+    found = np.array([by_index[index] for index in range(count)], dtype=kind)
     if not np.isfinite(found).all():
         raise ValueError("it sent numbers that are not finite")
     return found

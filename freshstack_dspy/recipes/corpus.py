@@ -133,7 +133,7 @@ def open_index(config: BuildConfig, models: Models = NO_MODELS) -> HybridIndex:
             f"{config.index.path / config.name}: no index here; build it: "
             f"freshstack index {config.file}"
         )
-    return HybridIndex.open(config.index.path, name=config.name, models=models)
+    return HybridIndex.open(config.index.path / config.name, models=models)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def _harvest(
         try:
             return function(chunk)
         except ReplyError as error:
-            session.lm.ledger.failed()
+            session.lm.ledger.enter(failed=1)
             return NoReply(**_place(chunk), status=error.status, message=str(error))
 
     results = session.each(name, run, chunks)

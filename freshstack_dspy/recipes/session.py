@@ -127,7 +127,7 @@ class Session:
             except DeferredError:
                 return None
             if isinstance(getattr(result, "failure", result), Failure):
-                self.lm.ledger.failed()
+                self.lm.ledger.enter(failed=1)
             return result
 
         def advance() -> None:

@@ -143,7 +143,7 @@ class Synthesis:
         try:
             made = self._synthesizer(chunks=seeds, style_examples=examples).queries
         except ReplyError as error:
-            self._session.lm.ledger.failed()
+            self._session.lm.ledger.enter(failed=1)
             return error
         reasons = _each(lambda query: self._refused(query, seeds), made)
         return [_Draft(query, reason) for query, reason in zip(made, reasons, strict=True)]
@@ -161,14 +161,14 @@ class Synthesis:
         except ReplyError:
             made = None
         if made is None or made.failure is not None:
-            self._session.lm.ledger.failed()
+            self._session.lm.ledger.enter(failed=1)
             return UNCHECKED
         calls = judge_calls(
             config, self._recipe.support_judge, [ToJudge(query, made.nuggets, seeds)]
         )
         judged = _each(self._recipe.judged, calls)
         if any(one.failure is not None for one in judged):
-            self._session.lm.ledger.failed()
+            self._session.lm.ledger.enter(failed=1)
             return UNCHECKED
         nuggets = {nugget.nugget_id for nugget in made.nuggets}
         return self._unanswered(nuggets, merged(judged, config.judge.votes))

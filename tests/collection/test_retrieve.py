@@ -134,7 +134,7 @@ def test_the_index_of_a_build_is_opened_where_it_holds_the_same_chunks_and_never
     own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
     indexes = {path.name for path in (tmp_path / "i").iterdir()}
     assert indexes == {collection.name, *([] if whole else [own])}
-    assert len(HybridIndex.open(tmp_path / "i", name=collection.name)) == (3 if whole else 1)
+    assert len(HybridIndex.open(tmp_path / "i" / collection.name)) == (3 if whole else 1)
 
 
 def test_an_index_has_the_settings_the_collection_was_built_with(
@@ -142,7 +142,8 @@ def test_an_index_has_the_settings_the_collection_was_built_with(
 ) -> None:
     retrieve(collection, "lsa", index_path=tmp_path)
 
-    (lsa,) = HybridIndex.open(tmp_path).manifest.vectors
+    (folder,) = tmp_path.iterdir()
+    (lsa,) = HybridIndex.open(folder).manifest.vectors
     assert (lsa.name, lsa.dimensions) == ("lsa", 2)
 
 

@@ -38,10 +38,10 @@ def many(count: int, seed: int = 0) -> list[Chunk]:
 
 
 def rankings(
-    index: HybridIndex, texts: Sequence[str], depth: int = 30, where: str | None = None
+    index: HybridIndex, texts: Sequence[str], depth: int = 30
 ) -> dict[str, list[list[ScoredChunk]]]:
     """What every retriever of an index finds."""
-    return {name: index.search(name, texts, depth, where=where) for name in index.retrievers}
+    return {name: index.search(name, texts, depth) for name in index.retrievers}
 
 
 class Letters:

@@ -224,28 +224,3 @@ def test_a_chunk_without_a_vector_is_not_found_by_it(tmp_path: Path) -> None:
     (found,) = index.search("letters", ["abc"], 10)
 
     assert [entry.chunk_id for entry in found] == [chunks[1].chunk_id]
-
-
-@pytest.mark.parametrize(
-    "where", ["source = 'other'", "path LIKE 'file1%' AND tokens > 10", "tokens < 0"]
-)
-def test_a_filter_is_applied_exactly(index: HybridIndex, where: str) -> None:
-    ids = {
-        "source = 'other'": {each.chunk_id for each in CHUNKS if each.source == "other"},
-        "path LIKE 'file1%' AND tokens > 10": {
-            each.chunk_id for each in CHUNKS if each.path.startswith("file1") and each.tokens > 10
-        },
-        "tokens < 0": set(),
-    }[where]
-
-    for retriever in ("bm25", "lsa", "letters"):
-        (everything,) = index.search(retriever, QUERIES[:1], len(CHUNKS))
-        (found,) = index.search(retriever, QUERIES[:1], 7, where=where)
-
-        assert found == [entry for entry in everything if entry.chunk_id in ids][:7]
-
-
-@pytest.mark.parametrize("where", ["nonsense = 1", "tokens >", "tokens > 1; tokens > 2"])
-def test_a_filter_that_is_none_is_answered_with_the_columns(index: HybridIndex, where: str) -> None:
-    with pytest.raises(IndexingError, match="SQL on the columns chunk_id, source"):
-        index.search("bm25", QUERIES[:1], 5, where=where)

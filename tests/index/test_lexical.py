@@ -2,7 +2,6 @@ import math
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,14 +69,6 @@ def test_scores_of_identifiers_are_those_of_bm25s_itself() -> None:
     assert dict(found) == {
         row: pytest.approx(score, abs=1e-6) for row, score in enumerate(expected) if score > 5e-7
     }
-
-
-def test_rows_outside_of_a_mask_are_not_found() -> None:
-    index = indexed(["qa", "qa qa", "qa qb"])
-
-    (found,) = index.search(["qa"], 10, np.array([True, False, True]))
-
-    assert [row for row, _ in found] == [0, 2]
 
 
 def test_a_saved_index_answers_as_before(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from freshstack_dspy.config import ModelConfig, PricesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplayMissError
 from freshstack_dspy.lm.budget import Account
 from freshstack_dspy.lm.client import RecordedLM, connect
-from freshstack_dspy.lm.events import CallEvent, EventLog
+from freshstack_dspy.lm.events import CallEvent, event_log
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.usage import step
 
@@ -74,7 +74,7 @@ def test_the_log_is_a_line_of_json_a_call_and_holds_no_text(
     path = tmp_path / "new" / "calls.jsonl"
     model = ModelConfig(name="openai/scripted", api_base=server.api_base)
     for _ in range(2):
-        with EventLog(path) as log, pytest.raises(Exception, match="no valid reply"):
+        with event_log(path) as log, pytest.raises(Exception, match="no valid reply"):
             ask_cities(connect(model, store=store, callback=log))
 
     lines = [json.loads(line) for line in path.read_text().splitlines()]

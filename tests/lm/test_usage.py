@@ -13,8 +13,8 @@ def test_what_is_entered_is_added_up_by_step() -> None:
     ledger = Ledger()
     with step("nuggets"):
         ledger.enter(calls=1, tokens=7, cost=0.5)
-        ledger.reasked()
-        ledger.failed()
+        ledger.enter(reasked=1)
+        ledger.enter(failed=1)
     with step("support"), step("inner"):
         ledger.enter(cached=1, cached_tokens=7, cached_cost=0.5)
     with ThreadPoolExecutor(8) as pool:

@@ -179,7 +179,7 @@ def test_the_module_gives_for_one_query_the_records_of_the_build(tmp_path: Path,
     bundle = tmp_path / "replies.jsonl"
     scripted = ScriptedProvider() if name == "openai/scripted" else None
     collection = build(config, provider=scripted, replies_file=bundle)
-    index = HybridIndex.open(config.index.path)
+    index = HybridIndex.open(config.index.path / config.name)
 
     with dspy.context(lm=connect(config.model, mode="replay", recorded=Bundle(bundle))):
         for query in collection.queries:
