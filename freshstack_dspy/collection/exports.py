@@ -488,7 +488,6 @@ def _topics(selection: Selection, ids: Ids) -> Iterator[str]:
 
 _LOW, _HIGH = '"', "~"
 _PLAIN = re.compile("[#-}]+")
-_ESCAPE = re.compile("!([0-9A-F]{2})|~([0-9A-F]{6})")
 _IN_A_TABLE = re.compile('[^\\x00-\\x1f"\\x7f-\\x9f\u2028\u2029\ufeff]+')
 
 
@@ -504,13 +503,6 @@ def word(id_: str) -> str:
         for char in id_
     )  # fmt: skip
     return "".join(escaped) or "!"
-
-
-def id_of(word: str) -> str:
-    """Give the id of a word."""
-    if word == "!":
-        return ""
-    return _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), word)
 
 
 def table_ids(ids: Iterable[str]) -> dict[str, str]:

@@ -211,11 +211,15 @@ class Imported:
 
     def optional_part(self, what: str, *patterns: str) -> Path | None:
         """Find a part, or None where no pattern finds any."""
-        found = next((files for each in patterns if (files := sorted(self.path.glob(each)))), [])
+        found = self.parts(*patterns)
         if len(found) > 1:
             names = ", ".join(file.name for file in found)
             raise SourceError(f"{self.path}: has several files of {what}: {names}; keep one")
         return found[0] if found else None
+
+    def parts(self, *patterns: str) -> list[Path]:
+        """Find the files or folders of the first pattern that finds any."""
+        return next((files for each in patterns if (files := sorted(self.path.glob(each)))), [])
 
     def rows(self, file: Path, columns: Sequence[str] | None = None) -> Iterator[Row]:
         """Give the rows of a file, which is noted as read."""
@@ -563,7 +567,6 @@ _TOPIC_IDS = ("example_id", "id", "topic_id")
 _TOPICS = ("ranking_*/*topics*.jsonl", "*topics*.jsonl")
 _QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
 _RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
-_SHARD = re.compile(r"(?P<judge>ratings\..+)\.(?P<shard>\d{1,6})-(?P<total>\d{1,6})\.jsonl")
 _FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
 """What CRUX writes where a reply had no rating, and where there was no reply."""
 
@@ -656,7 +659,9 @@ def _by_topic(found: Imported, file: Path, name: str) -> Iterator[Row]:
 
 def _crux_ratings(found: Imported) -> Iterator[Row]:
     """Give the ratings of all questions of a topic in one passage, row by row."""
-    files = _shards(found.path) or [found.part("ratings", *_RATINGS)]
+    files = found.parts(*_RATINGS)  # CRUX may write them in shards
+    if not files:
+        raise SourceError(f"{found.path}: has no ratings; looked for {', '.join(_RATINGS)}")
     if files[0].suffix != ".json":
         for file in files:
             yield from found.rows(file)
@@ -676,36 +681,17 @@ def _crux_ratings(found: Imported) -> Iterator[Row]:
             yield Row(f"{row.place}, rank {rank}", values)
 
 
-def _shards(folder: Path) -> list[Path]:
-    """Find `ratings.{model}.{shard}-{total}.jsonl` of one model, in order; none where not all are.
-
-    CRUX leaves shards without topics unwritten at the end, but none before another.
-    """
-    files = sorted(folder.glob("ratings*.jsonl"))
-    matches = [match for file in files if (match := _SHARD.fullmatch(file.name))]
-    shards = {int(match["shard"]): file for match, file in zip(matches, files, strict=False)}
-    sets = {(match["judge"], match["total"]) for match in matches}
-    if not len(files) == len(matches) == len(shards) > 1 or len(sets) > 1:
-        return []
-    if any(folder.glob("*judg*.jsonl")):
-        return []
-    if missing := sorted(set(range(max(shards))) - shards.keys()):
-        raise SourceError(f"{folder}: the ratings of shard {missing[0]} are missing")
-    return [shards[number] for number in sorted(shards)]
-
-
 def _ranks(path: Path) -> dict[str, list[str]]:
     """Read the passages of a run by its ranks, which are 1, 2, 3, … for each topic."""
     ranks: dict[str, dict[int, str]] = {}
     for number, line in read_lines(path):
         fields = line.decode("utf-8", "replace").split()
-        rank = int(fields[3]) if len(fields) == 6 and fields[3].isdecimal() else 0
-        if fields and (rank < 1 or rank in ranks.setdefault(fields[0], {})):
+        if fields and (len(fields) != 6 or not fields[3].isdecimal()):
             raise SourceError(f"{path}:{number}: not a line `topic Q0 passage rank score run`")
         if fields:
-            ranks[fields[0]][rank] = fields[2]
+            ranks.setdefault(fields[0], {})[int(fields[3])] = fields[2]
     for topic, of_topic in ranks.items():
-        if max(of_topic) != len(of_topic):
+        if sorted(of_topic) != [*range(1, len(of_topic) + 1)]:
             raise SourceError(f"{path}: topic {_shown(topic)}: a rank is missing")
     return {topic: [of[rank] for rank in sorted(of)] for topic, of in ranks.items()}
 

@@ -167,12 +167,11 @@ class Results(Record):
 
     def ranked(self) -> list[EntryResult]:
         """Order entries by the average of the first measure; those without one last; ties by name."""
-
-        def key(entry: EntryResult) -> tuple[float, str]:
-            value = entry.average[self.measures[0]].value if entry.average else -1.0
-            return -value, entry.info.name
-
-        return sorted(self.entries, key=key)
+        first = self.measures[0]
+        values = {
+            one.info.name: one.average[first].value if one.average else -1 for one in self.entries
+        }
+        return sorted(self.entries, key=lambda one: (-values[one.info.name], one.info.name))
 
 
 def read_board(folder: Path | str) -> Board:

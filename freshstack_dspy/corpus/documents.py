@@ -21,10 +21,9 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from freshstack_dspy.corpus.tree import Entry, FileTree, Skip, named_entry
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import first_fault
+from freshstack_dspy.files import read_lines
 from freshstack_dspy.html import html_to_markdown
 
-_BOM = b"\xef\xbb\xbf"
-_LONGEST_LINE = 64 << 20
 _SECONDS = 120
 _PDF_PROGRAM = Path(__file__).with_name("pdf_program.py")
 _PDFS: dict[tuple[bytes, int], str | Skip] = {}
@@ -57,47 +56,31 @@ class JsonDocuments(FileTree):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            self._file = path.open("rb")
-        except OSError as error:
-            raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
     def entries(self) -> Iterator[Entry]:
-        """List the documents; their texts are read again when they are asked for."""
+        """List the documents."""
         line_of: dict[str, int] = {}
-        number = start = 0
-        while line := self._file.readline(_LONGEST_LINE):
-            number += 1
-            place = f"{self._path}:{number}"
-            if len(line) == _LONGEST_LINE:
-                raise SourceError(f"{place}: longer than {_LONGEST_LINE >> 20} MiB")
-            if line.removeprefix(_BOM).strip():
-                document = _parsed(line, place)
-                first = line_of.setdefault(document.path, number)
-                if first != number:
-                    raise SourceError(
-                        f"{place}: the document {document.path!r} is already on line {first}; "
-                        "each needs an id of its own"
-                    )
-                size = len(document_bytes(document.title, document.text))
-                yield named_entry(document.path, size, key=(start, len(line)))
-            start += len(line)
+        for number, line in read_lines(self._path):
+            if not line.strip():
+                continue
+            document = _parsed(line, f"{self._path}:{number}")
+            first = line_of.setdefault(document.path, number)
+            if first != number:
+                raise SourceError(
+                    f"{self._path}:{number}: the document {document.path!r} is already on line "
+                    f"{first}; each needs an id of its own"
+                )
+            data = document_bytes(document.title, document.text)
+            yield named_entry(document.path, len(data), key=data)
 
     def read(self, entry: Entry, most: int) -> bytes | Skip:
-        """Read a document."""
-        start, length = entry.key
-        self._file.seek(start)
-        document = _parsed(self._file.read(length), f"{self._path}: {entry.path}")
-        return document_bytes(document.title, document.text)[:most]
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Give the bytes of a document."""
+        return bytes(entry.key[:most])
 
 
 def _parsed(line: bytes, place: str) -> _Document:
     try:
-        return _Document.model_validate_json(line.removeprefix(_BOM))
+        return _Document.model_validate_json(line)
     except ValidationError as error:
         raise SourceError(
             f"{place}: {first_fault(error)}; a document is "

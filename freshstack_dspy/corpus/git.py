@@ -214,10 +214,9 @@ def _looked_up(git: Git, source: Remote, wanted: str) -> tuple[str, str]:
     for ref in (wanted, f"refs/{wanted}", f"refs/tags/{wanted}", f"refs/heads/{wanted}"):
         if ref in commits:
             return ref, commits.get(f"{ref}^{{}}", commits[ref])
-    hint = "; of a commit, give all 40 digits" if re.fullmatch(r"[0-9a-f]{7,}", wanted) else ""
     raise SourceError(
-        f"{source.url}: has no commit, tag or branch {wanted!r}{hint}; list them with: "
-        f"git ls-remote {source.url}"
+        f"{source.url}: has no tag or branch {wanted!r}; of a commit, give all 40 digits; list "
+        f"them with: git ls-remote {source.url}"
     )
 
 
@@ -310,14 +309,6 @@ class Repository(FileTree):
         if done.returncode == 0:
             return done.stdout
         reason = _reason(done.stderr)
-        if "dubious ownership" in reason:
-            raise SourceError(
-                f"{self._path}: belongs to another user, so git does not trust it; if you do, "
-                f"type: git config --global --add safe.directory {self._path.resolve()}"
-            )
         if "not a git repository" in reason:
-            raise SourceError(
-                f"{self._path}: not the root of a git repository; leave revision out to read it "
-                "as a folder, or name the root and choose its parts with include"
-            )
+            reason += "; name the root of one, and choose its parts with include"
         raise SourceError(f"{self._path}: git {words[0]} failed: {reason}")

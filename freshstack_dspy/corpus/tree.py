@@ -151,7 +151,6 @@ def not_readable(error: OSError) -> Skip:
 
 
 _PIECE = re.compile(r"/\*\*/|^\*\*/|/\*\*$|^\*\*$|\*+|\?|\[!?[^\]/]+\]|.", re.DOTALL)
-_RANGE = re.compile(r"(.)-(.)|(.)", re.DOTALL)
 _REGEX = {"/**/": "/(?:.*/)?", "**/": "(?:.*/)?", "/**": "/.*", "**": ".*", "?": "[^/]"}
 
 
@@ -190,9 +189,5 @@ def _translated(piece: str) -> str:
         return "[^/]*"
     if len(piece) == 1:
         return re.escape(piece)
-    inverted = piece[1] == "!"
-    members = "".join(
-        re.escape(one) or f"{re.escape(low)}-{re.escape(high)}"
-        for low, high, one in _RANGE.findall(piece[2 if inverted else 1 : -1])
-    )
-    return f"[{'^/' if inverted else ''}{members}]"
+    members = re.sub(r"([\\\[^&~|])", r"\\\1", piece[1:-1].removeprefix("!"))
+    return f"[{'^/' if piece[1] == '!' else ''}{members}]"

@@ -97,7 +97,7 @@ def test_an_unknown_revision_is_an_error_that_says_how_to_list_them(
 
 
 def test_only_the_root_of_a_repository_is_one(repository: Path) -> None:
-    with pytest.raises(SourceError, match="not the root of a git repository; leave revision out"):
+    with pytest.raises(SourceError, match=r"not a git repository .*; name the root of one"):
         read(repository / "src", revision="HEAD")
 
 

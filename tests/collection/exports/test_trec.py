@@ -7,7 +7,7 @@ import ir_measures
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.exports import export_collection, id_of, word
+from freshstack_dspy.collection.exports import export_collection, word
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.records import ScoredChunk
@@ -82,8 +82,9 @@ def test_alpha_ndcg_of_the_exported_files_is_ours(
     for run in runs(collection):
         write_run(in_words(run), tmp_path / "run.txt")
         read = list(ir_measures.read_trec_run(str(tmp_path / "run.txt")))
+        own = {word(query_id): query_id for query_id in collection.qrels().nuggets}
         theirs = {
-            (id_of(each.query_id), each.measure.params["cutoff"]): each.value
+            (own[each.query_id], each.measure.params["cutoff"]): each.value
             for each in ir_measures.iter_calc(measures, qrels, read)
         }
         ours = evaluate(collection.qrels(), run, [f"alpha_nDCG@{k}" for k in CUTOFFS]).per_query

@@ -142,7 +142,7 @@ def shards(folder: Path, *names: str) -> Path:
     return folder
 
 
-def test_all_shards_of_one_model_are_read(tmp_path: Path) -> None:
+def test_all_shards_of_the_ratings_are_read(tmp_path: Path) -> None:
     folder = shards(tmp_path / "x", "Llama-3.1.0-4", "Llama-3.1.1-4", "Llama-3.1.2-4")
 
     collection = import_collection("crux", folder, tmp_path / "c")
@@ -151,19 +151,14 @@ def test_all_shards_of_one_model_are_read(tmp_path: Path) -> None:
     assert labels == {"t0_1": 5, "t0_2": 0, "t1_1": 5, "t1_2": 1, "t2_1": 5, "t2_2": 2}
 
 
-@pytest.mark.parametrize(
-    ("names", "fault"),
-    [
-        (("m.0-12", "m.10-12"), "ratings of shard 1 are missing"),
-        (("m.0-2", "m.1-2", "n.1-2"), "has several files of ratings"),
-        (("m.0-2", "m.1-2", "m"), "has several files of ratings"),
-    ],
-)
-def test_ratings_of_different_kinds_are_not_mixed(
-    tmp_path: Path, names: tuple[str, ...], fault: str
-) -> None:
-    with pytest.raises(SourceError, match=fault):
-        import_collection("crux", shards(tmp_path / "x", *names), tmp_path / "c")
+def test_ratings_of_two_models_are_not_mixed(tmp_path: Path) -> None:
+    folder = shards(tmp_path / "x", "Llama-3.1.0-4")
+    (folder / "ratings.other.jsonl").write_bytes(
+        (folder / "ratings.Llama-3.1.0-4.jsonl").read_bytes()
+    )
+
+    with pytest.raises(SourceError, match=r"rating of 't0' and 'p' is at .* already"):
+        import_collection("crux", folder, tmp_path / "c")
 
 
 @pytest.mark.parametrize(
