@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.options import (
-    JsonOption,
-    LimitOption,
-)
+from freshstack_dspy.cli.options import JsonOption, LimitOption
 from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
 
 if TYPE_CHECKING:
