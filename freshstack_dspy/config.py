@@ -550,19 +550,6 @@ def _checked(config: BuildConfig, faults: list[str]) -> BuildConfig:
     return config
 
 
-def load_queries(path: Path | str) -> QueriesConfig:
-    """Read the `[queries]` of a TOML configuration; the rest may be missing.
-
-    Raises:
-        ConfigError: In one line with the file, the key, what was found and what is allowed.
-    """
-    path = Path(path)
-    values = _values_of(path).get("queries")
-    if values is None:
-        raise ConfigError(f"{path}: queries is missing")
-    return _with_absolute_paths(_validated(values, QueriesConfig, path), path)
-
-
 def _values_of(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))

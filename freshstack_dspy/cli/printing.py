@@ -259,7 +259,7 @@ _WRITERS = {"markdown": _markdown, "latex": _latex, "csv": _csv}
 
 
 class Bars:
-    """Progress on standard error: bars on a screen, one line a step in a log."""
+    """Progress on standard error: a line for each step that is done, and bars on a screen."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -267,30 +267,18 @@ class Bars:
             BarColumn,
             MofNCompleteColumn,
             Progress,
-            ProgressColumn,
-            Task,
             TextColumn,
             TimeElapsedColumn,
         )
-        from rich.table import Column
-        from rich.text import Text
 
-        class NoteColumn(ProgressColumn):
-            """How a step went, in the width that the other columns leave."""
-
-            def render(self, task: Task) -> Text:
-                return Text(task.fields["note"], no_wrap=True, overflow="ellipsis")
-
-        self._screen = sys.stderr.isatty()
         self._bars = Progress(
             TextColumn("{task.description:<22}", markup=False),
             BarColumn(bar_width=8),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            # Of all columns a table shrinks first those that may wrap; the text itself may not.
-            NoteColumn(Column(no_wrap=False)),
-            console=Console(stderr=True),
-            disable=not self._screen,
+            console=Console(stderr=True, markup=False, highlight=False, emoji=False),
+            transient=True,
+            disable=not sys.stderr.isatty(),
         )
         self._tasks: dict[str, TaskID] = {}
         self._started: dict[str, float] = {}
@@ -310,17 +298,15 @@ class Bars:
     def start(self, step: str, total: int) -> None:
         """Show a step's bar."""
         self._started[step] = time.monotonic()
-        name = _STEP_NAMES.get(step, step)
-        self._tasks[step] = self._bars.add_task(name, total=total, note="")
+        self._tasks[step] = self._bars.add_task(_STEP_NAMES.get(step, step), total=total)
 
     def advance(self, step: str, by: int = 1) -> None:
         """Move a step's bar."""
         self._bars.advance(self._tasks[step], by)
 
     def finish(self, step: str, note: str = "") -> None:
-        """Say how a step went."""
-        task = self._tasks[step]
-        self._bars.update(task, completed=self._bars.tasks[task].total, note=note)
-        if not self._screen:
-            seconds = time.monotonic() - self._started[step]
-            print(f"{_STEP_NAMES.get(step, step):<22} {seconds:6.1f} s  {note}", file=sys.stderr)
+        """Say in a line how a step went, in place of its bar."""
+        self._bars.remove_task(self._tasks[step])
+        seconds = time.monotonic() - self._started[step]
+        line = f"{_STEP_NAMES.get(step, step):<22} {seconds:6.1f} s  {note}"
+        self._bars.console.print(line, soft_wrap=True)

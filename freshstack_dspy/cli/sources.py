@@ -88,12 +88,12 @@ def corpus_entries(repositories: Iterable[str]) -> list[str]:
 
 def _queries(source: Path) -> "QueriesConfig":
     """Take the questions of a configuration, or of a dump; the rest may not be there yet."""
-    from freshstack_dspy.config import QueriesConfig, load_queries
+    from freshstack_dspy.config import QueriesConfig, load_judging
     from freshstack_dspy.errors import ConfigError
 
     if source.suffix != ".toml":
         return QueriesConfig(source="stackexchange", path=source)
-    config = load_queries(source)
+    config = load_judging(source).queries
     if config.is_synthetic:
         raise ConfigError(
             f"{source}: queries.source is synthetic, and such questions have no tags; name a "

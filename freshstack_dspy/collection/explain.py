@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection as Ids
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from freshstack_dspy.collection.collection import Collection, named_nearest
@@ -88,7 +88,17 @@ def explain(
     candidates = {each.chunk_id: each for each in collection.pool if each.query_id == query_id}
     judgments = [each for each in collection.judgments if each.query_id == query_id]
     of_query = candidates.keys() | {each.chunk_id for each in judgments}
-    _check_chunk(collection, query_id, chunk_id, of_query)
+    if chunk_id not in of_query:
+        ids: Ids[str] = collection.corpus.rows
+        what = f"there is no chunk {chunk_id!r} among its {len(ids):,}"
+        if chunk_id in ids:
+            ids = of_query
+            what = (
+                f"chunk {chunk_id!r} was neither pooled nor judged for query {query_id!r}; "
+                f"{len(of_query):,} others were"
+            )
+        nearest = named_nearest(chunk_id, ids, f"freshstack show COLLECTION {query_id}")
+        raise CollectionError(f"{collection.name}: {what}; {nearest}")
     of_chunk = {each.nugget_id: each for each in judgments if each.chunk_id == chunk_id}
     failures = tuple(
         each
@@ -97,15 +107,21 @@ def explain(
     )
     keys = [key for nugget_id in sorted(of_chunk) for key in _keys_of(of_chunk[nugget_id])]
     keys += [failure.call_id for failure in failures if failure.call_id]
+    named = Counter(key for judgment in collection.judgments for key in set(_keys_of(judgment)))
+    calls = []
+    for key in dict.fromkeys(keys):
+        reply = recorded_entry(key, replies)
+        found = reply if isinstance(reply, Reply) else None
+        calls.append(Call(call_id=key, judgments=named[key], reply=found))
     return Explanation(
         query=query,
         slice=next(part for part in collection.slices if part.query_id == query_id),
         chunk=collection.chunk(chunk_id),
         scale=collection.manifest.scale,
         candidate=candidates.get(chunk_id),
-        nuggets=tuple(_judged_nuggets(collection, query_id, of_chunk)),
+        nuggets=_judged_nuggets(collection, query_id, of_chunk),
         failures=failures,
-        calls=tuple(_calls(collection, dict.fromkeys(keys), replies)),
+        calls=tuple(calls),
     )
 
 
@@ -124,57 +140,23 @@ def find_query(collection: Collection, query_id: str) -> Query:
     return queries[query_id]
 
 
-def _check_chunk(collection: Collection, query_id: str, chunk_id: str, of_query: set[str]) -> None:
-    if chunk_id in of_query:
-        return
-    ids: Ids[str] = collection.corpus.rows
-    what = f"there is no chunk {chunk_id!r} among its {len(ids):,}"
-    if chunk_id in ids:
-        ids = of_query
-        what = (
-            f"chunk {chunk_id!r} was neither pooled nor judged for query {query_id!r}; "
-            f"{len(of_query):,} others were"
-        )
-    nearest = named_nearest(chunk_id, ids, f"freshstack show COLLECTION {query_id}")
-    raise CollectionError(f"{collection.name}: {what}; {nearest}")
-
-
 def _judged_nuggets(
     collection: Collection, query_id: str, judgments: Mapping[str, Judgment]
-) -> Iterator[JudgedNugget]:
-    numbers = _numbers(nuggets_by_query(collection.nuggets).get(query_id, []), judgments)
-    for nugget in collection.nuggets:
-        if nugget.query_id == query_id:
-            judgment = judgments.get(nugget.nugget_id)
-            labelled = judgment is not None and judgment.label is not None
-            yield JudgedNugget(
-                nugget=nugget,
-                number=numbers.get(nugget.nugget_id),
-                judgment=judgment,
-                supports=collection.supports(judgment) if judgment and labelled else None,
-            )
-
-
-def _numbers(nuggets: Iterable[Nugget], judgments: Mapping[str, Judgment]) -> dict[str, int]:
-    """Number a query's nuggets from 1 in each call on a chunk, in the order in which it had them."""
+) -> tuple[JudgedNugget, ...]:
+    """All nuggets of the query, by id; a call numbers from 1 those that it was asked about."""
+    judged = []
     calls: Counter[str] = Counter()
-    numbers: dict[str, int] = {}
-    for nugget in nuggets:
-        judgment = judgments.get(nugget.nugget_id)
+    for nugget in nuggets_by_query(collection.nuggets).get(query_id, []):
+        judgment, number, supports = judgments.get(nugget.nugget_id), None, None
         if judgment is not None and judgment.call_id is not None:
             calls[judgment.call_id] += 1
-            numbers[nugget.nugget_id] = calls[judgment.call_id]
-    return numbers
-
-
-def _calls(
-    collection: Collection, keys: Iterable[str], replies: Sequence[Recorded | None]
-) -> Iterator[Call]:
-    named = Counter(key for judgment in collection.judgments for key in set(_keys_of(judgment)))
-    for key in keys:
-        reply = recorded_entry(key, replies)
-        found = reply if isinstance(reply, Reply) else None
-        yield Call(call_id=key, judgments=named[key], reply=found)
+            number = calls[judgment.call_id]
+        if judgment is not None and judgment.label is not None:
+            supports = collection.supports(judgment)
+        judged.append(
+            JudgedNugget(nugget=nugget, number=number, judgment=judgment, supports=supports)
+        )
+    return tuple(sorted(judged, key=lambda one: one.nugget.nugget_id))
 
 
 def _keys_of(judgment: Judgment) -> list[str]:
