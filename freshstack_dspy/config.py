@@ -6,9 +6,10 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -187,9 +188,6 @@ class CorpusConfig(Section):
             raise ValueError(f"name one of path, url and package, not {places or 'none'}")
         if self.package is not None and self.revision is not None:
             raise ValueError("a package has no revision; leave it out")
-        suffix = self.path.suffix if self.path is not None else ""
-        if self.revision is not None and suffix in (".whl", ".jsonl", ".ndjson"):
-            raise ValueError(f"a {suffix} file has no revision; leave it out")
         return self
 
 
@@ -293,7 +291,7 @@ class FusionConfig(Section):
 
 
 Mode = Literal["live", "replay", "defer", "rerecord"]
-MODES: tuple[Mode, ...] = ("live", "replay", "defer", "rerecord")
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 class ModelConfig(ProviderConfig):
@@ -417,21 +415,14 @@ class ContaminationConfig(Section):
     score: bool = True
     """Whether the closed-book answers are judged against the nuggets: one more call for each
     query, where the pool has that technique."""
-    cutoff: str | None = Field(default=None, pattern=r"^\d{4}-\d{2}-\d{2}$")
+    cutoff: (
+        Annotated[str, AfterValidator(lambda day: date.fromisoformat(day).isoformat())] | None
+    ) = None
     """The ISO date up to which the model has read."""
     ngram: int = Field(default=8, ge=2, le=50)
     """Words of a run of words that a question and a supporting chunk share."""
     near_duplicate: float = Field(default=0.8, gt=0, le=1)
     """From which similarity on two questions ask nearly the same: Jaccard of their terms."""
-
-    @field_validator("cutoff")
-    @classmethod
-    def _cutoff_is_a_day(cls, cutoff: str | None) -> str | None:
-        try:
-            _ = date.fromisoformat(cutoff) if cutoff is not None else None
-        except ValueError as error:
-            raise ValueError(f"{error}; cutoff is a day as 2024-06-30") from None
-        return cutoff
 
 
 class ProgramsConfig(Section):
@@ -489,16 +480,7 @@ class BuildConfig(Section):
         for key, names_given, known in checked:
             if unknown := [name for name in names_given if name not in known]:
                 raise ValueError(f"{key} names {unknown}; there are: {', '.join(known)}")
-        least, most = self.queries.min_tokens, self.chunking.max_tokens
-        if self.queries.is_synthetic and least > most:
-            raise ValueError(
-                f"queries.min_tokens ({least}) is above chunking.max_tokens ({most}), so no chunk "
-                "could be sampled; lower it"
-            )
         return self
-
-
-S = TypeVar("S", bound=Section)
 
 
 def load_config(path: Path | str) -> BuildConfig:
@@ -539,7 +521,14 @@ def load_judging(path: Path | str | None) -> BuildConfig:
 
 
 def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
-    config = _with_absolute_paths(_validated(values, BuildConfig, path), path)
+    # As JSON, so that dates are text and nothing else is silently made into another type.
+    text = json.dumps(values, default=lambda moment: moment.isoformat())
+    try:
+        config = _with_absolute_paths(BuildConfig.model_validate_json(text, strict=True), path)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {in_one_line(error, BuildConfig)}") from None
+    except RuntimeError as error:  # an unknown home
+        raise ConfigError(f"{path}: {error}") from None
     config._file = path  # noqa: SLF001 - of this module
     return config
 
@@ -565,16 +554,7 @@ def _values_of(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
 
 
-def _validated(values: object, section: type[S], path: Path) -> S:
-    # As JSON, so that dates are text and nothing else is silently made into another type.
-    text = json.dumps(values, default=lambda moment: moment.isoformat())
-    try:
-        return section.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise ConfigError(f"{path}: {in_one_line(error, section)}") from None
-
-
-def _with_absolute_paths(config: S, file: Path) -> S:
+def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
     """Resolve every path of a configuration against the folder of its file."""
 
     def absolute(value: Any) -> Any:
@@ -587,38 +567,32 @@ def _with_absolute_paths(config: S, file: Path) -> S:
             return tuple(map(absolute, value))
         return value
 
-    try:
-        resolved: S = absolute(config)
-    except RuntimeError as error:  # an unknown home
-        raise ConfigError(f"{file}: {error}") from None
+    resolved: BuildConfig = absolute(config)
     return resolved
 
 
 def _missing_inputs(config: BuildConfig) -> Iterator[str]:
-    inputs: list[tuple[str, Path | None]] = [
-        ("queries.path", config.queries.path),
-        ("queries.style", config.queries.style),
-    ]
-    inputs += [(f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus]
-    inputs += [(f"embedder {embedder.name!r}: path", embedder.path) for embedder in config.embedder]
-    inputs += [("reranker.path", config.reranker.path)] if config.reranker else []
-    inputs += [("cache.bundles", bundle) for bundle in config.cache.bundles]
-    inputs += [(f"programs.{name}", value) for name, value in config.programs]
-    for key, value in inputs:
+    inputs = {"queries.path": config.queries.path, "queries.style": config.queries.style}
+    inputs |= {f"corpus {corpus.name!r}: path": corpus.path for corpus in config.corpus}
+    inputs |= {f"embedder {embedder.name!r}: path": embedder.path for embedder in config.embedder}
+    inputs |= {"reranker.path": config.reranker.path if config.reranker else None}
+    inputs |= {f"programs.{name}": value for name, value in config.programs}
+    bundles = [("cache.bundles", bundle) for bundle in config.cache.bundles]
+    for key, value in (*inputs.items(), *bundles):
         if value is not None and not value.exists():
             yield f"{key} names {value}, and there is no such file or folder"
 
 
 def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:
     """A build that reads what builds write is another one each time."""
-    outputs = (
-        ("out", config.out),
-        ("cache.path", config.cache.path),
-        ("cache.clones", config.cache.clones),
-        ("index.path", config.index.path),
-    )
+    outputs = {
+        "out": config.out,
+        "cache.path": config.cache.path,
+        "cache.clones": config.cache.clones,
+        "index.path": config.index.path,
+    }
     for corpus in config.corpus:
-        for key, value in outputs:
+        for key, value in outputs.items():
             if corpus.path and not corpus.revision and value.is_relative_to(corpus.path):
                 yield (
                     f"{key} is {value}, inside corpus {corpus.name!r}, so a build would read what "

@@ -253,15 +253,6 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         few = 2 * counts.slices["unanswerable"] > counts.queries
         hint = f"; add documents that answer them, or see: freshstack diagnose {path}"
         say(f"measures are taken on {measured}{hint if few else ''}")
-    if counts.synthetic:
-        say(f"made by a model: {counts.synthetic:,} queries")
-    if (found := counts.contamination).scored:
-        say(
-            f"known to the model without the corpus: {found.known:,} of {found.nuggets:,} nuggets, "
-            f"half or more of {found.contaminated:,} queries"
-        )
-    if found.near_duplicates:
-        say(f"nearly duplicate another query: {found.near_duplicates:,}")
     if counts.skipped:
         number = sum(counts.skipped.values())
         say(f"{number:,} files skipped ({listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
