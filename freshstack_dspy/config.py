@@ -409,15 +409,16 @@ class JudgeConfig(Section):
         return self
 
 
+Day = Annotated[str, AfterValidator(lambda day: date.fromisoformat(day).isoformat())]
+
+
 class ContaminationConfig(Section):
     """How far a model knows the queries already."""
 
     score: bool = True
     """Whether the closed-book answers are judged against the nuggets: one more call for each
     query, where the pool has that technique."""
-    cutoff: (
-        Annotated[str, AfterValidator(lambda day: date.fromisoformat(day).isoformat())] | None
-    ) = None
+    cutoff: Day | None = None
     """The ISO date up to which the model has read."""
     ngram: int = Field(default=8, ge=2, le=50)
     """Words of a run of words that a question and a supporting chunk share."""
@@ -572,13 +573,16 @@ def _with_absolute_paths(config: BuildConfig, file: Path) -> BuildConfig:
 
 
 def _missing_inputs(config: BuildConfig) -> Iterator[str]:
-    inputs = {"queries.path": config.queries.path, "queries.style": config.queries.style}
-    inputs |= {f"corpus {corpus.name!r}: path": corpus.path for corpus in config.corpus}
-    inputs |= {f"embedder {embedder.name!r}: path": embedder.path for embedder in config.embedder}
-    inputs |= {"reranker.path": config.reranker.path if config.reranker else None}
-    inputs |= {f"programs.{name}": value for name, value in config.programs}
-    bundles = [("cache.bundles", bundle) for bundle in config.cache.bundles]
-    for key, value in (*inputs.items(), *bundles):
+    inputs = [
+        ("queries.path", config.queries.path),
+        ("queries.style", config.queries.style),
+        *((f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus),
+        *((f"embedder {one.name!r}: path", one.path) for one in config.embedder),
+        ("reranker.path", config.reranker.path if config.reranker else None),
+        *(("cache.bundles", bundle) for bundle in config.cache.bundles),
+        *((f"programs.{name}", value) for name, value in config.programs),
+    ]
+    for key, value in inputs:
         if value is not None and not value.exists():
             yield f"{key} names {value}, and there is no such file or folder"
 

@@ -285,7 +285,6 @@ def test_embedders_and_rerankers_are_retrievers(folder: Path) -> None:
             "queries: limit is for source stackexchange",
         ),
         ('source = "synthetic"\ncount = 1\nsources = ["doc"]', "queries.sources names ['doc']"),
-        ('source = "synthetic"\ncount = 1\nmin_tokens = 900', "queries.min_tokens (900) is above"),
         ('source = "synthetic"\ncount = 1\nstyle = "lost.txt"', "queries.style names"),
         ('path = "questions.jsonl"\nseed = 4', "queries: seed is for source synthetic"),
         (
