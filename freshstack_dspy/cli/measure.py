@@ -22,7 +22,6 @@ from freshstack_dspy.cli.printing import (
     counted,
     cut,
     labels_by,
-    percent,
     say_wrapped,
     show,
     show_json,
@@ -68,7 +67,6 @@ _RUN = 24
 """How many characters of a run's name are in one line of a table."""
 _DRAWN = 10_000_000
 """How many queries are drawn at most for an interval: of many, fewer resamples tell as much."""
-_CORRECTIONS = {"holm": "Holm", "bonferroni": "Bonferroni", "bh": "Benjamini-Hochberg"}
 
 
 class _Judgments(NamedTuple):
@@ -194,7 +192,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="Also by group: tag, slice, date, date=2024-06-30, cutoff, contamination, "
-            "difficulty, origin, query, or a CSV, TSV or JSON Lines file of query_id and group; "
+            "difficulty, origin, query, or a CSV or TSV file of query_id and group; "
             "may be repeated."
         ),
     ] = None,
@@ -254,7 +252,7 @@ def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
     if name == "query":
         members = {query: (query,) for query in judgments.qrels.nuggets}
         return QueryGroups(by="query", rule="each by itself", members=members)
-    if Path(name).suffix in (".csv", ".tsv", ".jsonl"):
+    if Path(name).suffix in (".csv", ".tsv"):
         return read_groups(name, judgments.query_ids)
     if judgments.collection is None:
         raise ConfigError(
@@ -359,8 +357,7 @@ def _show_means(
     evaluation = next(iter(runs.values())).evaluation
     intervals = [mean for run in runs.values() for mean in run.means.values()]
     if any(mean.low is not None for mean in intervals):
-        level = percent(intervals[0].level)
-        say_wrapped(f"below each mean: its {level} bootstrap interval over queries")
+        say_wrapped("below each mean: its 95% bootstrap interval over queries")
     for reason in sorted({mean.reason for mean in intervals if mean.reason}):
         say_wrapped(f"no interval (–): {reason}")
     queries = len(judgments.qrels.nuggets)
@@ -374,11 +371,6 @@ def _show_means(
         )
     if evaluation.conventions != "ours":
         say_wrapped(f"ties, rounding and what is missing as in {evaluation.conventions}")
-    if evaluation.not_in_program:
-        say_wrapped(
-            f"{evaluation.conventions} does not have {', '.join(evaluation.not_in_program)}: "
-            "computed by its rules"
-        )
 
 
 def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) -> None:
@@ -395,7 +387,6 @@ def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) 
         (evaluation.without_relevant, "without a relevant chunk (counts as 0)"),
         (unknown, "of the run not in the judgments (passed over)"),
         (evaluation.tied, "all of whose results have one score"),
-        (evaluation.partly_tied, "with equal scores in the top"),
         *(
             ([query for query in of if query not in relevant], f"without a value of {measure}")
             for measure, of in evaluation.without_value.items()
@@ -504,42 +495,17 @@ def compare(
     )
     if as_json:
         show_json({**measured_on.identity, "comparison": comparison})
-    elif form == "csv":
-        rows = comparison.to_rows()
-        show(Table(tuple(rows[0]), [tuple(row.values()) for row in rows]), "csv")
     elif form is not None:
-        show(_pasted_differences(measured_on, comparison), form)
+        rows = comparison.to_rows()
+        show(Table(tuple(rows[0]), [tuple(row.values()) for row in rows], keys=3), form)
     else:
         _show_comparison(measured_on, evaluations, comparison)
         for each in comparison.differences if limit else ():
             _show_queries(measured_on, evaluations, each, limit or 0)
 
 
-def _pasted_differences(judgments: _Judgments, comparison: "Comparison") -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for each in comparison.differences:
-        mean = each.interval
-        shown: Cell = mean.value
-        if mean.low is not None:
-            shown = f"{mean.value:+.3f} [{mean.low:+.3f}, {mean.high:+.3f}]"
-        p_values = (_p(each.significance.p_value), _p(each.adjusted_p))
-        rows.append((each.measure, each.run, each.against, shown, *p_values, each.verdict))
-    header = ("measure", "run", "against", "difference", "p", "adjusted p", "found")
-    return Table(header, rows, f"{judgments.title}; {_how(comparison)}", 3, 3)
-
-
 def _p(value: float | None) -> str:
     return "<0.0001" if value is not None and value < 0.0001 else _or_dash(value, ".4f")
-
-
-def _how(comparison: "Comparison") -> str:
-    name = _CORRECTIONS.get(comparison.correction)
-    tests = counted(comparison.tests, "test")
-    adjusted = f"adjusted by {name} over {tests}" if name else "not adjusted"
-    return (
-        f"p of the paired {comparison.test} test, two-sided, {adjusted}; "
-        f"{percent(comparison.level)} bootstrap intervals over queries"
-    )
 
 
 def _show_comparison(
@@ -565,7 +531,11 @@ def _show_comparison(
         header = ("pair", "difference", "p\nadjusted", "+/=/−\nd", "detectable", "found")
         show(Table(header, rows, measure))
     print()
-    say_wrapped(f"{_how(comparison)}. Not found does not mean equal.")
+    say_wrapped(
+        "p of the paired permutation test, two-sided, adjusted by Holm over "
+        f"{counted(comparison.tests, 'test')}; 95% bootstrap intervals over queries. Not found "
+        "does not mean equal."
+    )
     say_wrapped(
         "d: mean difference over its standard deviation. detectable: the smallest true difference "
         "that so many queries show four times in five."
@@ -575,14 +545,14 @@ def _show_comparison(
     if comparison.agreements:
         agreements = []
         for each in comparison.agreements:
-            found = (each.kendall, each.top, each.spearman, each.within_queries)
+            found = (each.kendall, each.spearman, each.within_queries)
             agreements.append((f"{each.first}, {each.second}", *(of.value for of in found)))
         print()
         title = f"how alike the measures order the {len(comparison.runs)} runs"
-        show(Table(("measures", "tau", "tau-ap", "rho", "in queries"), agreements, title, 3))
+        show(Table(("measures", "tau", "rho", "in queries"), agreements, title, 3))
         say_wrapped(
-            "Kendall's tau-b, tau-ap and Spearman's rho of the means; in queries: the mean of tau-b "
-            "within each query; –: undefined, as runs are tied. Of few runs, any can be chance."
+            "Kendall's tau-b and Spearman's rho of the means; in queries: the mean of tau-b within "
+            "each query; –: undefined, as runs are tied. Of few runs, any can be chance."
         )
 
 

@@ -86,11 +86,6 @@ def cut(text: str, longest: int = 80) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-def percent(share: float) -> str:
-    """Write a share in per cent: `95%`, `99.9%`."""
-    return f"{100 * share:.10g}%"
-
-
 def width() -> int:
     """How many characters a line of the screen takes; 80 where there is none."""
     return max(40, shutil.get_terminal_size().columns)

@@ -771,7 +771,7 @@ _REST = "!corpus"
 
 
 def _crux(selection: Selection) -> Files:
-    from freshstack_dspy.measures.contexts import required_subset
+    from freshstack_dspy.measures.contexts import REQUIRED, required_subset
 
     threshold = selection.collection.threshold
     chunks = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
@@ -795,11 +795,14 @@ def _crux(selection: Selection) -> Files:
                 for number, rating in enumerate(rated, start=1)
                 if rating is not None
             ]
-        subset = required_subset(ratings, threshold)
-        if subset.required:
-            contexts += [f"{topic} 0 {ids[place]} {n}" for place, n in subset.labels.items()]
-            required = dict.fromkeys(ids[place].partition("#")[0] for place in subset.required)
-            documents += [f"{topic} 0 {document} 1" for document in required]
+        labelled = required_subset(ratings, threshold)
+        required = [ids[place] for place, label in labelled.items() if label == REQUIRED]
+        if required:
+            contexts += [f"{topic} 0 {ids[place]} {n}" for place, n in labelled.items()]
+            documents += [
+                f"{topic} 0 {document} 1"
+                for document in dict.fromkeys(id_.partition("#")[0] for id_ in required)
+            ]
     pooled = set(passages.values())
     rest = [chunk for id_, chunk in chunks.items() if id_ not in pooled]
     passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))

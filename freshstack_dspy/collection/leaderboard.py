@@ -37,8 +37,6 @@ BOARD_FILE, RESULTS_FILE = "leaderboard.toml", "leaderboard.json"
 OFFICIAL_FILE = "leaderboard_data.json"
 AVERAGE = "average"
 """What the official format calls the average over topics, so that no topic is called so."""
-_BOOTSTRAP = (0.95, 10_000, 0)
-"""Level, resamples and seed of the intervals."""
 OFFICIAL_KEYS = {
     "alpha_nDCG@10": "alpha_ndcg_10",
     "Coverage@20": "coverage_20",
@@ -269,7 +267,7 @@ def _evaluate(
 
 
 def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:
-    intervals = mean_intervals(evaluation, *_BOOTSTRAP)
+    intervals = mean_intervals(evaluation)
     return TopicResult(
         run=run,
         sha256=sha256,
@@ -286,11 +284,11 @@ def _average(measures: tuple[str, ...], evaluations: Mapping[str, Evaluation]) -
     averages = {}
     for measure in measures:
         values: dict[str, float] = {}
-        topics: dict[str, str] = {}
+        topics: dict[str, tuple[str]] = {}
         for topic, evaluation in evaluations.items():
             for query, value in evaluation.values(measure).items():
-                values[f"{topic} {query}"], topics[f"{topic} {query}"] = value, topic
-        averages[measure] = Mean.of(macro_interval(values, topics, *_BOOTSTRAP))
+                values[f"{topic} {query}"], topics[f"{topic} {query}"] = value, (topic,)
+        averages[measure] = Mean.of(macro_interval(values, topics))
     return averages
 
 

@@ -1,6 +1,6 @@
 """Measures: pure functions over runs, judgments and labels."""
 
-from freshstack_dspy.measures.compare import ComparisonRules, compare, ranking_agreement
+from freshstack_dspy.measures.compare import compare, ranking_agreement
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
 from freshstack_dspy.measures.groups import grouped, read_groups
 from freshstack_dspy.measures.measure import parse_measure
@@ -10,7 +10,6 @@ from freshstack_dspy.measures.statistics import mean_intervals
 
 __all__ = [
     "FRESHSTACK_MEASURES",
-    "ComparisonRules",
     "NuggetQrels",
     "Run",
     "compare",

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,12 +17,11 @@ from freshstack_dspy.measures.qrels import QrelsSource, to_qrels
 from freshstack_dspy.measures.run import RunSource, to_run
 from freshstack_dspy.measures.statistics import (
     FEWEST,
+    LEVEL,
     SAME,
-    CorrectionName,
     Estimate,
     Interval,
     Significance,
-    TestName,
     adjust,
     detectable_difference,
     deviation,
@@ -31,8 +29,6 @@ from freshstack_dspy.measures.statistics import (
     kendall_tau,
     permutation_tests,
     spearman_rho,
-    t_test,
-    tau_ap,
 )
 from freshstack_dspy.records import Record
 
@@ -40,28 +36,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, kw_only=True)
-class ComparisonRules:
-    """How runs are tested."""
-
-    test: TestName = "permutation"
-    """`permutation` assumes nothing about the values."""
-    correction: CorrectionName = "holm"
-    """For several comparisons, see `adjust`."""
-    level: float = 0.95
-    """Of the intervals; a difference is found where p is at most 1 - level."""
-    resamples: int = 10_000
-    """How many for an interval."""
-    permutations: int = 100_000
-    """How many for a p-value, where not all are looked at."""
-    seed: int = 0
-
-    @property
-    def alpha(self) -> float:
-        """The level that adjusted p-values are compared with."""
-        return round(1 - self.level, 12)
-
-
+ALPHA = round(1 - LEVEL, 12)
+"""A difference is found where its adjusted p is at most this."""
 Verdict = Literal["higher", "lower", "not found", "untested"]
 
 
@@ -94,10 +70,34 @@ class RunDifference(Record):
     that the family's smallest p-value is compared with; None below 10 queries, where all
     differences are the same, or where the test cannot come to that level."""
     verdict: Verdict
-    conclusion: str
-    """The verdict in words."""
     per_query: dict[str, float]
     """By query id, the run's value minus the other's."""
+
+    @property
+    def conclusion(self) -> str:
+        """The verdict in words; "not found" never reads as "not there"."""
+        if self.verdict == "untested":
+            return f"no test could be made: {self.significance.reason}"
+        if self.verdict != "not found":
+            return (
+                f"a difference was found: {self.run} is {self.verdict} than {self.against} on "
+                "average over queries like these"
+            )
+        if self.ties == self.queries:
+            why = f": the two have the same value on all {self.queries} queries"
+        elif self.detectable is not None:
+            why = (
+                f", which does not mean that there is none: one below {self.detectable:.3g} would "
+                f"often be missed with {self.queries} queries"
+            )
+        elif self.queries < FEWEST:
+            why = f", which means little with {self.queries} queries"
+        else:
+            why = (
+                f": with so few queries that differ p is at least {self.significance.smallest:.3g},"
+                " too much for so many tests"
+            )
+        return f"no difference was found{why}"
 
 
 class RankingAgreement(Record):
@@ -109,8 +109,6 @@ class RankingAgreement(Record):
     """Kendall's tau-b of the runs' means."""
     spearman: Estimate
     """Spearman's rho of the runs' means."""
-    top: Estimate
-    """tau-ap of the runs' means, the first order taken as the actual one."""
     within_queries: Estimate
     """The mean, over queries, of tau-b of the runs' values for the query: lower than `kendall`, as a
     mean over queries evens out what differs from one to the next."""
@@ -125,14 +123,8 @@ class Comparison(Record):
     measures: tuple[str, ...]
     baseline: str | None
     """The run that all others are compared with; None: every two were compared."""
-    test: TestName
-    correction: CorrectionName
-    """What the p-values were adjusted by, all those of `differences` together."""
-    level: float
-    """Of the intervals; each holds for itself, not for all of them together."""
-    seed: int
     tests: int
-    """How many p-values were adjusted."""
+    """How many p-values were adjusted, all those of `differences` together."""
     means: dict[str, dict[str, float]]
     """By run and measure, over all queries of the run that have a value."""
     differences: tuple[RunDifference, ...]
@@ -176,7 +168,6 @@ def compare(
     measures: str | Sequence[str] = FRESHSTACK_MEASURES,
     *,
     baseline: str | None = None,
-    rules: ComparisonRules | None = None,
     conventions: str | Conventions = "ours",
     unknown_ids: UnknownIds = "error",
 ) -> Comparison:
@@ -187,7 +178,6 @@ def compare(
         runs: Two or more, each as for `evaluate`; or by name.
         measures: By name.
         baseline: The name of a run.
-        rules: How they are tested; None: as by default.
         conventions: By name.
         unknown_ids: What is done with them.
 
@@ -200,7 +190,7 @@ def compare(
         name: evaluate(judgments, run, measures, conventions=conventions, unknown_ids=unknown_ids)
         for name, run in _named(runs).items()
     }
-    return compare_evaluations(evaluations, baseline=baseline, rules=rules)
+    return compare_evaluations(evaluations, baseline=baseline)
 
 
 def _named(runs: Sequence[RunSource] | Mapping[str, RunSource]) -> dict[str, RunSource]:
@@ -214,22 +204,19 @@ def _named(runs: Sequence[RunSource] | Mapping[str, RunSource]) -> dict[str, Run
 
 
 def compare_evaluations(
-    evaluations: Mapping[str, Evaluation],
-    *,
-    baseline: str | None = None,
-    rules: ComparisonRules | None = None,
+    evaluations: Mapping[str, Evaluation], *, baseline: str | None = None
 ) -> Comparison:
     """Compare evaluated runs, every two on the queries that have a value in both.
 
-    Every run is compared with those before it, or all others with the baseline, in every measure.
-    All these tests are one family: the p-values of all runs and measures are adjusted together, for
-    whoever looks at all of them and picks one is likely to pick chance.
+    Every run is compared with those before it, or all others with the baseline, in every measure,
+    by the paired permutation test. All these tests are one family: the p-values of all runs and
+    measures are adjusted together (Holm), for whoever looks at all of them and picks one is likely
+    to pick chance. Each interval holds for itself, not for all of them together.
 
     Raises:
         ValueError: There are fewer than two runs, no run has the baseline's name, or the runs
             were not evaluated alike.
     """
-    rules = rules or ComparisonRules()
     _check(evaluations, baseline)
     runs = list(evaluations)
     measures = evaluations[runs[0]].measures
@@ -240,28 +227,47 @@ def compare_evaluations(
     compared = [(measure, run, other) for measure in measures for run, other in pairs]
     per_query = [_differences(evaluations, *each) for each in compared]
     columns = [list(differences.values()) for differences in per_query]
-    means = intervals(columns, rules.level, rules.resamples, rules.seed)
-    if rules.test == "t":
-        tested = list(map(t_test, columns))
-    else:
-        tested = permutation_tests(columns, permutations=rules.permutations, seed=rules.seed)
+    means, tested = intervals(columns), permutation_tests(columns)
     p_values = {place: of.p_value for place, of in enumerate(tested) if of.p_value is not None}
-    adjusted = dict(zip(p_values, adjust(list(p_values.values()), rules.correction), strict=True))
-    strictest = rules.alpha / (1 if rules.correction == "none" else max(1, len(p_values)))
+    adjusted = dict(zip(p_values, adjust(list(p_values.values())), strict=True))
+    strictest = ALPHA / max(1, len(p_values))
     differences = []
-    for place, names in enumerate(compared):
-        values, others = (evaluations[run].values(names[0]).keys() for run in names[1:])
-        found = (means[place], tested[place], adjusted.get(place))
-        difference = _difference(names, per_query[place], found, rules.alpha, strictest)
-        differences.append(difference.model_copy(update={"left_out": len(values ^ others)}))
+    for place, (measure, run, against) in enumerate(compared):
+        column, mean, adjusted_p = columns[place], means[place], adjusted.get(place)
+        values, others = (evaluations[each].values(measure).keys() for each in (run, against))
+        spread = deviation(column) if len(column) > 1 else 0.0
+        detectable = None
+        can_be_found = (tested[place].smallest or 0) <= strictest
+        if spread and len(column) >= FEWEST and can_be_found:
+            detectable = detectable_difference(spread, len(column), alpha=strictest)
+        verdict: Verdict = "not found"
+        if mean.value is None or adjusted_p is None:
+            verdict = "untested"
+        elif adjusted_p <= ALPHA:
+            verdict = "higher" if mean.value > 0 else "lower"
+        differences.append(
+            RunDifference(
+                measure=measure,
+                run=run,
+                against=against,
+                queries=len(column),
+                left_out=len(values ^ others),
+                interval=mean,
+                effect_size=fmean(column) / spread if spread else None,
+                wins=sum(each > 0 for each in column),
+                ties=column.count(0),
+                losses=sum(each < 0 for each in column),
+                significance=tested[place],
+                adjusted_p=adjusted_p,
+                detectable=detectable,
+                verdict=verdict,
+                per_query=per_query[place],
+            )
+        )
     return Comparison(
         runs=tuple(runs),
         measures=measures,
         baseline=baseline,
-        test=rules.test,
-        correction=rules.correction,
-        level=rules.level,
-        seed=rules.seed,
         tests=len(p_values),
         means={run: dict(evaluation.means) for run, evaluation in evaluations.items()},
         differences=tuple(differences),
@@ -290,80 +296,6 @@ def _differences(
         else values[query] - others[query]
         for query in sorted(values.keys() & others.keys())
     }
-
-
-def _difference(
-    names: tuple[str, str, str],
-    per_query: dict[str, float],
-    found: tuple[Interval, Significance, float | None],
-    alpha: float,
-    strictest: float,
-) -> RunDifference:
-    """Put together what is known of two runs in one measure.
-
-    `found` are the mean, the test and its adjusted p; `strictest` is what the smallest p-value of
-    the family is compared with before adjusting.
-    """
-    measure, run, against = names
-    mean, significance, adjusted_p = found
-    column = list(per_query.values())
-    spread = deviation(column) if len(column) > 1 else 0.0
-    detectable = None
-    if spread and len(column) >= FEWEST and _can_be_found(significance, strictest):
-        detectable = detectable_difference(spread, len(column), alpha=strictest)
-    verdict: Verdict = "not found"
-    if mean.value is None or adjusted_p is None:
-        verdict = "untested"
-    elif adjusted_p <= alpha:
-        verdict = "higher" if mean.value > 0 else "lower"
-    difference = RunDifference(
-        measure=measure,
-        run=run,
-        against=against,
-        queries=len(column),
-        left_out=0,
-        interval=mean,
-        effect_size=fmean(column) / spread if spread else None,
-        wins=sum(each > 0 for each in column),
-        ties=column.count(0),
-        losses=sum(each < 0 for each in column),
-        significance=significance,
-        adjusted_p=adjusted_p,
-        detectable=detectable,
-        verdict=verdict,
-        conclusion="",
-        per_query=per_query,
-    )
-    return difference.model_copy(update={"conclusion": _conclusion(difference, strictest)})
-
-
-def _can_be_found(significance: Significance, strictest: float) -> bool:
-    return significance.smallest is None or significance.smallest <= strictest
-
-
-def _conclusion(of: RunDifference, strictest: float) -> str:
-    """Put a verdict in words; "not found" never reads as "not there"."""
-    if of.verdict == "untested":
-        return f"no test could be made: {of.significance.reason}"
-    if of.verdict != "not found":
-        return (
-            f"a difference was found: {of.run} is {of.verdict} than {of.against} on average over "
-            "queries like these"
-        )
-    if of.ties == of.queries:
-        why = f": the two have the same value on all {of.queries} queries"
-    elif not _can_be_found(of.significance, strictest):
-        few = "queries that differ" if of.significance.by == "enumeration" else "permutations"
-        least = f"{of.significance.smallest:.3g}"
-        why = f": with so few {few} p is at least {least}, too much for so many tests"
-    elif of.detectable is None:
-        why = f", which means little with {of.queries} queries"
-    else:
-        why = (
-            f", which does not mean that there is none: one below {of.detectable:.3g} would often "
-            f"be missed with {of.queries} queries"
-        )
-    return f"no difference was found{why}"
 
 
 Table = Mapping[str, Mapping[str, float]]
@@ -400,7 +332,6 @@ def ranking_agreement(
         second=names[1],
         kendall=kendall_tau(*means),
         spearman=spearman_rho(*means),
-        top=tau_ap(*means),
         within_queries=Estimate(value=fmean(within)) if within else no_query,
         queries=len(within),
     )

@@ -5,33 +5,15 @@ Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-fo
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import Judged
-from freshstack_dspy.records import Record
 
-T = TypeVar("T")
-
-
-class RequiredSubset(NamedTuple, Generic[T]):
-    """Passages by position, or chunks by id, each in one of four lists."""
-
-    required: tuple[T, ...]
-    """In the order in which they were chosen; the others ascending."""
-    partly_redundant: tuple[T, ...]
-    redundant: tuple[T, ...]
-    undetermined: tuple[T, ...] = ()
-    """Redundant or partly so: the rating that decides it is missing."""
-
-    @property
-    def labels(self) -> dict[T, int]:
-        """CRUX's labels: 3 required, 2 partly redundant, 1 redundant; none where undetermined."""
-        lists = {3: self.required, 2: self.partly_redundant, 1: self.redundant}
-        return {each: label for label, passages in lists.items() for each in passages}
+REQUIRED = 3
+"""CRUX's label of what is in the required subset."""
 
 
-def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> RequiredSubset[int]:
+def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> dict[int, int]:
     """Choose passages, greedily, until every question is answered that any of them answers.
 
     A passage answers a question where its rating is `threshold` or more. Each step takes the
@@ -43,34 +25,37 @@ def required_subset(ratings: Sequence[Sequence[int | None]], threshold: int) -> 
     best rating among those taken is higher than its own; else it is partly redundant. So where no
     passage has any information on some question, none is redundant. A rating that is missing
     answers nothing, and CRUX, which writes it -1, takes it to be lower than any; here a passage
-    that is redundant only if so is undetermined.
+    that is redundant only if so has no label.
 
     Source: `binarize_amount_rerank_greedy` of CRUX's code.
 
     Args:
         ratings: One row for each passage, one column for each question; None where there is none.
         threshold: The lowest rating that answers a question, at least 1.
+
+    Returns:
+        CRUX's labels by position: first 3 of the required ones, in the order in which they were
+        chosen, then 2 of those partly redundant, then 1 of the redundant ones.
     """
     rows = [[-1 if rating is None else rating for rating in row] for row in ratings]
     required = _greedy([_bits(row, threshold) for row in rows], [_bits(row, 1) for row in rows])
     taken = set(required)
     others = [place for place in range(len(rows)) if place not in taken]
     best = [max(column) for column in zip(*(rows[place] for place in required), strict=True)]
-    below = {
+    below = [
         place
         for place in others
         if required and all(high > own for high, own in zip(best, rows[place], strict=True))
+    ]
+    return {
+        **dict.fromkeys(required, REQUIRED),
+        **{place: 2 for place in others if place not in below},
+        **{place: 1 for place in below if None not in ratings[place]},
     }
-    return RequiredSubset(
-        required=tuple(required),
-        partly_redundant=tuple(place for place in others if place not in below),
-        redundant=tuple(place for place in sorted(below) if None not in ratings[place]),
-        undetermined=tuple(place for place in sorted(below) if None in ratings[place]),
-    )
 
 
-def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> RequiredSubset[str]:
-    """Choose the required subset P** of a query's chunks, and which others are redundant.
+def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> dict[str, int]:
+    """Give the labels of `required_subset` by chunk: those required are the subset P**.
 
     Args:
         judged: The judgments of the query; its `rel` is the threshold.
@@ -79,10 +64,8 @@ def required_chunks(judged: Judged, candidates: Sequence[str] | None = None) -> 
             file.
     """
     chunks = sorted(judged.chunks) if candidates is None else list(candidates)
-    labels = judged.labels.values()
-    ratings = [[of.get(chunk) for of in labels] for chunk in chunks]
-    places = required_subset(ratings, judged.rel)
-    return RequiredSubset(*(tuple(chunks[place] for place in each) for each in places))
+    ratings = [[of.get(chunk) for of in judged.labels.values()] for chunk in chunks]
+    return {chunks[at]: label for at, label in required_subset(ratings, judged.rel).items()}
 
 
 def _bits(row: Sequence[int], lowest: int) -> int:
@@ -131,18 +114,17 @@ def density(
         CollectionError: The length of a chunk of the context, or of the required subset, is not
             known.
     """
+    if not ranking:
+        return 0.0
     covered = {place for chunk in ranking for place in judged.supported.get(chunk, ())}
-    return _density(len(covered), _tokens(ranking, judged), judged, w) if ranking else 0.0
-
-
-def _density(covered: int, tokens: int, judged: Judged, w: float) -> float:
-    """Compute the density of a text that supports `covered` of the answerable nuggets."""
-    required = _tokens(required_chunks(judged, sorted(judged.supported)).required, judged)
-    if covered == 0:
+    tokens = _tokens(ranking, judged)
+    labels = required_chunks(judged, sorted(judged.supported))
+    required = _tokens([chunk for chunk, label in labels.items() if label == REQUIRED], judged)
+    if not covered:
         return 0.0
     if tokens == 0 or required == 0:
         raise CollectionError("a text that supports nuggets has 0 tokens, so it has no density")
-    return float((covered * required / (len(judged.answerable) * tokens)) ** w)
+    return float((len(covered) * required / (len(judged.answerable) * tokens)) ** w)
 
 
 def _tokens(chunks: Iterable[str], judged: Judged) -> int:
@@ -159,62 +141,21 @@ def _tokens(chunks: Iterable[str], judged: Judged) -> int:
     return total
 
 
-class AnswerCoverage(Record):
-    """What of a query's answerable nuggets a generated answer has."""
-
-    coverage: float | None
-    """Cov(y): the share of the answerable nuggets that the answer supports, what is not rated
-    counting as not supported; None where no nugget is answerable."""
-    supported: tuple[str, ...]
-    """The answerable nuggets that it supports."""
-    unsupported: tuple[str, ...]
-    unrated: tuple[str, ...]
-    """Those without a rating, as where the judge's reply was none."""
-    beyond: tuple[str, ...]
-    """Nuggets that it supports and no judged chunk does: from the model's memory, or made up. They
-    count for nothing."""
-
-
-def answer_coverage(ratings: Mapping[str, int | None], judged: Judged) -> AnswerCoverage:
+def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
     """Compute Cov(y), the coverage of a context, of a generated answer y.
+
+    It is the share of the answerable nuggets that the answer supports. Those that no judged chunk
+    supports, from the model's memory or made up, count for nothing. None where no nugget is
+    answerable, or one of them has no rating.
 
     Source: CRUX, section 3.3, equation 3.
 
     Args:
-        ratings: Nugget id -> how far the answer supports it, on the judge's scale; None, or left
-            out, where there is no rating (CRUX writes -1).
+        ratings: Nugget id -> how far the answer supports it, on the judge's scale.
         judged: The judgments of the query's chunks, by which a nugget is answerable; its `rel` is
             the threshold for the answer too.
-
-    Raises:
-        CollectionError: A nugget is not one of the query's.
     """
-    if unknown := sorted(ratings.keys() - judged.labels.keys()):
-        raise CollectionError(f"nugget {unknown[0]!r} is rated and is not one of the query's")
-    lists: dict[str, list[str]] = {"supported": [], "unsupported": [], "unrated": [], "beyond": []}
-    for place, nugget in enumerate(judged.labels):
-        rating = ratings.get(nugget)
-        answered = rating is not None and rating >= judged.rel
-        if place not in judged.answerable:
-            if answered:
-                lists["beyond"].append(nugget)
-        elif rating is None:
-            lists["unrated"].append(nugget)
-        else:
-            lists["supported" if answered else "unsupported"].append(nugget)
-    of = len(judged.answerable)
-    return AnswerCoverage(
-        coverage=len(lists["supported"]) / of if of else None,
-        **{name: tuple(nuggets) for name, nuggets in lists.items()},
-    )
-
-
-def answer_density(
-    ratings: Mapping[str, int | None], tokens: int, judged: Judged, *, w: float = 0.5
-) -> float | None:
-    """Compute Den(y), the density of a generated answer y, as `density` of a context.
-
-    `tokens` is the length of the answer, counted as those of the chunks.
-    """
-    supported = answer_coverage(ratings, judged).supported
-    return _density(len(supported), tokens, judged, w) if judged.answerable else None
+    answerable = [id_ for place, id_ in enumerate(judged.labels) if place in judged.answerable]
+    if not answerable or not ratings.keys() >= set(answerable):
+        return None
+    return sum(ratings[nugget] >= judged.rel for nugget in answerable) / len(answerable)

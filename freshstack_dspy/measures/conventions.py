@@ -6,7 +6,6 @@ The formulas are the same everywhere; what differs is in `CONVENTIONS`, one row 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
 from statistics import fmean
 from typing import Literal
 
@@ -14,7 +13,6 @@ from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.measure import Measure
 from freshstack_dspy.measures.run import Run
 
-_SCORE = attrgetter("score")
 Ties = Literal["ascending", "descending", "listed"]
 """Which of two chunks with one score comes first: the smaller id, the larger id, or the one that
 was listed first. Ids are compared by code point, which is the order of their UTF-8 bytes too."""
@@ -58,16 +56,6 @@ class Order:
             chunks.sort(reverse=self.ties == "descending")
         return sorted(chunks, key=scores.__getitem__, reverse=True)
 
-    def breaks_ties(self, run: Run, query_id: str, depth: int | None) -> bool:
-        """Whether two of the first chunks, or the last of them and the next, have one score."""
-        if self.by == "rank":
-            return False
-        ranking = run.rankings.get(query_id, ())[: None if depth is None else depth + 1]
-        scores: Iterable[float] = map(_SCORE, ranking)
-        if self.single:
-            scores = array("f", scores)
-        return len(set(scores)) < len(ranking)
-
 
 @dataclass(frozen=True)
 class Rounding:
@@ -98,8 +86,6 @@ class Conventions:
     """What a query of the qrels counts that is not in the run: 0, or it is left out."""
     empty: Literal["zero", "skip"] = "zero"
     """What a query counts whose ranking is empty."""
-    families: frozenset[str] | None = None
-    """The families that the program has itself; None: all."""
     rounding: Mapping[str, Rounding] = field(default_factory=dict)
     """By family, how the program rounds; nothing is rounded otherwise."""
 
@@ -147,10 +133,6 @@ class Conventions:
 
 
 ConventionsName = Literal["ours", "trec_eval", "ndeval", "pyndeval", "freshstack"]
-_NDEVAL = frozenset(
-    ("alpha_nDCG", "alpha_DCG", "ERR_IA", "nERR_IA", "P_IA", "StRecall", "NRBP", "nNRBP", "AP_IA")
-)
-_TREC_EVAL = frozenset(("nDCG", "P", "Recall", "Success", "AP", "RR", "Rprec", "Bpref"))
 _DESCENDING = Order(ties="descending", single=True)
 _NDEVAL_DEPTH = 20
 
@@ -158,9 +140,9 @@ CONVENTIONS: dict[str, Conventions] = {
     each.name: each
     for each in (
         Conventions("ours"),
-        Conventions("trec_eval", _DESCENDING, absent="skip", families=_TREC_EVAL),
-        Conventions("ndeval", Order(by="rank"), absent="skip", empty="skip", families=_NDEVAL),
-        Conventions("pyndeval", absent="skip", empty="skip", families=_NDEVAL),
+        Conventions("trec_eval", _DESCENDING, absent="skip"),
+        Conventions("ndeval", Order(by="rank"), absent="skip", empty="skip"),
+        Conventions("pyndeval", absent="skip", empty="skip"),
         Conventions(
             "freshstack",
             Order(ties="listed"),
@@ -169,7 +151,6 @@ CONVENTIONS: dict[str, Conventions] = {
                 "Recall": _DESCENDING,
                 "nDCG": _DESCENDING,
             },
-            families=frozenset(("alpha_nDCG", "Coverage", "Recall", "nDCG")),
             rounding={
                 "alpha_nDCG": Rounding(),
                 "Coverage": Rounding(value=5, by_sum=True),

@@ -72,14 +72,8 @@ class Evaluation(Record):
     tied: tuple[str, ...] = ()
     """Queries all of whose chunks, two or more, have one score: their order is that of the ids and
     not of the retriever."""
-    partly_tied: tuple[str, ...] = ()
-    """Other queries with two chunks of one score among those that a measure looks at, or on both
-    sides of its cut-off: there the scores do not decide which is first."""
     conventions: str = "ours"
     """A key of `CONVENTIONS`."""
-    not_in_program: tuple[str, ...] = ()
-    """Measures that the program of these conventions does not have: computed by its rules, but it
-    prints no value to compare with."""
     unjudged: tuple[Unjudged, ...] = ()
     """For each cut-off among the measures, smallest first, what the top has that was not judged."""
 
@@ -152,8 +146,6 @@ def evaluate(
         for query in judgments.nuggets
     }
     cutoffs = sorted({each.k for each in chosen if each.k})
-    depth = None if any(each.k is None for each in chosen) else cutoffs[-1]
-    tied = [query for query in judgments.nuggets if _all_tied(known, query)]
     return Evaluation(
         run=known.name,
         measures=tuple(measure.name for measure in chosen),
@@ -167,18 +159,8 @@ def evaluate(
         without_value={name: tuple(of) for name, of in without_value.items()},
         unknown=tuple(query for query in found.rankings if query not in judgments.nuggets),
         unknown_chunks=dropped,
-        tied=tuple(tied),
-        partly_tied=tuple(
-            query
-            for query in judgments.nuggets
-            if rules.order.breaks_ties(known, query, depth) and query not in set(tied)
-        ),
+        tied=tuple(query for query in judgments.nuggets if _all_tied(known, query)),
         conventions=rules.name,
-        not_in_program=tuple(
-            measure.name
-            for measure in chosen
-            if rules.families is not None and measure.family not in rules.families
-        ),
         unjudged=tuple(_unjudged(judgments, known, k, rules.order) for k in cutoffs),
     )
 

@@ -1,11 +1,9 @@
 """Groups of queries: the means of an evaluation within each, and their macro-average."""
 
 import csv
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import Evaluation
@@ -48,7 +46,6 @@ class GroupMeans(Record):
     """How many of its queries are not in the run."""
     empty: int
     """How many have an empty ranking."""
-    without_relevant: int
 
 
 class GroupedEvaluation(Record):
@@ -76,9 +73,7 @@ def grouped(
     groups: QueryGroups,
     *,
     limit: int | None = None,
-    level: float = 0.95,
     resamples: int = 10_000,
-    seed: int = 0,
 ) -> GroupedEvaluation:
     """Give the means of an evaluation by group, and their macro-average, all with intervals.
 
@@ -90,9 +85,7 @@ def grouped(
         evaluation: Of one run.
         groups: Queries that were not evaluated are passed over.
         limit: How many groups are listed, the largest ones; None: all.
-        level: Of the intervals, as for `mean_interval`, like those that follow.
-        resamples: How many to draw.
-        seed: Of the random numbers.
+        resamples: How many to draw for an interval.
     """
     members = {
         name: tuple(query for query in ids if query in evaluation.per_query)
@@ -101,19 +94,20 @@ def grouped(
     there = {name: ids for name, ids in members.items() if ids}
     listed = set(sorted(there, key=lambda name: (-len(there[name]), name))[:limit])
     topics = QueryGroups(by=groups.by, rule=groups.rule, members=there).by_query()
-    settings = (level, resamples, seed)
 
     def macro(measure: str) -> Interval:
         values = evaluation.values(measure)
         within = {query: value for query, value in values.items() if query in topics}
-        return macro_interval(within, topics, *settings)
+        return macro_interval(within, topics, resamples)
 
     return GroupedEvaluation(
         run=evaluation.run,
         by=groups.by,
         rule=groups.rule,
         groups=tuple(
-            _means(evaluation, name, ids, settings) for name, ids in there.items() if name in listed
+            _means(evaluation, name, ids, resamples)
+            for name, ids in there.items()
+            if name in listed
         ),
         unlisted=len(there) - len(listed),
         macro={name: macro(name) for name in evaluation.measures},
@@ -123,9 +117,7 @@ def grouped(
     )
 
 
-def _means(
-    evaluation: Evaluation, group: str, ids: tuple[str, ...], settings: tuple[float, int, int]
-) -> GroupMeans:
+def _means(evaluation: Evaluation, group: str, ids: tuple[str, ...], resamples: int) -> GroupMeans:
     own = set(ids)
     unjudged = {}
     for of in evaluation.unjudged:
@@ -135,7 +127,7 @@ def _means(
     for name in evaluation.measures:
         values = evaluation.values(name)
         means[name] = mean_interval(
-            {query: values[query] for query in ids if query in values}, *settings
+            {query: values[query] for query in ids if query in values}, resamples
         )
     return GroupMeans(
         group=group,
@@ -144,24 +136,21 @@ def _means(
         unjudged=unjudged,
         absent=len(own.intersection(evaluation.absent)),
         empty=len(own.intersection(evaluation.empty)),
-        without_relevant=len(own.intersection(evaluation.without_relevant)),
     )
 
 
 _TABLE = "a table has the header query_id,group, or query_id and what it groups by, as topic"
-_LINE = '{"query_id": "12", "group": "parsing"}'
 
 
 def read_groups(path: Path | str, query_ids: Iterable[str]) -> QueryGroups:
     """Read which group each query is in.
 
-    `.csv` and `.tsv` have the header `query_id` and `group`; a line of `.jsonl` is an object with
-    these two. Where there are only two columns the second may have another name, which is then
-    that of the grouping; else it is called as the file is. A query on several lines is in several
-    groups; one on no line is in none.
+    The table has the header `query_id` and `group`. Where there are only two columns the second
+    may have another name, which is then that of the grouping; else it is called as the file is. A
+    query on several lines is in several groups; one on no line is in none.
 
     Args:
-        path: A UTF-8 text file.
+        path: A UTF-8 text file, with commas between the cells, or tabs if it ends with `.tsv`.
         query_ids: All queries of the collection.
 
     Raises:
@@ -173,48 +162,29 @@ def read_groups(path: Path | str, query_ids: Iterable[str]) -> QueryGroups:
     members: dict[str, set[str]] = {}
     by = path.stem
     try:
-        for number, row in _rows(path):
-            others = [name for name in row if name != "query_id"]
-            column = "group" if "group" in row else others[0] if len(others) == 1 else ""
-            query_id, group = str(row.get("query_id") or ""), str(row.get(column) or "").strip()
-            if not query_id or not group:
-                raise CollectionError(f"{path}:{number}: {_TABLE}; a line of JSON is as {_LINE}")
-            if query_id not in known:
-                raise CollectionError(
-                    f"{path}:{number}: there is no query {query_id!r:.200} in the collection; is "
-                    "the file of another one?"
-                )
-            by = path.stem if column == "group" else column
-            members.setdefault(group, set()).add(query_id)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+            for row in reader:
+                others = [name for name in row if name != "query_id"]
+                column = "group" if "group" in row else others[0] if len(others) == 1 else ""
+                query_id, group = row.get("query_id"), (row.get(column) or "").strip()
+                if not query_id or not group:
+                    raise CollectionError(f"{path}:{reader.line_num}: {_TABLE}")
+                if query_id not in known:
+                    raise CollectionError(
+                        f"{path}:{reader.line_num}: there is no query {query_id!r:.200} in the "
+                        "collection; is the file of another one?"
+                    )
+                by = path.stem if column == "group" else column
+                members.setdefault(group, set()).add(query_id)
     except OSError as error:
         raise CollectionError(f"{path}: the groups cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise CollectionError(f"{path}: the groups are not UTF-8") from None
     if not members:
-        raise CollectionError(f"{path}: the file names no query; {_TABLE}, or lines as {_LINE}")
+        raise CollectionError(f"{path}: the file names no query; {_TABLE}")
     return QueryGroups(
         by=by,
         rule="as the file says",
         members={group: tuple(sorted(members[group])) for group in sorted(members)},
     )
-
-
-def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        if path.suffix.lower() in (".jsonl", ".ndjson"):
-            for number, line in enumerate(file, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    row = None
-                if not isinstance(row, dict):
-                    raise CollectionError(f"{path}:{number}: not a line of JSON as {_LINE}")
-                yield number, row
-        elif path.suffix.lower() in (".csv", ".tsv"):
-            reader = csv.DictReader(file, delimiter="," if path.suffix.lower() == ".csv" else "\t")
-            for row in reader:
-                yield reader.line_num, row
-        else:
-            raise CollectionError(f"{path}: a file of groups ends with .csv, .tsv or .jsonl")

@@ -1,11 +1,10 @@
 """Intervals, tests, power and rank correlation for values by query; all deterministic by seed."""
 
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pydantic import model_validator
 
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.evaluation import Evaluation
 
 T = TypeVar("T")
-Values = Mapping[str, float] | Sequence[float]
-"""One value for each query: by query id, or in any order that is always the same."""
-
 SAME = 1e-12
 """Values that are this close, relatively, differ only by rounding."""
+LEVEL = 0.95
+"""How much of the bootstrap distribution an interval spans."""
 _BLOCK = 1 << 17
 """How many queries are drawn at a time, so that memory stays the same however many there are."""
 
@@ -43,7 +41,7 @@ class Estimate(Record):
 
 
 class Interval(Record):
-    """A value with its bootstrap interval.
+    """A value with its 95% bootstrap interval.
 
     Percentile intervals of a mean cover .89 to .91 instead of .95 where 30 to 60 values lie near
     the ceiling.
@@ -54,14 +52,8 @@ class Interval(Record):
     low: float | None
     high: float | None
     """The ends; None where there is no interval."""
-    level: float
-    """How much of the bootstrap distribution the interval spans, as .95."""
     groups: int
     """How many groups (queries) there are."""
-    resamples: int = 0
-    """How many were drawn; 0 where drawing could not help."""
-    undefined: int = 0
-    """On how many of them the value was undefined; they are left out."""
     reason: str | None = None
     """Why there is no interval; None where there is one."""
 
@@ -70,7 +62,6 @@ def bootstrap_interval(
     groups: Mapping[str, Sequence[T]],
     statistic: Callable[[Sequence[T]], float | None],
     *,
-    level: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
 ) -> Interval:
@@ -87,7 +78,6 @@ def bootstrap_interval(
     Args:
         groups: The items by the id of their query; groups without items are passed over.
         statistic: Gives the value of a list of items, or None where it is undefined on them.
-        level: How much of the distribution the interval spans, between 0 and 1.
         resamples: How many resamples to draw.
         seed: Of the random numbers.
     """
@@ -95,7 +85,7 @@ def bootstrap_interval(
 
     clusters = [items for _, items in sorted(groups.items()) if len(items) > 0]
     value = statistic([item for items in clusters for item in items]) if clusters else None
-    found = Interval(value=value, low=None, high=None, level=level, groups=len(clusters))
+    found = Interval(value=value, low=None, high=None, groups=len(clusters))
     if len(clusters) < 2:
         reason = f"an interval over queries needs two with items, not {len(clusters)}"
         return found.model_copy(update={"reason": reason})
@@ -109,51 +99,40 @@ def bootstrap_interval(
         if draw is not None:
             defined.append(draw)
     undefined = resamples - len(defined)
-    found = found.model_copy(update={"resamples": resamples, "undefined": undefined})
-    if undefined > (1 - level) / 2 * resamples:
+    if undefined > (1 - LEVEL) / 2 * resamples:
         reason = f"the value is undefined on {undefined} of {resamples} resamples"
         return found.model_copy(update={"reason": reason})
-    return found.model_copy(update=_ends(defined, level))
+    return found.model_copy(update=_ends(defined))
 
 
-def mean_interval(
-    values: Values, level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> Interval:
+def mean_interval(values: Mapping[str, float], resamples: int = 10_000) -> Interval:
     """Compute the percentile interval of a mean over queries by the bootstrap.
 
-    The same as `bootstrap_interval` with one item in each group, drawn all at once. Values by
-    query id are taken in the order of the ids.
+    The same as `bootstrap_interval` with one item in each group, drawn all at once.
     """
-    return intervals([_in_order(values)], level, resamples, seed)[0]
+    return intervals([_in_order(values)], resamples)[0]
 
 
-def mean_intervals(
-    evaluation: "Evaluation", level: float = 0.95, resamples: int = 10_000, seed: int = 0
-) -> dict[str, Interval]:
+def mean_intervals(evaluation: "Evaluation", resamples: int = 10_000) -> dict[str, Interval]:
     """Compute the intervals of all means of an evaluation, by measure, as `mean_interval` does."""
     columns = [_in_order(evaluation.values(measure)) for measure in evaluation.measures]
-    found = intervals(columns, level, resamples, seed)
-    return dict(zip(evaluation.measures, found, strict=True))
+    return dict(zip(evaluation.measures, intervals(columns, resamples), strict=True))
 
 
-def intervals(
-    columns: Sequence[Sequence[float]], level: float, resamples: int, seed: int
-) -> list[Interval]:
+def intervals(columns: Sequence[Sequence[float]], resamples: int = 10_000) -> list[Interval]:
     """Compute the interval of the mean of each column; those of one length are drawn together."""
 
     def of_one_length(columns: Sequence[Sequence[float]]) -> Iterable[Interval]:
-        for column, drawn in zip(columns, _resampled(columns, resamples, seed), strict=True):
-            yield _interval(fmean(column) if column else None, drawn, level, len(column))
+        for column, drawn in zip(columns, _resampled(columns, resamples), strict=True):
+            yield _interval(fmean(column) if column else None, drawn, len(column))
 
     return _by_length(columns, of_one_length)
 
 
 def macro_interval(
     values: Mapping[str, float],
-    topics: Mapping[str, str | Sequence[str]],
-    level: float = 0.95,
+    topics: Mapping[str, Sequence[str]],
     resamples: int = 10_000,
-    seed: int = 0,
 ) -> Interval:
     """Compute the interval of a macro-average: the mean of the means of the topics.
 
@@ -173,18 +152,15 @@ def macro_interval(
 
     Args:
         values: By query id.
-        topics: The topic of each query, or its topics, by query id.
-        level: As for `mean_interval`, like those that follow.
+        topics: The topics of each query, by query id.
         resamples: How many to draw.
-        seed: Of the random numbers.
     """
     members: dict[str, list[str]] = {}
     for query in sorted(values):
-        of = topics[query]
-        for topic in {of} if isinstance(of, str) else set(of):
+        for topic in set(topics[query]):
             members.setdefault(topic, []).append(query)
     if len(members) < 2:
-        return mean_interval(values, level, resamples, seed)
+        return mean_interval(values, resamples)
     groups = [members[topic] for topic in sorted(members)]
     means = [fmean(values[query] for query in group) for group in groups]
     macro = fmean(means)
@@ -196,13 +172,14 @@ def macro_interval(
             moved[query] += weight * (values[query] - middle)
     shift = fmean(moved.values())
     column = [macro + len(moved) * (each - shift) for each in moved.values()]
-    drawn = _resampled([column], resamples, seed)[0]
+    drawn = _resampled([column], resamples)[0]
     within = drawn.clip(min(values.values()), max(values.values()))
-    return _interval(macro, within, level, len(values))
+    return _interval(macro, within, len(values))
 
 
-def _in_order(values: Values) -> list[float]:
-    return [values[key] for key in sorted(values)] if isinstance(values, Mapping) else [*values]
+def _in_order(values: Mapping[str, float]) -> list[float]:
+    """Give the values of queries in the order of the ids."""
+    return [values[query] for query in sorted(values)]
 
 
 def _by_length(
@@ -218,7 +195,7 @@ def _by_length(
     return [found[place] for place in range(len(columns))]
 
 
-def _resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) -> "np.ndarray":
+def _resampled(columns: Sequence[Sequence[float]], resamples: int) -> "np.ndarray":
     """Draw queries with replacement and give the means of each column, columns x resamples."""
     import numpy as np
 
@@ -226,7 +203,7 @@ def _resampled(columns: Sequence[Sequence[float]], resamples: int, seed: int) ->
     means = np.empty((len(columns), resamples if queries > 1 else 0))
     if queries < 2:
         return means
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     arrays = [np.asarray(column, dtype=np.float64) for column in columns]
     for start, stop in _blocks(resamples, queries):
         drawn = generator.integers(queries, size=(stop - start, queries))
@@ -241,19 +218,18 @@ def _blocks(number: int, width: int, block: int = _BLOCK) -> Iterator[tuple[int,
         yield start, min(number, start + size)
 
 
-def _interval(mean: float | None, drawn: "np.ndarray", level: float, queries: int) -> Interval:
+def _interval(mean: float | None, drawn: "np.ndarray", queries: int) -> Interval:
     if queries < 2:
         reason = f"an interval over queries needs two with a value, not {queries}"
-        return Interval(value=mean, low=None, high=None, level=level, groups=queries, reason=reason)
-    ends = _ends(drawn, level)
-    return Interval(value=mean, level=level, groups=queries, resamples=len(drawn), **ends)
+        return Interval(value=mean, low=None, high=None, groups=queries, reason=reason)
+    return Interval(value=mean, groups=queries, **_ends(drawn))
 
 
-def _ends(draws: "Sequence[float] | np.ndarray", level: float) -> dict[str, Any]:
+def _ends(draws: "Sequence[float] | np.ndarray") -> dict[str, Any]:
     """Give the ends; none where they have no width, which would claim that the value is certain."""
     import numpy as np
 
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     if math.isclose(np.min(draws), np.max(draws), rel_tol=SAME):
         reason = "all resamples give the same value, so they do not tell how sure it is"
         return {"low": None, "high": None, "reason": reason}
@@ -263,27 +239,17 @@ def _ends(draws: "Sequence[float] | np.ndarray", level: float) -> dict[str, Any]
 
 # Tests
 
-TestName = Literal["permutation", "t"]
-CorrectionName = Literal["holm", "bonferroni", "bh", "none"]
-
 
 class Significance(Record):
-    """The p-value of a test, and where it is from."""
+    """The p-value of a test."""
 
-    test: TestName
-    by: Literal["enumeration", "sampling", "distribution"]
-    """Of all permutations, of some, or a distribution."""
-    statistic: float | None = None
-    """The mean difference, or Student's t."""
     p_value: float | None = None
     """Two-sided, above 0; None where the test cannot be made."""
     standard_error: float | None = None
     """How far the p-value may be off because permutations were sampled."""
-    permutations: int = 0
-    """How many were looked at; 0 for a distribution."""
     smallest: float | None = None
     """The smallest p-value that these permutations could have given, however large the
-    differences; None for a distribution."""
+    differences."""
     reason: str | None = None
     """Why there is no p-value; None where there is one."""
 
@@ -293,7 +259,7 @@ MOST_ENUMERATED = 20
 
 
 def permutation_tests(
-    columns: Sequence[Sequence[float]], *, permutations: int = 100_000, seed: int = 0
+    columns: Sequence[Sequence[float]], *, permutations: int = 100_000
 ) -> list[Significance]:
     """Test whether runs differ, by the paired permutation test of their mean difference.
 
@@ -311,35 +277,30 @@ def permutation_tests(
         columns: The differences of each two runs, one for each query, in an order that is always
             the same; columns of one length share the signs that are sampled.
         permutations: How many to sample.
-        seed: Of the random numbers.
     """
     sampled = [column for column in columns if sum(map(bool, column)) > MOST_ENUMERATED]
-    counts = iter(_by_length(sampled, lambda each: _as_far_by_chance(each, permutations, seed)))
+    counts = iter(_by_length(sampled, lambda each: _as_far_by_chance(each, permutations)))
     found = []
     for column in columns:
         other_than_0 = [each for each in column if each]
         if len(column) < 2:
             reason = f"a paired test needs two queries, not {len(column)}"
-            found.append(Significance(test="permutation", by="enumeration", reason=reason))
+            found.append(Significance(reason=reason))
         elif len(other_than_0) <= MOST_ENUMERATED:
-            found.append(_enumerated(fmean(column), other_than_0))
+            found.append(_enumerated(other_than_0))
         else:
             p_value = (next(counts) + 1) / (permutations + 1)
             found.append(
                 Significance(
-                    test="permutation",
-                    by="sampling",
-                    statistic=fmean(column),
                     p_value=p_value,
                     standard_error=math.sqrt(p_value * (1 - p_value) / permutations),
-                    permutations=permutations,
                     smallest=1 / (permutations + 1),
                 )
             )
     return found
 
 
-def _enumerated(mean: float, differences: list[float]) -> Significance:
+def _enumerated(differences: list[float]) -> Significance:
     """Look at all signs but the first's: turning all of them changes no distance from 0."""
     import numpy as np
 
@@ -349,20 +310,10 @@ def _enumerated(mean: float, differences: list[float]) -> Significance:
     for difference in scaled[1:]:
         sums = np.concatenate([sums + difference, sums - difference])
     as_far = int(np.count_nonzero(np.abs(sums) >= _observed(scaled)))
-    return Significance(
-        test="permutation",
-        by="enumeration",
-        statistic=mean,
-        p_value=as_far / len(sums),
-        standard_error=0.0,
-        permutations=len(sums),
-        smallest=1 / len(sums),
-    )
+    return Significance(p_value=as_far / len(sums), standard_error=0.0, smallest=1 / len(sums))
 
 
-def _as_far_by_chance(
-    columns: Sequence[Sequence[float]], permutations: int, seed: int
-) -> list[int]:
+def _as_far_by_chance(columns: Sequence[Sequence[float]], permutations: int) -> list[int]:
     """Count, for each column, the sums under random signs that are as far from 0."""
     import numpy as np
 
@@ -371,7 +322,7 @@ def _as_far_by_chance(
     array = np.asarray(scaled).T
     queries = len(array)
     totals = array.sum(axis=0)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     counts = np.zeros(len(columns), dtype=np.int64)
     for start, stop in _blocks(permutations, queries, 8 * _BLOCK):
         bits = np.frombuffer(generator.bytes((stop - start) * (-(-queries // 8))), np.uint8)
@@ -386,34 +337,6 @@ def _observed(scaled: list[float]) -> float:
     return abs(math.fsum(scaled)) - 1e-10 * math.fsum(map(abs, scaled))
 
 
-def t_test(differences: Sequence[float]) -> Significance:
-    """Test whether two runs differ, by Student's paired t test, two-sided.
-
-    It has a reason and no p-value where there are fewer than two differences or all are the same.
-
-    Source: Student, The Probable Error of a Mean, Biometrika 1908; for retrieval, Smucker, Allan
-    and Carterette, CIKM 2007.
-    """
-    from scipy.stats import ttest_1samp
-
-    reason = None
-    if len(differences) < 2:
-        reason = f"a paired test needs two queries, not {len(differences)}"
-    elif deviation(differences) == 0:
-        mean = fmean(differences)
-        reason = f"all {len(differences)} differences are the same, {mean:.4g}: t is undefined"
-    if reason:
-        return Significance(test="t", by="distribution", reason=reason)
-    found: Any = ttest_1samp(differences, 0.0)
-    return Significance(
-        test="t",
-        by="distribution",
-        statistic=float(found.statistic),
-        p_value=max(float(found.pvalue), sys.float_info.min),
-        standard_error=0.0,
-    )
-
-
 def deviation(values: Sequence[float]) -> float:
     """Give the standard deviation of a sample (n - 1); 0 where values differ only by rounding."""
     largest = max(map(abs, values))
@@ -425,32 +348,17 @@ def deviation(values: Sequence[float]) -> float:
     return spread * largest if spread > SAME else 0.0
 
 
-def adjust(p_values: Sequence[float], correction: CorrectionName = "holm") -> list[float]:
+def adjust(p_values: Sequence[float]) -> list[float]:
     """Adjust the p-values of a family of tests, so that each is compared with the one level.
 
-    With m tests and the p-values ascending, p(1) to p(m):
+    With m tests and the p-values ascending, p(1) to p(m), p(i) becomes the largest of
+    min(1, (m - j + 1) p(j)) over j <= i, which bounds the chance of any false finding.
 
-    - `holm`: max over j <= i of min(1, (m - j + 1) p(j)), bounds the chance of any false finding.
-    - `bonferroni`: min(1, m p), the same, and never finds more than Holm.
-    - `bh`: min over j >= i of min(1, m p(j) / j), bounds the mean share of false findings among all
-      findings, where tests are independent or positively dependent.
-    - `none`: p.
-
-    Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979; Benjamini and
-    Hochberg, Controlling the False Discovery Rate, 1995.
+    Source: Holm, A Simple Sequentially Rejective Multiple Test Procedure, 1979.
     """
     tests = len(p_values)
     order = sorted(range(tests), key=p_values.__getitem__)
-    ascending = [p_values[place] for place in order]
-    if correction == "holm":
-        adjusted = list(accumulate([(tests - i) * p for i, p in enumerate(ascending)], max))
-    elif correction == "bonferroni":
-        adjusted = [tests * p for p in ascending]
-    elif correction == "bh":
-        steps = [p * (tests / rank) for rank, p in enumerate(ascending, start=1)]
-        adjusted = list(accumulate(reversed(steps), min))[::-1]
-    else:
-        adjusted = ascending
+    adjusted = accumulate(((tests - i) * p_values[place] for i, place in enumerate(order)), max)
     found = dict(zip(order, adjusted, strict=True))
     return [min(1.0, found[place]) for place in range(tests)]
 
@@ -461,14 +369,12 @@ FEWEST = 10
 """Below so many queries the spread that is known of them means little."""
 
 
-def detectable_difference(
-    deviation: float, queries: int, *, alpha: float = 0.05, power: float = 0.8
-) -> float:
-    """Give the smallest true difference of means that a paired t test would mostly find.
+def detectable_difference(deviation: float, queries: int, *, alpha: float = 0.05) -> float:
+    """Give the smallest true difference of means that a paired t test finds four times in five.
 
     With the differences' standard deviation s and n queries it is s d / sqrt(n), where d is the
     noncentrality at which Student's t, noncentral and of n - 1 degrees of freedom, is above the
-    critical value of the test at level alpha with that power. Exact for normal differences; the
+    critical value of the test at level alpha with a power of .8. Exact for normal differences; the
     permutation test's power is much the same.
 
     Source: Cohen, Statistical Power Analysis, 1988, section 2.3; for retrieval, Webber, Moffat
@@ -478,7 +384,7 @@ def detectable_difference(
     from scipy.special import nctdtrinc, stdtrit
 
     critical = -float(stdtrit(queries - 1, alpha / 2))
-    noncentrality = float(nctdtrinc(queries - 1, 1 - power, critical))
+    noncentrality = float(nctdtrinc(queries - 1, 1 - 0.8, critical))
     return deviation * noncentrality / math.sqrt(queries)
 
 
@@ -520,27 +426,6 @@ def spearman_rho(first: Mapping[str, float], second: Mapping[str, float]) -> Est
         return Estimate(reason=reason)
     x, y = (ranks - ranks.mean() for ranks in map(rankdata, (one, other)))
     return Estimate(value=max(-1.0, min(1.0, float(x @ y / math.sqrt((x @ x) * (y @ y))))))
-
-
-def tau_ap(actual: Mapping[str, float], estimated: Mapping[str, float]) -> Estimate:
-    """Compute the AP rank correlation, to which the top of the estimated order matters most.
-
-        2 / (N - 1) * sum over ranks i from 2 of C(i) / (i - 1), minus 1
-
-    where C(i) is how many of those above rank i of the estimated order are above it in the actual
-    one too. Not symmetric, and not defined where two are tied.
-
-    Source: Yilmaz, Aslam and Robertson, A New Rank Correlation Coefficient for Information
-    Retrieval, SIGIR 2008, equation 3.
-    """
-    one, other = _levels(actual), _levels(estimated)
-    if reason := _no_order(one, other):
-        return Estimate(reason=reason)
-    if min(len(set(one)), len(set(other))) < len(one):
-        return Estimate(reason="two are tied, and tau-ap knows no ties")
-    down = [one[place] for place in sorted(range(len(other)), key=lambda n: -other[n])]
-    shares = [sum(above > down[i] for above in down[:i]) / i for i in range(1, len(down))]
-    return Estimate(value=2 * fmean(shares) - 1)
 
 
 def _levels(of: Mapping[str, float]) -> list[int]:

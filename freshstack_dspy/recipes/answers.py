@@ -169,10 +169,9 @@ def _coverages(
             for nugget in answer.nuggets
             if nugget.label is not None
         }
-        coverage = answer_coverage(ratings, judged)
         values = found.setdefault(answer.run_id, {})
-        if coverage.coverage is not None and not coverage.unrated:
-            values[answer.qid] = coverage.coverage
+        if (coverage := answer_coverage(ratings, judged)) is not None:
+            values[answer.qid] = coverage
     return found
 
 

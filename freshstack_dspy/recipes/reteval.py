@@ -15,7 +15,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.exports import assignment
 from freshstack_dspy.errors import CollectionError, FatalModelError, ReplyError
-from freshstack_dspy.measures.contexts import required_subset
+from freshstack_dspy.measures.contexts import REQUIRED, required_chunks
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
@@ -155,10 +155,9 @@ def gold_chunks(judged: Judged, k: int) -> list[str]:
     support a nugget, those that support more before those that support fewer, ties by id.
     """
     candidates = sorted(judged.supported, key=lambda id_: (-len(judged.supported[id_]), id_))
-    ratings = [[labels.get(id_) for labels in judged.labels.values()] for id_ in candidates]
-    required = required_subset(ratings, judged.rel).required
-    others = [place for place in range(len(candidates)) if place not in required]
-    return [candidates[place] for place in (*required, *others)][:k]
+    labels = required_chunks(judged, candidates)
+    required = [chunk for chunk, label in labels.items() if label == REQUIRED]
+    return [*required, *(chunk for chunk in candidates if chunk not in required)][:k]
 
 
 def _contexts(

@@ -102,7 +102,6 @@ def test_the_same_labels_give_the_same_report(
     assert AgreementReport.model_validate_json(report.model_dump_json()) == report
     other = agree(collection, LABELS, seed=1, resamples=50)
     assert other.metrics.kappa.value == report.metrics.kappa.value
-    assert other.metrics.kappa.resamples == 50
 
 
 @pytest.mark.parametrize(

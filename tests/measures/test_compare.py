@@ -1,22 +1,16 @@
 """Comparisons of runs."""
 
 import random
-from typing import Any
 
 import pytest
 
 from freshstack_dspy.measures.compare import (
-    ComparisonRules,
     compare,
     compare_evaluations,
     ranking_agreement,
 )
 from freshstack_dspy.measures.evaluation import Evaluation, evaluate
-from freshstack_dspy.measures.statistics import (
-    mean_interval,
-    permutation_tests,
-    t_test,
-)
+from freshstack_dspy.measures.statistics import mean_interval, permutation_tests
 
 
 def evaluation(run: str, per_query: dict[str, dict[str, float]]) -> Evaluation:
@@ -40,9 +34,6 @@ def test_by_hand_means_can_agree_where_no_query_does() -> None:
 
     assert found.kendall.value == 1
     assert (found.within_queries.value, found.queries) == (-1, 2)
-
-
-FAST = ComparisonRules(resamples=200, permutations=500)
 
 
 def runs(*values: list[float]) -> dict[str, Evaluation]:
@@ -71,13 +62,13 @@ def test_a_difference_is_all_that_is_known_of_two_runs() -> None:
     assert difference.effect_size == pytest.approx(0.1875 / 0.375)
     assert (difference.queries, difference.left_out) == (4, 0)
     assert found.means == {"A": {"M@1": 0.5}, "B": {"M@1": 0.6875}}
-    assert (found.tests, found.correction, found.baseline) == (1, "holm", None)
+    assert (found.tests, found.baseline) == (1, None)
 
 
 def test_a_large_difference_is_found_and_a_small_one_is_not_called_none() -> None:
     evaluations = drawn(50, 0, 0.3, 0.001)
-    found = compare_evaluations(evaluations, rules=FAST)
-    against_b = compare_evaluations(evaluations, baseline="B", rules=FAST)
+    found = compare_evaluations(evaluations)
+    against_b = compare_evaluations(evaluations, baseline="B")
     assert [(of.run, of.against) for of in against_b.differences] == [("A", "B"), ("C", "B")]
     verdicts = {(of.run, of.against): of for of in found.differences}
 
@@ -89,19 +80,6 @@ def test_a_large_difference_is_found_and_a_small_one_is_not_called_none() -> Non
         "no difference was found, which does not mean that there is none: one below "
         f"{missed.detectable:.3g} would often be missed with 50 queries"
     )
-
-
-def test_the_t_test_and_the_correction_are_those_asked_for() -> None:
-    evaluations = drawn(20, 0, 0.05, 0.06)
-    found = compare_evaluations(
-        evaluations, rules=ComparisonRules(test="t", correction="none", level=0.8)
-    )
-    difference = found.differences[0]
-
-    assert difference.significance == t_test(list(difference.per_query.values()))
-    assert difference.adjusted_p == difference.significance.p_value
-    assert difference.interval == mean_interval(difference.per_query, level=0.8)
-    assert (found.test, found.correction, found.level) == ("t", "none", 0.8)
 
 
 def steps(number: int, queries: int) -> dict[str, Evaluation]:
@@ -119,11 +97,9 @@ def steps(number: int, queries: int) -> dict[str, Evaluation]:
     }
 
 
-@pytest.mark.parametrize("correction", ["holm", "bonferroni"])
-def test_nothing_is_promised_that_the_test_can_not_find(correction: Any) -> None:
+def test_nothing_is_promised_that_the_test_can_not_find() -> None:
     """Ten queries give no p below 1/512, and 30 tests hold the smallest against .05 / 30."""
-    rules = ComparisonRules(correction=correction, resamples=9)
-    found = compare_evaluations(steps(10, 10), baseline="run0", rules=rules)
+    found = compare_evaluations(steps(10, 10), baseline="run0")
 
     assert found.tests == 30
     for each in found.differences:
@@ -133,7 +109,7 @@ def test_nothing_is_promised_that_the_test_can_not_find(correction: Any) -> None
             "no difference was found: with so few queries that differ p is at least 0.00195, too "
             "much for so many tests"
         )
-    more = compare_evaluations(steps(10, 11), baseline="run0", rules=rules)
+    more = compare_evaluations(steps(10, 11), baseline="run0")
     assert {each.verdict for each in more.differences} == {"higher"}
 
 
@@ -148,17 +124,13 @@ def test_only_queries_with_a_value_in_both_are_compared() -> None:
     assert difference.per_query == {"q00": 0.25, "q01": 0.25}
 
 
-@pytest.mark.parametrize("test", ["permutation", "t"])
-def test_runs_with_the_same_values(test: Any) -> None:
+def test_runs_with_the_same_values() -> None:
     same = [0.5, 0.25, 1.0]
-    (difference,) = compare_evaluations(
-        runs(same, same), rules=ComparisonRules(test=test)
-    ).differences
+    (difference,) = compare_evaluations(runs(same, same)).differences
 
     assert (difference.effect_size, difference.detectable) == (None, None)
     assert (difference.wins, difference.ties, difference.losses) == (0, 3, 0)
-    p_and_verdict = (difference.significance.p_value, difference.verdict)
-    assert p_and_verdict == ((1.0, "not found") if test == "permutation" else (None, "untested"))
+    assert (difference.significance.p_value, difference.verdict) == (1.0, "not found")
 
 
 def test_from_three_runs_on_measures_are_compared() -> None:
@@ -171,8 +143,8 @@ def test_from_three_runs_on_measures_are_compared() -> None:
             for name in names
         }
 
-    assert compare_evaluations(measured("A", "B"), rules=FAST).agreements == ()
-    (agreement,) = compare_evaluations(measured("A", "B", "C"), rules=FAST).agreements
+    assert compare_evaluations(measured("A", "B")).agreements == ()
+    (agreement,) = compare_evaluations(measured("A", "B", "C")).agreements
     assert (agreement.first, agreement.second) == ("M@1", "N@1")
     assert agreement.kendall.value in (-1, pytest.approx(-1 / 3), pytest.approx(1 / 3), 1)
 

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.contexts import (
-    AnswerCoverage,
-    RequiredSubset,
     answer_coverage,
-    answer_density,
     required_chunks,
     required_subset,
 )
@@ -33,7 +30,7 @@ def rated(
     return draw(st.lists(row, min_size=1, max_size=7))
 
 
-def as_crux(ratings: Sequence[Sequence[int | None]], threshold: int) -> RequiredSubset[int]:
+def as_crux(ratings: Sequence[Sequence[int | None]], threshold: int) -> dict[int, int]:
     """The greedy as CRUX describes it, with a rating that is missing as -1."""
     table = [[-1 if rating is None else rating for rating in row] for row in ratings]
     columns = range(len(table[0]))
@@ -54,26 +51,23 @@ def as_crux(ratings: Sequence[Sequence[int | None]], threshold: int) -> Required
         taken.append(place)
         covered |= {column for column in columns if table[place][column] >= threshold}
     others = [place for place in range(len(table)) if place not in taken]
-    if not taken:
-        return RequiredSubset((), tuple(others), ())
-    best = [max(table[place][column] for place in taken) for column in columns]
+    best = [max((table[place][column] for place in taken), default=-1) for column in columns]
     below = [
         place for place in others if all(b > r for b, r in zip(best, table[place], strict=True))
     ]
-    return RequiredSubset(
-        tuple(taken), tuple(place for place in others if place not in below), tuple(below)
-    )
+    return {
+        **dict.fromkeys(taken, 3),
+        **{place: 2 for place in others if place not in below},
+        **dict.fromkeys(below, 1),
+    }
 
 
 def test_by_hand() -> None:
     """The third answers most; then the last question is left, and the fourth comes before the fifth."""
     ratings = [[5, 0, 0], [1, 3, 0], [3, 4, 0], [0, 0, 3], [0, 0, 5], [2, 3, 1], [4, 0, 1]]
-    found = required_subset(ratings, 3)
 
-    assert found == RequiredSubset(
-        required=(2, 3), partly_redundant=(0, 4, 6), redundant=(1, 5), undetermined=()
-    )
-    assert found.labels == {2: 3, 3: 3, 0: 2, 4: 2, 6: 2, 1: 1, 5: 1}
+    assert required_subset(ratings, 3) == {2: 3, 3: 3, 0: 2, 4: 2, 6: 2, 1: 1, 5: 1}
+    assert required_subset([[5, 3], [None, 1]], 3) == {0: 3}
 
 
 @given(rated(st.integers(0, 5)), st.integers(1, 5))
@@ -96,9 +90,13 @@ judgments = st.builds(
 )
 
 
+def required(judged: Judged) -> list[str]:
+    return [chunk for chunk, label in required_chunks(judged).items() if label == 3]
+
+
 def test_by_hand_density() -> None:
     """(covered / tokens) / (2 / 100), to the power of w."""
-    assert required_chunks(FIVE).required == ("a",)
+    assert "".join(required(FIVE)) == "a"
     assert value("Density", "a", FIVE) == 1
     assert value("Density(w=1)", "ab", FIVE) == pytest.approx((2 / 150) / (2 / 100))
     assert value("Density", "ab", FIVE) == pytest.approx(math.sqrt(100 / 150))
@@ -124,26 +122,26 @@ def test_it_is_the_formula_of_the_paper_in_terms_of_coverage(
     judged: Judged, ranking: list[str], w: float
 ) -> None:
     """Eq. 5: Cov(Z) / token(Z) over Cov(P**) / token(P**), to the power of w."""
-    required = required_chunks(judged).required
+    oracle = required(judged)
     found = value(f"Density(w={w})", ranking, judged)
-    if not required:
+    if not oracle:
         assert found is None
         return
     assert judged.tokens is not None
-    assert value("Cov", required, judged) == 1
-    assert value(f"Density(w={w})", required, judged) == 1
+    assert value("Cov", oracle, judged) == 1
+    assert value(f"Density(w={w})", oracle, judged) == 1
     context = sum(judged.tokens[chunk] for chunk in ranking)
-    oracle = sum(judged.tokens[chunk] for chunk in required)
+    tokens = sum(judged.tokens[chunk] for chunk in oracle)
     share = value("Cov", ranking, judged) or 0
-    assert found == pytest.approx(((share / context) * oracle) ** w if ranking else 0)
+    assert found == pytest.approx(((share / context) * tokens) ** w if ranking else 0)
 
 
 def test_of_equals_the_first_by_id_or_of_the_candidates_as_they_are_given() -> None:
     judged = Judged({"n1": {"p10": 5, "p9": 4}, "n2": {"p9": 0, "p10": 0}}, 3)
 
-    assert required_chunks(judged).required == ("p10",)
-    assert required_chunks(judged, ["p9", "p10"]).required == ("p9",)
-    assert required_chunks(judged, ["p9"]).labels == {"p9": 3}
+    assert required(judged) == ["p10"]
+    assert required_chunks(judged, ["p9", "p10"]) == {"p9": 3, "p10": 2}
+    assert required_chunks(judged, ["p9"]) == {"p9": 3}
 
 
 RATED = {"n1": {"a": 5}, "n2": {"a": 3}, "n3": {"a": 4, "b": 5}, "n4": {"b": 3}, "n5": {"a": 2}}
@@ -152,27 +150,13 @@ JUDGED = Judged(RATED, 3, {"a": 60, "b": 40})
 
 def test_by_hand_coverage_of_answer() -> None:
     """Two of the four that can be answered; the fifth no chunk answers."""
-    found = answer_coverage({"n1": 3, "n2": 2, "n3": 5, "n4": 0, "n5": 5}, JUDGED)
-
-    assert found == AnswerCoverage(
-        coverage=0.5,
-        supported=("n1", "n3"),
-        unsupported=("n2", "n4"),
-        unrated=(),
-        beyond=("n5",),
-    )
-    # A rating that failed is counted; CRUX stores it as -1 or -2 and mixes it in.
-    failed = answer_coverage({"n1": 3, "n2": None, "n3": 5}, JUDGED)
-    assert (failed.coverage, failed.unrated, failed.unsupported) == (0.5, ("n2", "n4"), ())
+    assert answer_coverage({"n1": 3, "n2": 2, "n3": 5, "n4": 0, "n5": 5}, JUDGED) == 0.5
+    # A rating that failed leaves none; CRUX stores it as -1 or -2 and mixes it in.
+    assert answer_coverage({"n1": 3, "n3": 5, "n4": 0}, JUDGED) is None
 
 
 def test_it_is_the_coverage_of_a_context_that_supports_what_the_answer_supports() -> None:
     ratings = {"n1": 0, "n2": 0, "n3": 5, "n4": 3}
 
-    assert answer_coverage(ratings, JUDGED).coverage == value("Cov", "b", JUDGED)
-    assert answer_density(ratings, 40, JUDGED) == value("Density", "b", JUDGED)
-    assert answer_density(ratings, 20, JUDGED, w=1) == (2 / 20) / (4 / 100)
-    nothing = Judged({"n1": {"a": 0}}, 3)
-    assert answer_coverage({"n1": 5}, nothing).coverage is None
-    assert answer_density({"n1": 5}, 10, nothing) is None
-    assert answer_density({}, 0, JUDGED) == 0
+    assert answer_coverage(ratings, JUDGED) == value("Cov", "b", JUDGED)
+    assert answer_coverage({"n1": 5}, Judged({"n1": {"a": 0}}, 3)) is None

@@ -95,12 +95,6 @@ def test_what_is_missing_counts_nothing_or_is_left_out(
     )
 
 
-def test_a_measure_that_the_program_has_not_is_computed_and_named() -> None:
-    names = ["alpha_nDCG@20", "Coverage@5", "ERR_IA@1"]
-
-    of = evaluate(QRELS, TIED, names, conventions="pyndeval")
-
-    assert of.not_in_program == ("Coverage@5",)
-    assert set(of.means) == set(names)
+def test_unknown_conventions_are_an_error() -> None:
     with pytest.raises(ConfigError, match=r"no conventions 'treceval'; there are .*'trec_eval'"):
         evaluate(QRELS, TIED, conventions="treceval")

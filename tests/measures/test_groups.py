@@ -8,11 +8,6 @@ import pytest
 from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.groups import QueryGroups, grouped, read_groups
 
-_LINES = """{"query_id": "1", "group": "x"}
-
-{"query_id": "2", "group": "x", "note": 1}
-{"query_id": "2", "group": " y "}"""
-
 
 def groups(**members: tuple[str, ...]) -> QueryGroups:
     return QueryGroups(by="topic", rule="by hand", members=members)
@@ -27,7 +22,6 @@ def evaluation(**values: float | None) -> Evaluation:
         means={"AP": fmean(value for value in values.values() if value is not None)},
         per_query=found,
         absent=("b",),
-        without_relevant=("c",),
     )
 
 
@@ -41,10 +35,7 @@ def test_each_group_weighs_the_same_in_the_macro_average() -> None:
     assert found.macro["AP"].value == 0.5
     assert [(each.group, each.queries) for each in found.groups] == [("large", 4), ("small", 1)]
     assert [each.means["AP"].value for each in found.groups] == [1.0, 0.0]
-    assert [(each.absent, each.empty, each.without_relevant) for each in found.groups] == [
-        (1, 0, 1),
-        (0, 0, 0),
-    ]
+    assert [(each.absent, each.empty) for each in found.groups] == [(1, 0), (0, 0)]
     assert found.groups[1].means["AP"].reason is not None, "one query has no interval, and says so"
 
 
@@ -63,11 +54,10 @@ def test_only_the_largest_groups_are_listed_and_all_are_averaged() -> None:
     [
         ("g.csv", "query_id,group\n1,x\n2,x\n2,y\n"),
         ("g.csv", "\ufeffgroup,note,query_id\r\nx,,1\r\nx,,2\r\n\r\ny,,2\r\n"),
-        ("g.TSV", "query_id\tgroup\n1\tx\n2\tx\n2\ty\n"),
-        ("g.jsonl", _LINES),
+        ("g.tsv", "query_id\tgroup\n1\tx\n2\tx\n2\ty\n"),
     ],
 )
-def test_groups_are_read_from_tables_and_lines(tmp_path: Path, name: str, text: str) -> None:
+def test_groups_are_read_from_tables(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
 
     found = read_groups(tmp_path / name, ["1", "2", "3"])

@@ -150,7 +150,7 @@ def test_required_and_redundant_passages_of_every_topic_in_the_order_of_the_run(
         found = required_chunks(qrels().judged(topic, threshold), ids)
 
         expected = as_crux(table, threshold)
-        assert found == tuple(tuple(ids[place] for place in each) for each in expected)
+        assert list(found.items()) == [(ids[place], label) for place, label in expected.items()]
 
 
 def test_the_means_of_the_docs() -> None:

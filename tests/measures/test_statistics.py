@@ -1,6 +1,7 @@
 """Intervals, tests, power and rank correlation."""
 
 import random
+import re
 from itertools import product
 from math import fsum
 from statistics import fmean
@@ -8,12 +9,11 @@ from statistics import fmean
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import bootstrap, false_discovery_control, kendalltau, nct, spearmanr, t, ttest_rel
+from scipy.stats import bootstrap, kendalltau, nct, spearmanr, t
 
 from freshstack_dspy.measures.agreement import cohen_kappa
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.statistics import (
-    CorrectionName,
     adjust,
     bootstrap_interval,
     detectable_difference,
@@ -23,8 +23,6 @@ from freshstack_dspy.measures.statistics import (
     mean_intervals,
     permutation_tests,
     spearman_rho,
-    t_test,
-    tau_ap,
 )
 from tests.measures.five import QRELS, run
 
@@ -48,37 +46,25 @@ def test_an_interval_is_not_made_of_what_is_left_when_much_is_undefined() -> Non
     )
 
     assert (interval.value, interval.low, interval.high) == (1.0, None, None)
-    assert 400 < interval.undefined < 600
-    assert f"undefined on {interval.undefined} of 1000 resamples" in (interval.reason or "")
+    assert re.search("undefined on [45][0-9]{2} of 1000 resamples", interval.reason or "")
 
 
 VALUES = {f"q{number}": random.Random(number).random() for number in range(60)}
 finite = st.floats(-100, 100)
 
 
-@given(
-    st.dictionaries(st.text(), finite, min_size=2, max_size=30),
-    st.sampled_from([0.5, 0.9, 0.95]),
-    st.integers(0, 5),
-)
-def test_it_is_the_cluster_bootstrap_of_single_items(
-    values: dict[str, float], level: float, seed: int
-) -> None:
-    fast = mean_interval(values, level=level, resamples=60, seed=seed)
+@given(st.dictionaries(st.text(), finite, min_size=2, max_size=30))
+def test_it_is_the_cluster_bootstrap_of_single_items(values: dict[str, float]) -> None:
+    fast = mean_interval(values, resamples=60)
     slow = bootstrap_interval(
-        {query: [value] for query, value in values.items()},
-        fmean,
-        level=level,
-        resamples=60,
-        seed=seed,
+        {query: [value] for query, value in values.items()}, fmean, resamples=60
     )
 
     assert (fast.low is None) == (slow.low is None) == (fast.reason is not None)
     if fast.low is not None:
         assert fast.low == pytest.approx(slow.low, rel=1e-9, abs=1e-9)
         assert fast.high == pytest.approx(slow.high, rel=1e-9, abs=1e-9)
-    assert fast.value == slow.value
-    assert (fast.groups, fast.resamples, fast.reason) == (slow.groups, slow.resamples, slow.reason)
+    assert (fast.value, fast.groups, fast.reason) == (slow.value, slow.groups, slow.reason)
 
 
 def test_the_intervals_of_an_evaluation_are_those_of_its_means() -> None:
@@ -90,8 +76,8 @@ def test_the_intervals_of_an_evaluation_are_those_of_its_means() -> None:
     del per_query["q7"]["Recall@50"]
     many = one.model_copy(update={"per_query": per_query})
 
-    assert mean_intervals(many, level=0.9, seed=1) == {
-        name: mean_interval(many.values(name), level=0.9, seed=1) for name in many.measures
+    assert mean_intervals(many) == {
+        name: mean_interval(many.values(name)) for name in many.measures
     }
     assert mean_intervals(many)["Recall@50"].groups == 59
     assert mean_intervals(one)["Coverage@20"].reason == (
@@ -108,12 +94,12 @@ def test_it_holds_the_true_average_as_often_as_it_says(sizes: list[int]) -> None
     """Drawing within topics held that of the first three in .82, .17 and .06 of all samples."""
     chance = random.Random("coverage")
     topics = {
-        f"{topic} {number}": str(topic) for topic, of in enumerate(sizes) for number in range(of)
+        f"{topic} {number}": [str(topic)] for topic, of in enumerate(sizes) for number in range(of)
     }
     held = 0
-    for seed in range(150):
+    for _ in range(150):
         values = {query: chance.gauss(0.5, 0.2) for query in topics}
-        interval = macro_interval(values, topics, resamples=300, seed=seed)
+        interval = macro_interval(values, topics, resamples=300)
         assert interval.low is not None
         assert interval.high is not None
         held += interval.low <= 0.5 <= interval.high
@@ -160,50 +146,19 @@ def test_where_the_runs_are_alike_it_finds_a_difference_in_one_of_twenty() -> No
     assert 1 <= found <= 22
 
 
-@pytest.mark.parametrize("number", [2, 5, 50, 700])
-def test_it_is_scipys(number: int) -> None:
-    rng = random.Random(number)
-    one = [rng.random() for _ in range(number)]
-    other = [rng.random() for _ in range(number)]
-    theirs = ttest_rel(one, other)
-    ours = t_test([a - b for a, b in zip(one, other, strict=True)])
-
-    assert (ours.statistic, ours.p_value) == pytest.approx((theirs.statistic, theirs.pvalue))
-
-
-p_lists = st.lists(st.floats(0, 1), max_size=12)
-
-
-@pytest.mark.parametrize(
-    ("correction", "adjusted"),
-    [
-        ("holm", [0.03, 0.06, 0.06, 0.02]),
-        ("bonferroni", [0.04, 0.16, 0.12, 0.02]),
-        ("bh", [0.02, 0.04, 0.04, 0.02]),
-        ("none", [0.01, 0.04, 0.03, 0.005]),
-    ],
-)
-def test_by_hand_correction(correction: CorrectionName, adjusted: list[float]) -> None:
+def test_by_hand_correction() -> None:
     """Holm of .005 .01 .03 .04: 4 × .005, 3 × .01, 2 × .03, then .04 raised to .06."""
-    assert adjust([0.01, 0.04, 0.03, 0.005], correction) == pytest.approx(adjusted)
-
-
-@given(p_lists)
-def test_benjamini_hochberg_is_scipys(p_values: list[float]) -> None:
-    theirs = false_discovery_control(p_values).tolist() if p_values else []
-
-    assert adjust(p_values, "bh") == pytest.approx(theirs)
+    assert adjust([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 @pytest.mark.parametrize("queries", [10, 50, 672])
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 200])
-@pytest.mark.parametrize("power", [0.8, 0.9])
-def test_a_t_test_finds_it_as_often_as_was_asked(queries: int, alpha: float, power: float) -> None:
-    difference = detectable_difference(0.3, queries, alpha=alpha, power=power)
+def test_a_t_test_finds_it_four_times_in_five(queries: int, alpha: float) -> None:
+    difference = detectable_difference(0.3, queries, alpha=alpha)
     noncentrality = difference / 0.3 * queries**0.5
     exact = nct.sf(t.ppf(1 - alpha / 2, queries - 1), queries - 1, noncentrality)
 
-    assert exact == pytest.approx(power, abs=1e-6)
+    assert exact == pytest.approx(0.8, abs=1e-6)
 
 
 paired = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=25)
@@ -220,17 +175,6 @@ def test_tau_b_and_rho_are_scipys(pairs: list[tuple[int, int]]) -> None:
     else:
         assert tau == pytest.approx(kendalltau(one, other).statistic)
         assert rho == pytest.approx(spearmanr(one, other).statistic)
-
-
-@given(st.permutations(range(8)))
-def test_tau_ap_is_its_formula_counted_out(order: list[int]) -> None:
-    actual = {str(name): float(-name) for name in order}
-    estimated = {str(name): float(-place) for place, name in enumerate(order)}
-    total = 0.0
-    for rank in range(1, 8):
-        total += sum(order[above] < order[rank] for above in range(rank)) / rank
-
-    assert tau_ap(actual, estimated).value == pytest.approx(2 * total / 7 - 1)
 
 
 def test_values_that_differ_by_rounding_are_tied() -> None:
