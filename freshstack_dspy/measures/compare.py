@@ -233,18 +233,12 @@ def compare_evaluations(
     strictest = ALPHA / max(1, len(p_values))
     differences = []
     for place, (measure, run, against) in enumerate(compared):
-        column, mean, adjusted_p = columns[place], means[place], adjusted.get(place)
+        column, mean, test = columns[place], means[place], tested[place]
         values, others = (evaluations[each].values(measure).keys() for each in (run, against))
         spread = deviation(column) if len(column) > 1 else 0.0
         detectable = None
-        can_be_found = (tested[place].smallest or 0) <= strictest
-        if spread and len(column) >= FEWEST and can_be_found:
+        if spread and len(column) >= FEWEST and (test.smallest or 0) <= strictest:
             detectable = detectable_difference(spread, len(column), alpha=strictest)
-        verdict: Verdict = "not found"
-        if mean.value is None or adjusted_p is None:
-            verdict = "untested"
-        elif adjusted_p <= ALPHA:
-            verdict = "higher" if mean.value > 0 else "lower"
         differences.append(
             RunDifference(
                 measure=measure,
@@ -257,10 +251,10 @@ def compare_evaluations(
                 wins=sum(each > 0 for each in column),
                 ties=column.count(0),
                 losses=sum(each < 0 for each in column),
-                significance=tested[place],
-                adjusted_p=adjusted_p,
+                significance=test,
+                adjusted_p=adjusted.get(place),
                 detectable=detectable,
-                verdict=verdict,
+                verdict=_verdict(mean.value, adjusted.get(place)),
                 per_query=per_query[place],
             )
         )
@@ -273,6 +267,14 @@ def compare_evaluations(
         differences=tuple(differences),
         agreements=_measure_agreements(evaluations) if len(runs) > 2 else (),
     )
+
+
+def _verdict(mean: float | None, adjusted_p: float | None) -> Verdict:
+    if mean is None or adjusted_p is None:
+        return "untested"
+    if adjusted_p > ALPHA:
+        return "not found"
+    return "higher" if mean > 0 else "lower"
 
 
 def _check(evaluations: Mapping[str, Evaluation], baseline: str | None) -> None:
