@@ -64,7 +64,8 @@ def test_records_of_a_collection_replaced_meanwhile_are_not_taken_for_its_own(
     found = build(config, provider=ScriptedProvider())
     assert found.queries == Collection.load(config.out).queries
 
-    build(config, mode="rerecord", provider=ScriptedProvider(JudgeSupport=no_json))
+    failing = ScriptedProvider(JudgeSupport=when("sticks", no_json, judge))
+    build(config, mode="rerecord", provider=failing)
 
     assert len(found.queries) == 3, "these are read already"
     with pytest.raises(CollectionError, match="another collection by now"):
