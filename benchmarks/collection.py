@@ -24,6 +24,7 @@ from freshstack_dspy.collection.exports import ExportFormat, export_collection
 from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.provenance import export_replies
 
 ROOT = Path(__file__).resolve().parent.parent
 QUERIES = 150
@@ -88,7 +89,8 @@ def main() -> None:
         folder = Path(name)
         first = configured(folder / "first", given.dump, given.wheels)
         bundle = folder / "replies.jsonl"
-        collection = timed("build", lambda: build(first, replies_file=bundle))
+        collection = timed("build", lambda: build(first))
+        export_replies(first, bundle)
         counts = collection.manifest.counts
         say("queries", counts.queries, QUERIES, counts.queries >= QUERIES)
         for field in ("nuggets", "chunks", "pool", "judgments", "supported"):

@@ -106,7 +106,7 @@ def speeds(folder: Path, entries: int) -> None:
         rate("get, text", a_second(store._value, names), GET_GOAL)  # noqa: SLF001
         rate("get, a Reply validated with its key", a_second(store.get, keys))
         rate("get, nothing there", a_second(store.get, [key[::-1] for key in keys]))
-        write_bundle(store.replies(), folder / "bundle.jsonl")
+        write_bundle(keys, store, folder / "bundle.jsonl")
     begun = time.process_time()
     with closing(Bundle(folder / "bundle.jsonl")) as bundle:
         rate("lines of a bundle opened", entries / (time.process_time() - begun))
@@ -129,7 +129,7 @@ def work_through(folder: Path) -> None:
         number = sum(1 for _ in store.lines())
         read = time.process_time() - begun
         begun = time.process_time()
-        explain_miss(ask_number(-1, "y"), [store])
+        explain_miss(ask_number(-1, "y"), store)
         explained = time.process_time() - begun
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"entries": number, "read": read, "explained": explained, "peak": peak}))

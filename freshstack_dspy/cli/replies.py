@@ -2,7 +2,6 @@
 
 import time
 from contextlib import closing
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,20 +36,13 @@ def export_replies(
     With it `freshstack build CONFIG --mode replay` needs nothing else. Without --out it is
     NAME.jsonl.zst here; a name that ends in .zst is compressed.
     """
-    from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.config import load_config
-    from freshstack_dspy.lm.bundle import write_bundle
-    from freshstack_dspy.recipes.provenance import used_numbers, used_replies
-    from freshstack_dspy.recipes.session import open_replies
+    from freshstack_dspy.recipes import provenance
 
     settings = load_config(config)
     out = out or Path(f"{settings.name}.jsonl.zst")
     check_out(out, replace=replace)
-    collection = Collection.load(settings.out)
-    with open_replies(settings, "replay") as recorded:
-        used = used_replies(collection, recorded)
-        numbers = used_numbers(settings, collection, recorded)
-        written = write_bundle(chain(used, numbers), out)
+    written = provenance.export_replies(settings, out)
     say(f"{out}: {counted(written, 'reply', 'replies')}")
 
 

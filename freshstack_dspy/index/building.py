@@ -15,7 +15,7 @@ from freshstack_dspy.config import RETRIEVERS
 from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.index.lexical import K1, B, CorpusTerms, LexicalIndex, indexed_text
 from freshstack_dspy.index.lsa import fit_lsa
-from freshstack_dspy.index.models import Embedder
+from freshstack_dspy.index.models import Embedder, HostedEmbedder
 from freshstack_dspy.index.ranking import unit_rows
 from freshstack_dspy.index.storage import (
     MANIFEST,
@@ -30,7 +30,6 @@ from freshstack_dspy.index.storage import (
     write_manifest,
 )
 from freshstack_dspy.index.table import ChunkTable
-from freshstack_dspy.lm.vectors import Recording
 from freshstack_dspy.records import Chunk
 
 Report = Callable[[str, float], None]
@@ -99,7 +98,7 @@ class Draft:
             and all(
                 np.array_equal(table.matrix(each.name), self.recorded(each))
                 for each in self.embedders
-                if isinstance(each, Recording)
+                if isinstance(each, HostedEmbedder)
             )
         )
 
@@ -183,7 +182,7 @@ def _known_vectors(
     """The vectors of an embedder in the version before, by the hash of their text."""
     columns = before.vectors if before else ()
     name = next((each.name for each in columns if each.identity == embedder.identity), None)
-    if before is None or name is None or isinstance(embedder, Recording):
+    if before is None or name is None or isinstance(embedder, HostedEmbedder):
         return {}
     table = ChunkTable(folder / before.version / TABLE)
     return dict(zip(table.values("content_sha256"), table.matrix(name), strict=True))
@@ -193,7 +192,7 @@ def _vectors(
     embedder: Embedder, draft: Draft, known: dict[str, NDArray[np.float32]]
 ) -> NDArray[np.float32]:
     """The vectors of all chunks: recorded, known of equal content, or made now."""
-    if isinstance(embedder, Recording):
+    if isinstance(embedder, HostedEmbedder):
         return draft.recorded(embedder)
     new = {
         digest: text

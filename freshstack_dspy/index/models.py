@@ -26,7 +26,7 @@ from freshstack_dspy.lm.prices import (
 )
 from freshstack_dspy.lm.reply import encodable
 from freshstack_dspy.lm.request import KEY_VERSION, sha256_of
-from freshstack_dspy.lm.store import Recorded, recorded_entry
+from freshstack_dspy.lm.store import Recorded, Several
 from freshstack_dspy.lm.tokens import count_tokens, cut
 from freshstack_dspy.lm.vectors import (
     Access,
@@ -408,10 +408,10 @@ def estimate_embedding(
         return EmbeddingEstimate(
             name=config.name, texts=0, recorded=0, requests=0, tokens=0, dollars=0.0
         )
-    sources = tuple(recorded)
+    known = Several(*recorded)
     embedder = HostedEmbedder(config, Access(mode="replay"))
     wanted = embedder.wanted(passages, queries)
-    missing = [one for key, one in wanted.items() if recorded_entry(key, sources) is None]
+    missing = [one for key, one in wanted.items() if known.read(key) is None]
     tokens = sum(count_tokens(one.text) for one in missing)
     return EmbeddingEstimate(
         name=config.name,

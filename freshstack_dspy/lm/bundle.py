@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, KeysView
 from contextlib import closing
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.files import LONGEST_LINE, replace_file
 from freshstack_dspy.lm.reply import Entry, entry_from_json, entry_json, same_content
-from freshstack_dspy.lm.store import Line, Recorded, ReplyStore, recorded_entry
+from freshstack_dspy.lm.store import Recorded, ReplyStore, Several
 from freshstack_dspy.records import Record
 
 LARGEST = 8 * 2**30
@@ -29,11 +29,6 @@ LARGEST_RATIO = 200
 SMALLEST_BOUND = 64 * 2**20
 """Bytes that are decompressed whatever the ratio."""
 _PIECE = 2**20
-
-
-class _Place(NamedTuple):
-    offset: int
-    length: int
 
 
 class Bundle(Recorded):
@@ -47,7 +42,8 @@ class Bundle(Recorded):
                 twice.
         """
         self.path = path
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        """The length of every line, and where it begins."""
         file = _opened(path)
         self._file = file.fileno()
         self._close = weakref.finalize(self, file.close)
@@ -56,66 +52,25 @@ class Bundle(Recorded):
                 raise entry
             self._places[entry.key] = place
 
-    def __len__(self) -> int:
-        return len(self._places)
-
     def keys(self) -> KeysView[str]:
         """The keys of all entries, in the order of the file."""
         return self._places.keys()
 
     def read(self, key: str) -> bytes | None:
-        """The JSON recorded for a key, or None."""
+        """The JSON of the entry recorded for a key, or None."""
         place = self._places.get(key)
-        return None if place is None else self._read(place)
+        return None if place is None else os.pread(self._file, *place)
 
-    def entry(self, key: str) -> Entry | None:
-        """The entry recorded for a key, or None."""
-        data = self.read(key)
-        return None if data is None else entry_from_json(data, str(self.path))
-
-    def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The entries whose JSON holds some bytes; see `Recorded`."""
+    def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+        """Key and JSON of the entries that hold some bytes; see `Recorded`."""
         for key, place in self._places.items():
-            data = self._read(place)
+            data = os.pread(self._file, *place)
             if holding in data:
-                yield Line(key, data)
+                yield key, data
 
     def close(self) -> None:
         """Close the file."""
         self._close()
-
-    def _read(self, place: _Place) -> bytes:
-        return os.pread(self._file, place.length, place.offset)
-
-
-class Several(Recorded):
-    """Several places as one; of several entries of a key the first is served."""
-
-    def __init__(self, sources: Iterable[Recorded | None]) -> None:
-        self._sources = [source for source in sources if source is not None]
-
-    def read(self, key: str) -> bytes | None:
-        """The JSON of a key in the first place that has one, or None."""
-        found = (source.read(key) for source in self._sources)
-        return next((data for data in found if data is not None), None)
-
-    def entry(self, key: str) -> Entry | None:
-        """The entry of a key in the first place that has one, or None."""
-        return recorded_entry(key, self._sources)
-
-    def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The entries whose JSON holds some bytes; see `Recorded`."""
-        given: set[str] = set()
-        for source in self._sources:
-            for line in source.lines(holding):
-                if line.key not in given:
-                    given.add(line.key)
-                    yield line
-
-    def close(self) -> None:
-        """Close every place."""
-        for source in self._sources:
-            source.close()
 
 
 class Bundles(Several):
@@ -128,7 +83,7 @@ class Bundles(Several):
             StoreError: One cannot be opened, or two have different replies to one request.
         """
         bundles = [Bundle(path) for path in paths]
-        super().__init__(bundles)
+        super().__init__(*bundles)
         for one, other in itertools.combinations(bundles, 2):
             for key in one.keys() & other.keys():
                 mine, theirs = one.entry(key), other.entry(key)
@@ -139,37 +94,31 @@ class Bundles(Several):
                     )
 
 
-def write_bundle(entries: Iterable[Entry], path: Path) -> int:
-    """Write entries as a bundle, in the order of their keys, and return how many there are.
+def write_bundle(keys: Iterable[str], recorded: Recorded, path: Path) -> int:
+    """Write what is recorded for these keys as a bundle, and return how many entries there are.
 
-    The file appears whole or not at all; memory holds the keys only.
+    They are in the order of their keys. The file appears whole or not at all.
 
     Raises:
-        StoreError: It cannot be written, or two entries have one key.
+        StoreError: It cannot be written, or an entry cannot be read.
     """
     import pyarrow as pa
 
-    places: dict[str, _Place] = {}
+    written = 0
     compression = "zstd" if path.suffix == ".zst" else None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile() as unsorted:
-            for entry in entries:
-                if entry.key in places:
-                    raise StoreError(f"{path}: two replies have the key {entry.key}")
-                line = entry_json(entry).encode() + b"\n"
-                places[entry.key] = _Place(unsorted.tell(), len(line))
-                unsorted.write(line)
-            unsorted.flush()
-            with (
-                replace_file(path) as partial,
-                pa.output_stream(str(partial), compression=compression) as file,
-            ):
-                for _, place in sorted(places.items()):
-                    file.write(os.pread(unsorted.fileno(), place.length, place.offset))
+        with (
+            replace_file(path) as partial,
+            pa.output_stream(str(partial), compression=compression) as file,
+        ):
+            for key in sorted(set(keys)):
+                if (entry := recorded.entry(key)) is not None:
+                    file.write(entry_json(entry).encode() + b"\n")
+                    written += 1
     except OSError as error:
         raise StoreError(f"{path}: the bundle cannot be written: {error}") from error
-    return len(places)
+    return written
 
 
 class MergeReport(Record):
@@ -286,13 +235,15 @@ def _decompressed(path: Path) -> IO[bytes]:
         return plain
 
 
-def _checked_lines(path: Path, file: IO[bytes]) -> Iterator[tuple[_Place, Entry | StoreError]]:
+def _checked_lines(
+    path: Path, file: IO[bytes]
+) -> Iterator[tuple[tuple[int, int], Entry | StoreError]]:
     """Every line's place, with its entry or with what is wrong with it."""
     keys: set[str] = set()
     number, offset = 0, 0
     while data := file.readline(LONGEST_LINE + 1):
         number += 1
-        place = _Place(offset, len(data))
+        place = len(data), offset
         offset += len(data)
         if len(data) > LONGEST_LINE:
             raise StoreError(f"{path}:{number}: a line of more than {LONGEST_LINE:,} bytes")

@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -27,7 +27,7 @@ class Misses:
         self._searching = threading.Lock()
         self._first: str | None = None
 
-    def explain(self, request: AnyRequest, recorded: Iterable[Recorded]) -> str:
+    def explain(self, request: AnyRequest, recorded: Recorded) -> str:
         """Say how the nearest recorded request differs from the one that was asked.
 
         Threads that miss at once wait for the one search.
@@ -39,10 +39,10 @@ class Misses:
         return f"{_miss(request)}, nor for others; the first of them: {self._first}"
 
 
-def explain_miss(request: AnyRequest, recorded: Iterable[Recorded]) -> str:
+def explain_miss(request: AnyRequest, recorded: Recorded) -> str:
     """Say how the nearest recorded request differs from the one that was asked."""
     try:
-        nearest = _nearest(request, tuple(recorded))
+        nearest = _nearest(request, recorded)
     except StoreError as error:
         return f"{_miss(request)}; {error}"
     if nearest is None:
@@ -65,7 +65,7 @@ def _miss(request: AnyRequest) -> str:
     return f"no recorded {request.kind} {whose} (request {request.key})"
 
 
-def _nearest(request: AnyRequest, sources: Iterable[Recorded]) -> tuple[str, Fields] | None:
+def _nearest(request: AnyRequest, recorded: Recorded) -> tuple[str, Fields] | None:
     """The key and the fields of the recorded request that is most like another.
 
     The same question comes first, then the longest common text, then the most equal settings.
@@ -79,14 +79,13 @@ def _nearest(request: AnyRequest, sources: Iterable[Recorded]) -> tuple[str, Fie
     mine, text = _settings(asked), _text(asked)
 
     def compared(mark: str) -> Iterator[tuple[tuple[bool, int, int], str, Fields]]:
-        lines = itertools.chain.from_iterable(source.lines(mark.encode()) for source in sources)
-        for line in itertools.islice(lines, _MOST):
-            entry = from_json(line.json)
+        for key, data in itertools.islice(recorded.lines(mark.encode()), _MOST):
+            entry = from_json(data)
             fields = entry.get("ask") or entry["request"]
             theirs = _settings(fields)
             equal = sum(mine.get(name) == value for name, value in theirs.items())
             likeness = _task(mine) == _task(theirs), _common_length(text, _text(fields)), equal
-            yield likeness, line.key, fields
+            yield likeness, key, fields
 
     for mark in marks:
         best = max(compared(mark), key=itemgetter(0), default=None)

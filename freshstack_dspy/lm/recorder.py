@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -29,7 +29,7 @@ from freshstack_dspy.lm.misses import Misses
 from freshstack_dspy.lm.reply import Numbers, Reply, content_hash
 from freshstack_dspy.lm.request import ChatRequest, NumbersRequest, endpoint_identity
 from freshstack_dspy.lm.retry import Retries
-from freshstack_dspy.lm.store import Recorded, ReplyStore, recorded_entries, recorded_entry
+from freshstack_dspy.lm.store import Recorded, ReplyStore, Several
 from freshstack_dspy.lm.usage import Ledger, current_step
 
 _log = logging.getLogger(__name__)
@@ -95,8 +95,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self._name = model.name
         self._callback = access.callback
         self._retries = retries
-        sources = (access.store, access.recorded)
-        self._sources = [source for source in sources if source is not None]
+        self._recorded = Several(access.store, access.recorded)
         self._misses = Misses()
         self._store = access.store if access.mode != "replay" else None
         self._account = account if asks else replace(account, caps=BudgetConfig())
@@ -139,18 +138,13 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         if self.mode == "rerecord" and key not in self._rerecorded:
             return None
         try:
-            entry = self.recorded(key)
+            entry: Any = self._recorded.entry(key)
         except DamagedReplyError as error:
             if self.mode == "replay":
                 raise
             _log.warning("%s: asked again", error)
             return None
         return None if entry is not None and self._asks_again(entry) else entry
-
-    def recorded(self, key: str) -> EntryT | None:
-        """The recorded reply of a key, whatever it is worth."""
-        found: Any = recorded_entry(key, self._sources)
-        return found
 
     def reuse(self, entries: Sequence[EntryT]) -> None:
         """Enter recorded replies that are given out."""
@@ -161,11 +155,6 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
                 cached_tokens=sum(one.tokens for one in entries),
                 cached_cost=sum(one.cost or 0.0 for one in entries),
             )
-
-    def used(self) -> Iterator[EntryT]:
-        """Every reply that was given out, as it is recorded now, by key."""
-        found: Any = recorded_entries(self._used.copy(), self._sources)
-        return found
 
     def used_replies(self) -> dict[str, str]:
         """The content hash of each reply that was given out, by key."""
@@ -252,7 +241,7 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
 
     def _miss(self, items: Sequence[ItemT]) -> str:
         """Say in words that replies are not recorded, and how the recorded ones differ."""
-        return self._misses.explain(items[0].request, self._sources)
+        return self._misses.explain(items[0].request, self._recorded)
 
     def _defer(self, items: Sequence[ItemT]) -> None:
         """In mode `defer`: write requests down for later, and raise; or do nothing, to ask now."""

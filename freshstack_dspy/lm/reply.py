@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, JsonValue, ValidationError, model_validator
 from pydantic_core import from_json
 
-from freshstack_dspy.errors import StoreError
+from freshstack_dspy.errors import DamagedReplyError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.prices import Price
 from freshstack_dspy.lm.request import (
@@ -235,7 +235,7 @@ def entry_from_json(data: bytes, where: str) -> Entry:
     """Read one recorded entry of any kind, validating every field.
 
     Raises:
-        StoreError: Naming `where` and the fault.
+        DamagedReplyError: Naming `where` and the fault.
     """
     try:
         if data.startswith(_CHAT_BEGINS):
@@ -248,7 +248,7 @@ def entry_from_json(data: bytes, where: str) -> Entry:
         fault = first_fault(error)
     except ValueError as error:
         fault = str(error)
-    raise StoreError(f"{where}: not a recorded reply: {fault}")
+    raise DamagedReplyError(f"{where}: not a recorded reply: {fault}")
 
 
 def entry_json(entry: Entry) -> str:

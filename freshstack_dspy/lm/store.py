@@ -6,7 +6,6 @@ refuses every other row. There is no eviction and no expiry: the defaults would 
 away. The store is its user's own; people exchange bundles (`bundle.py`).
 """
 
-import contextlib
 import os
 import sqlite3
 import threading
@@ -14,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import diskcache
 from diskcache.core import MODE_RAW
@@ -32,21 +31,11 @@ DATABASE = "cache.db"
 _FORMAT = "format"
 _PATIENCE = 60
 """Seconds to wait for another process that is writing."""
-_VALUE = (
-    "SELECT raw = 1 AND mode = 1 AND filename IS NULL AND typeof(value) = 'text', value FROM Cache "
-    "WHERE key = ?"
-)
+_VALUE = "SELECT value FROM Cache WHERE key = ? AND raw = 1 AND mode = 1 AND typeof(value) = 'text'"
 _PAGE = (
     "SELECT key, value FROM Cache WHERE key > ? AND key < ? AND raw = 1 AND mode = 1 "
     "AND typeof(value) = 'text' ORDER BY key LIMIT 1000"
 )
-
-
-class Line(NamedTuple):
-    """A recorded entry as it is written down, not validated."""
-
-    key: str
-    json: bytes
 
 
 class Recorded(ABC):
@@ -54,28 +43,29 @@ class Recorded(ABC):
 
     @abstractmethod
     def read(self, key: str) -> bytes | None:
-        """The JSON recorded for a key, not validated, or None."""
+        """The JSON of the entry recorded for a key, not validated, or None."""
 
     @abstractmethod
-    def entry(self, key: str) -> Entry | None:
-        """The entry recorded for a key, validated, or None.
-
-        Raises:
-            StoreError: It cannot be read, or is damaged.
-        """
-
-    @abstractmethod
-    def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The entries that are served and whose JSON holds some bytes, one at a time."""
+    def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+        """Key and JSON of the entries that are served and whose JSON holds some bytes."""
 
     @abstractmethod
     def close(self) -> None:
         """Close files and connections."""
 
-    def entries(self, holding: bytes = b"") -> Iterator[Entry]:
-        """The entries that `lines` gives, validated."""
-        found = (self.entry(line.key) for line in self.lines(holding))
-        return (entry for entry in found if entry is not None)
+    def entry(self, key: str) -> Entry | None:
+        """The entry recorded for a key, validated, or None.
+
+        Raises:
+            DamagedReplyError: It is damaged.
+            StoreError: It cannot be read.
+        """
+        data = self.read(key)
+        return None if data is None else entry_from_json(data, f"entry {key}")
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry that is served."""
+        return (entry_from_json(data, f"entry {key}") for key, data in self.lines())
 
     def get(self, key: str) -> Reply | None:
         """The chat reply recorded for a key, or None; see `entry`."""
@@ -87,29 +77,41 @@ class Recorded(ABC):
         return (entry for entry in self.entries() if isinstance(entry, Reply))
 
 
-def recorded_entry(key: str, sources: Iterable[Recorded | None]) -> Entry | None:
-    """The entry of a key in the first of several places that has one; see `Recorded.entry`."""
-    found = (source.entry(key) for source in sources if source is not None)
-    return next((entry for entry in found if entry is not None), None)
+class Several(Recorded):
+    """Several places as one; of several entries of a key the first is served."""
+
+    def __init__(self, *sources: Recorded | None) -> None:
+        self._sources = [source for source in sources if source is not None]
+
+    def read(self, key: str) -> bytes | None:
+        """The JSON of the entry in the first place that has one, or None."""
+        found = (source.read(key) for source in self._sources)
+        return next((data for data in found if data is not None), None)
+
+    def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+        """Key and JSON of the entries that hold some bytes; see `Recorded`."""
+        given: set[str] = set()
+        for source in self._sources:
+            for key, data in source.lines(holding):
+                if key not in given:
+                    given.add(key)
+                    yield key, data
+
+    def close(self) -> None:
+        """Close every place."""
+        for source in self._sources:
+            source.close()
 
 
-def recorded_entries(keys: Iterable[str], sources: Iterable[Recorded | None]) -> Iterator[Entry]:
-    """The recorded entries of these keys, in the order of the keys; absent ones are left out."""
-    sources = tuple(sources)
-    found = (recorded_entry(key, sources) for key in sorted(keys))
-    return (entry for entry in found if entry is not None)
-
-
-def fingerprint(keys: Iterable[str], sources: Iterable[Recorded | None]) -> str | None:
+def fingerprint(keys: Iterable[str], recorded: Recorded) -> str | None:
     """One hash of what is recorded for these keys, or None where one is missing.
 
     It is that of the `used_replies` of the run that used these entries. They are not validated: of
     a large collection that would take longer than everything else together.
     """
-    sources = [source for source in sources if source is not None]
     hashes = {}
     for key in keys:
-        data = next((data for source in sources if (data := source.read(key)) is not None), None)
+        data = recorded.read(key)
         if data is None:
             return None
         hashes[key] = content_hash(from_json(data))
@@ -183,24 +185,12 @@ class ReplyStore(Recorded):
         """The JSON recorded for a key, or None."""
         return self._value(f"entry:{key}")
 
-    def entry(self, key: str) -> Entry | None:
-        """The entry recorded for a key, validated, or None.
-
-        Raises:
-            DamagedReplyError: It is damaged.
-        """
-        return self._entry(f"entry:{key}")
-
-    def replaced(self, key: str, number: int) -> Entry | None:
-        """The entry that was recorded for a key before others; 1 is the oldest."""
-        return self._entry(f"entry:{key}:{number}")
-
-    def lines(self, holding: bytes = b"") -> Iterator[Line]:
-        """The entries whose JSON holds some bytes, in the order of their keys."""
+    def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+        """Key and JSON of the entries that hold some bytes, in the order of their keys."""
         for name, value in self._rows_with_prefix("entry:"):
             key = name.removeprefix("entry:")
             if ":" not in key and holding in value:
-                yield Line(key, value)
+                yield key, value
 
     def deferred(self) -> Iterator[ChatRequest]:
         """The requests that wait for a reply, by key."""
@@ -286,32 +276,19 @@ class ReplyStore(Recorded):
                 "CONFIG"
             )
 
-    def _entry(self, name: str) -> Entry | None:
+    def _checked_kind(self, name: str) -> str:
         value = self._value(name)
         if value is None:
-            return None
-        try:
-            entry = entry_from_json(value, f"{self.path}: {name}")
-        except StoreError as error:
-            raise DamagedReplyError(str(error)) from None
-        if entry.key != name.split(":")[1]:
-            raise DamagedReplyError(f"{self.path}: {name} is the reply to another request")
-        return entry
-
-    def _checked_kind(self, name: str) -> str:
-        if self._value(name) is None:
             raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
         kind, _, key = name.partition(":")
-        if entry := self._entry(name) if kind == "entry" else None:
+        if kind == "entry":
+            entry = entry_from_json(value, f"{self.path}: {name}")
             return "replaced" if ":" in key else entry.kind
         return "accounts" if kind == "spent" else kind
 
     def _value(self, name: str) -> bytes | None:
-        for is_text, value in self._rows(_VALUE, (name,)):
-            if is_text:
-                return bytes(value)
-            raise DamagedReplyError(f"{self.path}: {name} is not plain text: refused")
-        return None
+        rows = self._rows(_VALUE, (name,))
+        return rows[0][0] if rows else None
 
     def _rows_with_prefix(self, prefix: str) -> Iterator[tuple[str, bytes]]:
         """The text rows whose names begin so, in pages, so that others can write meanwhile."""
@@ -338,10 +315,9 @@ class ReplyStore(Recorded):
         self._cache.set(f"spent:{account}", canonical_json(total.model_dump(mode="json")))
 
     def _number_replaced(self, name: str) -> None:
-        with contextlib.suppress(DamagedReplyError):
-            old = (self._value(name) or b"").decode()
+        if old := self._value(name):
             number = 1
-            while not self._cache.add(f"{name}:{number}", old):
+            while not self._cache.add(f"{name}:{number}", old.decode()):
                 number += 1
 
     @contextmanager

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freshstack_dspy.errors import FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.lm.budget import Reservation, Spent, check_unpriced
@@ -392,26 +392,3 @@ def _field(value: Any, name: str) -> Any:
 def _count(*candidates: Any) -> int | None:
     """The first that is a count; LiteLLM puts 0 where the provider does not say."""
     return next((one for one in candidates if isinstance(one, int) and one > 0), None)
-
-
-@runtime_checkable
-class Recording(Protocol):
-    """A model whose numbers are recorded."""
-
-    def used(self) -> Iterator[Numbers]:
-        """What was given out, as it is recorded now, by key."""
-        ...
-
-
-def used_numbers(models: Iterable[object]) -> Iterator[Numbers]:
-    """All vectors and scores that were given out, as they are recorded now, each once, by key.
-
-    Args:
-        models: Embedders and rerankers; those whose numbers are not recorded are passed over.
-
-    Raises:
-        StoreError: One cannot be read or trusted.
-    """
-    recording = [model for model in models if isinstance(model, Recording)]
-    by_key = {numbers.key: numbers for model in recording for numbers in model.used()}
-    yield from (by_key[key] for key in sorted(by_key))

@@ -14,7 +14,6 @@ from freshstack_dspy.collection.manifest import Manifest, read_manifest
 from freshstack_dspy.collection.writing import check_replaceable, write_collection
 from freshstack_dspy.config import BuildConfig, as_config
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.lm.bundle import write_bundle
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.provenance import (
     WITHOUT_EFFECT,
@@ -22,7 +21,6 @@ from freshstack_dspy.recipes.provenance import (
     provenance,
     shareable,
     unchanged,
-    used_replies,
 )
 from freshstack_dspy.recipes.session import (
     Session,
@@ -48,7 +46,6 @@ def build(
     config: BuildConfig | Path | str,
     *,
     replace: bool = False,
-    replies_file: Path | None = None,
     **options: Unpack[SessionOptions],
 ) -> Collection:
     """Build the collection that a configuration describes, and write it to its folder.
@@ -56,7 +53,6 @@ def build(
     Args:
         config: A configuration, or the path of its TOML file.
         replace: Whether a collection at `out` that was built with other settings is replaced.
-        replies_file: Where to write the replies that this build used, as a bundle.
         options: Mode, progress, provider and the like; see `SessionOptions`.
 
     Returns:
@@ -78,8 +74,6 @@ def build(
     with open_replies(config, mode) as replies:
         found = unchanged(config, mode, inputs, replies)
         if found is not None:
-            if replies_file is not None:
-                write_bundle(used_replies(found, replies), replies_file)
             report(progress, UNCHANGED, "same inputs, same replies: nothing to build")
             return found
         with open_session(config, replies=replies, **options) as session:
@@ -92,8 +86,6 @@ def build(
                 described,
                 rejected=made.reading.rejected,
             )
-            if replies_file is not None:
-                session.save_replies(replies_file)
     return collection
 
 

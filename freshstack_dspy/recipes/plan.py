@@ -17,12 +17,11 @@ from freshstack_dspy.errors import FatalModelError
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
-from freshstack_dspy.lm.bundle import Several
 from freshstack_dspy.lm.client import connect, in_bulk
 from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.store import Recorded, ReplyStore
+from freshstack_dspy.lm.store import Recorded, ReplyStore, Several
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.recipes.build import check_place, make
@@ -212,7 +211,7 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         config = config.model_copy(update=update)
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
-        recorded = Several(replies)
+        recorded = Several(*replies)
         provider = DryRun(config.model, _check_model(config.model, recorded))
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))

@@ -10,11 +10,13 @@ import functools
 import hashlib
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
@@ -25,10 +27,10 @@ from freshstack_dspy.corpus.files import read_files
 from freshstack_dspy.corpus.git import Repository
 from freshstack_dspy.errors import CollectionError, FreshstackError, StoreError
 from freshstack_dspy.index.lexical import indexed_text
-from freshstack_dspy.lm.bundle import Several
-from freshstack_dspy.lm.reply import Entry, encodable
-from freshstack_dspy.lm.request import RerankRequest, endpoint_identity, sha256_of, text_hash
-from freshstack_dspy.lm.store import Recorded, fingerprint, recorded_entries, recorded_entry
+from freshstack_dspy.lm.bundle import write_bundle
+from freshstack_dspy.lm.reply import encodable
+from freshstack_dspy.lm.request import endpoint_identity, sha256_of, text_hash
+from freshstack_dspy.lm.store import Recorded, Several, fingerprint
 from freshstack_dspy.lm.typed import instructions
 from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.questions.reading import query_files
@@ -107,35 +109,38 @@ def added(before: Mapping[str, StepLedger], now: Mapping[str, StepLedger]) -> di
     return sums
 
 
-def used_replies(collection: Collection, recorded: Sequence[Recorded | None]) -> Iterator[Entry]:
-    """The replies and searches that a replay of a collection needs, by key.
+def export_replies(config: BuildConfig, path: Path) -> int:
+    """Write what the built collection used as a bundle, and return how many entries there are.
 
-    These are those that its records name, and those that its manifest does: replies that were sent
-    back with their error, those of synthetic questions that were refused, and searches.
-
-    Args:
-        collection: Of which.
-        recorded: Where its replies are; of several to a request the first is taken.
+    These are the replies and searches that its records or its manifest name, and the vectors and
+    scores of its chunks and of what was searched for: all that a replay needs.
 
     Raises:
-        CollectionError: One is not recorded.
-        StoreError: One cannot be read or trusted.
+        CollectionError: There is no collection, or a reply of it is not recorded.
+        StoreError: An entry cannot be read, or the bundle not be written.
     """
-    for key in sorted({*call_ids_of(collection), *collection.manifest.reasked}):
-        entry = recorded_entry(key, recorded)
-        if entry is None:
-            raise CollectionError(
-                f"{collection.name}: the reply {key} that the collection was made from is not "
-                "recorded here; name the store or the bundle that it was built with in [cache], "
-                "or build it again"
-            )
-        yield entry
+    from freshstack_dspy.recipes.session import open_replies
+
+    collection = Collection.load(config.out)
+    used = call_ids_of(collection).union(collection.manifest.reasked)
+    with open_replies(config, "replay") as replies:
+        recorded = Several(*replies)
+        for key in sorted(used):
+            if recorded.read(key) is None:
+                raise CollectionError(
+                    f"{collection.name}: the reply {key} that the collection was made from is not "
+                    "recorded here; name the store or the bundle that it was built with in [cache], "
+                    "or build it again"
+                )
+        return write_bundle(
+            used.union(_keys_of_numbers(config, collection, recorded)), recorded, path
+        )
 
 
-def used_numbers(
-    config: BuildConfig, collection: Collection, recorded: Sequence[Recorded | None]
-) -> Iterator[Entry]:
-    """The recorded vectors and scores of a collection's chunks and of what was searched for."""
+def _keys_of_numbers(
+    config: BuildConfig, collection: Collection, recorded: Recorded
+) -> Iterator[str]:
+    """The keys of the vectors and scores of a collection's chunks and of what was searched for."""
     hosted = [embedder for embedder in config.embedder if embedder.model is not None]
     if not hosted and config.reranker is None:
         return
@@ -150,20 +155,18 @@ def used_numbers(
         expansions = [one for one in collection.expansions if one.query_id == query.query_id]
         for of_technique in technique_texts(query, nuggets, expansions).values():
             texts += searched(of_technique, config.pool)
-    keys: set[str] = set()
     for embedder in hosted:
-        keys.update(HostedEmbedder(embedder, Access("replay")).wanted(chunks, texts))
-    yield from recorded_entries(keys, recorded)
+        yield from HostedEmbedder(embedder, Access("replay")).wanted(chunks, texts)
     if config.reranker is None or config.reranker.model is None:
         return
     model, searches = config.reranker.model, {text_hash(encodable(text)) for text in texts}
     asked = model, endpoint_identity(model, config.reranker.api_base)
-    for entry in Several(recorded).entries(b'"kind":"rerank"'):
-        request = entry.request
-        if not isinstance(request, RerankRequest) or request.query not in searches:
-            continue
-        if (request.model, request.endpoint) == asked:
-            yield entry
+    for key, data in recorded.lines(b'"kind":"rerank"'):
+        request = from_json(data).get("request", {})
+        if (request.get("model"), request.get("endpoint")) == asked and request[
+            "query"
+        ] in searches:
+            yield key
 
 
 def unchanged(
@@ -189,7 +192,7 @@ def unchanged(
         used = call_ids_in(config.out).union(manifest.reasked)
         found = {
             FOLDER: fingerprint_folder(config.out, manifest),
-            _REPLIES: fingerprint(used, replies),
+            _REPLIES: fingerprint(used, Several(*replies)),
         }
     except (OSError, StoreError, ValueError):  # what is missing or damaged is a change
         return None

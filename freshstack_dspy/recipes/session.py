@@ -3,9 +3,8 @@
 It is the only place that wires replies, recorded LM, embedders, reranker, budget and progress.
 """
 
-import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeVar
@@ -18,15 +17,15 @@ from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.client import open_store
 from freshstack_dspy.lm.engine import Provider, check_model
 from freshstack_dspy.lm.events import Callback
-from freshstack_dspy.lm.reply import Entry, SearchResult, content_hash, receive_search
+from freshstack_dspy.lm.reply import SearchResult, content_hash, receive_search
 from freshstack_dspy.lm.request import SearchRequest
-from freshstack_dspy.lm.store import ReplyStore, recorded_entry
+from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.usage import StepLedger, step
-from freshstack_dspy.lm.vectors import Access, used_numbers
+from freshstack_dspy.lm.vectors import Access
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.records import Failure
 
@@ -179,7 +178,7 @@ class Session:
         """In a replay, what a search returned when it was recorded; None: search."""
         if self.mode != "replay":
             return None
-        found = recorded_entry(request.key, self.replies)
+        found = Several(*self.replies).entry(request.key)
         if not isinstance(found, SearchResult):
             return None
         self._searches[found.key] = found
@@ -199,14 +198,6 @@ class Session:
         """The content hash of every reply and search that was used until now, by key."""
         searches = {key: content_hash(result) for key, result in self._searches.items()}
         return self.lm.client.used_replies() | searches
-
-    def save_replies(self, path: Path) -> None:
-        """Write what was used until now as a bundle: replies, vectors, scores and searches."""
-        numbers = used_numbers([*self.models.embedders, self.models.reranker])
-        used: Iterable[Entry] = itertools.chain(
-            self.lm.client.used(), self._searches.values(), numbers
-        )
-        write_bundle(used, path)
 
     def _account(self, name: str, deferred: int) -> str:
         account = self.lm.ledger.steps().get(name, StepLedger())

@@ -14,6 +14,7 @@ from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.provenance import export_replies
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 
@@ -42,7 +43,8 @@ def test_its_demonstrations_go_before_every_question_of_that_step(
     bundle = tmp_path / "replies.jsonl"
     config = domain(tmp_path, programs={"support_judge": "judge.json"})
 
-    first = build(config, provider=ScriptedProvider(), replies_file=bundle)
+    first = build(config, provider=ScriptedProvider())
+    export_replies(config, bundle)
 
     assert build(config, mode="replay").manifest.content_hash == first.manifest.content_hash
     for reply in Bundle(bundle).replies():

@@ -20,7 +20,7 @@ from freshstack_dspy.index.models import (
 )
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.vectors import Access, used_numbers
+from freshstack_dspy.lm.vectors import Access
 from tests.index.tiny_models import MOST_TOKENS, tiny_cross_encoder, tiny_embedder
 from tests.lm.chat_server import ChatServer
 from tests.lm.numbers_server import answer, score, texts_asked, vector
@@ -135,7 +135,7 @@ def test_a_build_opens_its_models_and_hands_on_what_they_used(
     assert [one.name for one in models.embedders] == ["one", "two"]
     assert [body["model"] for body in server.requests] == ["scripted", "other", "scripted"]
     assert (found, models.rerank_depth) == ([score("q", "b"), score("q", "a")], 7)
-    assert len(list(used_numbers([*models.embedders, models.reranker]))) == 3
+    assert len(list(store.entries())) == 3
 
 
 def test_an_estimate_counts_only_texts_that_are_not_recorded(

@@ -2,12 +2,14 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from freshstack_dspy.lm.reply import Entry, Reply, receive_numbers, receive_search
+from freshstack_dspy.lm import bundle
+from freshstack_dspy.lm.reply import Entry, Reply, entry_json, receive_numbers, receive_search
 from freshstack_dspy.lm.request import (
     ChatMessage,
     ChatRequest,
@@ -16,7 +18,7 @@ from freshstack_dspy.lm.request import (
     search_request,
     text_hash,
 )
-from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.lm.store import Recorded, ReplyStore
 
 
 def ask(text: str = "hello", **fields: Any) -> ChatRequest:
@@ -69,6 +71,28 @@ def every_entry() -> list[Entry]:
         receive_numbers(RERANK, scores, tokens=2, counted=False, cost=None),
         receive_search(SEARCH, [{"chunk_id": "a", "score": 0.1}, {"chunk_id": "b", "score": 1e-9}]),
     ]
+
+
+class Listed(Recorded):
+    """Entries in memory."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.data = {entry.key: entry_json(entry).encode() for entry in entries}
+
+    def read(self, key: str) -> bytes | None:
+        return self.data.get(key)
+
+    def lines(self, holding: bytes = b"") -> Iterator[tuple[str, bytes]]:
+        return ((key, data) for key, data in self.data.items() if holding in data)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def write_bundle(entries: Iterable[Entry], path: Path) -> int:
+    """Write entries as a bundle."""
+    listed = Listed(entries)
+    return bundle.write_bundle(listed.data, listed, path)
 
 
 @contextlib.contextmanager

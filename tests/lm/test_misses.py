@@ -20,7 +20,7 @@ def named(task: str, **parameters: Any) -> dict[str, Any]:
 def explained(store: ReplyStore, asked: ChatRequest, *recorded: ChatRequest) -> str:
     for request in recorded:
         store.put(reply_to(request))
-    return explain_miss(asked, [store])
+    return explain_miss(asked, store)
 
 
 def test_the_same_question_is_nearer_than_a_similar_text(store: ReplyStore) -> None:
@@ -68,9 +68,9 @@ def test_the_place_named_is_the_first_that_differs(
 def test_a_missing_vector_or_search_names_what_differs_of_its_kind(store: ReplyStore) -> None:
     for entry in every_entry():
         store.put(entry)
-    vector = explain_miss(EMBEDDING.model_copy(update={"model": "n"}), [store])
-    search = explain_miss(SEARCH.model_copy(update={"settings": {"depth": 9}}), [store])
-    text = explain_miss(EMBEDDING.model_copy(update={"text": "0" * 64}), [store])
+    vector = explain_miss(EMBEDDING.model_copy(update={"model": "n"}), store)
+    search = explain_miss(SEARCH.model_copy(update={"settings": {"depth": 9}}), store)
+    text = explain_miss(EMBEDDING.model_copy(update={"text": "0" * 64}), store)
 
     assert "differs in model ('m' recorded, 'n' asked)" in vector
     assert "differs in settings ({'depth': 5} recorded, {'depth': 9} asked)" in search
@@ -83,7 +83,7 @@ def test_threads_that_miss_at_once_search_once(store: ReplyStore) -> None:
 
     def miss(number: int) -> str:
         together.wait()
-        return misses.explain(ask(f"hello {number}"), [store])
+        return misses.explain(ask(f"hello {number}"), store)
 
     with ThreadPoolExecutor(8) as pool:
         messages = list(pool.map(miss, range(8)))

@@ -23,7 +23,7 @@ from freshstack_dspy.errors import (
     TransientModelError,
 )
 from freshstack_dspy.lm.budget import Account
-from freshstack_dspy.lm.bundle import Bundles, write_bundle
+from freshstack_dspy.lm.bundle import Bundles
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.events import CallEvent
 from freshstack_dspy.lm.prices import Price, rerank_price_of
@@ -45,9 +45,9 @@ from freshstack_dspy.lm.vectors import (
     RerankClient,
     Wanted,
     packed,
-    used_numbers,
 )
 from freshstack_dspy.lm.workers import map_in_order
+from tests.lm.recording import write_bundle
 
 from .asking import request
 from .chat_server import ChatServer, Scripted
@@ -233,13 +233,13 @@ def test_a_replay_opens_no_socket_and_a_miss_names_the_text(
 
 
 def test_a_bundle_alone_is_enough_to_replay(
-    open_client: OpenClient, open_reranker: OpenClient, tmp_path: Path
+    open_client: OpenClient, open_reranker: OpenClient, store: ReplyStore, tmp_path: Path
 ) -> None:
     client, reranker = open_client(), open_reranker()
     client.vectors(TEXTS)
     reranker.scores("query", PASSAGES)
     path = tmp_path / "all.jsonl"
-    assert write_bundle(used_numbers([client, reranker, object()]), path) == 11
+    assert write_bundle(store.entries(), path) == 11
     with closing(Bundles([path])) as recorded:
         access = {"store": None, "recorded": recorded}
         again = open_client("replay", access=access)
@@ -486,4 +486,4 @@ def test_tokens_of_a_request_are_divided_by_length_and_add_up(
     texts = ["a", "bb", "cccc"]
     client.vectors(texts)
 
-    assert [client.recorded(client.request_of(text).key).tokens for text in texts] == [1, 2, 4]
+    assert [client.reusable(client.request_of(text).key).tokens for text in texts] == [1, 2, 4]

@@ -11,6 +11,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.provenance import export_replies
 from freshstack_dspy.recipes.session import Progress
 
 from .domain import domain
@@ -60,12 +61,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
     def made(pool: str) -> Built:
         folder, bundle = tmp_path_factory.mktemp(pool), tmp_path_factory.mktemp("b") / "used.jsonl"
         provider, heard = ScriptedProvider(), Heard()
-        collection = build(
-            domain(folder, pool=POOLS[pool]),
-            provider=provider,
-            progress=heard,
-            replies_file=bundle,
-        )
+        config = domain(folder, pool=POOLS[pool])
+        collection = build(config, provider=provider, progress=heard)
+        export_replies(config, bundle)
         return Built(folder, collection, provider, heard, bundle)
 
     return made

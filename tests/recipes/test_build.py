@@ -19,12 +19,11 @@ from freshstack_dspy.errors import (
     SourceError,
 )
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.lm.bundle import Bundle, write_bundle
+from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.lm.client import connect
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.provenance import used_replies
+from freshstack_dspy.recipes.provenance import export_replies
 
 from .conftest import Built
 from .domain import FILES, afresh, domain, files_of, write_domain
@@ -178,7 +177,8 @@ def test_the_module_gives_for_one_query_the_records_of_the_build(tmp_path: Path,
     config = domain(tmp_path, model={"name": name})
     bundle = tmp_path / "replies.jsonl"
     scripted = ScriptedProvider() if name == "openai/scripted" else None
-    collection = build(config, provider=scripted, replies_file=bundle)
+    collection = build(config, provider=scripted)
+    export_replies(config, bundle)
     index = HybridIndex.open(config.index.path / config.name)
 
     with dspy.context(lm=connect(config.model, mode="replay", recorded=Bundle(bundle))):
@@ -342,16 +342,13 @@ def unreliable() -> ScriptedProvider:
 
 def test_a_collection_is_rebuilt_elsewhere_from_its_bundle_alone(tmp_path: Path) -> None:
     config = domain(tmp_path / "here", model={"concurrency": 1})
-    saved, used = tmp_path / "saved.jsonl", tmp_path / "used.jsonl"
-    built = build(config, provider=unreliable(), replies_file=saved)
-    store = ReplyStore(config.cache.path, read_only=True)
-    written = write_bundle(used_replies(built, [store]), used)
-    store.close()
+    used = tmp_path / "used.jsonl"
+    built = build(config, provider=unreliable())
+    written = export_replies(config, used)
     there = domain(tmp_path / "there", cache={"bundles": ["../used.jsonl"]})
 
     rebuilt = build(there, mode="replay")
 
-    assert used.read_bytes() == saved.read_bytes()
     assert {failure.status for failure in built.failures} == {"refused", "unparsed"}
     assert rebuilt.manifest.content_hash == built.manifest.content_hash
     assert not there.cache.path.exists()
@@ -360,9 +357,11 @@ def test_a_collection_is_rebuilt_elsewhere_from_its_bundle_alone(tmp_path: Path)
     assert statuses.count("unparsed") > 6, "those that were sent back are there too"
 
 
-def test_a_reply_that_is_not_recorded_here_is_named(usual: Built, tmp_path: Path) -> None:
-    without = list(Bundle(usual.bundle).entries())[1:]
-    write_bundle(without, tmp_path / "without.jsonl")
+def test_a_reply_that_is_not_recorded_here_is_named(
+    copied: Callable[[str], BuildConfig], tmp_path: Path
+) -> None:
+    config = copied("usual")
+    shutil.rmtree(config.cache.path)
 
     with pytest.raises(CollectionError, match=r"the reply .* is not recorded here"):
-        list(used_replies(usual.collection, [Bundle(tmp_path / "without.jsonl")]))
+        export_replies(config, tmp_path / "without.jsonl")

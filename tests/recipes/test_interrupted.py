@@ -13,6 +13,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import BudgetError
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.provenance import export_replies
 
 from .conftest import Built
 from .domain import QUESTIONS, domain, files_of, write_domain
@@ -90,7 +91,9 @@ def killed_at_random(folder: Path, what: str, chance: random.Random, seconds: fl
 def test_a_replay_sends_nothing(tmp_path: Path) -> None:
     """In a process of its own, with every lazy import inside: an audit hook cannot be taken off."""
     bundle = tmp_path / "replies.jsonl"
-    first = build(domain(tmp_path / "mine", model=BASELINE), replies_file=bundle)
+    config = domain(tmp_path / "mine", model=BASELINE)
+    first = build(config)
+    export_replies(config, bundle)
     theirs = write_domain(tmp_path / "theirs", model=BASELINE, cache={"bundles": [str(bundle)]})
 
     done = subprocess.run(

@@ -10,6 +10,7 @@ import pytest
 from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy.recipes.provenance import export_replies
 from tests.lm.chat_server import ChatServer, Scripted
 from tests.lm.numbers_server import answer, embeddings, reranked, vector
 from tests.recipes.domain import write_domain
@@ -51,8 +52,10 @@ def test_what_was_used_is_whole_whether_an_index_stands_or_not(
     tmp_path: Path, server: ChatServer
 ) -> None:
     config = configured(tmp_path / "ours", server)
-    first = build(config, replies_file=tmp_path / "first.jsonl")
-    again = build(config, replies_file=tmp_path / "again.jsonl")
+    first = build(config)
+    export_replies(config, tmp_path / "first.jsonl")
+    again = build(config)
+    export_replies(config, tmp_path / "again.jsonl")
     asked = len(server.requests)
 
     assert again.manifest.content_hash == first.manifest.content_hash
@@ -94,7 +97,8 @@ def test_a_plan_counts_what_is_to_be_embedded(tmp_path: Path, server: ChatServer
 def test_no_key_reaches_the_collection(tmp_path: Path, server: ChatServer) -> None:
     config = configured(tmp_path / "ours", server)
 
-    build(config, replies_file=tmp_path / "replies.jsonl")
+    build(config)
+    export_replies(config, tmp_path / "replies.jsonl")
 
     files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "build.toml"]
     assert not [path for path in files if b"sk-secret" in path.read_bytes()]

@@ -11,11 +11,12 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import BuildConfig, CorpusConfig, Mode
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.bundle import Bundle, Bundles, write_bundle
+from freshstack_dspy.lm.bundle import Bundle, Bundles
 from freshstack_dspy.lm.store import Recorded, ReplyStore
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.provenance import WITHOUT_EFFECT, fingerprint_inputs, unchanged
 from freshstack_dspy.recipes.session import Replies
+from tests.lm.recording import write_bundle
 
 from .conftest import Built
 from .domain import domain, files_of

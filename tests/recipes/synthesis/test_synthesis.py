@@ -16,14 +16,12 @@ from freshstack_dspy.errors import (
 )
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.lm.batch.deferred import requests_file
-from freshstack_dspy.lm.bundle import write_bundle
-from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.questions.reading import QueryReading, query_files
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.provenance import used_replies
+from freshstack_dspy.recipes.provenance import export_replies
 from freshstack_dspy.recipes.questions import make_questions
 from freshstack_dspy.recipes.session import Silence, open_session
 from tests.recipes.domain import afresh
@@ -138,9 +136,7 @@ def test_the_bundle_of_a_collection_holds_what_its_replay_needs(tmp_path: Path) 
     config = all_but(workshop(tmp_path), 1)
     script = session("The kiln?", "kiln", "saw")
     made = build(config, provider=scripted(SynthesizeQueries=script))
-    store = ReplyStore(config.cache.path)
-    write_bundle(used_replies(made, [store]), tmp_path / "bundle.jsonl")
-    store.close()
+    export_replies(config, tmp_path / "bundle.jsonl")
     cache = {"path": tmp_path / "empty", "bundles": (tmp_path / "bundle.jsonl",)}
 
     elsewhere = config.model_copy(update={"cache": config.cache.model_copy(update=cache)})
