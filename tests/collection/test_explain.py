@@ -2,16 +2,16 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.explain import explain
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.lm.reply import Reply, receive
+from freshstack_dspy.lm.reply import receive
 from freshstack_dspy.lm.request import ChatMessage, ChatRequest
 from freshstack_dspy.records import Candidate, Vote
+from tests.lm.recording import Listed
 
 from .small import CONTENTS, A, D, judgment, write_small
 
@@ -29,13 +29,6 @@ REPLY = receive(
     origin="live",
     price=None,
 )
-
-
-class Replies:
-    """Recorded replies, of which there is one."""
-
-    def entry(self, key: str) -> Reply | None:
-        return REPLY if key == REPLY.key else None
 
 
 @pytest.fixture
@@ -72,9 +65,7 @@ def test_each_call_is_there_once_with_its_reply(tmp_path: Path) -> None:
     )
     voted = judgment("12_0", A, 1).model_copy(update={"call_id": REPLY.key, "votes": votes})
     contents = dataclasses.replace(CONTENTS, judgments=(voted, *CONTENTS.judgments[1:]))
-    recorded: Any = Replies()
-
-    found = explain(write_small(tmp_path, contents), "12", A, replies=[recorded])
+    found = explain(write_small(tmp_path, contents), "12", A, replies=[Listed([REPLY])])
 
     assert [(call.call_id, call.judgments, call.reply) for call in found.calls] == [
         (REPLY.key, 1, REPLY),
