@@ -91,8 +91,8 @@ def build(root: Path, chunks: Sequence[Chunk]) -> HybridIndex:
     report("index.build.longest_wait.seconds", round(max(waits), 1))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     goal("index.build.peak_gigabytes", peak, 4.0)
-    for part, size in index.bytes().items():
-        report(f"index.disk.{part}.megabytes", round(size / 1e6, 1))
+    size = sum(file.stat().st_size for file in index.path.rglob("*"))
+    report("index.disk.megabytes", round(size / 1e6, 1))
     again, seconds = timed(lambda: HybridIndex.build(root, NAME, chunks))
     report("index.unchanged.seconds", round(seconds, 2), holds=again.manifest == index.manifest)
     if not TINY:
@@ -104,7 +104,7 @@ def build(root: Path, chunks: Sequence[Chunk]) -> HybridIndex:
 def opening(root: Path) -> None:
     """Open in a process of its own, as a command does."""
     code = (
-        "import time; from pathlib import Path; from freshstack_dspy.index import HybridIndex\n"
+        "import time; from pathlib import Path; from freshstack_dspy.index.hybrid import HybridIndex\n"
         "start = time.perf_counter()\n"
         f"index = HybridIndex.open(Path({str(root / NAME)!r}))\n"
         "opened = time.perf_counter()\n"

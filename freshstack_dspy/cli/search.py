@@ -43,7 +43,7 @@ def index(config: ConfigArgument, as_json: JsonOption = False) -> None:
     if as_json:
         described = made.manifest.model_dump(mode="json", exclude={"files"})
         files = {"files": len(corpora.files), "skipped": len(corpora.skipped)}
-        show_json({"path": made.path, **described, **files, "bytes": made.bytes()})
+        show_json({"path": made.path, **described, **files})
     else:
         _print_index(made, corpora)
 
@@ -158,17 +158,12 @@ def _print_index(made: "HybridIndex", corpora: "CutCorpora") -> None:
     held = made.manifest
     say(
         f"{made.path}: {counted(held.chunks, 'chunk')} of {counted(len(corpora.files), 'file')}, "
-        f"{counted(held.tokens, 'token')}, {counted(held.terms, 'different term')}"
+        f"{counted(held.tokens, 'token')}"
     )
     for source, revision in held.revisions.items():
         say(f"{source}: {revision or 'no revision'}")
     for column in held.vectors:
-        known = held.reused.get(column.name)
-        note = f", {known:,} vectors of the index before" if known else ""
-        say(f"{column.name}: {column.dimensions} dimensions{note}")
-    sizes = made.bytes()
-    shown = ", ".join(f"{name} {size / 1e6:,.1f}" for name, size in sizes.items())
-    say(f"{sum(sizes.values()) / 1e6:,.1f} MB on disk: {shown}")
+        say(f"{column.name}: {column.dimensions} dimensions")
     say(f"retrievers: {', '.join(made.retrievers)}")
     if corpora.skipped:
         skipped = counted(len(corpora.skipped), "file")

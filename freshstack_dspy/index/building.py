@@ -145,7 +145,6 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
     report(BM25, 1)
     vectors: dict[str, NDArray[np.float32]] = {}
     identities = {LSA: draft.fingerprint}
-    reused: dict[str, int] = {}
     if draft.dimensions:
         report(LSA, 0)
         model, vectors[LSA] = fit_lsa(corpus, draft.dimensions, lambda done: report(LSA, done))
@@ -154,7 +153,6 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
         known = _known_vectors(embedder, folder, before)
         vectors[embedder.name] = _vectors(embedder, draft, known)
         identities[embedder.name] = embedder.identity
-        reused[embedder.name] = sum(each in known for each in draft.hashes)
     report(TABLE, 0)
     ChunkTable.create(version / TABLE, draft.chunks, draft.hashes, vectors)
     report(TABLE, 1)
@@ -167,12 +165,10 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
         revisions=draft.revisions,
         chunks=len(draft.chunks),
         tokens=sum(chunk.tokens for chunk in draft.chunks),
-        terms=len(corpus.vocabulary),
         vectors=tuple(
             VectorColumn(name=name, identity=identities[name], dimensions=matrix.shape[1])
             for name, matrix in vectors.items()
         ),
-        reused=reused,
     )
 
 

@@ -19,7 +19,6 @@ from freshstack_dspy.index.storage import (
     DIMENSIONS,
     IndexedFile,
     Manifest,
-    bytes_in,
     read_manifest,
 )
 from freshstack_dspy.index.table import ChunkTable
@@ -189,10 +188,6 @@ class HybridIndex:
     def chunks(self) -> Iterator[Chunk]:
         """Read all chunks, in the order of their ids."""
         return self._table.chunks(range(len(self)), self.manifest.revisions)
-
-    def bytes(self) -> dict[str, int]:
-        """The sizes on disk, of `table`, `bm25` and `lsa`."""
-        return {name: bytes_in(self._folder / name) for name in (TABLE, BM25, LSA)}
 
     def __len__(self) -> int:
         return self.manifest.chunks

@@ -23,7 +23,7 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.files import write_file
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[5] = 5
+SCHEMA_VERSION: Literal[6] = 6
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 MANIFEST = "manifest.json"
 _VERSION = re.compile(r"\d{6}")
@@ -54,7 +54,7 @@ class VectorColumn(Record):
 class Manifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[5] = SCHEMA_VERSION
+    schema_version: Literal[6] = SCHEMA_VERSION
     version: str
     """The folder of the current version."""
     fingerprint: str
@@ -70,11 +70,7 @@ class Manifest(Record):
     chunks: int
     tokens: int
     """Of all chunks."""
-    terms: int
-    """Different ones."""
     vectors: tuple[VectorColumn, ...]
-    reused: dict[str, int]
-    """For each embedder, how many vectors the last build took from the version before."""
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -124,11 +120,6 @@ def remove_versions(folder: Path, *, but: set[str]) -> None:
     for entry in folder.iterdir():
         if _VERSION.fullmatch(entry.name) and entry.name not in but:
             shutil.rmtree(entry, ignore_errors=True)
-
-
-def bytes_in(path: Path) -> int:
-    """Add up the sizes of the files below a folder."""
-    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
 def _locked(lock: sqlite3.Connection) -> bool:

@@ -4,15 +4,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from freshstack_dspy.records import Chunk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _NAME = "chunks"
 _ROWS_AT_ONCE = 4096
@@ -41,27 +38,15 @@ class ChunkTable:
 
         types = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
         types["text"] = pa.large_string()
-        columns = [(name, types.get(name, pa.string())) for name in (*_OF_CHUNK, "content_sha256")]
+        columns = {"row": pa.array(range(len(chunks)))}
+        for name in _OF_CHUNK:
+            values = [getattr(chunk, name) for chunk in chunks]
+            columns[name] = pa.array(values, types.get(name, pa.string()))
+        columns["content_sha256"] = pa.array(hashes)
         for name, matrix in vectors.items():
-            columns.append((column_of(name), pa.list_(pa.float32(), matrix.shape[1])))
-        schema = pa.schema([("row", pa.int64()), *columns])
-
-        def batch(start: int) -> "pa.RecordBatch":
-            block = slice(start, start + _ROWS_AT_ONCE)
-            values: list[Any] = [range(len(chunks))[block]]
-            values += [[getattr(chunk, name) for chunk in chunks[block]] for name in _OF_CHUNK]
-            values.append(hashes[block])
-            arrays = [
-                pa.array(each, field.type) for each, field in zip(values, schema, strict=False)
-            ]
-            for matrix in vectors.values():
-                flat = pa.array(matrix[block].ravel())
-                arrays.append(pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1]))
-            return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-        batches = map(batch, range(0, len(chunks), _ROWS_AT_ONCE))
-        data = pa.RecordBatchReader.from_batches(schema, batches)
-        _connected(folder).create_table(_NAME, data=data, schema=schema)
+            flat = pa.array(matrix.ravel())
+            columns[column_of(name)] = pa.FixedSizeListArray.from_arrays(flat, matrix.shape[1])
+        _connected(folder).create_table(_NAME, data=pa.table(columns))
 
     def values(self, column: str) -> list[str]:
         """Read a column of texts, in the order of the rows."""

@@ -46,20 +46,7 @@ _LONGEST_REPLY = 131_072
 """Tokens, where a request does not say."""
 
 
-class InFlight:
-    """What the calls under way have reserved; shared by the clients that one account pays for.
-
-    Attributes:
-        reserved: The sum of their upper bounds.
-        changed: Notified when it shrinks; held while it is read or written.
-    """
-
-    def __init__(self) -> None:
-        self.reserved = Spent()
-        self.changed = threading.Condition()
-
-
-@dataclass(frozen=True)
+@dataclass
 class Account:
     """Who pays for calls, what they cost, and how much at most."""
 
@@ -69,8 +56,10 @@ class Account:
     prices: PricesConfig = field(default_factory=PricesConfig)
     reserved: Spent = field(default_factory=Spent)
     """The upper bound of what is under way elsewhere, as in a provider's batches."""
-    in_flight: InFlight = field(default_factory=InFlight)
-    """Given to several clients, their calls in flight are under the caps together."""
+    in_flight: Spent = field(default_factory=Spent)
+    """The upper bound of the calls under way, of all the clients that share this account."""
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    """Notified when that shrinks; held while it is read or written."""
 
 
 def upper_bound(request: ChatRequest, price: Price | None, *, batch: bool = False) -> Spent:
@@ -125,22 +114,21 @@ class Reservation:
         """
         if self._account.caps == BudgetConfig():
             return self
-        in_flight = self._account.in_flight
-        with in_flight.changed:
+        account = self._account
+        with account.changed:
             while (full := self._full()) is not None:
-                if in_flight.reserved.calls == 0:
+                if account.in_flight.calls == 0:
                     raise BudgetError(full)
-                in_flight.changed.wait()
-            in_flight.reserved += self.upper_bound
+                account.changed.wait()
+            account.in_flight += self.upper_bound
             self._taken = self.upper_bound
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the reservation."""
-        in_flight = self._account.in_flight
-        with in_flight.changed:
-            in_flight.reserved -= self._taken
-            in_flight.changed.notify_all()
+        with self._account.changed:
+            self._account.in_flight -= self._taken
+            self._account.changed.notify_all()
         self._taken = Spent()
 
     def lost(self) -> None:
@@ -164,7 +152,7 @@ class Reservation:
     def _full(self) -> str | None:
         """Which cap the request could go over, in words."""
         spent = self._spent()
-        taken = spent + self._account.in_flight.reserved + self.upper_bound
+        taken = spent + self._account.in_flight + self.upper_bound
         for name, cap in self._account.caps:
             if cap is not None and getattr(taken, name) > cap:
                 return (

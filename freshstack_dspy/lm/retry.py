@@ -15,8 +15,6 @@ from freshstack_dspy.lm.engine import Model
 _LONGEST_WAIT = 60.0
 _NOT_TODAY = 300.0
 """Seconds; a provider that asks to wait for longer is not waited for at all."""
-_LONG_WAIT = 10.0
-"""Seconds; the first wait that takes longer is logged."""
 _MOST_REJECTIONS = 20
 """Of one request by rate limits, beyond its retries, while fewer and fewer are in flight."""
 _OUTAGE = 3
@@ -124,7 +122,6 @@ class Retries:
         self._asking = 0
         self._stopped = threading.Event()
         self._stopped_by: ModelError | None = None
-        self._wait_logged = False
         self._unanswered = 0
         self._refused = 0
         self._answered = False
@@ -240,9 +237,6 @@ class Retries:
                 f"{self._model.name} asks to wait for {seconds:,.0f} s: run this again then; every "
                 "reply that came is recorded"
             )
-        if seconds >= _LONG_WAIT and not self._wait_logged:
-            self._wait_logged = True
-            _log.warning("%s asks to wait for %.0f s", self._model.name, seconds)
 
     def _stop(self, error: ModelError) -> None:
         self._stopped_by = self._stopped_by or error

@@ -70,15 +70,13 @@ def test_progress_goes_through_all_stages(tmp_path: Path) -> None:
 
 def test_vectors_of_known_content_are_used_again_by_the_same_model_only(tmp_path: Path) -> None:
     letters = Letters()
-    first = build(tmp_path, BEFORE, models=Models([letters]))
+    build(tmp_path, BEFORE, models=Models([letters]))
     assert len(letters.embedded) == len(BEFORE)
 
     moved = [chunk.model_copy(update={"source": "moved"}) for chunk in AFTER]
-    again = build(tmp_path, moved, models=Models([letters]))
+    build(tmp_path, moved, models=Models([letters]))
 
     assert letters.embedded[len(BEFORE) :] == ["new file.py\nzebra crossing wordb2"]
-    assert again.manifest.reused == {"letters": 50}
-    assert first.manifest.reused == {"letters": 0}
     other = Letters(letters="xyz")
     build(tmp_path, moved, models=Models([other]))
     assert len(other.embedded) == len(AFTER)
@@ -171,7 +169,6 @@ def test_an_index_without_lsa_searches_by_words(tmp_path: Path) -> None:
     assert index.search("bm25", QUERIES, 9) == build(tmp_path / "all", BEFORE).search(
         "bm25", QUERIES, 9
     )
-    assert index.bytes().keys() == {"table", "bm25", "lsa"}
 
 
 def test_a_folder_without_a_whole_index_is_an_error(tmp_path: Path) -> None:

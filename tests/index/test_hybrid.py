@@ -113,7 +113,7 @@ def test_opening_reads_no_table_and_waits_for_no_heavy_library(tmp_path: Path) -
     path = HybridIndex.build(tmp_path, NAME, SMALL).path
     heavy = ("lancedb", "pyarrow", "bm25s", "scipy")
     code = (
-        "import sys; from pathlib import Path; from freshstack_dspy.index import HybridIndex; "
+        "import sys; from pathlib import Path; from freshstack_dspy.index.hybrid import HybridIndex; "
         f"size = len(HybridIndex.open(Path({str(path)!r}))); "
         f"sys.exit(size != {len(SMALL)} or any(n in sys.modules for n in {heavy}))"
     )
