@@ -93,7 +93,6 @@ class Draft:
         table = ChunkTable(folder / manifest.version / TABLE)
         return (
             manifest.fingerprint == self.fingerprint
-            and manifest.dimensions == self.dimensions
             and all((each.name, each.identity) in vectors for each in self.embedders)
             and all(
                 np.array_equal(table.matrix(each.name), self.recorded(each))
@@ -159,7 +158,6 @@ def _write(folder: Path, draft: Draft, before: Manifest | None) -> Manifest:
     return Manifest(
         version=version.name,
         fingerprint=draft.fingerprint,
-        dimensions=draft.dimensions,
         cut_by=draft.cut_by,
         files=tuple(draft.files),
         revisions=draft.revisions,

@@ -59,14 +59,10 @@ def nearest(
         rough = block.astype(np.float32) @ vectors.T + np.float32(error)
         for query, scores in zip(block, rough, strict=True):
             rows = _candidates(scores, depth, 2 * error + _ROUNDING)
-            rankings.append(ordered(rows, cosines(query, vectors[rows]), depth))
+            # Each vector by itself: equal ones give equal numbers.
+            cosines = np.einsum("ij,j->i", vectors[rows].astype(np.float64), query)
+            rankings.append(ordered(rows, cosines, depth))
     return rankings
-
-
-def cosines(query: NDArray[np.float64], vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Multiply a query with each vector by itself: equal vectors give equal numbers."""
-    scores: NDArray[np.float64] = np.einsum("ij,j->i", vectors.astype(np.float64), query)
-    return scores
 
 
 def unit_rows(vectors: NDArray[np.number], embedder: str, rows: int) -> NDArray[np.float64]:

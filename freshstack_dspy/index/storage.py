@@ -59,8 +59,6 @@ class Manifest(Record):
     """The folder of the current version."""
     fingerprint: str
     """SHA-256 of all that the rankings by `bm25` and `lsa` depend on."""
-    dimensions: int
-    """Of the `lsa` vectors, at most."""
     cut_by: str
     """How the chunks were cut, as whoever built the index put it."""
     files: tuple[IndexedFile, ...]

@@ -83,28 +83,23 @@ def check_unpriced(caps: BudgetConfig, model: str, remedy: str, *, known: bool) 
         )
 
 
+@dataclass
 class Reservation:
     """One request's share of the caps while its context lasts; without caps nothing is reserved."""
 
-    def __init__(
-        self,
-        account: Account,
-        *,
-        spent: Callable[[], Spent],
-        bound: Callable[[], Spent],
-        charge: Callable[[Spent], None],
-    ) -> None:
-        """Prepare; `spent` gives what is spent so far, `charge` enters more, `bound` is the most."""
-        self._account = account
-        self._spent = spent
-        self._bound = bound
-        self._charge = charge
-        self._taken = Spent()
+    account: Account
+    spent: Callable[[], Spent]
+    """What is spent so far."""
+    bound: Callable[[], Spent]
+    """The most that the request can cost."""
+    charge: Callable[[Spent], None]
+    """Enters more as spent."""
+    _taken: Spent = field(default_factory=Spent)
 
     @functools.cached_property
     def upper_bound(self) -> Spent:
         """The most that the request can cost."""
-        return self._bound()
+        return self.bound()
 
     def __enter__(self) -> Self:
         """Wait until the upper bound can be spent on top of all that is in flight.
@@ -112,9 +107,9 @@ class Reservation:
         Raises:
             BudgetError: It could go over a cap even with nothing else in flight.
         """
-        if self._account.caps == BudgetConfig():
+        if self.account.caps == BudgetConfig():
             return self
-        account = self._account
+        account = self.account
         with account.changed:
             while (full := self._full()) is not None:
                 if account.in_flight.calls == 0:
@@ -126,9 +121,9 @@ class Reservation:
 
     def __exit__(self, *_: object) -> None:
         """End the reservation."""
-        with self._account.changed:
-            self._account.in_flight -= self._taken
-            self._account.changed.notify_all()
+        with self.account.changed:
+            self.account.in_flight -= self._taken
+            self.account.changed.notify_all()
         self._taken = Spent()
 
     def lost(self) -> None:
@@ -137,7 +132,7 @@ class Reservation:
         Raises:
             BudgetError: There is nothing left for another attempt.
         """
-        self._charge(self.upper_bound)
+        self.charge(self.upper_bound)
         self.__exit__()
         self.__enter__()
 
@@ -151,9 +146,9 @@ class Reservation:
 
     def _full(self) -> str | None:
         """Which cap the request could go over, in words."""
-        spent = self._spent()
-        taken = spent + self._account.in_flight + self.upper_bound
-        for name, cap in self._account.caps:
+        spent = self.spent()
+        taken = spent + self.account.in_flight + self.upper_bound
+        for name, cap in self.account.caps:
             if cap is not None and getattr(taken, name) > cap:
                 return (
                     f"[budget] {name} = {cap:g} does not allow another call: "

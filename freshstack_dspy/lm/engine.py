@@ -68,10 +68,8 @@ def provider_for(model: ModelConfig) -> Provider:
     """
     if model.name == BASELINE:
         return BaselineProvider()
-    prefix, slash, name = model.name.partition("/")
-    if prefix == BASELINE.partition("/")[0]:
-        raise FatalModelError(f"there is no {model.name}; the only embedded model is {BASELINE}")
-    if not (prefix and slash and name):
+    prefix, _, name = model.name.partition("/")
+    if not (prefix and name) or prefix == BASELINE.partition("/")[0]:
         raise FatalModelError(
             f"[model] name is {model.name!r}; it takes a provider and a model, as openai/gpt-4o, "
             f"anthropic/…, hosted_vllm/…, or {BASELINE}, which needs no network"

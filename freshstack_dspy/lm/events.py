@@ -54,7 +54,17 @@ def call_event(
 ) -> CallEvent:
     """The event of a call; vectors of many texts, which one request brings, are one call."""
     first = requests[0]
-    event = CallEvent(
+    costs = [entry.cost for entry in entries if entry.cost is not None]
+    found: dict[str, Any] = {"status": "ok"}
+    if error is not None:
+        deferred = isinstance(error, DeferredError)
+        found = {"status": "deferred" if deferred else "error", "error": str(error)}
+    elif isinstance(reply := entries[0], Reply):
+        found = reply.model_dump(include={"status", "input_tokens", "output_tokens"})
+        found["error"] = reply.text if reply.finish_reason == NO_REPLY else None
+    else:
+        found["input_tokens"] = sum(entry.tokens for entry in entries)
+    return CallEvent(
         at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         step=step,
         key=first.key if len(requests) == 1 else sha256_of([each.key for each in requests]),
@@ -63,25 +73,9 @@ def call_event(
         cached=error is None and attempts == 0,
         seconds=round(seconds, 6),
         attempts=attempts,
-        cost=_sum([entry.cost for entry in entries]),
-        status="ok",
+        cost=sum(costs) if costs and len(costs) == len(entries) else None,
+        **found,
     )
-    found: dict[str, Any] = {}
-    if error is not None:
-        deferred = isinstance(error, DeferredError)
-        found = {"status": "deferred" if deferred else "error", "error": str(error)}
-    elif isinstance(reply := entries[0], Reply):
-        found = {name: getattr(reply, name) for name in ("status", "input_tokens", "output_tokens")}
-        found["error"] = reply.text if reply.finish_reason == NO_REPLY else None
-    else:
-        found["input_tokens"] = sum(entry.tokens for entry in entries)
-    return event.model_copy(update=found)
-
-
-def _sum(costs: Sequence[float | None]) -> float | None:
-    """The sum, or None where any of them is not known."""
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if known and len(known) == len(costs) else None
 
 
 @contextmanager

@@ -45,16 +45,14 @@ def map_in_order(
         return result
 
     pool = ThreadPoolExecutor(max_workers=workers)
-    patient = True
     try:
         futures = [pool.submit(contextvars.copy_context().run, run, item) for item in items]
         wait(futures, return_when=FIRST_EXCEPTION)
-    except KeyboardInterrupt:
+    except BaseException:
         # Whoever interrupts does not want to wait for servers: what is in flight is let go.
-        patient = False
+        pool.shutdown(wait=False, cancel_futures=True)
         raise
-    finally:
-        pool.shutdown(wait=patient, cancel_futures=True)
+    pool.shutdown(cancel_futures=True)
     failed = [future for future in futures if not future.cancelled() and future.exception()]
     if failed:
         raise failed[0].exception()  # type: ignore[misc]

@@ -64,7 +64,7 @@ def test_the_baseline_answers_this_packages_programs_only(store: ReplyStore) -> 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "/gpt-4o", "openai/", "extractive/other"])
 def test_a_name_without_a_known_provider_is_explained(name: str) -> None:
-    with pytest.raises(FatalModelError, match=r"takes a provider and a model|only embedded model"):
+    with pytest.raises(FatalModelError, match="takes a provider and a model"):
         check_model(ModelConfig(name=name))
 
 
