@@ -333,19 +333,15 @@ Ids are words of visible ASCII (a space is `!20`); `ids.json` maps those back th
 In the configuration `qrels` a row is a judged chunk of a query. {_GRADES}
 In `queries`, `origin` marks what is synthetic.""",
     "crux": """\
-The names are those that `evaluation/llm_prejudge` of CRUX reads below its `--dataset_dir`, with
-`--threshold` as in the name of the folder `ranking_…`.
-A rating of -1 means that a judgment failed or was never asked for.
-In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and 1 a
-redundant one. A chunk is there once for each topic that it was judged for, and once under `!corpus`
-if for none; `ids.json` names the chunks of the passages.""",
+Give this folder to `evaluation/llm_prejudge` of CRUX as `--dataset_dir`, and the number in the name
+of the folder `ranking_…` as `--threshold`. A rating of -1 means that a judgment failed or was never
+asked for. In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a partly redundant and
+1 a redundant one. `ids.json` names the chunks of the passages.""",
     "nuggetizer": """\
     nuggetizer metrics --input-file assignments.jsonl --output-file metrics.jsonl
 
-A label of support is `support`, 0 is `not_support`, one between them `partial_support`; on the
-scale `support`, 1 is `partial_support` for every threshold. A judgment that failed is `failed`,
-which nuggetizer counts as no support. Chunks that were not pooled or judged are left out. Nuggets
-that were not rated are `vital`, with `"rated": false`.""",
+A judgment that failed is `failed`, which nuggetizer counts as no support. Chunks that were not
+pooled or judged are left out. Nuggets that were not rated are `vital`, with `"rated": false`.""",
 }
 
 
@@ -684,13 +680,21 @@ def _freshstack(selection: Selection) -> Files:
     queries, nuggets = official_ids(
         {query: [one.nugget_id for one in each] for query, each in selection.nuggets.items()}
     )
+    labels = selection.support
     rows = [
         {
             "query_id": queries[query.query_id],
             "query_title": query.title,
             "query_text": query.body,
             "nuggets": [
-                _freshstack_nugget(one, nuggets, selection.support[one.nugget_id])
+                {
+                    "_id": nuggets[one.nugget_id],
+                    "text": one.text,
+                    "relevant_corpus_ids": [id_ for id_, n in labels[one.nugget_id].items() if n],
+                    "non_relevant_corpus_ids": [
+                        id_ for id_, n in labels[one.nugget_id].items() if not n
+                    ],
+                }
                 for one in selection.nuggets[query.query_id]
             ],
             "answer_id": query.answer_id or "",
@@ -711,15 +715,6 @@ def _freshstack(selection: Selection) -> Files:
         yield f"{name}/README.md", f"{head}{text}"
     yield from _changed_ids(queries=queries.items(), nuggets=nuggets.items())
     yield "README.md", readme
-
-
-def _freshstack_nugget(nugget: Nugget, ids: Ids, labels: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "_id": ids[nugget.nugget_id],
-        "text": nugget.text,
-        "relevant_corpus_ids": [chunk for chunk, label in labels.items() if label],
-        "non_relevant_corpus_ids": [chunk for chunk, label in labels.items() if not label],
-    }
 
 
 # Hugging Face
@@ -807,9 +802,20 @@ def _crux(selection: Selection) -> Files:
     rest = [chunk for id_, chunk in chunks.items() if id_ not in pooled]
     passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))
 
+    rows = (
+        {
+            "example_id": topics[query.query_id],
+            "topic": query.text,
+            "questions": [nugget.text for nugget in selection.nuggets[query.query_id]],
+            "report": query.answer,
+            "nugget_ids": [nugget.nugget_id for nugget in selection.nuggets[query.query_id]],
+            "metadata": _query_metadata(query),
+        }
+        for query in selection.queries
+    )
     ranking = f"ranking_{threshold}"
     yield f"{ranking}/test_topics.tsv", _topics(selection, topics)
-    yield f"{ranking}/test_topics.jsonl", _crux_topics(selection, topics)
+    yield f"{ranking}/test_topics.jsonl", rows
     yield f"{ranking}/test_judgements.jsonl", judgements
     yield f"{ranking}/test_div_qrels_pr.txt", subtopics
     yield f"{ranking}/test_qrels_oracle_context_pr.txt", contexts
@@ -831,19 +837,6 @@ def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
         f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
         for number, chunk in enumerate(chunks)
     ]
-
-
-def _crux_topics(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
-    for query in selection.queries:
-        nuggets = selection.nuggets[query.query_id]
-        yield {
-            "example_id": ids[query.query_id],
-            "topic": query.text,
-            "questions": [nugget.text for nugget in nuggets],
-            "report": query.answer,
-            "nugget_ids": [nugget.nugget_id for nugget in nuggets],
-            "metadata": _query_metadata(query),
-        }
 
 
 # nuggetizer

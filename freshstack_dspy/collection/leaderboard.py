@@ -207,10 +207,15 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
         CollectionError: A collection is not the one that is named, or a file cannot be read.
     """
     folder, board = Path(folder), read_board(folder)
-    collections = {
-        topic: _collection(folder, topic, named)
-        for topic, named in sorted(board.collections.items())
-    }
+    collections: dict[str, Collection] = {}
+    for topic, named in sorted(board.collections.items()):
+        collections[topic] = Collection.load(folder / named.path)
+        found = collections[topic].manifest.content_hash
+        if found != named.content_hash:
+            raise CollectionError(
+                f"{folder}: topic {topic} is of content hash {named.content_hash}, and "
+                f"{named.path} has {found}"
+            )
     entries = []
     for entry in sorted(board.entries, key=lambda entry: entry.name):
         evaluations: dict[str, Evaluation] = {}
@@ -239,17 +244,6 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
     return Results(
         name=board.name, measures=board.measures, collections=data, entries=tuple(entries)
     )
-
-
-def _collection(folder: Path, topic: str, named: Topic) -> Collection:
-    collection = Collection.load(folder / named.path)
-    found = collection.manifest.content_hash
-    if found != named.content_hash:
-        raise CollectionError(
-            f"{folder}: topic {topic} is of content hash {named.content_hash}, and "
-            f"{named.path} has {found}"
-        )
-    return collection
 
 
 def _evaluate(

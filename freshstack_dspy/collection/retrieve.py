@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import SLICES
-from freshstack_dspy.config import FusionConfig, IndexConfig
+from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index.building import BM25
 from freshstack_dspy.index.fusion import PAPER_FUSION
@@ -46,8 +47,7 @@ def retrieve(
         CollectionError: There is no such query, or no chunk has a text.
     """
     check_retriever(retriever, models)
-    if not isinstance(collection, Collection):
-        collection = Collection.load(collection)
+    collection = Collection.of(collection)
     wanted = set(collection.query_ids(slices or SLICES))
     queries = [query for query in collection.queries if query.query_id in wanted]
     if not queries:
@@ -95,13 +95,9 @@ def _index(
     root: Path,
     progress: Callable[[str, float], None] | None,
 ) -> HybridIndex:
-    built = collection.manifest.config.get("index")
-    recorded = built if isinstance(built, dict) else {}
-    dimensions = IndexConfig.model_validate(
-        {"dimensions": recorded.get("dimensions", DIMENSIONS)}
-    ).dimensions
-    own = f"{collection.name}-{collection.manifest.content_hash[:12]}"
-    name = collection.name
+    recorded: Any = collection.manifest.config.get("index") or {}
+    dimensions: int = recorded.get("dimensions", DIMENSIONS)
+    name, own = collection.name, f"{collection.name}-{collection.manifest.content_hash[:12]}"
     # The index of the collection's build may be of another state: it is never changed here.
     if not HybridIndex.holds(root, name, chunks, models=models, dimensions=dimensions):
         name = own

@@ -1,7 +1,6 @@
 """Chunks of one file: cut by kind of text, and byte-exact."""
 
 import functools
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
@@ -18,7 +17,6 @@ SMALLEST_LIMIT = 16
 """Tokens. One character can take several; a limit must hold at least a few characters."""
 _SMALLEST_SHARE = 8
 """A boundary that would leave less than this part of the limit is a last resort."""
-_INDENTED_TEXT = re.compile(rb"[ \t\f\v]*+[^\s\x80-\xff]")
 
 
 class TokenTable:
@@ -30,39 +28,12 @@ class TokenTable:
 
     def __init__(self, data: bytes) -> None:
         """Encode a text in UTF-8, which is not empty."""
-        self._data = data
         tokens = encoding().encode_to_numpy(data.decode(), disallowed_special=())
         self._ends: list[int] = np.cumsum(_token_lengths()[tokens]).tolist()
 
     def count(self, start: int, end: int) -> int:
         """Count the tokens that lie, with at least a part, in a range of bytes."""
         return bisect_left(self._ends, end) + 1 - bisect_right(self._ends, start)
-
-    def exact_count(self, start: int, end: int) -> int:
-        """Count the tokens of a part as if it were encoded by itself.
-
-        cl100k_base first cuts a text into words, from the left and without looking back, and
-        always cuts between a line break and a line with text on it. So a part that begins with
-        such a line, up to the end of a line, has the tokens it has in the whole; of any other
-        only the last line is encoded again. (Non-ASCII white space is not worth the trouble.)
-        """
-        if not self._begins_line(start, end):
-            return count_tokens(self._data[start:end].decode())
-        if end == len(self._data) or self._begins_line(end, len(self._data)):
-            return self.count(start, end)
-        part = self._data[start:end]
-        last_line = start + max(part.rfind(b"\n"), part.rfind(b"\r")) + 1
-        if last_line == start or not self._begins_line(last_line, end):
-            return count_tokens(part.decode())
-        return self.count(start, last_line) + count_tokens(self._data[last_line:end].decode())
-
-    def _begins_line(self, offset: int, end: int) -> bool:
-        """Whether a line of a part begins here, with ASCII text after any indentation."""
-        if offset == 0:
-            return True
-        if self._data[offset - 1] not in b"\r\n":
-            return False
-        return _INDENTED_TEXT.match(self._data, offset, end) is not None
 
     def reach(self, start: int, tokens: int) -> int:
         """Give the end of the `tokens`-th token from a byte on, or the end of the text."""
@@ -120,11 +91,11 @@ class Packer:
         while start < len(self._data):
             budget = max_tokens
             end = self._cut(start, budget)
-            tokens = self._table.exact_count(start, end)
+            tokens = count_tokens(self._data[start:end].decode())
             while tokens > max_tokens and budget > 1:
                 budget = max(1, min(budget - 1, budget + max_tokens - tokens))
                 end = self._cut(start, budget)
-                tokens = self._table.exact_count(start, end)
+                tokens = count_tokens(self._data[start:end].decode())
             yield Piece(start, end, tokens)
             start = end
 

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from xml.parsers import expat
 
 from freshstack_dspy.config import QueriesConfig
@@ -35,6 +35,7 @@ Take = Callable[[Table, Row], None]
 Place = tuple[Path, str | None]
 """A file, and its member where that is an archive."""
 
+_TABLES: dict[str, Table] = {f"{table}.xml".casefold(): table for table in get_args(Table)}
 _QUESTION, _ANSWER = "1", "2"
 """Values of `PostTypeId`; the others are wikis of tags and the like."""
 _DUPLICATE_LINK = "3"
@@ -281,16 +282,12 @@ class Dump:
 
     def __init__(self, path: Path) -> None:
         posts = _posts_file(path) if path.is_dir() else path
-        packed = _is_seven_zip(posts)
-        found: dict[Table, Place | None] = {"Posts": (posts, None)}
-        if packed:
-            found = {table: _inside(posts, table) for table in ("Posts", "Users", "PostLinks")}
-        if found["Posts"] is None:
+        found = _inside(posts) if _is_seven_zip(posts) else {"Posts": (posts, None)}
+        if "Posts" not in found:
             raise SourceError(f"{posts}: holds no Posts.xml; name the dump's archive of posts")
         others: tuple[Table, ...] = ("Users", "PostLinks")
-        for table in others:
-            found[table] = found.get(table) or _beside(posts, table)
-        self.places = {table: place for table, place in found.items() if place is not None}
+        beside = {table: _beside(posts, table) for table in others if table not in found}
+        self.places = found | {table: place for table, place in beside.items() if place}
 
     def files(self, tables: Sequence[Table]) -> list[Path]:
         """Name the files that hold these tables, each once."""
@@ -305,16 +302,14 @@ class Dump:
         """
         files = self.files(tables)
         total = sum(path.stat().st_size for path in files)
-        done = furthest = 0
+        done = 0
 
         def report(position: int) -> None:
-            nonlocal furthest
-            furthest = max(furthest, done + position)  # an archive is not read front to back
             if progress is not None:
-                progress(min(furthest, total), total)
+                progress(done + position, total)
 
         for path in files:
-            members = {
+            members: dict[str, Table] = {
                 member or "": table
                 for table, (place, member) in self.places.items()
                 if place == path and table in tables
@@ -447,20 +442,24 @@ def _is_seven_zip(path: Path) -> bool:
         raise SourceError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _inside(archive: Path, table: Table) -> Place | None:
-    """Find a table in an archive."""
+def _inside(archive: Path) -> dict[Table, Place]:
+    """Find the tables in an archive."""
     with archive.open("rb") as file, _opened(archive, file) as opened:
         members = [member.filename for member in opened.list() if member.is_file]
-    wanted = f"{table}.xml".casefold()
-    names = [name for name in members if PurePosixPath(name).name.casefold() == wanted]
-    if len(names) > 1:
-        raise SourceError(
-            f"{archive}: holds {len(names)} files {table}.xml, as {names[0]!r} and {names[1]!r}; "
-            "give the archive of one site"
-        )
-    if names and not _PLAIN_NAME.fullmatch(names[0]):
-        raise SourceError(f"{archive}: holds {names[0]!r}; allowed: plain names, as site/Posts.xml")
-    return (archive, names[0]) if names else None
+    found: dict[Table, Place] = {}
+    for name in members:
+        table = _TABLES.get(PurePosixPath(name).name.casefold())
+        if table is None:
+            continue
+        if table in found:
+            raise SourceError(
+                f"{archive}: holds several files {table}.xml, as {found[table][1]!r} and "
+                f"{name!r}; give the archive of one site"
+            )
+        if not _PLAIN_NAME.fullmatch(name):
+            raise SourceError(f"{archive}: holds {name!r}; allowed: plain names, as site/Posts.xml")
+        found[table] = archive, name
+    return found
 
 
 def _beside(posts: Path, table: Table) -> Place | None:
@@ -475,7 +474,7 @@ def _beside(posts: Path, table: Table) -> Place | None:
             f"{posts}: both {found[0].name} and {found[1].name} are next to it; "
             "keep the dumps of two sites in folders of their own"
         )
-    return _inside(found[0], table) if found else None
+    return _inside(found[0]).get(table) if found else None
 
 
 def _posts_file(folder: Path) -> Path:
