@@ -802,20 +802,9 @@ def _crux(selection: Selection) -> Files:
     rest = [chunk for id_, chunk in chunks.items() if id_ not in pooled]
     passages.update(zip(_passage_ids(_REST, rest), (one.chunk_id for one in rest), strict=True))
 
-    rows = (
-        {
-            "example_id": topics[query.query_id],
-            "topic": query.text,
-            "questions": [nugget.text for nugget in selection.nuggets[query.query_id]],
-            "report": query.answer,
-            "nugget_ids": [nugget.nugget_id for nugget in selection.nuggets[query.query_id]],
-            "metadata": _query_metadata(query),
-        }
-        for query in selection.queries
-    )
     ranking = f"ranking_{threshold}"
     yield f"{ranking}/test_topics.tsv", _topics(selection, topics)
-    yield f"{ranking}/test_topics.jsonl", rows
+    yield f"{ranking}/test_topics.jsonl", _crux_topics(selection, topics)
     yield f"{ranking}/test_judgements.jsonl", judgements
     yield f"{ranking}/test_div_qrels_pr.txt", subtopics
     yield f"{ranking}/test_qrels_oracle_context_pr.txt", contexts
@@ -837,6 +826,19 @@ def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
         f"{topic}:{files.setdefault((chunk.source, chunk.path), len(files))}#{number}"
         for number, chunk in enumerate(chunks)
     ]
+
+
+def _crux_topics(selection: Selection, ids: Ids) -> Iterator[dict[str, Any]]:
+    for query in selection.queries:
+        nuggets = selection.nuggets[query.query_id]
+        yield {
+            "example_id": ids[query.query_id],
+            "topic": query.text,
+            "questions": [nugget.text for nugget in nuggets],
+            "report": query.answer,
+            "nugget_ids": [nugget.nugget_id for nugget in nuggets],
+            "metadata": _query_metadata(query),
+        }
 
 
 # nuggetizer

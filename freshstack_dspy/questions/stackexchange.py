@@ -282,7 +282,8 @@ class Dump:
 
     def __init__(self, path: Path) -> None:
         posts = _posts_file(path) if path.is_dir() else path
-        found = _inside(posts) if _is_seven_zip(posts) else {"Posts": (posts, None)}
+        is_archive = _is_seven_zip(posts)
+        found: dict[Table, Place] = _inside(posts) if is_archive else {"Posts": (posts, None)}
         if "Posts" not in found:
             raise SourceError(f"{posts}: holds no Posts.xml; name the dump's archive of posts")
         others: tuple[Table, ...] = ("Users", "PostLinks")
