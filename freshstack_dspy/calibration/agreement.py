@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import get_args
 
@@ -95,11 +96,7 @@ class AgreementReport(Record):
 
 
 def agree(
-    collection: Collection | Path | str,
-    labels: Sequence[HumanLabel] | Path | str,
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
+    collection: Collection | Path | str, labels: Sequence[HumanLabel] | Path | str
 ) -> AgreementReport:
     """Compare the judgments of a collection with labels of people.
 
@@ -145,8 +142,8 @@ def agree(
     }
     highest = SCALES[collection.manifest.scale.name].highest
     return AgreementReport(
-        metrics=judge_metrics(on_support, resamples=resamples, seed=seed),
-        graded=_graded_metrics(pairs, highest, resamples, seed) if highest > 1 else None,
+        metrics=judge_metrics(on_support),
+        graded=_graded_metrics(pairs, highest) if highest > 1 else None,
         annotators=tuple(sorted({label.annotator for label in labels})),
         ceiling=mean_pairwise_kappa(
             (_pair(label), label.annotator, binary(label.label, threshold)) for label in labels
@@ -159,12 +156,11 @@ def agree(
     )
 
 
-def judge_metrics(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> JudgeMetrics:
+def judge_metrics(pairs: ByQuery) -> JudgeMetrics:
     """Compute all metrics of a judge, from its pairs of 0 and 1 by query."""
-    interval = partial(_interval, pairs, resamples, seed)
-    everything = _together(pairs)
+    interval = partial(_interval, pairs)
     return JudgeMetrics(
-        pairs=len(everything),
+        pairs=sum(map(len, pairs.values())),
         kappa=interval(cohen_kappa),
         exact_match=interval(exact_match),
         precision={
@@ -174,12 +170,12 @@ def judge_metrics(pairs: ByQuery, *, resamples: int = 1000, seed: int = 0) -> Ju
         recall={
             name: interval(partial(class_recall, label=label)) for name, label in _CLASSES.items()
         },
-        confusion=confusion(everything),
+        confusion=confusion(list(chain.from_iterable(pairs.values()))),
     )
 
 
-def _graded_metrics(pairs: ByQuery, highest: int, resamples: int, seed: int) -> GradedMetrics:
-    interval = partial(_interval, pairs, resamples, seed)
+def _graded_metrics(pairs: ByQuery, highest: int) -> GradedMetrics:
+    interval = partial(_interval, pairs)
     return GradedMetrics(
         kappa=interval(cohen_kappa),
         linear_kappa=interval(partial(weighted_kappa, weights="linear")),
@@ -189,7 +185,7 @@ def _graded_metrics(pairs: ByQuery, highest: int, resamples: int, seed: int) -> 
             label: interval(partial(binarised_kappa, threshold=label))
             for label in range(1, highest + 1)
         },
-        confusion=confusion(_together(pairs)),
+        confusion=confusion(list(chain.from_iterable(pairs.values()))),
     )
 
 
@@ -205,16 +201,8 @@ def _among(given: Mapping[PairId, list[int]], threshold: int, *, graded: bool) -
     )
 
 
-def _interval(
-    pairs: ByQuery, resamples: int, seed: int, metric: Callable[[Sequence[LabelPair]], Estimate]
-) -> Interval:
-    return bootstrap_interval(
-        pairs, lambda items: metric(items).value, resamples=resamples, seed=seed
-    )
-
-
-def _together(pairs: ByQuery) -> list[LabelPair]:
-    return [pair for _, group in sorted(pairs.items()) for pair in group]
+def _interval(pairs: ByQuery, metric: Callable[[Sequence[LabelPair]], Estimate]) -> Interval:
+    return bootstrap_interval(pairs, lambda items: metric(items).value)
 
 
 def _pair(label: HumanLabel) -> PairId:

@@ -26,6 +26,7 @@ from freshstack_dspy.signatures.judge_support import JudgeSupport
 OptimizerName = Literal["labeled", "bootstrap", "mipro"]
 OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
 
+_CHUNKS, _TEST_SHARE = 5, 0.4
 _DEMONSTRATIONS = 8
 _BOOTSTRAPPED = 4
 _GOOD_ENOUGH = 0.8
@@ -69,20 +70,17 @@ def optimize(
     *,
     optimizer: OptimizerName = "bootstrap",
     collection: Collection | None = None,
-    test_share: float = 0.4,
-    batch: int = 5,
-    seed: int = 0,
 ) -> Optimized:
     """Compile the support judge with one of DSPy's optimizers.
+
+    Of the queries 40 % are for the test and never seen by the optimizer; an example has at most
+    five chunks.
 
     Args:
         labels: With their texts, or with ids of the collection.
         lm: The model to optimize for.
         optimizer: `labeled` (LabeledFewShot), `bootstrap` (BootstrapFewShot) or `mipro` (MIPROv2).
         collection: Where texts are looked up first.
-        test_share: Share of the queries that the optimizer never sees.
-        batch: Most chunks in one call.
-        seed: Of the split, and of `mipro`; the others draw nothing by chance.
 
     Raises:
         ConfigError: The optimizer is unknown, is not installed, or does not go with the model, or
@@ -97,7 +95,7 @@ def optimize(
             "and support_judge is optimized on the binary one only: name a collection that was "
             "judged with [judge] scale = 'binary', or give labels of 0 and 1 with their texts"
         )
-    split = split_by_query(judge_examples(labels, collection, batch), test_share, seed)
+    split = split_by_query(judge_examples(labels, collection, _CHUNKS), _TEST_SHARE, 0)
     trainset = [example.example for example in split.train]
     if optimizer == "mipro" and len(trainset) < _FEWEST_FOR_MIPRO:
         raise CollectionError(
@@ -110,7 +108,7 @@ def optimize(
         with step("optimize: test before"):
             before = _measured(student, split.test, lm)
         with step("optimize: compile"):
-            compiled = _compile(student, trainset, optimizer, seed, lm)
+            compiled = _compile(student, trainset, optimizer, lm)
             student.stop.raise_if_set()
         with step("optimize: test after"):
             after = _measured(compiled, split.test, lm)
@@ -192,11 +190,11 @@ def share_agreed(example: dspy.Example, prediction: Any, trace: Any = None) -> f
 
 
 def _compile(
-    student: TypedPredict, trainset: list[Any], name: OptimizerName, seed: int, lm: RecordedLM
+    student: TypedPredict, trainset: list[Any], name: OptimizerName, lm: RecordedLM
 ) -> Any:
     # The optimizers print their progress; what they found is in the report.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        compiled = _optimizer(name, seed, lm).compile(student, trainset=trainset)
+        compiled = _optimizer(name, lm).compile(student, trainset=trainset)
     # With new instructions DSPy makes a signature without a name; the request is known by it.
     compiled.signature = compiled.signature.with_instructions(compiled.signature.instructions)
     compiled.signature.__name__ = JudgeSupport.__name__
@@ -207,7 +205,7 @@ def _compile(
     return compiled
 
 
-def _optimizer(name: OptimizerName, seed: int, lm: RecordedLM) -> Any:
+def _optimizer(name: OptimizerName, lm: RecordedLM) -> Any:
     from dspy.teleprompt import BootstrapFewShot, LabeledFewShot, MIPROv2
 
     if name == "labeled":
@@ -224,7 +222,7 @@ def _optimizer(name: OptimizerName, seed: int, lm: RecordedLM) -> Any:
         max_bootstrapped_demos=_BOOTSTRAPPED,
         max_labeled_demos=_DEMONSTRATIONS,
         num_threads=lm.client.model.concurrency,
-        seed=seed,
+        seed=0,
     )
 
 

@@ -105,18 +105,12 @@ class AnswerComparer(dspy.Module):
         Returns:
             A prediction with `agrees`, True or False, `reason` and `call_id`.
         """
-        reply = self.predict(**comparer_inputs(query, references, answer))
+        numbered_from_1 = enumerate(references, 1)
+        reply = self.predict(
+            question=query.text,
+            references=[ReferenceAnswer(number=n, text=text) for n, text in numbered_from_1],
+            answer=answer,
+        )
         return dspy.Prediction(
             agrees=reply.agrees == "yes", reason=reply.reason, call_id=reply.call_id
         )
-
-
-def comparer_inputs(query: Query, references: Sequence[str], answer: str) -> dict[str, Any]:
-    """The question that a comparer is asked: numbers are those of the places, from 1."""
-    return {
-        "question": query.text,
-        "references": [
-            ReferenceAnswer(number=number, text=text) for number, text in enumerate(references, 1)
-        ],
-        "answer": answer,
-    }

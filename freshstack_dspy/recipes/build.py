@@ -111,12 +111,8 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
     from freshstack_dspy.recipes.known import NOTHING
     from freshstack_dspy.recipes.pooling import Searches
-    from freshstack_dspy.recipes.questions import (
-        known_seeds,
-        make_questions,
-        read_questions,
-        spread,
-    )
+    from freshstack_dspy.recipes.questions import known_seeds, read_questions
+    from freshstack_dspy.recipes.synthesis import Synthesis
 
     config, progress = session.config, session.progress
     recipe = FreshStack(config)
@@ -130,9 +126,9 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     if session.mode != "replay":
         _ = searches.index  # what is wrong with it shows before anything is paid for
     if reading is None:
-        reading = make_questions(session, recipe, searches, exactly=most is None)
-    asked = spread(reading.queries, most) if most else reading.queries
-    queries = known_seeds(asked, corpus.chunks)
+        reading = Synthesis(session, recipe, searches).run(exactly=most is None)
+    every = -(-len(reading.queries) // most) or 1 if most else 1
+    queries = known_seeds(reading.queries[(every - 1) // 2 :: every], corpus.chunks)
     contents = judged_collection(session, recipe, queries, searches, known or NOTHING)
     return Made(contents, corpus.chunks, reading)
 

@@ -78,7 +78,12 @@ def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
         digest = hashlib.sha256(file.data).hexdigest()
         cut.files.append(IndexedFile(file.source, file.path, digest, file.encoding))
 
-    index = _reusable(config)
+    try:
+        index: HybridIndex | None = open_index(config)
+    except IndexingError:
+        index = None
+    if index and index.manifest.cut_by != cut_by(config):
+        index = None
     known = set(index.manifest.files) if index else set()
     changed = [file for file, row in zip(sources, cut.files, strict=True) if row not in known]
     progress.start("chunks", len(changed))
@@ -200,12 +205,3 @@ def _read(corpus: CorpusConfig, max_file_bytes: int, found: CutCorpora) -> list[
             "or code in it"
         )
     return files
-
-
-def _reusable(config: BuildConfig) -> HybridIndex | None:
-    """The index as it is, if its chunks are what cutting the same files would give."""
-    try:
-        index = open_index(config)
-    except IndexingError:
-        return None
-    return index if index.manifest.cut_by == cut_by(config) else None

@@ -46,7 +46,6 @@ class Extended(NamedTuple):
     collection: Collection
     """As it is on disk."""
     before: Collection
-    runs: tuple[RunTop, ...]
     judged: Mapping[str, int]
     """By run, how many (nugget, chunk) pairs of its top got a label; runs may share some."""
     failed: int
@@ -194,12 +193,13 @@ def _extended(
         pool=tuple(pool),
         contamination=_contamination(before, judgments.values(), chunks),
     )
-    counts = {run.name: _labelled(run, new) for run in runs}
+    places = [(one.query_id, one.chunk_id) for one in new if one.label is not None]
+    counts = {run.name: sum(place in run.top for place in places) for run in runs}
     extensions = _extensions(old.extensions, runs, depth, counts, session.config.model.name)
     failed = sum(one.label is None for one in new)
     is_same = extensions == old.extensions and contents.records() == before.records()
     if is_same and folder.exists():
-        return Extended(before, before, runs, counts, failed, changed=False)
+        return Extended(before, before, counts, failed, changed=False)
     described = old.model_copy(
         update={
             "extensions": extensions,
@@ -209,13 +209,7 @@ def _extended(
         }
     )
     written = write_collection(folder, contents, chunks, described, rejected=old.counts.rejected)
-    return Extended(written, before, runs, counts, failed, changed=True)
-
-
-def _labelled(run: RunTop, new: Iterable[Judgment]) -> int:
-    """How many new labels are of chunks in the top of a run."""
-    labelled = ((one.query_id, one.chunk_id) for one in new if one.label is not None)
-    return sum(place in run.top for place in labelled)
+    return Extended(written, before, counts, failed, changed=True)
 
 
 def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candidate]:

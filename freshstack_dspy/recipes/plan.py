@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, get_args
 
 from pydantic import Field
 
@@ -18,10 +18,10 @@ from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
 from freshstack_dspy.lm.client import connect, in_bulk
-from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
+from freshstack_dspy.lm.engine import BaselineProvider, provider_for
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import canonical_json
-from freshstack_dspy.lm.store import Recorded, ReplyStore, Several
+from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
 from freshstack_dspy.recipes.build import check_place, make
@@ -84,8 +84,6 @@ class Plan(Record):
     """What each `[[embedder]]` is asked for."""
     budget: tuple[PlannedCap, ...] = ()
     """The caps that are set."""
-    missing_key: str | None = None
-    """Says which key a live build lacks now."""
 
 
 def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) -> Plan:
@@ -136,26 +134,17 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         total=total,
         embeddings=embeddings,
         budget=tuple(_caps(config, total, embeddings, spent)),
-        missing_key=dry_run.missing_key,
     )
-
-
-class Sent(NamedTuple):
-    """The tokens of one request that a build would send."""
-
-    prompt: int
-    reply: int
 
 
 class DryRun:
     """Answers by the embedded baseline, and counts what would be sent."""
 
-    def __init__(self, model: ModelConfig, missing_key: str | None) -> None:
+    def __init__(self, model: ModelConfig) -> None:
         self._model = model
         self._baseline = BaselineProvider()
-        self.missing_key = missing_key
-        self.sent: dict[str, list[Sent]] = {}
-        """By step."""
+        self.sent: dict[str, list[tuple[int, int]]] = {}
+        """By step, the tokens of each request and of its reply."""
 
     def complete(self, request: "Request") -> "Response":
         """Answer, and count the tokens of the request and of its reply."""
@@ -167,12 +156,12 @@ class DryRun:
         step = current_step()
         typical = step == "closed_book_answer"
         reply = CLOSED_BOOK_TOKENS if typical else count_tokens(response.text or "")
-        self.sent.setdefault(step, []).append(Sent(prompt, min(reply, self._model.max_tokens)))
+        self.sent.setdefault(step, []).append((prompt, min(reply, self._model.max_tokens)))
         return response
 
 
 def _planned(
-    step: str, config: BuildConfig, sent: Sequence[Sent], recorded: int, scale: float
+    step: str, config: BuildConfig, sent: Sequence[tuple[int, int]], recorded: int, scale: float
 ) -> PlannedStep:
     """The plan of a step, scaled up from the questions that were run."""
     price, most = price_of(config.model.name, config.prices), config.model.max_tokens
@@ -185,13 +174,13 @@ def _planned(
         step=step,
         requests=round((len(sent) + recorded) * scale),
         recorded=round(recorded * scale),
-        input_tokens=round(sum(one.prompt for one in sent) * scale),
-        output_tokens=round(sum(one.reply for one in sent) * scale),
+        input_tokens=round(sum(prompt for prompt, _ in sent) * scale),
+        output_tokens=round(sum(reply for _, reply in sent) * scale),
         cost=dollars(price.cost(*one) for one in sent) if price else None,
         batch_cost=(
             dollars(price.cost(*one, batch=True) for one in sent) if price and has_batch else None
         ),
-        upper_bound=dollars(price.cost(one.prompt, most) for one in sent) if price else None,
+        upper_bound=dollars(price.cost(prompt, most) for prompt, _ in sent) if price else None,
     )
 
 
@@ -212,7 +201,12 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
         recorded = Several(*replies)
-        provider = DryRun(config.model, _check_model(config.model, recorded))
+        try:
+            provider_for(config.model)
+        except FatalModelError:
+            if next(recorded.lines(config.model.name.encode()), None) is None:
+                raise
+        provider = DryRun(config.model)
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
         lm = connect(
@@ -226,21 +220,6 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         stack.callback(lm.client.close)
         stack.enter_context(in_bulk(lm))
         yield Session(config, "replay", lm, replies, progress=progress), provider
-
-
-def _check_model(model: ModelConfig, recorded: Recorded) -> str | None:
-    """Check the model's name, unless replies by it are recorded; says if its key is missing."""
-    try:
-        check_model(model)
-    except FatalModelError as error:
-        try:
-            provider_for(model)
-        except FatalModelError:
-            if next(recorded.lines(model.name.encode()), None) is None:
-                raise
-            return None
-        return str(error)
-    return None
 
 
 def _caps(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack, get_args
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import Difference, difference
-from freshstack_dspy.collection.manifest import Manifest, Provenance
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import BuildConfig, load_judging
 from freshstack_dspy.errors import CollectionError, ConfigError
@@ -119,9 +118,19 @@ def rejudge(
             return Rejudged(None, agreement, None, 0)
         textless = [one for one in before.judgments if not chunks[one.chunk_id].passage]
         contents = _contents(before, judged, textless, scales[1])
-        described = _described(before.manifest, provenance(session, contents))
-    rejected = before.manifest.counts.rejected
-    written = write_collection(out, contents, chunks.values(), described, rejected=rejected)
+        now, old = provenance(session, contents), before.manifest
+        rejudged = old.model_dump(include={"content_hash", "recipe", "model", "scale"})
+        judge_now = {name: now.config[name] for name in ("model", "judge")}
+        described = now.model_copy(
+            update={
+                "name": old.name,
+                "recipe": f"rejudge:{old.recipe}",
+                "config": {**old.config, **judge_now, "rejudged": rejudged},
+            }
+        )
+    written = write_collection(
+        out, contents, chunks.values(), described, rejected=old.counts.rejected
+    )
     agreement = label_agreement(before.judgments, written.judgments, *scales)
     unchanged = list(chunks.values())
     found = difference(before, written, unchanged, unchanged)
@@ -213,16 +222,3 @@ def _sampled(pairs: Sequence["ToJudge"], count: int, seed: int) -> list["ToJudge
         seeded.shuffle(ordered)
         drawn += [(turn, pair._replace(chunks=[chunk])) for turn, chunk in enumerate(ordered)]
     return [pair for _, pair in sorted(drawn, key=lambda one: one[0])[:count]]
-
-
-def _described(before: Manifest, now: Provenance) -> Provenance:
-    """The collection as it was made, with the judge of now."""
-    rejudged = before.model_dump(include={"content_hash", "recipe", "model", "scale"})
-    judge = {name: now.config[name] for name in ("model", "judge")}
-    return now.model_copy(
-        update={
-            "name": before.name,
-            "recipe": f"rejudge:{before.recipe}",
-            "config": {**before.config, **judge, "rejudged": rejudged},
-        }
-    )

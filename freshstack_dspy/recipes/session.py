@@ -52,14 +52,10 @@ class Progress(Protocol):
 class Silence:
     """Progress that is not shown."""
 
-    def start(self, step: str, total: int) -> None:
+    def start(self, *_: object, **__: object) -> None:
         """Print nothing."""
 
-    def advance(self, step: str) -> None:
-        """Print nothing."""
-
-    def finish(self, step: str, note: str = "") -> None:
-        """Print nothing."""
+    advance = finish = start
 
 
 def report(progress: Progress, step: str, note: str) -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
@@ -24,8 +24,8 @@ from freshstack_dspy.questions.reading import QueryReading
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged
 from freshstack_dspy.recipes.pooling import Searches
-from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Chunk, Judgment, Query
+from freshstack_dspy.recipes.session import Session, report
+from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.text import jaccard, terms
 
 EXPECTED_KEPT = 0.8
@@ -50,13 +50,6 @@ BY_ONE_CHUNK = "answered by one of its chunks alone"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-class _Draft(NamedTuple):
-    """A question that may become a query, and what speaks against it, if anything does."""
-
-    query: Query
-    refused: str | None
 
 
 class Synthesis:
@@ -95,16 +88,29 @@ class Synthesis:
             SourceError: All seeds were tried, and they gave fewer than `exactly` so many.
         """
         refused: Counter[str] = Counter()
+        kept, per_seed, size = self._kept, self._queries.per_seed, self._queries.chunks
+        eligible = {seed.chunk_id: seed for seed in self._seeds}
         tried = asked = failed = 0
-        while len(self._kept) < self._count:
-            wave = self._seeds[tried : tried + self._wave_size(tried)]
+        while len(kept) < self._count:
+            share = max(len(kept) / (tried * per_seed), _LEAST_KEPT) if tried else EXPECTED_KEPT
+            needed = math.ceil((self._count - len(kept)) / (share * per_seed))
+            wave = self._seeds[tried : tried + needed]
             if not wave and not exactly:
                 break
             if not wave:
-                raise self._exhausted(refused)
+                raise SourceError(
+                    f"queries.count is {self._count:,}, and all {len(self._seeds):,} seeds gave "
+                    f"{len(kept):,} ({_listed(refused)}); lower count, raise per_seed, lower "
+                    "min_tokens, or add documents; every reply is recorded, and only what is new "
+                    "is asked"
+                )
             tried += len(wave)
-            groups = self._groups(wave)
-            complete = [group for group in groups if len(group) == self._queries.chunks]
+            groups = (
+                related(self._searches.index, wave, eligible, size)
+                if size > 1
+                else [(seed,) for seed in wave]
+            )
+            complete = [group for group in groups if len(group) == size]
             refused["seed without related chunks"] += len(groups) - len(complete)
             asked += len(complete)
             results = self._session.each("synthesis", self._try, complete)
@@ -113,30 +119,25 @@ class Synthesis:
                 if isinstance(drafts, ReplyError):
                     failed += 1
                     refused[f"seed without a valid reply: {drafts.status}"] += 1
-                    self._check_only_failures(failed, asked, drafts)
+                    # Stop before a whole corpus is paid for in vain.
+                    if failed == asked >= min(_MOST_FAILED, len(self._seeds)):
+                        raise FatalModelError(
+                            f"no question came of any of {failed} seeds, so no more are tried; "
+                            f"the last: {drafts}"
+                        )
                     continue
-                for draft in drafts:
-                    reason = self._reason_against(draft)
-                    if reason is None:
-                        self._kept.append(draft.query)
-                        self._kept_terms.append(set(terms(draft.query.text)))
+                for query, reason in drafts:
+                    final = self._reason_against(query, reason)
+                    if final is None:
+                        kept.append(query)
+                        self._kept_terms.append(set(terms(query.text)))
                     else:
-                        refused[reason] += 1
-        return QueryReading(tuple(self._kept), {key: refused[key] for key in sorted(+refused)})
+                        refused[final] += 1
+        note = f"{len(kept):,} synthetic; refused: {_listed(refused) or 'none'}"
+        report(self._session.progress, "questions", note)
+        return QueryReading(tuple(kept), {key: refused[key] for key in sorted(+refused)})
 
-    def _wave_size(self, tried: int) -> int:
-        """How many seeds are likely to give what is still missing."""
-        kept, per_seed = len(self._kept), self._queries.per_seed
-        share = max(kept / (tried * per_seed), _LEAST_KEPT) if tried else EXPECTED_KEPT
-        return math.ceil((self._count - kept) / (share * per_seed))
-
-    def _groups(self, wave: Sequence[Chunk]) -> list[tuple[Chunk, ...]]:
-        if self._queries.chunks == 1:
-            return [(seed,) for seed in wave]
-        eligible = {seed.chunk_id: seed for seed in self._seeds}
-        return related(self._searches.index, wave, eligible, self._queries.chunks)
-
-    def _try(self, seeds: Sequence[Chunk]) -> list[_Draft] | ReplyError:
+    def _try(self, seeds: Sequence[Chunk]) -> list[tuple[Query, str | None]] | ReplyError:
         """Ask for questions of one seed, and for what speaks against each."""
         ids = [seed.chunk_id for seed in seeds]
         examples = shown_examples(self._style, self._queries.seed, ids)
@@ -145,8 +146,7 @@ class Synthesis:
         except ReplyError as error:
             self._session.lm.ledger.enter(failed=1)
             return error
-        reasons = _each(lambda query: self._refused(query, seeds), made)
-        return [_Draft(query, reason) for query, reason in zip(made, reasons, strict=True)]
+        return _each(lambda query: (query, self._refused(query, seeds)), made)
 
     def _refused(self, query: Query, seeds: Sequence[Chunk]) -> str | None:
         """What speaks against a question; the cheap reasons first."""
@@ -171,22 +171,15 @@ class Synthesis:
             self._session.lm.ledger.enter(failed=1)
             return UNCHECKED
         nuggets = {nugget.nugget_id for nugget in made.nuggets}
-        return self._unanswered(nuggets, merged(judged, config.judge.votes))
-
-    def _unanswered(self, nuggets: set[str], judgments: Sequence[Judgment]) -> str | None:
-        """Whether the seeds together hold every nugget and, of several, none does alone."""
-        threshold = self._session.config.judge.graded.threshold
         held: dict[str, set[str]] = {}
-        for judgment in judgments:
-            if judgment.label is not None and judgment.label >= threshold:
+        for judgment in merged(judged, config.judge.votes):
+            if judgment.label is not None and judgment.label >= config.judge.graded.threshold:
                 held.setdefault(judgment.chunk_id, set()).add(judgment.nugget_id)
         if set().union(*held.values()) != nuggets:
             return UNSUPPORTED
-        if self._queries.chunks > 1 and nuggets in held.values():
-            return BY_ONE_CHUNK
-        return None
+        return BY_ONE_CHUNK if len(seeds) > 1 and nuggets in held.values() else None
 
-    def _reason_against(self, draft: _Draft) -> str | None:
+    def _reason_against(self, query: Query, refused: str | None) -> str | None:
         """The reason that counts, now that all questions before this one are known.
 
         That it is a near-duplicate goes before what the judge says: whether it was found before
@@ -194,24 +187,10 @@ class Synthesis:
         """
         if len(self._kept) == self._count:
             return "beyond count"
-        by_words = draft.refused in (COPIED, OF_THE_PASSAGE, NEAR_DUPLICATE)
-        if not by_words and is_alike(draft.query, self._kept_terms):
+        by_words = refused in (COPIED, OF_THE_PASSAGE, NEAR_DUPLICATE)
+        if not by_words and is_alike(query, self._kept_terms):
             return NEAR_DUPLICATE
-        return draft.refused
-
-    def _check_only_failures(self, failed: int, asked: int, last: ReplyError) -> None:
-        """Stop before a whole corpus is paid for in vain."""
-        if failed == asked >= min(_MOST_FAILED, len(self._seeds)):
-            raise FatalModelError(
-                f"no question came of any of {failed} seeds, so no more are tried; the last: {last}"
-            )
-
-    def _exhausted(self, refused: Counter[str]) -> SourceError:
-        return SourceError(
-            f"queries.count is {self._count:,}, and all {len(self._seeds):,} seeds gave "
-            f"{len(self._kept):,} ({_listed(refused)}); lower count, raise per_seed, lower "
-            "min_tokens, or add documents; every reply is recorded, and only what is new is asked"
-        )
+        return refused
 
 
 def _each(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -100,8 +100,6 @@ def test_the_same_labels_give_the_same_report(
 ) -> None:
     assert agree(collection, tuple(reversed(LABELS))) == report
     assert AgreementReport.model_validate_json(report.model_dump_json()) == report
-    other = agree(collection, LABELS, seed=1, resamples=50)
-    assert other.metrics.kappa.value == report.metrics.kappa.value
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.run import Run, write_run
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.extend import Extended, extend
+from freshstack_dspy.recipes.session import Silence
 from freshstack_dspy.records import RunRank, ScoredChunk
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, domain, files_of
@@ -181,18 +182,28 @@ def test_chunks_that_the_corpus_lacks_are_an_error(config: BuildConfig, tmp_path
         extended(config, [path])
 
 
+class Notes(Silence):
+    def __init__(self) -> None:
+        self.of_runs: list[str] = []
+
+    def finish(self, step: str, note: str = "") -> None:
+        if step.startswith("run "):
+            self.of_runs.append(note)
+
+
 def test_queries_of_the_run_or_of_the_collection_alone_are_named(
     config: BuildConfig, tmp_path: Path
 ) -> None:
     everything = chunk_ids(config)
     path = written(tmp_path / "a.run", {"2": everything, "999": everything})
 
-    done = extended(config, [path])
+    progress = Notes()
+    extended(config, [path], progress=progress)
 
-    assert done.runs[0].notes == (
+    assert progress.of_runs == [
         "1 queries that are not in the collection or have no nuggets: 999",
         "2 queries for which it has nothing: 10, x",
-    )
+    ]
     path = written(tmp_path / "b.run", {"999": everything})
     with pytest.raises(CollectionError, match=r"none of its 1 queries \(as '999'\)"):
         extended(config, [path])

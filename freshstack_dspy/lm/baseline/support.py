@@ -125,29 +125,25 @@ def threshold(demonstrated: Sequence[tuple[float, bool]]) -> float:
     """
     if not demonstrated:
         return THRESHOLD
-    low, high = THRESHOLD - _REACH, THRESHOLD + _REACH
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if _pull(demonstrated, middle) > 0:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
-
-
-def _pull(demonstrated: Sequence[tuple[float, bool]], centre: float) -> float:
-    """Derivative of the log posterior: positive where the threshold should be higher."""
     positives = sum(supported for _, supported in demonstrated)
     negatives = len(demonstrated) - positives
     weight = {
         True: len(demonstrated) / (2 * max(1, positives)),
         False: len(demonstrated) / (2 * max(1, negatives)),
     }
-    pull = sum(
-        weight[supported] * (1 / (1 + math.exp(SLOPE * (centre - score))) - supported)
-        for score, supported in demonstrated
-    )
-    return SLOPE * pull - (centre - THRESHOLD) / SPREAD**2
+    low, high = THRESHOLD - _REACH, THRESHOLD + _REACH
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        pull = sum(
+            weight[supported] * (1 / (1 + math.exp(SLOPE * (middle - score))) - supported)
+            for score, supported in demonstrated
+        )
+        # The derivative of the log posterior is positive where the threshold should be higher.
+        if SLOPE * pull - (middle - THRESHOLD) / SPREAD**2 > 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
 
 
 class _Facts:

@@ -22,8 +22,8 @@ from freshstack_dspy.recipes.corpus import cut_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.provenance import export_replies
-from freshstack_dspy.recipes.questions import make_questions
 from freshstack_dspy.recipes.session import Silence, open_session
+from freshstack_dspy.recipes.synthesis import Synthesis
 from tests.recipes.domain import afresh
 from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider, inputs_of, nuggetize
 from tests.recipes.test_deferred import hand_in, task
@@ -58,7 +58,7 @@ def made_alone(config: BuildConfig, provider: ScriptedProvider) -> tuple[QueryRe
 
     with open_session(config, provider=provider, searching=False) as session:
         searches = Searches(session, cut_corpora(config, Silence()), no_index)
-        made = make_questions(session, FreshStack(config), searches)
+        made = Synthesis(session, FreshStack(config), searches).run()
         return made, session.lm.ledger.steps()["synthesis"].failed
 
 
