@@ -19,7 +19,6 @@ from freshstack_dspy.cli.printing import Bars, Table, labels_by, say, show, show
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.manifest import Manifest
     from freshstack_dspy.recipes.plan import Plan
     from freshstack_dspy.recipes.rejudge import Rejudged
 
@@ -178,21 +177,11 @@ def rejudge(
 
 
 def _show_plan(found: "Plan") -> None:
-
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
-    rows = [
-        (
-            one.step,
-            one.requests,
-            one.recorded,
-            one.input_tokens,
-            one.output_tokens,
-            _money(one.cost),
-            _money(one.batch_cost),
-            _money(one.upper_bound),
-        )
-        for one in (*found.steps, found.total)
-    ]
+    rows: list[tuple[str | int, ...]] = []
+    for one in (*found.steps, found.total):
+        tokens = one.requests, one.recorded, one.input_tokens, one.output_tokens
+        rows.append((one.step, *tokens, *map(_money, (one.cost, one.batch_cost, one.upper_bound))))
     title = f"{found.name}: {found.queries:,} questions for {found.model}"
     show(Table((*header, "live", "batch", "upper bound"), rows, title))
     if found.sampled < found.queries:
@@ -229,14 +218,25 @@ def _money(amount: float | None) -> str:
 
 
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
-    """Say what a build made, or that it found it made already."""
+    """Say what a build made, and what each step asked and cost, unless it was made already."""
     from freshstack_dspy.collection.counts import listed
+    from freshstack_dspy.records import Step
 
     manifest = collection.manifest
     if unchanged:
         say(f"{manifest.name}: {path}")
     else:
-        _show_account(manifest, path)
+        header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
+        steps = [
+            (name, manifest.ledger[name]) for name in get_args(Step) if name in manifest.ledger
+        ]
+        rows = [
+            (name, one.calls, one.cached, one.reasked, one.failed, one.tokens, _money(one.cost))
+            for name, one in steps
+        ]
+        show(Table(header, rows, f"{manifest.name}: {path}"))
+        if recorded := sum(one.cached_cost for _, one in steps):
+            say(f"what was recorded had cost {_money(recorded)}")
     counts = manifest.counts
     say(
         f"{counts.queries:,} queries, {counts.nuggets:,} nuggets, {counts.chunks:,} chunks, "
@@ -259,21 +259,6 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
     say(labels_by(collection))
     say(f"content {manifest.content_hash}")
-
-
-def _show_account(manifest: "Manifest", path: Path) -> None:
-    """What each step asked and cost."""
-    from freshstack_dspy.records import Step
-
-    header = ("step", "calls", "recorded", "re-asked", "failed", "tokens", "cost")
-    steps = [(name, manifest.ledger[name]) for name in get_args(Step) if name in manifest.ledger]
-    rows = [
-        (name, one.calls, one.cached, one.reasked, one.failed, one.tokens, _money(one.cost))
-        for name, one in steps
-    ]
-    show(Table(header, rows, f"{manifest.name}: {path}"))
-    if recorded := sum(one.cached_cost for _, one in steps):
-        say(f"what was recorded had cost {_money(recorded)}")
 
 
 def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Path | None) -> None:

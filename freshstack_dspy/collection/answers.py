@@ -137,12 +137,9 @@ def _rows(paths: Iterable[Path], *run_names: str) -> Iterator[tuple[Row, str, st
 
 def _verdicts(row: Row) -> tuple[bool | None, ...]:
     value = row.values.get("agrees", "")
-    verdicts = value if isinstance(value, list) else [value]
+    verdicts = value if isinstance(value, list) and value else [value]
     if not all(each is None or isinstance(each, bool) for each in verdicts):
         raise row.fault("agrees", "true, false, null, or a list of these")
-    gold = len(row.texts("gold_answers"))
-    if not verdicts or (isinstance(value, list) and gold not in (0, len(verdicts))):
-        raise row.fault("agrees", "a verdict for each gold answer, or a single one")
     return tuple(verdicts)
 
 

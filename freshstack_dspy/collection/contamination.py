@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from freshstack_dspy.collection.near_duplicates import near_duplicates
-from freshstack_dspy.records import Contamination, Judgment, Nugget, Query
+from freshstack_dspy.records import Contamination, Nugget, Query
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import ContaminationConfig
@@ -26,12 +26,6 @@ class Knowledge(NamedTuple):
     known: tuple[str, ...]
     """Ids of the nuggets that it supports, ascending."""
     call_id: str | None
-
-    @classmethod
-    def of(cls, judgments: Sequence[Judgment], threshold: int) -> Self:
-        """Take it from the judgments of the answer, one for each nugget, each with a label."""
-        known = (one.nugget_id for one in judgments if (one.label or 0) >= threshold)
-        return cls(tuple(sorted(known)), next((one.call_id for one in judgments), None))
 
 
 def contamination(
@@ -54,16 +48,16 @@ def contamination(
     for query in queries:
         if query.query_id not in own:
             continue
-        knows = knowledge.get(query.query_id)
+        known, call_id = knowledge.get(query.query_id, (None, None))
         records.append(
             Contamination(
                 query_id=query.query_id,
-                known_nuggets=knows.known if knows else None,
-                closed_book_coverage=len(knows.known) / own[query.query_id] if knows else None,
+                known_nuggets=known,
+                closed_book_coverage=None if known is None else len(known) / own[query.query_id],
                 asked=asked(query.asked_at, config.cutoff),
                 gold_overlap=overlap(query.text, gold.get(query.query_id, ()), config.ngram),
                 near_duplicates=alike.get(query.query_id, ()),
-                call_id=knows.call_id if knows else None,
+                call_id=call_id,
             )
         )
     return records

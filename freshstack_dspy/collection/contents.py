@@ -106,11 +106,6 @@ class Contents:
         for file in RECORD_FILES:
             object.__setattr__(self, file.name, file.sort(getattr(self, file.name)))
 
-    def __repr__(self) -> str:
-        """Count the records: printed in full, they would be megabytes."""
-        counted = (f"{len(getattr(self, file.name))} {file.name}" for file in RECORD_FILES)
-        return f"<{type(self).__name__}: {', '.join(counted)}>"
-
     def records(self) -> dict[str, Any]:
         """Give the records by the name of their file."""
         return {file.name: getattr(self, file.name) for file in RECORD_FILES}

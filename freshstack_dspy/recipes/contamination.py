@@ -62,7 +62,8 @@ def closed_book_knowledge(
         labels.setdefault(judgment.query_id, []).append(judgment)
     for query_id, judgments in labels.items():
         if all(judgment.label is not None for judgment in judgments):
-            found[query_id] = Knowledge.of(judgments, threshold)
+            ids = sorted(one.nugget_id for one in judgments if (one.label or 0) >= threshold)
+            found[query_id] = Knowledge(tuple(ids), judgments[0].call_id)
     return found, [one.model_copy(update={"chunk_ids": ()}) for one in judged.failures]
 
 

@@ -7,7 +7,7 @@ from freshstack_dspy.config import ContaminationConfig
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import Contamination
 
-from .small import CONTENTS, judgment, query
+from .small import CONTENTS, query
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_the_overlap_is_the_largest_share_of_one_text() -> None:
 
 
 def test_every_query_with_nuggets_has_a_record() -> None:
-    knowledge = {"12": Knowledge.of([judgment("12_1", "x", 0), judgment("12_0", "x", 1)], 1)}
+    knowledge = {"12": Knowledge(("12_0",), "k2")}
 
     found = {
         one.query_id: one

@@ -138,7 +138,6 @@ def test_verdicts_may_be_one_or_one_for_each_gold_answer(write: Write) -> None:
         (read_citations, labelled({"citationID": 0}, {"citationID": 0}), "'0' is there twice"),
         (read_citations, {"topic_id": "1", "run_id": "r", "answer": []}, "has no 'sentences'"),
         (read_agreement, compared(agrees="yes"), "agrees is 'yes'; allowed: true, false, null"),
-        (read_agreement, compared(agrees=[True], gold_answers=["a", "b"]), "each gold answer"),
         (read_agreement, compared(status="failed"), "status is 'failed'"),
         (read_nugget_verdicts, read_by(additional=-1), "additional is -1; allowed: a whole number"),
         (read_nugget_verdicts, read_by(nuggets=[VERDICT, VERDICT]), "'n0' is there twice"),
