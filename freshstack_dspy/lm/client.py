@@ -27,7 +27,7 @@ from freshstack_dspy.lm.engine import Provider, provider_for
 from freshstack_dspy.lm.events import Callback
 from freshstack_dspy.lm.prices import Price, price_of
 from freshstack_dspy.lm.recorder import Access, Recorder, Sent
-from freshstack_dspy.lm.reply import NO_REPLY, Reply, receive, status_of
+from freshstack_dspy.lm.reply import NO_REPLY, Reply, billed_output, receive, status_of
 from freshstack_dspy.lm.request import ChatRequest, chat_request
 from freshstack_dspy.lm.retry import Retries
 from freshstack_dspy.lm.store import Recorded, ReplyStore, holds_store
@@ -90,6 +90,10 @@ class Client(Recorder[Prompt, Reply]):
         (reply,) = self.answer([Prompt(self.recorded_as(request, sample_number.get()), request)])
         return _response(reply)
 
+    async def acomplete(self, request: Request) -> Response:
+        """Answer one request in a thread, so that the event loop goes on."""
+        return await asyncio.to_thread(self.complete, request)
+
     def recorded_as(self, request: Request, sample: int | None) -> ChatRequest:
         """The request with the key under which its reply is, or will be, recorded."""
         return chat_request(request, endpoint=self.endpoint, sample=sample)
@@ -129,38 +133,17 @@ class Client(Recorder[Prompt, Reply]):
                 output_tokens=None,
             )
         else:
+            usage = response.usage
             refusals = [part.text for part in response.message.parts if part.type == "refusal"]
             reply = received(
                 text=response.text or "".join(refusals),
                 finish_reason="refusal" if refusals else str(response.finish_reason),
-                input_tokens=response.usage.input_tokens,
-                output_tokens=_output_tokens(response.usage),
+                input_tokens=usage.input_tokens,
+                output_tokens=billed_output(
+                    usage.input_tokens, usage.output_tokens, usage.total_tokens
+                ),
             )
         return Sent([reply], reservation.spent_on(reply), attempts)
-
-
-class AsyncClient:
-    """The same client for asynchronous programs."""
-
-    supports_response_schema = True
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Be the same client, as `Client` is."""
-        return self
-
-    async def complete(self, request: Request) -> Response:
-        """Answer one request in a thread, so that the event loop goes on."""
-        return await asyncio.to_thread(self._client.complete, request)
-
-
-def _output_tokens(usage: Usage) -> int | None:
-    """What is billed as output; Gemini and xAI count what a model thinks in the total alone."""
-    if usage.input_tokens is None or usage.output_tokens is None or usage.total_tokens is None:
-        return usage.output_tokens
-    return max(usage.output_tokens, usage.total_tokens - usage.input_tokens)
 
 
 def _response(reply: Reply) -> Response:
@@ -198,7 +181,10 @@ class RecordedLM(dspy.LM):
             super().__init__(
                 model.name,
                 engine=client,
-                async_engine=AsyncClient(client),
+                async_engine=SimpleNamespace(
+                    complete=client.acomplete,
+                    supports_response_schema=True,
+                ),
                 cache=False,
                 num_retries=0,
                 temperature=model.temperature,

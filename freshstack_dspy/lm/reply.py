@@ -123,6 +123,13 @@ def receive(
     )
 
 
+def billed_output(before: int | None, after: int | None, total: int | None) -> int | None:
+    """What is billed as output; Gemini and xAI count what a model thinks in the total alone."""
+    if before is None or after is None or total is None:
+        return after
+    return max(after, total - before)
+
+
 def _counted(tokens: Any) -> int | None:
     """A provider's count of tokens, or None where it is none."""
     return tokens if type(tokens) is int and 0 <= tokens <= MOST_TOKENS else None

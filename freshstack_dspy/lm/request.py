@@ -12,7 +12,7 @@ import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
@@ -135,7 +135,7 @@ class RerankRequest(KeyedRequest):
 
 
 class SearchRequest(KeyedRequest):
-    """A search of an index; see `search_request`."""
+    """A search of an index."""
 
     kind: Literal["search"] = "search"
     corpus: str
@@ -143,27 +143,15 @@ class SearchRequest(KeyedRequest):
     settings: dict[str, JsonValue]
     """All that can change what is found: depth, retrievers, fusion, embedders."""
     texts: Hash
-    """SHA-256 of the canonical JSON of the list of texts that are searched for."""
+    """SHA-256 of the canonical JSON of the list of texts that are searched for, in their order."""
 
 
 NumbersRequest = EmbeddingRequest | RerankRequest
 
 
-def search_request(
-    corpus: str, settings: Mapping[str, JsonValue], texts: Iterable[str]
-) -> SearchRequest:
-    """Name a search by the digest of its corpus, its settings, and its texts in their order."""
-    return SearchRequest(corpus=corpus, settings=dict(settings), texts=sha256_of(list(texts)))
-
-
 def text_hash(text: str) -> str:
     """SHA-256 of a text's UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def passages_hash(hashes: Iterable[str]) -> str:
-    """The hash of a set of passages, from theirs."""
-    return sha256_of(sorted(set(hashes)))
 
 
 def chat_request(request: "Request", *, endpoint: str, sample: int | None) -> ChatRequest:

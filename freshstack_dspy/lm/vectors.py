@@ -22,7 +22,7 @@ from freshstack_dspy.lm.request import (
     EmbeddingRequest,
     NumbersRequest,
     RerankRequest,
-    passages_hash,
+    sha256_of,
     text_hash,
 )
 from freshstack_dspy.lm.retry import Retries
@@ -338,7 +338,7 @@ class RerankClient(NumbersClient):
             model=self._name,
             endpoint=self.endpoint,
             query=text_hash(text),
-            passages=passages_hash(hashes),
+            passages=sha256_of(list(by_hash)),
             count=len(by_hash),
         )
         with step(RERANK_STEP):

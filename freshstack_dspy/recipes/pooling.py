@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from freshstack_dspy.config import FusionConfig, PoolConfig
 from freshstack_dspy.index.fusion import PAPER_FUSION, fuse
 from freshstack_dspy.index.hybrid import HybridIndex
-from freshstack_dspy.lm.request import SearchRequest, search_request
+from freshstack_dspy.lm.request import SearchRequest, sha256_of
 from freshstack_dspy.recipes.corpus import CutCorpora
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
@@ -82,7 +82,7 @@ class Searches:
             "reranker": [models.reranker.identity, models.rerank_depth] if models.reranker else [],
         }
         in_order = [json.dumps([name, *texts[name]]) for name in sorted(texts)]
-        return search_request(self._digest, settings, in_order)
+        return SearchRequest(corpus=self._digest, settings=settings, texts=sha256_of(in_order))
 
     @functools.cached_property
     def _digest(self) -> str:

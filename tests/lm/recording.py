@@ -15,7 +15,8 @@ from freshstack_dspy.lm.request import (
     ChatRequest,
     EmbeddingRequest,
     RerankRequest,
-    search_request,
+    SearchRequest,
+    sha256_of,
     text_hash,
 )
 from freshstack_dspy.lm.store import Recorded, ReplyStore
@@ -59,7 +60,9 @@ EMBEDDING = EmbeddingRequest(model="m", endpoint="e", text=text_hash("a"))
 RERANK = RerankRequest(
     model="m", endpoint="e", query=text_hash("q"), passages=text_hash("p"), count=2
 )
-SEARCH = search_request("corpus-digest", {"depth": 5}, ["question", "answer"])
+SEARCH = SearchRequest(
+    corpus="corpus-digest", settings={"depth": 5}, texts=sha256_of(["question", "answer"])
+)
 
 
 def every_entry() -> list[Entry]:

@@ -30,7 +30,7 @@ from freshstack_dspy.lm.prices import Price, rerank_price_of
 from freshstack_dspy.lm.request import (
     EmbeddingRequest,
     RerankRequest,
-    passages_hash,
+    sha256_of,
     text_hash,
 )
 from freshstack_dspy.lm.store import ReplyStore
@@ -128,7 +128,7 @@ RERANK = RerankRequest(
     model="cohere/rerank-v3.5",
     endpoint="cohere:default",
     query=text_hash("Wie groß?"),
-    passages=passages_hash([text_hash("b"), text_hash("a")]),
+    passages=sha256_of(sorted([text_hash("b"), text_hash("a")])),
     count=2,
 )
 

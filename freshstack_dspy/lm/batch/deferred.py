@@ -22,7 +22,7 @@ from freshstack_dspy.files import write_file
 from freshstack_dspy.lm.budget import Spent, upper_bound
 from freshstack_dspy.lm.engine import presentable
 from freshstack_dspy.lm.prices import price_of
-from freshstack_dspy.lm.reply import MOST_TOKENS, receive
+from freshstack_dspy.lm.reply import MOST_TOKENS, billed_output, receive
 from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import unfenced
@@ -142,14 +142,6 @@ class _Usage(BaseModel):
     prompt_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     completion_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
     total_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
-
-    @property
-    def output_tokens(self) -> int | None:
-        """What is billed as output; some count what a model thinks in the total alone."""
-        prompt, completion, total = self.prompt_tokens, self.completion_tokens, self.total_tokens
-        if prompt is None or completion is None or total is None:
-            return completion
-        return max(completion, total - prompt)
 
 
 class _Completion(BaseModel):
@@ -279,13 +271,15 @@ def _record(
     prices: PricesConfig | None,
     account: str | None,
 ) -> None:
-    price = price_of(request.model, prices)
+    price, usage = price_of(request.model, prices), answer.usage
     reply = receive(
         request,
         text=answer.text,
         finish_reason=answer.finish_reason,
-        input_tokens=answer.usage.prompt_tokens,
-        output_tokens=answer.usage.output_tokens,
+        input_tokens=usage.prompt_tokens,
+        output_tokens=billed_output(
+            usage.prompt_tokens, usage.completion_tokens, usage.total_tokens
+        ),
         origin="import",
         price=price,
         batch=not answer.by_hand,
