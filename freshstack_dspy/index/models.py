@@ -110,16 +110,17 @@ class HostedEmbedder(EmbeddingClient):
     def __init__(self, config: EmbedderConfig, access: Access) -> None:
         assert config.model is not None
         self.name = config.name
-        price = price_of(config.model)
-        if config.price is not None:
-            price = Price(input=config.price / _MILLION)
         self._longest = config.max_tokens or longest_input_of(config.model)
         query, passage = input_types_of(config.model)
         self.passages = self._role(config.passage_prefix, passage)
         self.queries = self._role(config.query_prefix, query)
         model = _hosted_model(config, "[[embedder]]")
         super().__init__(
-            model, access, dimensions=config.dimensions, batch=config.batch, price=price
+            model,
+            access,
+            dimensions=config.dimensions,
+            batch=config.batch,
+            price=_own_price(config) or price_of(config.model),
         )
         self.identity = _identity(
             self,
@@ -183,9 +184,7 @@ class HostedReranker(RerankClient):
 
     def __init__(self, config: RerankerConfig, access: Access) -> None:
         assert config.model is not None
-        price = rerank_price_of(config.model)
-        if config.price is not None:
-            price = Price(input=config.price / _MILLION)
+        price = _own_price(config) or rerank_price_of(config.model)
         super().__init__(_hosted_model(config, "[reranker]"), access, price=price)
         self.at_once = config.concurrency
         self.identity = _identity(self, config)
@@ -196,6 +195,10 @@ def _identity(
 ) -> str:
     shared = {"model": config.model, "endpoint": client.endpoint}
     return sha256_of({"kind": "hosted", "key_version": KEY_VERSION, **shared, **more})
+
+
+def _own_price(config: SearchModelConfig) -> Price | None:
+    return None if config.price is None else Price(input=config.price / _MILLION)
 
 
 def _hosted_model(config: SearchModelConfig, section: str) -> HostedModel:
@@ -237,13 +240,11 @@ class FolderEmbedder:
         self, texts: Sequence[str], progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
         """Embed what is searched."""
-        encode = self._model.encode_document
-        return self._embedded(texts, encode, self._config.passage_prefix, progress)
+        return self._embedded("encode_document", self._config.passage_prefix, texts, progress)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed what is searched for."""
-        encode = self._model.encode_query
-        return self._embedded(texts, encode, self._config.query_prefix, lambda _: None)
+        return self._embedded("encode_query", self._config.query_prefix, texts, lambda _: None)
 
     @cached_property
     def _model(self) -> Any:
@@ -257,19 +258,13 @@ class FolderEmbedder:
         return model
 
     def _embedded(
-        self,
-        texts: Sequence[str],
-        encode: Callable[..., Any],
-        prefix: str,
-        progress: Callable[[float], None],
+        self, encode: str, prefix: str, texts: Sequence[str], progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
-        if not texts:
-            return np.empty((0, 0), np.float32)
         self._warn_of_cuts([prefix + text for text in texts])
         parts = []
         at_once = self._config.batch * _BATCHES_AT_ONCE
         for start in range(0, len(texts), at_once):
-            part = encode(
+            part = getattr(self._model, encode)(
                 list(texts[start : start + at_once]),
                 prompt=prefix or None,
                 batch_size=self._config.batch,
@@ -302,19 +297,11 @@ class FolderReranker:
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score each passage, in the given order."""
-        if not passages:
-            return []
         pairs = [(text, passage) for passage in passages]
         found = self._model.predict(
             pairs, batch_size=_PAIRS_AT_ONCE, show_progress_bar=False, convert_to_numpy=True
         )
-        scores = np.asarray(found, np.float64)
-        if scores.shape != (len(passages),):
-            raise ConfigError(
-                f"{self._path}: a reranker gives one score for a passage, and this model gives "
-                f"{scores.size // len(passages)}: it is a classifier"
-            )
-        return [float(score) for score in scores]
+        return [float(score) for score in np.ravel(found)]
 
     @cached_property
     def _model(self) -> Any:

@@ -143,8 +143,8 @@ class NumbersClient(Recorder[Wanted, Numbers]):
         except ReplyError as error:
             longest = max((text for one in items for text in (one.text, *one.passages)), key=len)
             raise FatalModelError(
-                f"{error}; the longest of {sum(len(one.passages) or 1 for one in items):,} texts, "
-                f"of {len(longest):,} characters, begins {_shown(longest)}: {self._remedy}"
+                f"{error}; the longest text, of {len(longest):,} characters, begins "
+                f"{_shown(longest)}: {self._remedy}"
             ) from None
 
     @abstractmethod
@@ -239,8 +239,6 @@ class EmbeddingClient(NumbersClient):
         """
         import numpy as np
 
-        if not texts:
-            return np.empty((0, 0), dtype=np.float32)
         requests = [self.request_of(text, input_type) for text in texts]
         wanted = {
             request.key: Wanted(request, text)
@@ -329,8 +327,6 @@ class RerankClient(NumbersClient):
         Raises:
             ModelError: There are no scores.
         """
-        if not passages:
-            return []
         text, passages = encodable(text), [encodable(passage) for passage in passages]
         hashes = [text_hash(passage) for passage in passages]
         by_hash = dict(sorted(zip(hashes, passages, strict=True)))

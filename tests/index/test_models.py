@@ -237,4 +237,3 @@ def test_scores_of_a_folder_are_those_of_the_library(tmp_path: Path) -> None:
     reranker = FolderReranker(RerankerConfig(path=folder))
 
     assert reranker.scores("query", passages) == pytest.approx(expected.tolist(), abs=1e-5)
-    assert reranker.scores("query", []) == []
