@@ -113,14 +113,6 @@ def decoded(data: bytes, place: str) -> str:
         ) from None
 
 
-def json_object(text: str | bytes, place: str) -> dict[str, Any]:
-    """Read one JSON object; a `SourceError` says where there is none."""
-    value = json_value(text, place)
-    if not isinstance(value, dict):
-        raise SourceError(f"{place}: not a JSON object")
-    return value
-
-
 def json_file(path: Path) -> Any:
     """Read a file that is one JSON value.
 

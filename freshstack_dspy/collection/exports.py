@@ -182,17 +182,12 @@ def push_collection(
             )
         except (httpx.HTTPError, OSError, ValueError, RuntimeError) as error:
             status = getattr(getattr(error, "response", None), "status_code", 0)
-            fault = _HUB_FAULTS.get(status) or f"{type(error).__name__}: {error}"
+            fault = f"{type(error).__name__}: {error}"
+            if status == 409:
+                fault = "the data set exists; name another, or add --replace"
             fault = " ".join(fault.replace(token, "…").split())
             raise CollectionError(f"{repo_id} could not be pushed to {endpoint}: {fault}") from None
     return f"{endpoint}/datasets/{repo_id}"
-
-
-_HUB_FAULTS = {
-    401: "the hub does not know the token of HF_TOKEN",
-    403: "the token of HF_TOKEN may not write there",
-    409: "the data set exists; name another, or add --replace",
-}
 
 
 # What is exported

@@ -104,11 +104,6 @@ class Readable(NamedTuple):
     text: str
 
 
-def largest(path: str, max_file_bytes: int) -> int:
-    """Give the size in bytes up to which a file is read; of notebooks and PDFs the text counts."""
-    return max_file_bytes * _WRAPPING if path.lower().endswith(_WRAPPED) else max_file_bytes
-
-
 def _too_large(size: int, most: int) -> Skip:
     return Skip("oversized", f"larger than max_file_bytes ({size:,} of {most:,} bytes)")
 
@@ -120,7 +115,8 @@ def _content(
     skip = skip_by_path(path, entry.size)
     if skip and skip.kind not in corpus.keep:
         return skip
-    most = largest(path, max_file_bytes)
+    # Of notebooks and PDFs the text counts, which is looked at when it was read.
+    most = max_file_bytes * (_WRAPPING if path.lower().endswith(_WRAPPED) else 1)
     data = _too_large(entry.size, most) if entry.size > most else tree.read(entry, most)
     if isinstance(data, Skip):
         return data

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import DeferredError, FatalModelError, ReplyError, SourceError
-from freshstack_dspy.files import decoded, json_object, read_lines
+from freshstack_dspy.files import decoded, json_value, read_lines
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.questions.reading import QueryReading
@@ -26,6 +26,7 @@ from freshstack_dspy.recipes.judge import ToJudge, judge_calls, merged
 from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.session import Session, report
 from freshstack_dspy.records import Chunk, Query
+from freshstack_dspy.rows import Row
 from freshstack_dspy.text import jaccard, terms
 
 EXPECTED_KEPT = 0.8
@@ -349,7 +350,7 @@ def read_style(path: Path) -> list[str]:
         place = f"{path}:{number}"
         text = decoded(data, place).strip()
         if text and path.suffix.lower() in (".jsonl", ".ndjson"):
-            values = json_object(text, place)
+            values = Row.of(json_value(text, place), place).values
             parts = [values.get("question")] if "question" in values else []
             parts = parts or [values.get("title"), values.get("body")]
             text = "\n".join(part for part in parts if isinstance(part, str) and part).strip()
