@@ -18,7 +18,6 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import (
     Cell,
     Table,
-    complain,
     counted,
     cut,
     labels_by,
@@ -143,8 +142,6 @@ def _evaluations(
     runs: Sequence[Path], judgments: _Judgments, measures: Sequence[str] | None, **rules: Any
 ) -> "dict[str, Evaluation]":
     """Evaluate runs, by the name of their file; by its path where two have one name."""
-    import warnings
-
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
     from freshstack_dspy.measures.run import read_run
 
@@ -155,16 +152,10 @@ def _evaluations(
         if name in found:
             raise ConfigError(f"{path}: the run is named twice; name each run once")
         run = read_run(path).without(judgments.excluded)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            try:
-                found[name] = evaluate(
-                    judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules
-                )
-            except CollectionError as error:
-                raise CollectionError(f"{name}: {error}") from None
-        for one in warned:
-            complain(f"warning: {name}: {one.message}")
+        try:
+            found[name] = evaluate(judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules)
+        except CollectionError as error:
+            raise CollectionError(f"{name}: {error}") from None
     return found
 
 
@@ -450,14 +441,9 @@ def _group_remarks(of: "GroupedEvaluation") -> Iterable[str]:
     if few:
         number = counted(few, "group")
         yield f"{number} of fewer than {_FEW_QUERIES} queries: their intervals are too narrow"
-    if of.several:
-        yield f"{_queries(of.several)} in several groups, counted in each"
     if of.ungrouped:
         number = _queries(len(of.ungrouped))
         yield f"{number} in no group, and not in the macro-average: {_listed(of.ungrouped)}"
-    if of.without_queries:
-        number = counted(len(of.without_queries), "group")
-        yield f"{number} without an evaluated query: {_listed(of.without_queries)}"
 
 
 # compare

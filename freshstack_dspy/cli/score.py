@@ -38,14 +38,6 @@ def score(
         ),
     ],
     files: Annotated[list[Path], typer.Argument(help="JSON Lines, JSON or Parquet.")],
-    conventions: Annotated[
-        Literal["ours", "nuggetizer", "ragdoll"],
-        typer.Option(
-            help="What counts where labels are missing. ours: it is left out, and named. "
-            "nuggetizer: nuggets without an assignment count 0, and each answer has its own. "
-            "ragdoll: answers without citations count 0."
-        ),
-    ] = "ours",
     by: Annotated[By, typer.Option(help="A row for each run, or each answer.")] = "run",
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -57,10 +49,9 @@ def score(
     pooled = {}
     shown: Sequence[str] | None = None
     if kind == "assignments":
-        assigned = reading.read_assignments(files, rated_only=conventions != "nuggetizer")
-        scores = scoring.score_assignments(assigned, conventions=conventions)
+        scores = scoring.score_assignments(reading.read_assignments(files))
     elif kind == "citations":
-        scores = scoring.score_citations(reading.read_citations(files), conventions=conventions)
+        scores = scoring.score_citations(reading.read_citations(files))
         shown = [name for name in scores.measures if name.endswith("_first")]
     elif kind == "agreement":
         scores = scoring.score_agreement(reading.read_agreement(files))
@@ -151,10 +142,9 @@ def _missing(scores: "Scores", measures: Sequence[str], *, annotators: bool) -> 
     total: Counter[str] = Counter()
     for run in scores.runs:
         total.update(run.counts)
-    absent = "they count 0" if scores.conventions == "nuggetizer" else "they do not count"
     lines = []
     for number, what in (
-        (total["failed"] + total["missing"], f"nuggets without an assignment: {absent}"),
+        (total["failed"] + total["missing"], "nuggets without an assignment: they do not count"),
         (total["outside"], "citations outside of the references: they support nothing"),
         (total["undecided"], "answers without a verdict: they do not count"),
         (total["unrated"], "nuggets without importance: they count in A and A_strict only"),
@@ -188,12 +178,11 @@ def show_relations(relations: "Mapping[str, Sequence[FoundAndAgrees]]") -> None:
         for each in of_run:
             found = (each.found_agree, each.found_disagree)
             missed = (each.missed_agree, each.missed_disagree)
-            estimates = (each.phi, each.point_biserial, each.tau_b, each.spearman)
-            correlations = [estimate.value for estimate in estimates]
+            correlations = (each.phi.value, each.spearman.value)
             rows.append([run, each.measure, each.queries, *found, *missed, *correlations])
     header = (
         *("run", "measure", "queries", "above,\nagrees", "above,\nnot", "below,\nagrees"),
-        *("below,\nnot", "phi", "point\nbiserial", "tau b", "Spearman"),
+        *("below,\nnot", "phi", "Spearman"),
     )
     title = "queries by the ranking measure and by whether the answer agrees"
     show(Table(header, rows, title, keys=2))

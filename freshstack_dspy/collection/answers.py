@@ -48,20 +48,13 @@ def read_agreement(paths: Iterable[Path]) -> tuple[ComparedAnswer, ...]:
     return tuple(answers)
 
 
-def read_assignments(
-    paths: Iterable[Path], *, rated_only: bool = True
-) -> tuple[AnswerAssignments, ...]:
+def read_assignments(paths: Iterable[Path]) -> tuple[AnswerAssignments, ...]:
     """Read which nuggets of its query each answer supports.
 
     A row: `{"qid", "run_id", "nuggets": [{"text", "importance", "assignment"}, …]}`. A nugget is
     known by its `nugget_id` or, without one, its text. An assignment that is null or not there is
     missing. An importance that is null, `failed`, or has `"rated": false` next to it, is unknown.
     Where `status` is `not_retrieved`, there was nothing to answer from.
-
-    Args:
-        paths: The files.
-        rated_only: Whether `rated` is looked at. nuggetizer does not know it, and counts a nugget
-            that was not rated as vital.
     """
     answers = []
     for row, run, query in _rows(paths):
@@ -71,7 +64,7 @@ def read_assignments(
             assigned = each.values.get("assignment")
             if assigned is not None and assigned not in get_args(Assignment):
                 raise each.fault("assignment", f"{', '.join(get_args(Assignment))} or null")
-            nuggets.append(NuggetAssignment(nugget, _importance(each, rated_only), assigned))
+            nuggets.append(NuggetAssignment(nugget, _importance(each), assigned))
         status = NOT_RETRIEVED if row.values.get("status") == NOT_RETRIEVED else None
         answers.append(AnswerAssignments(run, query, tuple(nuggets), status))
     return tuple(answers)
@@ -143,9 +136,8 @@ def _verdicts(row: Row) -> tuple[bool | None, ...]:
     return tuple(verdicts)
 
 
-def _importance(row: Row, rated_only: bool) -> Importance | None:
-    unrated = rated_only and not row.values.get("rated", True)
-    value = None if unrated else row.optional("importance")
+def _importance(row: Row) -> Importance | None:
+    value = row.optional("importance") if row.values.get("rated", True) else None
     if value is None or value == "failed":
         return None
     if value not in _IMPORTANCE:

@@ -14,20 +14,11 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.statistics import (
     Estimate,
     Interval,
-    kendall_tau,
     mean_interval,
     spearman_rho,
 )
 from freshstack_dspy.records import Assignment, Importance, Record
 
-AnswerConventions = Literal["ours", "nuggetizer", "ragdoll"]
-"""What counts for a nugget or citation without a label, and for an answer without any.
-
-`ours`: a nugget without an assignment is left out of its answer, a nugget that only other answers
-of the query were assigned is missing, and an answer without a value is left out of the mean.
-`nuggetizer`, castorini's 0.0.6: such nuggets count 0, each answer has its own nuggets only, and an
-answer without a value counts 0. `ragdoll`, castorini's 0.1.0: an answer without citations counts 0.
-"""
 NOT_RETRIEVED = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
 RESAMPLES = 2_000
@@ -66,7 +57,6 @@ class Scores(Record):
     """The scores of a set of answers."""
 
     measures: tuple[str, ...]
-    conventions: AnswerConventions
     runs: tuple[RunScore, ...]
     """By name; runs are never mixed in one mean."""
     answers: tuple[AnswerScore, ...]
@@ -76,14 +66,6 @@ class Scores(Record):
         return f"Scores({', '.join(self.measures)}; {len(self.runs)} runs, {len(self.answers)} answers)"
 
     __str__ = __repr__
-
-    def values(self, run: str, measure: str) -> dict[str, float]:
-        """Give the values of one run's answers in one measure, by query id."""
-        return {
-            answer.query_id: answer.values[measure]
-            for answer in self.answers
-            if answer.run == run and measure in answer.values
-        }
 
 
 def _answer_score(
@@ -101,7 +83,6 @@ def _answer_score(
 def _summarise(
     measures: Sequence[str],
     answers: Iterable[AnswerScore],
-    conventions: AnswerConventions = "ours",
     not_retrieved: Iterable[tuple[str, str]] = (),
 ) -> Scores:
     """Take the means of each run; `not_retrieved` are (run, query) without anything retrieved."""
@@ -122,7 +103,6 @@ def _summarise(
     ordered = {run: dict(sorted(by_run[run].items())) for run in sorted(by_run)}
     return Scores(
         measures=tuple(measures),
-        conventions=conventions,
         runs=tuple(_run_score(measures, run, own, queries) for run, own in ordered.items()),
         answers=tuple(answer for own in ordered.values() for answer in own.values()),
     )
@@ -182,9 +162,7 @@ _NO_NUGGETS = "the query has no nuggets"
 _NOTHING = {"V": "no nugget is vital", "W": "no nugget has an importance", "A": _NO_NUGGETS}
 
 
-def nugget_recall(
-    nuggets: Sequence[NuggetAssignment], measure: str, *, conventions: AnswerConventions = "ours"
-) -> Estimate:
+def nugget_recall(nuggets: Sequence[NuggetAssignment], measure: str) -> Estimate:
     """Compute the share of a query's nuggets that an answer supports, or why there is no value.
 
         sum over n of weight(n) * credit(n) / sum over n of weight(n)
@@ -204,26 +182,20 @@ def nugget_recall(
         if each.importance in weights
     ]
     given = [(weight, _CREDIT[label]) for weight, label in counted if label in _CREDIT]
-    denominator = counted if conventions == "nuggetizer" else given
-    if denominator:
+    if given:
         earned = [weight * (credit // 1 if strict else credit) for weight, credit in given]
-        return Estimate(value=sum(earned) / sum(weight for weight, _ in denominator))
-    if conventions == "nuggetizer":
-        return Estimate(value=0.0)
+        return Estimate(value=sum(earned) / sum(weight for weight, _ in given))
     if counted:
         return Estimate(reason=f"none of {len(counted)} nuggets has an assignment")
     return Estimate(reason=_NOTHING[over] if nuggets else _NO_NUGGETS)
 
 
-def score_assignments(
-    answers: Iterable[AnswerAssignments], *, conventions: AnswerConventions = "ours"
-) -> Scores:
+def score_assignments(answers: Iterable[AnswerAssignments]) -> Scores:
     """Score answers, one for each run and query, by all six measures of nugget recall.
 
-    By ours, a nugget that other answers to the query were assigned, and this one was not, is
-    missing in this one: a list that came back too short does not score higher for it.
-    By the conventions of nuggetizer every answer has the values of nuggetizer 0.0.6, whose
-    strict_vital_score, vital_score, strict_all_score and all_score are V_strict, V, A_strict, A.
+    A nugget without an assignment is left out of its answer. One that other answers to the query
+    were assigned, and this one was not, is missing in this one: a list that came back too short
+    does not score higher for it.
 
     Raises:
         CollectionError: There is no answer, a run answers a query twice, or a nugget of a query has
@@ -231,10 +203,10 @@ def score_assignments(
     """
     every = tuple(answers)
     given = [each for each in every if each.status != NOT_RETRIEVED]
-    known = {} if conventions == "nuggetizer" else _nuggets_by_query(given)
+    known = _nuggets_by_query(given)
     scored = []
     for run, query, own, _ in given:
-        others = dict(known.get(query, {}))
+        others = dict(known[query])
         for each in own:
             others.pop(each.nugget, None)
         nuggets = (*own, *(NuggetAssignment(*each, None) for each in others.items()))
@@ -245,12 +217,10 @@ def score_assignments(
             "missing": assignments.count(None),
             "unrated": sum(each.importance is None for each in nuggets),
         }
-        found = {
-            name: nugget_recall(nuggets, name, conventions=conventions) for name in NUGGET_RECALLS
-        }
+        found = {name: nugget_recall(nuggets, name) for name in NUGGET_RECALLS}
         scored.append(_answer_score(run, query, found, counts))
     not_retrieved = ((one.run, one.query_id) for one in every if one.status == NOT_RETRIEVED)
-    return _summarise(NUGGET_RECALLS, scored, conventions, not_retrieved)
+    return _summarise(NUGGET_RECALLS, scored, not_retrieved)
 
 
 def _nuggets_by_query(
@@ -305,12 +275,7 @@ CITATION_MEASURES = tuple(
 """weighted_precision_first, …, hard_recall_all."""
 
 
-def citation_support(
-    sentences: Sequence[Sequence[Citation]],
-    measure: str,
-    *,
-    conventions: AnswerConventions = "ours",
-) -> Estimate:
+def citation_support(sentences: Sequence[Sequence[Citation]], measure: str) -> Estimate:
     """Compute how far citations support the sentences of an answer, or why there is no value.
 
         precision = sum of the weights / number of sentences that cite
@@ -321,7 +286,8 @@ def citation_support(
     Of several citations the first counts, as TREC judged them, or the mean of those with a label.
 
     Source: Thakur et al., Support Evaluation for the TREC 2024 RAG Track, 2025 (arXiv 2504.15205),
-    section 3.4; the variants, and what a missing label counts, as in castorini's RAGDoll 0.1.0.
+    section 3.4; the variants, and what a missing label counts, as in castorini's RAGDoll 0.1.0,
+    where an answer without citations counts 0 rather than nothing.
     """
     weighting, of, citations = measure.split("_")
     cited = uncited = unlabelled = 0
@@ -344,8 +310,6 @@ def citation_support(
     denominator = cited if of == "precision" else cited + uncited
     if denominator:
         return Estimate(value=total / denominator)
-    if conventions == "ragdoll":
-        return Estimate(value=0.0)
     if not sentences:
         return Estimate(reason="the answer has no sentences")
     if unlabelled:
@@ -353,9 +317,7 @@ def citation_support(
     return Estimate(reason="no sentence has a citation")
 
 
-def score_citations(
-    answers: Iterable[CitedAnswer], *, conventions: AnswerConventions = "ours"
-) -> Scores:
+def score_citations(answers: Iterable[CitedAnswer]) -> Scores:
     """Score answers by all eight measures of citation support.
 
     Raises:
@@ -375,12 +337,9 @@ def score_citations(
             "unlabelled": labels.count(None),
             "outside": sum(each.outside for each in citations),
         }
-        found = {
-            name: citation_support(sentences, name, conventions=conventions)
-            for name in CITATION_MEASURES
-        }
+        found = {name: citation_support(sentences, name) for name in CITATION_MEASURES}
         scored.append(_answer_score(run, query, found, counts))
-    return _summarise(CITATION_MEASURES, scored, conventions)
+    return _summarise(CITATION_MEASURES, scored)
 
 
 # Agreement with answers from gold chunks
@@ -470,11 +429,8 @@ class FoundAndAgrees(Record):
     missed_disagree: int
     phi: Estimate
     """Correlation of found with agreeing."""
-    point_biserial: Estimate
-    """Correlation of the measure's values with agreeing; Kendall's and Spearman's follow."""
-    tau_b: Estimate
     spearman: Estimate
-    """Which the paper reports."""
+    """Correlation of the measure's values with agreeing, which the paper reports."""
     without_value: tuple[str, ...]
     """Queries with a verdict and no value of the measure, ascending."""
     without_verdict: tuple[str, ...]
@@ -510,8 +466,6 @@ def found_and_agrees(
         missed_agree=cells[False, True],
         missed_disagree=cells[False, False],
         phi=_pearson([float(value > 0) for value in given.values()], agrees),
-        point_biserial=_pearson(list(given.values()), agrees),
-        tau_b=kendall_tau(given, agrees),
         spearman=spearman_rho(given, agrees),
         without_value=tuple(sorted(decided.keys() - values.keys())),
         without_verdict=tuple(sorted(values.keys() - decided.keys())),
@@ -519,7 +473,7 @@ def found_and_agrees(
 
 
 def _pearson(values: Sequence[float], agrees: Mapping[str, float]) -> Estimate:
-    """Compute Pearson's correlation with a yes or no: point-biserial, or phi of two of them."""
+    """Compute Pearson's correlation of two that are yes or no, which is phi."""
     from scipy.stats import pearsonr
 
     if len(values) < 2 or min(len(set(values)), len(set(agrees.values()))) < 2:

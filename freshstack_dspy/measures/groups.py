@@ -60,12 +60,8 @@ class GroupedEvaluation(Record):
     """How many groups with evaluated queries are not among them."""
     macro: dict[str, Interval]
     """By measure, the mean of the means of all groups that have one, listed or not."""
-    several: int
-    """How many queries are in several groups; they count in each of them."""
     ungrouped: tuple[str, ...]
     """The evaluated queries that are in no group, and so not in the macro-average."""
-    without_queries: tuple[str, ...]
-    """Groups none of whose queries is evaluated."""
 
 
 def grouped(
@@ -111,9 +107,7 @@ def grouped(
         ),
         unlisted=len(there) - len(listed),
         macro={name: macro(name) for name in evaluation.measures},
-        several=sum(len(of) > 1 for of in topics.values()),
         ungrouped=tuple(query for query in evaluation.per_query if query not in topics),
-        without_queries=tuple(name for name, ids in members.items() if not ids),
     )
 
 

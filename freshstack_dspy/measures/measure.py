@@ -115,11 +115,6 @@ FAMILIES: dict[str, Family] = {
 _BY_ANY_NAME = {
     name.casefold(): family for family, of in FAMILIES.items() for name in (family, *of.aliases)
 }
-_NOT_AVAILABLE = {
-    "infap": "it needs judgments of a random sample; Bpref is made for judgments that are missing",
-    "err": "it needs the highest grade; ERR_IA@k and nERR_IA@k are available",
-    "dcg": "it depends on the scale of the labels; nDCG@k is available",
-}
 _DEEPEST = 10**6
 _WRITTEN = re.compile(
     r"\s*(?P<family>[^\s@()]+)\s*(?:\((?P<given>.*)\)\s*)?(?:@\s*(?P<k>\S*)\s*)?", re.DOTALL
@@ -183,8 +178,7 @@ def parse_measure(name: str) -> Measure:
 
     A family may be called by any of its names, in any capitals, and `-` in it is `_`:
     `alpha-nDCG@10`, as the official `freshstack` package writes it, is `alpha_nDCG@10`. trec_eval's
-    own names are understood, as `map`, `ndcg_cut_10` and `P_5`. As in ir_measures, the cut-off may
-    also stand among the parameters, as `cutoff=10`.
+    own names are understood, as `map`, `ndcg_cut_10` and `P_5`.
 
     Raises:
         ConfigError: There is no such measure or parameter, or its value is not allowed; the
@@ -223,8 +217,6 @@ def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None]:
         raise ConfigError(f"there is no measure {name!r}; measures are as alpha_nDCG(alpha=0.9)@10")
     word, k = found["family"].replace("-", "_").casefold(), found["k"]
     given = {} if found["given"] is None else _parameters(name, found["given"])
-    if k is None and "cutoff" in given:
-        k = repr(given.pop("cutoff"))
     trec_eval = _TREC_EVAL.fullmatch(word)
     if k is None and trec_eval is not None and trec_eval["family"] in _BY_ANY_NAME:
         word, k = trec_eval["family"], trec_eval["k"]
@@ -253,8 +245,6 @@ def _parameters(name: str, given: str) -> dict[str, Value]:
 def _meant(word: str) -> str:
     """Name the measure that was probably meant, or list those there are."""
     family = word.rstrip("0123456789").rstrip("_.").removesuffix("_at")
-    if family in _NOT_AVAILABLE:
-        return f"{family} is not available: {_NOT_AVAILABLE[family]}"
     close = [name for name in _BY_ANY_NAME if len(family) > 2 and name.startswith(family)]
     close = close or get_close_matches(family, _BY_ANY_NAME, n=1, cutoff=0.7)
     if not close:

@@ -163,18 +163,6 @@ def test_chunks_that_are_not_in_the_corpus_are_an_error(
     assert "1 query absent from the run (counts as 0): 123" in dropped.out
 
 
-def test_documents_that_no_qrels_know_are_warned_of(freshstack: Command, tmp_path: Path) -> None:
-    (tmp_path / "qrels.txt").write_text("1 0 a 1\n1 0 b 0\n")
-    (tmp_path / "wrong.run").write_text("1 Q0 x 1 2.0 r\n")
-    (tmp_path / "right.run").write_text("1 Q0 a 1 2.0 r\n")
-
-    wrong = freshstack("evaluate", "qrels.txt", "wrong.run", "-m", "AP")
-    right = freshstack("evaluate", "qrels.txt", "right.run", "-m", "AP")
-
-    assert "warning: wrong.run: no document of run 'r' is in the judgments" in wrong.err
-    assert (right.code, right.err) == (0, "")
-
-
 def test_qrels_without_a_collection(freshstack: Command, tmp_path: Path) -> None:
     (tmp_path / "qrels.txt").write_text("1 x a 1\n1 y b 1\n2 x a 1\n")
     (tmp_path / "r.run").write_text("1 Q0 a 1 2.0 r\n2 Q0 b 1 2.0 r\n")

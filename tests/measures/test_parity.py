@@ -44,7 +44,6 @@ TREC_EVAL_WHOLE = {
     "Rprec": "Rprec",
     "Bpref": "bpref",
 }
-pytestmark = pytest.mark.filterwarnings("ignore:no document of run")
 
 
 def same(ours: Evaluation, theirs: dict[str, dict[str, float]], names: dict[str, str]) -> None:
