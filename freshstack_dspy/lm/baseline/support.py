@@ -108,12 +108,6 @@ class Support(NamedTuple):
     """For each nugget the terms that the chunk holds, the most telling first."""
 
 
-def support(question: str, nuggets: Sequence[str], chunks: Iterable[str]) -> list[Support]:
-    """Score every nugget against every chunk; one `Support` for each chunk, in order."""
-    facts = _Facts(question, nuggets)
-    return [facts.found_in(chunk) for chunk in chunks]
-
-
 def threshold(demonstrated: Sequence[tuple[float, bool]]) -> float:
     """From which score on a nugget counts as supported.
 
@@ -146,49 +140,50 @@ def threshold(demonstrated: Sequence[tuple[float, bool]]) -> float:
     return (low + high) / 2
 
 
-class _Facts:
-    """The nuggets of one call as a matrix over their terms, made once for all chunks."""
+def support(question: str, nuggets: Sequence[str], chunks: Iterable[str]) -> list[Support]:
+    """Score every nugget against every chunk; one `Support` for each chunk, in order."""
+    # The nuggets as a matrix over their terms, made once for all chunks.
+    rows = [_parts(nugget) for nugget in nuggets]
+    asked = set(terms(question))
+    vocabulary = sorted(set().union(*rows))
+    column = {term: place for place, term in enumerate(vocabulary)}
+    holds = np.array(
+        [[row.get(term, 0.0) for term in vocabulary] for row in rows], dtype=np.float64
+    ).reshape(len(rows), len(vocabulary))
+    denies = np.array([bool(_DENIES.search(nugget)) for nugget in nuggets], dtype=np.bool_)
+    expected = np.array([expected_share(term) for term in vocabulary], dtype=np.float64)
+    emphasis = np.array([NUMBER if t.isdigit() else 1.0 for t in vocabulary])
+    discount = np.array([ASKED if term in asked else 1.0 for term in vocabulary])
+    discount /= np.sqrt(np.maximum(1, (holds > 0).sum(axis=0)))
 
-    def __init__(self, question: str, nuggets: Sequence[str]) -> None:
-        rows = [_parts(nugget) for nugget in nuggets]
-        asked = set(terms(question))
-        self.vocabulary = sorted(set().union(*rows))
-        self.column = {term: place for place, term in enumerate(self.vocabulary)}
-        self.holds = np.array(
-            [[row.get(term, 0.0) for term in self.vocabulary] for row in rows], dtype=np.float64
-        ).reshape(len(rows), len(self.vocabulary))
-        self.denies = np.array([bool(_DENIES.search(nugget)) for nugget in nuggets], dtype=np.bool_)
-        self.share = np.array([expected_share(term) for term in self.vocabulary], dtype=np.float64)
-        self.emphasis = np.array([NUMBER if t.isdigit() else 1.0 for t in self.vocabulary])
-        self.discount = np.array([ASKED if term in asked else 1.0 for term in self.vocabulary])
-        self.discount /= np.sqrt(np.maximum(1, (self.holds > 0).sum(axis=0)))
-
-    def found_in(self, chunk: str) -> Support:
+    supports = []
+    for chunk in chunks:
         units = _units(chunk)
         # Which terms each unit holds, and in how many of the first k units each term is.
-        present = np.zeros((len(units), len(self.vocabulary)), dtype=np.bool_)
+        present = np.zeros((len(units), len(vocabulary)), dtype=np.bool_)
         for row, (_, found) in enumerate(units):
-            present[row, [self.column[term] for term in found if term in self.column]] = True
-        counts = np.zeros((len(units) + 1, len(self.vocabulary)), dtype=np.int64)
+            present[row, [column[term] for term in found if term in column]] = True
+        counts = np.zeros((len(units) + 1, len(vocabulary)), dtype=np.int64)
         np.cumsum(present, axis=0, out=counts[1:])
 
-        share = (counts[-1] + PRIOR_UNITS * self.share) / (len(units) + PRIOR_UNITS)
-        weight = self.emphasis * information(share)
-        size = self.holds @ weight
-        parts = self.holds * (weight * self.discount)
+        share = (counts[-1] + PRIOR_UNITS * expected) / (len(units) + PRIOR_UNITS)
+        weight = emphasis * information(share)
+        size = holds @ weight
+        parts = holds * (weight * discount)
         covered = _best(parts, counts, NEAR_UNITS) + _best(parts, counts, WIDE_UNITS)
         scores = covered / 2 / np.maximum(parts.sum(axis=1), _TINY) * size / (size + DOUBT)
-        if self.denies.any():
+        if denies.any():
             unit_denies = np.array([bool(_DENIES.search(text)) for text, _ in units])
             nearest = (parts @ present.T).argmax(axis=1)
-            scores *= np.where(self.denies & ~unit_denies[nearest], 1 - DENIAL, 1.0)
+            scores *= np.where(denies & ~unit_denies[nearest], 1 - DENIAL, 1.0)
 
         held = parts * (counts[-1] > 0)
         matched = (
-            tuple(self.vocabulary[place] for place in places if row[place] > 0)
+            tuple(vocabulary[place] for place in places if row[place] > 0)
             for row, places in zip(held, np.argsort(-held, axis=1, kind="stable"), strict=True)
         )
-        return Support(tuple(scores.tolist()), tuple(matched))
+        supports.append(Support(tuple(scores.tolist()), tuple(matched)))
+    return supports
 
 
 def _parts(nugget: str) -> dict[str, float]:
