@@ -27,6 +27,8 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "extend": build.extend,
         "refresh": build.refresh,
         "rejudge": build.rejudge,
+        "synthesize": sources.synthesize,
+        "decontextualize": sources.decontextualize,
     },
     "Search": {"index": search.index, "search": search.search, "retrieve": search.retrieve},
     "Measure": {

@@ -196,6 +196,8 @@ def _show_plan(found: "Plan") -> None:
             f"the price of {found.model} is not known: set [prices] input = … and output = …, in "
             "US dollars per million tokens"
         )
+    if found.missing_key is not None:
+        say(f"a build cannot ask yet: {found.missing_key}")
     for each in found.embeddings:
         say(
             f"[[embedder]] {each.name}: {each.texts:,} texts in {each.requests:,} requests, "

@@ -1,4 +1,4 @@
-"""`freshstack suggest`: over questions alone."""
+"""`freshstack suggest`, `synthesize` and `decontextualize`: over questions or documents alone."""
 
 import sys
 from collections.abc import Iterable
@@ -7,12 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from freshstack_dspy.cli.options import JsonOption, LimitOption
-from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
+from freshstack_dspy.cli.options import (
+    JsonOption,
+    LimitOption,
+    ReplaceOption,
+    check_out,
+    judging,
+)
+from freshstack_dspy.cli.printing import Table, complain, counted, say, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import QueriesConfig
     from freshstack_dspy.questions.tags import TagCoverage
+    from freshstack_dspy.recipes.documents import Harvest
+
+DocumentsArgument = Annotated[Path, typer.Argument(help="A file or a folder.")]
+ConfigOption = Annotated[Path, typer.Option(help="TOML file; its [model], [budget] and [cache].")]
+LinesOption = Annotated[Path, typer.Option(help="JSON Lines file to write.")]
+EachOption = Annotated[
+    int, typer.Option("--limit", min=1, max=20, help="Most for each piece of a document.")
+]
 
 
 def suggest(
@@ -86,6 +100,36 @@ def corpus_entries(repositories: Iterable[str]) -> list[str]:
     return lines
 
 
+def synthesize(
+    path: DocumentsArgument,
+    config: ConfigOption,
+    out: LinesOption,
+    limit: EachOption = 3,
+    replace: ReplaceOption = False,
+) -> None:
+    """Make questions with answers from documents."""
+    from freshstack_dspy.recipes.documents import synthesize as from_documents
+
+    check_out(out, replace=replace)
+    with judging(config) as session:
+        _write(from_documents(session, path, limit=limit), out, "questions")
+
+
+def decontextualize(
+    path: DocumentsArgument,
+    config: ConfigOption,
+    out: LinesOption,
+    limit: EachOption = 3,
+    replace: ReplaceOption = False,
+) -> None:
+    """Break documents into passages that can be read alone."""
+    from freshstack_dspy.recipes.documents import decontextualize as from_documents
+
+    check_out(out, replace=replace)
+    with judging(config) as session:
+        _write(from_documents(session, path, limit=limit), out, "passages")
+
+
 def _queries(source: Path) -> "QueriesConfig":
     """Take the questions of a configuration, or of a dump; the rest may not be there yet."""
     from freshstack_dspy.config import QueriesConfig, load_judging
@@ -100,3 +144,16 @@ def _queries(source: Path) -> "QueriesConfig":
             "dump, or a configuration that reads questions"
         )
     return config
+
+
+def _write(harvest: "Harvest", out: Path, what: str) -> None:
+    from freshstack_dspy.files import encode_records
+
+    out.write_bytes(encode_records(harvest.records))
+    say(f"{out}: {len(harvest.records)} {what}")
+    for failure in harvest.failures:
+        place = f"{failure.path} {failure.start_byte}–{failure.end_byte}"
+        complain(f"failed: {place}: {failure.status}: {failure.message}")
+    if harvest.skipped:
+        first = harvest.skipped[0]
+        complain(f"{len(harvest.skipped)} files skipped, as {first.path}: {first.reason}")

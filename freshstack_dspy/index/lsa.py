@@ -26,6 +26,8 @@ FIT_SAMPLE = 4_000
 _NEGLIGIBLE = 1e-4
 """Directions of a singular value below this share of the largest are left out."""
 _ROWS_AT_ONCE = 4_096
+_PRODUCTS = 3
+"""Products with the matrix that ARPACK takes for a direction, about: to report progress by."""
 
 
 class LsaModel(NamedTuple):
@@ -96,8 +98,7 @@ def fit_lsa(
     report(0.1)
     with threadpool_limits(limits=1):
         weights = _weighed(counts[sample], idf)
-        directions = _directions(weights, dimensions)
-        report(0.8)
+        directions = _directions(weights, dimensions, lambda done: report(0.1 + 0.7 * done))
         features = {term: column for column, (term, _) in enumerate(chosen)}
         model = LsaModel(features, idf, directions)
         vectors = np.empty((size, directions.shape[1]), np.float32)
@@ -108,7 +109,9 @@ def fit_lsa(
     return model, vectors
 
 
-def _directions(weights: "csr_array", dimensions: int) -> NDArray[np.float32]:
+def _directions(
+    weights: "csr_array", dimensions: int, report: Callable[[float], None]
+) -> NDArray[np.float32]:
     """The leading right singular vectors, shape (columns, directions)."""
     from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -117,13 +120,22 @@ def _directions(weights: "csr_array", dimensions: int) -> NDArray[np.float32]:
     if min(rows, columns) <= 2 * dimensions:  # ARPACK is for a few of many
         squares, left = np.linalg.eigh((weights @ transposed).toarray())
     else:
+        products = 0
+
+        def multiply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+            nonlocal products
+            products += 1
+            report(min(1.0, products / (_PRODUCTS * dimensions)))
+            return np.asarray(weights @ (transposed @ vector))
+
         operator: Any = LinearOperator
         squares, left = eigsh(
-            operator((rows, rows), lambda vector: weights @ (transposed @ vector), dtype=float),
+            operator((rows, rows), matvec=multiply, dtype=float),
             k=dimensions,
             v0=np.random.RandomState(0).uniform(-1, 1, rows),
             ncv=min(rows, dimensions * 3 // 2 + 20),
         )
+    report(1)
     order = np.argsort(-squares, kind="stable")[:dimensions]
     order = order[squares[order] > squares.max() * _NEGLIGIBLE**2]
     right = (transposed @ left[:, order]) / np.sqrt(squares[order])

@@ -6,6 +6,7 @@ The table is read as a file: LiteLLM is not imported, and nothing is fetched.
 import functools
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 _TABLE = "model_prices_and_context_window_backup.json"
 _MILLION = 1_000_000
+_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+
+
+class Tier(Record):
+    """What a token costs once a call's input is longer than so many tokens."""
+
+    above: int
+    input: float
+    output: float
 
 
 class Price(Record):
@@ -30,6 +40,7 @@ class Price(Record):
     batch_input: float | None = Field(default=None, ge=0)
     """Through the provider's batch API; None where the table names no such price."""
     batch_output: float | None = Field(default=None, ge=0)
+    tiers: tuple[Tier, ...] = ()
 
     def cost(
         self, input_tokens: int | None, output_tokens: int | None, *, batch: bool = False
@@ -39,7 +50,9 @@ class Price(Record):
             return None
         if batch and self.batch_input is not None and self.batch_output is not None:
             return input_tokens * self.batch_input + output_tokens * self.batch_output
-        return input_tokens * self.input + output_tokens * self.output
+        reached = (tier for tier in self.tiers if input_tokens > tier.above)
+        per_token = next(reached, self)
+        return input_tokens * per_token.input + output_tokens * per_token.output
 
 
 def price_of(model: str, own: "PricesConfig | None" = None) -> Price | None:
@@ -48,7 +61,7 @@ def price_of(model: str, own: "PricesConfig | None" = None) -> Price | None:
     given = {name: value / _MILLION for name, value in own or () if value is not None}
     if known is None:
         return Price(**given) if {"input", "output"} <= given.keys() else None
-    if {"input", "output"} & given.keys():  # the table's batch price belongs to its price
+    if {"input", "output"} & given.keys():  # the table's batch price and tiers belong to its price
         known = Price(input=known.input, output=known.output)
     return known.model_copy(update=given)
 
@@ -84,11 +97,21 @@ def _from_table(model: str) -> Price | None:
         return None
     # What a model thinks is counted as output; where it costs more, all output does.
     output = max(entry.get(f"output_cost_per_{kind}token") or 0.0 for kind in ("", "reasoning_"))
+    tiers = [
+        Tier(
+            above=int(match[1]) * 1000,
+            input=value,
+            output=entry.get(name.replace("input", "output", 1)) or output,
+        )
+        for name, value in entry.items()
+        if (match := _TIER.fullmatch(name)) and value is not None
+    ]
     return Price(
         input=entry["input_cost_per_token"],
         output=output,
         batch_input=entry.get("input_cost_per_token_batches"),
         batch_output=entry.get("output_cost_per_token_batches"),
+        tiers=tuple(sorted(tiers, key=lambda tier: -tier.above)),
     )
 
 

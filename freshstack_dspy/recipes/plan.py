@@ -18,7 +18,7 @@ from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
 from freshstack_dspy.lm.client import connect, in_bulk
-from freshstack_dspy.lm.engine import BaselineProvider, provider_for
+from freshstack_dspy.lm.engine import BaselineProvider, check_model, provider_for
 from freshstack_dspy.lm.prices import price_of
 from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.store import ReplyStore, Several
@@ -84,6 +84,8 @@ class Plan(Record):
     """What each `[[embedder]]` is asked for."""
     budget: tuple[PlannedCap, ...] = ()
     """The caps that are set."""
+    missing_key: str | None = None
+    """Says which key a live build lacks now."""
 
 
 def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) -> Plan:
@@ -134,14 +136,16 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         total=total,
         embeddings=embeddings,
         budget=tuple(_caps(config, total, embeddings, spent)),
+        missing_key=dry_run.missing_key,
     )
 
 
 class DryRun:
     """Answers by the embedded baseline, and counts what would be sent."""
 
-    def __init__(self, model: ModelConfig) -> None:
+    def __init__(self, model: ModelConfig, missing_key: str | None) -> None:
         self._model = model
+        self.missing_key = missing_key
         self._baseline = BaselineProvider()
         self.sent: dict[str, list[tuple[int, int]]] = {}
         """By step, the tokens of each request and of its reply."""
@@ -201,12 +205,7 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
         recorded = Several(*replies)
-        try:
-            provider_for(config.model)
-        except FatalModelError:
-            if next(recorded.lines(config.model.name.encode()), None) is None:
-                raise
-        provider = DryRun(config.model)
+        provider = DryRun(config.model, _missing_key(config.model, recorded))
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
         lm = connect(
@@ -220,6 +219,21 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         stack.callback(lm.client.close)
         stack.enter_context(in_bulk(lm))
         yield Session(config, "replay", lm, replies, progress=progress), provider
+
+
+def _missing_key(model: ModelConfig, recorded: Several) -> str | None:
+    """Say which key a live build lacks; an unknown provider is an error where nothing is recorded."""
+    try:
+        check_model(model)
+    except FatalModelError as error:
+        try:
+            provider_for(model)
+        except FatalModelError:
+            if next(recorded.lines(model.name.encode()), None) is None:
+                raise
+            return None
+        return str(error)
+    return None
 
 
 def _caps(

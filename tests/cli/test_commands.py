@@ -110,5 +110,29 @@ def test_names_with_brackets_are_printed_as_they_are(
     assert (tmp_path / "[red]a:x:.run").exists()
 
 
+def test_synthesize_and_decontextualize_write_json_lines(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/dial.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
+    (tmp_path / "docs/logo.png").write_bytes(b"\x00")
+    (tmp_path / "m.toml").write_text('[model]\nname = "extractive/baseline"\n')
+
+    made = freshstack("synthesize", "docs", "--config", "m.toml", "--out", "q.jsonl")
+    cut = freshstack(
+        "decontextualize", "docs/dial.md", "--config", "m.toml", "--out", "p.jsonl", "--limit", 1
+    )
+
+    questions = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    passages = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert (made.code, made.out) == (0, f"q.jsonl: {len(questions)} questions\n")
+    assert "1 files skipped, as logo.png: binary" in made.err
+    assert (cut.code, cut.out) == (0, f"p.jsonl: {len(passages)} passages\n")
+    assert questions
+    assert {question["origin"] for question in questions} == {"synthetic"}
+    assert all("docs/dial.md" in question["seed_chunk_ids"][0] for question in questions)
+    assert len(passages) == 1
+
+
 def test_the_version_is_that_of_the_package(freshstack: Command) -> None:
     assert freshstack("--version") == (0, version("freshstack_dspy") + "\n", "")

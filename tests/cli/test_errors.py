@@ -31,6 +31,7 @@ def assert_one_line(done: Done, said: str) -> None:
         ("validate bio.toml", "bio.toml: has no manifest.json"),
         ("evaluate bio.toml bio.toml", "bio.toml: the qrels are empty"),
         ("optimize x gone.jsonl --out a", "gone.jsonl: cannot be read"),
+        ("synthesize gone --config gone.toml --out a", "gone.toml: no such file"),
         ("requests import a gone.toml", "gone.toml: no such file"),
     ],
 )
@@ -62,6 +63,7 @@ def test_a_run_that_is_missing_or_damaged_is_named(
         "build a.toml --fast",
         "retrieve a --k 0",
         "export a --out b --format ranx",
+        "synthesize a --out b --limit 21",
         "requests delete",
     ],
 )
@@ -88,10 +90,11 @@ def test_mipro_is_refused_for_the_baseline(freshstack: Command, labels: Path) ->
 def test_what_cannot_be_written_is_named(
     freshstack: Command, built: Path, labels: Path, tmp_path: Path
 ) -> None:
+    (tmp_path / "a.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
     (tmp_path / "file").write_text("")
 
-    done = freshstack("optimize", tune(), labels, "--out", "file/x")
-    assert_one_line(done, "file/x cannot be written")
+    for command in (("synthesize", "a.md", "--config", tune()), ("optimize", tune(), labels)):
+        assert_one_line(freshstack(*command, "--out", "file/x"), "file/x cannot be written")
     assert_one_line(freshstack("export", built, "--out", "file/x"), "file/x")
 
 
@@ -126,13 +129,17 @@ def test_a_key_never_reaches_the_screen(freshstack: Command, tmp_path: Path) -> 
 
 
 def test_a_name_of_others_cannot_move_the_cursor(freshstack: Command, tmp_path: Path) -> None:
-    """An id may hold escape sequences; what is printed does not."""
+    """A file name may hold escape sequences; what is printed does not."""
     config = write_domain(tmp_path, model=BASELINE)
     question = {"query_id": "1\x1b[2J", "title": "", "body": "", "answer": "a"}
     (tmp_path / "questions.jsonl").write_text(json.dumps(question))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/\x1b[2J\n.png").write_bytes(b"\x00")
+    (tmp_path / "docs/b.md").write_text("# Dials\n\nA dial shows the phase of the moon.\n")
 
-    done = freshstack("build", config)
-    assert_one_line(done, "white space and control characters")
+    assert_one_line(freshstack("build", config), "white space and control characters")
+    done = freshstack("synthesize", "docs", "--config", tune(), "--out", "q.jsonl")
+    assert done.code == 0
     assert "\x1b" not in done.out + done.err
     assert one_line("a\nb\x1b[2Jc\u202ed é – 索") == "a b [2Jc d é – 索"
 

@@ -45,6 +45,7 @@ def test_nothing_is_recorded_and_no_key_needed(
     assert not config.out.exists()
     assert found.total.recorded == 0
     assert found.total.cost is None
+    assert "OPENAI_API_KEY" in (found.missing_key or "")
 
 
 def test_what_is_recorded_is_served_and_leads_to_the_very_requests_of_the_build(
