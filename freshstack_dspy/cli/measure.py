@@ -1,6 +1,7 @@
 """`freshstack evaluate` and `compare`: means of runs with intervals, and which differences hold."""
 
 import textwrap
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -18,6 +19,7 @@ from freshstack_dspy.cli.options import (
 from freshstack_dspy.cli.printing import (
     Cell,
     Table,
+    complain,
     counted,
     cut,
     labels_by,
@@ -152,10 +154,16 @@ def _evaluations(
         if name in found:
             raise ConfigError(f"{path}: the run is named twice; name each run once")
         run = read_run(path).without(judgments.excluded)
-        try:
-            found[name] = evaluate(judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules)
-        except CollectionError as error:
-            raise CollectionError(f"{name}: {error}") from None
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                found[name] = evaluate(
+                    judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules
+                )
+            except CollectionError as error:
+                raise CollectionError(f"{name}: {error}") from None
+        for one in warned:
+            complain(f"warning: {name}: {one.message}")
     return found
 
 

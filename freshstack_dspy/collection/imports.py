@@ -567,6 +567,7 @@ _TOPIC_IDS = ("example_id", "id", "topic_id")
 _TOPICS = ("ranking_*/*topics*.jsonl", "*topics*.jsonl")
 _QUESTIONS = ("*subquestions*.jsonl", "*subquestions*.json")
 _RATINGS = ("ranking_*/*judg*.jsonl", "*judg*.jsonl", "ratings*.jsonl", "*ratings*.json")
+_SHARD = re.compile(r"\.(\d{1,6})-\d{1,6}\.jsonl$")
 _FAILED_RATINGS: dict[int | None, Status] = {-1: "unparsed", -2: "failed", None: "failed"}
 """What CRUX writes where a reply had no rating, and where there was no reply."""
 
@@ -662,6 +663,9 @@ def _crux_ratings(found: Imported) -> Iterator[Row]:
     files = found.parts(*_RATINGS)  # CRUX may write them in shards
     if not files:
         raise SourceError(f"{found.path}: has no ratings; looked for {', '.join(_RATINGS)}")
+    shards = {int(match[1]) for file in files if (match := _SHARD.search(file.name))}
+    if missing := sorted({*range(max(shards, default=0))} - shards):
+        raise SourceError(f"{found.path}: the ratings of shard {missing[0]} are missing")
     if files[0].suffix != ".json":
         for file in files:
             yield from found.rows(file)

@@ -98,9 +98,15 @@ def _with_text_between(boundaries: list[Boundary], data: bytes) -> list[Boundary
     return kept
 
 
+_ASCII_SPACE = b" \t\n\r\x0b\f\x1c\x1d\x1e\x1f"
+"""What `str.strip` takes away; `bytes.strip` leaves the separators at the end."""
+
+
 def has_text(part: bytes) -> bool:
     """Whether a part of a text is more than white space."""
-    return bool(part.strip() and (part.isascii() or part.decode().strip()))
+    if part.isascii():
+        return bool(part.strip(_ASCII_SPACE))
+    return bool(part.decode().strip())
 
 
 # Kinds of text

@@ -1,5 +1,6 @@
 """The evaluation of a run: values by query, their means, and what was missing."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
@@ -136,6 +137,8 @@ def evaluate(
     rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
     _check_queries(judgments, found)
     known, dropped = _known_chunks(judgments, found, unknown_ids)
+    if judgments.chunk_ids is None:
+        _warn_of_unknown_ids(judgments, known)
     ordered = [(each, rules.order_of(each, [of.k for of in chosen])) for each in chosen]
     without_value: dict[str, list[str]] = {}
     per_query = {
@@ -234,6 +237,17 @@ def _check_queries(qrels: NuggetQrels, run: Run) -> None:
             f"none of the {len(run.rankings)} queries of run {run.name!r:.200} has judgments: "
             f"the run has {next(iter(run.rankings))!r:.200}, the judgments "
             f"{next(iter(qrels.nuggets))!r:.200}; evaluate it on the collection it was made for"
+        )
+
+
+def _warn_of_unknown_ids(qrels: NuggetQrels, run: Run) -> None:
+    judged = set().union(*qrels.labels.values())
+    found = [chunk.chunk_id for ranking in run.rankings.values() for chunk in ranking]
+    if judged and found and judged.isdisjoint(found):
+        warnings.warn(
+            f"no document of run {run.name!r:.200} is in the judgments, as {found[0]!r:.200}: "
+            "are they of the same corpus?",
+            stacklevel=3,
         )
 
 

@@ -111,7 +111,13 @@ def nuggetize(
             f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
             f"the first: {why}"
         )
-    return nuggets, failures
+    misquoted = [
+        one
+        for query in queries
+        for one in known.failures(query, "nuggets")
+        if reused[query.query_id]
+    ]
+    return nuggets, [*misquoted, *failures]
 
 
 def expand(

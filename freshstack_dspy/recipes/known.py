@@ -16,9 +16,11 @@ from freshstack_dspy.records import (
     Chunk,
     Expansion,
     ExpansionKind,
+    Failure,
     Judgment,
     Nugget,
     Query,
+    Step,
 )
 
 
@@ -34,6 +36,10 @@ class Known:
         self._queries = {query.query_id: query for query in collection.queries}
         self._nuggets = nuggets_by_query(collection.nuggets)
         self._expansions = {(one.query_id, one.kind): one for one in collection.expansions}
+        self._failures: dict[tuple[str, Step], tuple[Failure, ...]] = {}
+        for failure in collection.failures:
+            key_of = failure.query_id, failure.step
+            self._failures[key_of] = (*self._failures.get(key_of, ()), failure)
         self._scored = {one.query_id: one for one in collection.contamination}
         texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
         passages = {chunk.chunk_id: chunk.passage for chunk in collection.chunks()}
@@ -55,6 +61,10 @@ class Known:
     def nuggets(self, query: Query) -> tuple[Nugget, ...]:
         """The nuggets of an unchanged question, or none."""
         return tuple(self._nuggets.get(query.query_id, ())) if self._is_unchanged(query) else ()
+
+    def failures(self, query: Query, step: Step) -> tuple[Failure, ...]:
+        """What failed in a step for an unchanged question, next to what is reused of it."""
+        return self._failures.get((query.query_id, step), ()) if self._is_unchanged(query) else ()
 
     def expansion(self, query: Query, kind: ExpansionKind) -> Expansion | None:
         """The expansion of an unchanged question, or None."""

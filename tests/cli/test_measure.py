@@ -192,6 +192,15 @@ def test_contaminated_queries_are_left_out(freshstack: Command, tmp_path: Path) 
     assert "raise --exclude-contaminated" in every.err
 
 
+def test_documents_that_no_qrels_know_are_warned_of(freshstack: Command, tmp_path: Path) -> None:
+    (tmp_path / "qrels.txt").write_text("1 0 a 1\n1 0 b 0\n")
+    (tmp_path / "wrong.run").write_text("1 Q0 x 1 2.0 r\n")
+
+    wrong = freshstack("evaluate", "qrels.txt", "wrong.run", "-m", "AP")
+
+    assert "warning: wrong.run: no document of run 'r' is in the judgments" in wrong.err
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize(
     ("words", "message"),

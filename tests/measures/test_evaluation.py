@@ -52,6 +52,7 @@ def test_a_run_of_another_collection_is_refused_and_not_given_zeros() -> None:
         evaluate(QRELS, run({"other": in_order("a")}))
 
 
+@pytest.mark.filterwarnings("ignore:no document of run")
 @given(labels(), tied_scores, st.randoms(use_true_random=False))
 def test_the_order_in_which_tied_chunks_are_given_changes_nothing(
     labels: NuggetLabels, scores: dict[str, float], rng: Random

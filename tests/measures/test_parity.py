@@ -19,6 +19,8 @@ from tests.measures.at_random import Example, example
 from tests.measures.five import value
 from tests.measures.strategies import SHARED, NuggetLabels, labels, rankings
 
+pytestmark = pytest.mark.filterwarnings("ignore:no document of run")
+
 BY_DEFAULT, IN_ALL = 60, 20_000
 NEAR_ENOUGH = 1e-12
 PYNDEVAL = {

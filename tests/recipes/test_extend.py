@@ -186,9 +186,10 @@ class Notes(Silence):
     def __init__(self) -> None:
         self.of_runs: list[str] = []
 
-    def finish(self, step: str, note: str = "") -> None:
+    def finish(self, *words: object, **_: object) -> None:
+        step, *note = map(str, words)
         if step.startswith("run "):
-            self.of_runs.append(note)
+            self.of_runs += note
 
 
 def test_queries_of_the_run_or_of_the_collection_alone_are_named(

@@ -357,6 +357,7 @@ def test_the_depth_curve_is_what_shallower_pools_hold(
         assert depth.nuggets == len({nugget_id for nugget_id, _ in supported})
 
 
+@pytest.mark.filterwarnings("ignore:no document of run")
 @given(found, supporting)
 def test_pooling_results_are_those_of_runs_by_the_retrievers(
     scores: Scores, support: set[tuple[str, str]]

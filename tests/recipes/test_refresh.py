@@ -17,7 +17,7 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.refresh import Refreshed, refresh
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of
-from tests.recipes.scripted import Said, ScriptedProvider, judge, when
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
 from tests.recipes.test_deferred import answer_by_hand
 from tests.recipes.test_extend import extended, written
 
@@ -72,6 +72,24 @@ def config(copied: Callable[[str], BuildConfig]) -> BuildConfig:
     config = copied("whole")
     shutil.rmtree(config.cache.path)
     return config
+
+
+def test_failures_of_what_is_reused_stay_counted(tmp_path: Path) -> None:
+    """Nuggets that were misquoted are reused, and so is the failure that says so."""
+
+    def misquote(inputs: Inputs) -> Any:
+        made = nuggetize(inputs)["nuggets"]
+        return {"nuggets": [each | {"quote": f"{each['quote']} indeed"} for each in made]}
+
+    config = domain(tmp_path)
+    before = build(config, provider=ScriptedProvider(NuggetizeAnswer=misquote))
+    ask(config, *QUESTIONS, NEW)
+    after = refreshed(config).collection
+
+    def nuggets_failed(collection: Collection) -> set[str]:
+        return {one.query_id for one in collection.failures if one.step == "nuggets"}
+
+    assert nuggets_failed(before) == nuggets_failed(after) == {"2", "10", "x"}
 
 
 def test_of_what_did_not_change_nothing_is_asked_and_nothing_written(config: BuildConfig) -> None:
