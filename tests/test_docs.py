@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import typer
 from pydantic import ValidationError
+from typer.exceptions import TyperException
 
 from freshstack_dspy.cli import main
+from freshstack_dspy.cli.app import app
 from freshstack_dspy.config import BuildConfig
 
 ROOT = Path(__file__).parents[1]
@@ -27,6 +30,14 @@ LONG = {"growing.md"}
 _FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _COMMAND = re.compile(r"^(?:\$ )?(?=freshstack )", re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
+_CODE = re.compile(r"`([^`\n]+)`|(?<!\S)(--[a-z][\w-]*)")
+_CALL = re.compile(r"(?<!\S)freshstack ([a-z][^#\n]*)")
+_GROUP: Any = typer.main.get_command(app)
+_COMMANDS: dict[str, Any] = _GROUP.commands | {
+    f"{name} {inner}": command
+    for name, group in _GROUP.commands.items()
+    for inner, command in getattr(group, "commands", {}).items()
+}
 
 # Wherever Python starts, as in a command that a page runs: no connection leaves this machine.
 _OFFLINE = """
@@ -173,6 +184,48 @@ def test_links_lead_somewhere(page: Path) -> None:
     inside = [target.split("#")[0] for target in targets if "://" not in target]
 
     assert [each for each in inside if each and not (page.parent / each).exists()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "caches/README.md"], ids=lambda page: page.name)
+def test_options_are_those_of_their_command(page: Path) -> None:
+    """And have their values; one without a command is of a command that the page calls, if any."""
+    if page.name == "cli.md":
+        pytest.skip("written by the program")
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    code = [inline or option for inline, option in _CODE.findall(text)]
+    shown = [block for block in blocks(page) if block.language in ("console", "sh", "text")]
+    lines = [*code, *(block.text.replace("\\\n", " ") for block in shown)]
+    calls = [call for line in lines for call in _CALL.findall(line)]
+    short = [each for each in code if each.split(" -")[0] in _COMMANDS]  # as `build --mode defer`
+
+    wrong = [call for call in [*calls, *short] if not takes(*command_of(call))]
+    named = [command for command, _ in map(command_of, calls)] or list(_COMMANDS.values())
+    alone = [each for each in code if re.match(r"--?[a-z]", each)]
+    wrong += [each for each in alone if not any(takes(one, f"{each} VALUE") for one in named)]
+    assert wrong == []
+
+
+def command_of(call: str) -> tuple[Any, str]:
+    """The command that is called, or None, and what follows its name."""
+    name = max((name for name in _COMMANDS if f"{call} ".startswith(f"{name} ")), default="")
+    return _COMMANDS.get(name), call.removeprefix(name)
+
+
+def takes(command: Any, words: str) -> bool:
+    """Whether all options are the command's, and have their values."""
+    try:
+        command.make_parser(typer.Context(command)).parse_args(words.split())
+    except (AttributeError, TyperException):  # no such command, no such option, no value
+        return False
+    return True
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+    assert newest is not None
+    assert newest[1] == project["version"]
 
 
 def test_the_help_of_the_commands_is_the_programs_own(monkeypatch: pytest.MonkeyPatch) -> None:
