@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator
 from datetime import date
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -585,6 +586,10 @@ def _missing_inputs(config: BuildConfig) -> Iterator[str]:
     for key, value in inputs:
         if value is not None and not value.exists():
             yield f"{key} names {value}, and there is no such file or folder"
+    for corpus in config.corpus:
+        if corpus.package and not any(distributions(name=corpus.package)):
+            install = f"pip install {corpus.package}"
+            yield f"corpus {corpus.name!r}: package is not installed; install it with: {install}"
 
 
 def _outputs_in_the_corpus(config: BuildConfig) -> Iterator[str]:

@@ -19,6 +19,9 @@ A `ReplyError` concerns one query and becomes a counted `Failure`; the others st
 A message says what was wrong, what is allowed and what to type.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 FailureStatus = Literal["unparsed", "refused", "truncated", "failed"]
@@ -101,3 +104,14 @@ class ReplyError(ModelError):
         super().__init__(message)
         self.status: FailureStatus = status
         self.call_id = call_id
+
+
+@contextmanager
+def file_named(file: Path) -> Iterator[None]:
+    """Put the file of a configuration, where there is one, before an error about what it says."""
+    try:
+        yield
+    except (ConfigError, FatalModelError) as error:
+        if not file.is_file():
+            raise
+        raise type(error)(f"{file}: {error}") from None

@@ -72,6 +72,7 @@ def build(
         show_json(collection.manifest)
     else:
         _show_collection(collection, settings.out, unchanged=UNCHANGED in bars.steps)
+        say(f"look at it: freshstack show {settings.out}")
 
 
 def extend(
@@ -186,6 +187,7 @@ def _show_plan(found: "Plan") -> None:
     show(Table((*header, "live", "batch", "upper bound"), rows, title))
     if found.sampled < found.queries:
         say(f"estimated from {found.sampled} of the {found.queries:,} questions, scaled up")
+    _say_left_out(found.left_out)
     say("tokens (by cl100k_base) and dollars are of what is not recorded")
     say(
         "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
@@ -219,6 +221,15 @@ def _money(amount: float | None) -> str:
     return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
 
 
+def _say_left_out(rejected: dict[str, int]) -> None:
+    """Say how many questions are left out, by reason."""
+    from freshstack_dspy.collection.counts import listed
+
+    if rejected:
+        hint = "; raise [queries] limit for more" if rejected.get("beyond limit") else ""
+        say(f"questions left out: {listed(rejected)}{hint}")
+
+
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
     """Say what a build made, and what each step asked and cost, unless it was made already."""
     from freshstack_dspy.collection.counts import listed
@@ -245,9 +256,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
         f"{counts.judgments - counts.unlabelled:,} judged pairs ({counts.supported:,} supported)"
         + (f", {counts.unlabelled:,} without a label" if counts.unlabelled else "")
     )
-    if counts.rejected:
-        hint = "; raise [queries] limit for more" if counts.rejected.get("beyond limit") else ""
-        say(f"questions left out: {listed(counts.rejected)}{hint}")
+    _say_left_out(counts.rejected)
     say(f"slices: {listed(counts.slices)}")
     if measured := collection.left_out():
         few = 2 * counts.slices["unanswerable"] > counts.queries

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.statistics import Estimate
     from freshstack_dspy.records import Candidate, Chunk, Query
 
-_FIRST_LINES = 6
-"""How many lines of a chunk are shown."""
-
 
 def show(
     collection: CollectionArgument,
@@ -152,7 +149,7 @@ def explain(
     _print_chunk(found.chunk)
     _print_candidate(found.candidate)
     _print_judgments(found)
-    _print_calls(found)
+    _print_calls(found, config)
     say(labels_by(loaded))
 
 
@@ -164,11 +161,8 @@ def _print_chunk(chunk: "Chunk") -> None:
         f"{chunk.end_byte:,}, {chunk.tokens:,} tokens {chunk.url or ''}",
         2,
     )
-    lines = [line for line in chunk.titled.splitlines() if line.strip()]
-    for line in lines[:_FIRST_LINES]:
-        say(f"  | {cut(line.rstrip(), width() - 4)}")
-    if len(lines) > _FIRST_LINES:
-        say(f"  | … and {len(lines) - _FIRST_LINES:,} more lines")
+    for line in chunk.titled.splitlines():
+        say(f"  | {line.rstrip().expandtabs(4)}".rstrip())
     print()
 
 
@@ -234,11 +228,13 @@ def _print_judgments(found: "Explanation") -> None:
     print()
 
 
-def _print_calls(found: "Explanation") -> None:
+def _print_calls(found: "Explanation", config: Path | None) -> None:
     say("calls" if found.calls else "calls: no reply is named by these judgments")
     for call in found.calls:
         say_wrapped(call.call_id, 2)
-        facts = "no reply found; name the build that recorded it: --config BUILD.toml"
+        facts = f"no reply found where {config} says"
+        if config is None:
+            facts = "--config BUILD.toml shows the call; with --json also its prompt and reply"
         if reply := call.reply:
             cost = "cost unknown" if reply.cost is None else f"${reply.cost:.4f}"
             facts = (
@@ -299,16 +295,20 @@ def _print_tables(found: "Diagnosis") -> None:
         f"any other. {found.by_fusion:,} are among the first {found.top_k} of none: only fusion "
         "raised them.",
     )
-    totals = (found.pooled, found.relevant, found.nuggets, found.answerable)
+    totals = [found.pooled, found.relevant, found.nuggets, found.answerable]
+    header = ["without", "a", "chunks", "relevant", "nuggets", "queries"]
+    note = f" queries: of the {found.answerable:,} answerable, those that lose a nugget."
+    if not found.answerable:
+        header, totals, note = header[:-1], totals[:-1], ""
     rows: list[Sequence[Cell]] = []
     for one in found.losses:
-        lost = (one.chunks, one.relevant, one.nuggets, one.queries)
+        lost = (one.chunks, one.relevant, one.nuggets, one.queries)[: len(totals)]
         rows.append((one.without, one.kind, *map(_part, lost, totals)))
     _print_table(
         "What would be lost without one technique, or without one retriever",
-        ("without", "a", "chunks", "relevant", "nuggets", "queries"),
+        header,
         [*rows, ("(there are)", "", *(f"{total:,}" for total in totals))],
-        "nuggets: they lose all their support. queries: answerable ones that lose a nugget.",
+        f"nuggets: they lose all their support.{note}",
     )
     depths = [(one.depth, one.chunks, one.relevant, one.nuggets) for one in found.depths]
     parts = []

@@ -3,6 +3,7 @@
 import textwrap
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -161,7 +162,7 @@ def _evaluations(
                     judgments.qrels, run, measures or FRESHSTACK_MEASURES, **rules
                 )
             except CollectionError as error:
-                raise CollectionError(f"{name}: {error}") from None
+                raise CollectionError(f"{path}: {error}") from None
         for one in warned:
             complain(f"warning: {name}: {one.message}")
     return found
@@ -246,6 +247,7 @@ def evaluate(
 
 
 def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
+    from freshstack_dspy.collection.slices import GROUPINGS
     from freshstack_dspy.measures.groups import QueryGroups, read_groups
 
     if name == "query":
@@ -258,6 +260,13 @@ def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
             f"--by {name} needs a collection; a file groups the queries of qrels: --by mine.csv"
         )
     kind, _, at = name.partition("=")
+    if kind not in GROUPINGS:
+        near = get_close_matches(kind, ["query", *GROUPINGS], n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise ConfigError(
+            f"--by {name}: {hint}allowed: {', '.join(GROUPINGS)}, date=2024-06-30, query, or a "
+            "CSV or TSV file"
+        )
     return judgments.collection.groups(kind, at=at or None)
 
 
@@ -525,6 +534,9 @@ def _show_comparison(
         header = ("pair", "difference", "p\nadjusted", "+/=/−\nd", "detectable", "found")
         show(Table(header, rows, measure))
     print()
+    say_wrapped(
+        "difference: the first run of the pair minus the second; below 0 the second is better."
+    )
     say_wrapped(
         "p of the paired permutation test, two-sided, adjusted by Holm over "
         f"{counted(comparison.tests, 'test')}; 95% bootstrap intervals over queries. Not found "

@@ -83,6 +83,9 @@ def search(
         line = max(lines, key=lambda line: len(wanted.intersection(terms(line))))
         say(f"{rank:>3}  {score:.6f}  {chunk_id}")
         say(f"     {cut(one_line(line).strip(), _LINE_WIDTH)}")
+    if retriever == "hybrid" and ranking:
+        fused = (name for name in opened.retrievers if not name.startswith("hybrid"))
+        say(f"score: {settings.fusion.method} of {' and '.join(fused)}; of one search only")
 
 
 def retrieve(

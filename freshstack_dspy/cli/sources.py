@@ -50,7 +50,7 @@ def suggest(
     from rich.console import Console
     from rich.progress import Progress
 
-    from freshstack_dspy.errors import SourceError
+    from freshstack_dspy.errors import SourceError, file_named
     from freshstack_dspy.questions.links import link_coverage
     from freshstack_dspy.questions.reading import read_queries
     from freshstack_dspy.questions.tags import question_tags, tag_coverage
@@ -60,18 +60,21 @@ def suggest(
         config = config.model_copy(update={"tags": tuple(tag)})
     topic = (*config.tags, *config.all_tags)
     screen = sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), transient=True, disable=not screen) as bar:
+    bars = Progress(console=Console(stderr=True), transient=True, disable=not screen)
+    with file_named(source), bars as bar:
         task = bar.add_task(str(source), total=None)
         tags = question_tags(config, lambda done, of: bar.update(task, completed=done, total=of))
     found = tag_coverage(tags, ignored=(*topic, *(ignore or ())), limit=limit)
     if not found.questions:
         raise SourceError(f"{source}: no question passes the filters; widen them")
-    answered = read_queries(config.model_copy(update={"limit": None})).queries
+    with file_named(source):
+        answered = read_queries(config.model_copy(update={"limit": None})).queries
     linked = link_coverage(answered, limit=limit)
     if as_json:
         show_json({**found.model_dump(), "links": linked})
         return
     title = counted(found.questions, "question") + (f" with {', '.join(topic)}" if topic else "")
+    title += f", {len(answered):,} with an accepted answer"
     show(_covered("tag", found, title))
     say(f"{found.distinct:,} tags to choose from; {found.without:,} questions have none of them")
     for kind, coverage in linked.items():

@@ -351,6 +351,7 @@ def named_nearest(wrong: str, ids: Ids[str], elsewhere: str) -> str:
     ordered = sorted(ids)
     place = bisect(ordered, wrong)
     around = ordered[max(0, place - _COMPARED) : place + _COMPARED]
-    if near := difflib.get_close_matches(wrong, around):
+    holding = [each for each in ordered if wrong in each][:3]
+    if near := holding or difflib.get_close_matches(wrong, around):
         return f"the nearest are {', '.join(map(repr, near))}"
     return f"none is like it; {elsewhere} lists them"

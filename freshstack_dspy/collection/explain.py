@@ -91,7 +91,9 @@ def explain(
     if chunk_id not in of_query:
         ids: Ids[str] = collection.corpus.rows
         what = f"there is no chunk {chunk_id!r} among its {len(ids):,}"
-        if chunk_id in ids:
+        if any(chunk_id in each for each in of_query):  # a part of an id, as the path
+            ids = of_query
+        elif chunk_id in ids:
             ids = of_query
             what = (
                 f"chunk {chunk_id!r} was neither pooled nor judged for query {query_id!r}; "

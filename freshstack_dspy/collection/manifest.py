@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
@@ -118,7 +119,10 @@ def is_collection(folder: Path) -> bool:
 def _read(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST_FILE
     if not folder.exists():
-        raise CollectionError(f"{folder}: no such collection")
+        others = [path.parent.name for path in folder.parent.glob(f"*/{MANIFEST_FILE}")]
+        near = get_close_matches(folder.name, others, n=1)
+        hint = f"; did you mean {folder.parent / near[0]}?" if near else ""
+        raise CollectionError(f"{folder}: no such collection{hint}")
     if not path.is_file():
         raise CollectionError(f"{folder}: not a collection, for it has no {MANIFEST_FILE}")
     try:

@@ -110,11 +110,11 @@ def query_groups(contents: Contents, by: str, *, at: str | None = None) -> "Quer
     """
     from freshstack_dspy.measures.groups import QueryGroups
 
-    if by not in _GROUPINGS:
-        raise CollectionError(f"queries are grouped by {', '.join(_GROUPINGS)}, not by {by!r}")
+    if by not in GROUPINGS:
+        raise CollectionError(f"queries are grouped by {', '.join(GROUPINGS)}, not by {by!r}")
     if at is not None and by != "date":
         raise CollectionError(f"a date divides queries by date, not by {by}")
-    rule, order, grouped = _GROUPINGS[by]
+    rule, order, grouped = GROUPINGS[by]
     if at is None:
         pairs = list(grouped(contents))
     else:
@@ -164,7 +164,7 @@ def _difficulties(contents: Contents) -> Iterator[tuple[str, str]]:
         yield "easy" if share >= 2 / 3 else "medium" if share >= 1 / 3 else "hard", query_id
 
 
-_GROUPINGS: dict[
+GROUPINGS: dict[
     str, tuple[str, tuple[str, ...], Callable[[Contents], Iterable[tuple[str, str]]]]
 ] = {
     "tag": (

@@ -18,6 +18,10 @@ from freshstack_dspy.records import LicenceFile, SkipKind, SkippedFile, SourceFi
 JSON_LINES = (".jsonl", ".ndjson")
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 _WRAPPED = (".pdf", ".ipynb")
+_BINARY = tuple(
+    ".so .dylib .dll .pyd .exe .o .a .lib .bin .wasm .jar .whl .zip .gz .bz2 .xz .7z .tar .png .jpg "
+    ".jpeg .gif .webp .mp3 .mp4 .ttf .woff .npy .npz .pkl .h5 .parquet .onnx .pt .db".split()
+)
 _WRAPPING = 20
 """How much larger than its text a PDF or a notebook, with its pictures, may be."""
 _PAGES = (".html", ".htm", ".xhtml")
@@ -117,6 +121,8 @@ def _content(
         return skip
     # Of notebooks and PDFs the text counts, which is looked at when it was read.
     most = max_file_bytes * (_WRAPPING if path.lower().endswith(_WRAPPED) else 1)
+    if entry.size > most and path.lower().endswith(_BINARY):
+        return Skip("binary", "binary, as its name says")
     data = _too_large(entry.size, most) if entry.size > most else tree.read(entry, most)
     if isinstance(data, Skip):
         return data

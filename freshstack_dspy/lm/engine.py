@@ -286,6 +286,7 @@ def _explained(error: Exception, model: Model) -> ModelError:
     """An error of lm15's as ours: fatal, a refusal of this request, or one that may pass."""
     status = getattr(error, "status", None) or 0
     message = str(getattr(error, "message", "") or error).partition("\n\n")[0]
+    message = message.partition(", or pass RouterConfig")[0]  # there is none to pass it to
     shown = _CLASS_NAMES.sub("", message) + (f", HTTP {status}" if status else "")
     if status in _NOT_THERE:
         error = lm15.UnsupportedModelError(message)

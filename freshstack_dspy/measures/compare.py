@@ -94,8 +94,8 @@ class RunDifference(Record):
             why = f", which means little with {self.queries} queries"
         else:
             why = (
-                f": with so few queries that differ p is at least {self.significance.smallest:.3g},"
-                " too much for so many tests"
+                f": the two differ on {self.wins + self.losses} queries, and with so few p cannot "
+                f"be below {self.significance.smallest:.3g}, which is not enough here"
             )
         return f"no difference was found{why}"
 

@@ -90,7 +90,8 @@ def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
     for file in changed:
         cut.chunks.extend(chunk_file(file, config.chunking.max_tokens))
         progress.advance("chunks")
-    progress.finish("chunks", f"{len(cut.chunks):,} of {len(changed):,} files")
+    note = f"{len(cut.chunks):,} of {len(changed):,} files" if changed or not index else ""
+    made = len(cut.chunks)
     if index:
         unchanged = {(file.source, file.path) for file in known.intersection(cut.files)}
         revisions = {file.source: file.revision for file in sources}
@@ -99,6 +100,8 @@ def cut_corpora(config: BuildConfig, progress: Progress) -> CutCorpora:
             for chunk in index.chunks()
             if (chunk.source, chunk.path) in unchanged
         )
+        note += f"{'; ' if note else ''}{len(cut.chunks) - made:,} unchanged"
+    progress.finish("chunks", note)
     return cut
 
 

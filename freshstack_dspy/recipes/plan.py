@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, get_args
 from pydantic import Field
 
 from freshstack_dspy.config import BuildConfig, ModelConfig, as_config
-from freshstack_dspy.errors import FatalModelError
+from freshstack_dspy.errors import FatalModelError, file_named
 from freshstack_dspy.index.lexical import indexed_text
 from freshstack_dspy.index.models import EmbeddingEstimate, estimate_embedding
 from freshstack_dspy.lm.budget import Account, Spent
@@ -78,6 +78,8 @@ class Plan(Record):
     queries: int
     sampled: int
     """How many of them were run; where they are fewer, everything is scaled up from these."""
+    left_out: dict[str, int]
+    """How many questions are left out, by reason."""
     steps: tuple[PlannedStep, ...]
     total: PlannedStep
     embeddings: tuple[EmbeddingEstimate, ...] = ()
@@ -132,6 +134,7 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         model=config.model.name,
         queries=number,
         sampled=len(queries),
+        left_out=made.reading.rejected,
         steps=tuple(steps),
         total=total,
         embeddings=embeddings,
@@ -205,7 +208,9 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
     with ExitStack() as stack:
         replies = stack.enter_context(open_replies(config, "replay"))
         recorded = Several(*replies)
-        provider = DryRun(config.model, _missing_key(config.model, recorded))
+        with file_named(config.file):
+            missing_key = _missing_key(config.model, recorded)
+        provider = DryRun(config.model, missing_key)
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
         lm = connect(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import SourceError
+from freshstack_dspy.errors import SourceError, file_named
 from freshstack_dspy.questions.reading import QueryReading, read_queries
 from freshstack_dspy.recipes.session import Progress
 from freshstack_dspy.records import Chunk, Query
@@ -16,7 +16,8 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
         SourceError: They cannot be read, or none is left.
     """
     progress.start("questions", 1)
-    reading = read_queries(config.queries)
+    with file_named(config.file):
+        reading = read_queries(config.queries)
     if not reading.queries:
         left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
         raise SourceError(

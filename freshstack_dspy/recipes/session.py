@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeVar
 from pydantic import JsonValue
 
 from freshstack_dspy.config import MODES, BuildConfig, Mode
-from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError
+from freshstack_dspy.errors import BudgetError, ConfigError, DeferredError, file_named
 from freshstack_dspy.index.models import Models, connected
 from freshstack_dspy.lm.batch.deferred import requests_file, write_requests
 from freshstack_dspy.lm.batch.jobs import JobFolder
@@ -203,7 +203,10 @@ class Session:
             return "nothing to ask"
         cost = f", ${account.cost:.4f}" if account.cost else ""
         failed = f", {account.failed} failed" if account.failed else ""
-        return f"{account.calls} calls, {account.cached} recorded{failed}{cost}"
+        asked = f"{account.calls} calls"
+        if self.mode == "replay" and account.calls:  # only a plan's dry run has any
+            asked = f"would ask {account.calls}"
+        return f"{asked}, {account.cached} recorded{failed}{cost}"
 
 
 @contextmanager
@@ -229,7 +232,8 @@ def open_session(
     """
     check_mode(config, mode)
     if provider is None and mode in ("live", "rerecord"):
-        check_model(config.model)
+        with file_named(config.file):
+            check_model(config.model)
     from freshstack_dspy.lm.client import connect, in_bulk
 
     with ExitStack() as stack:

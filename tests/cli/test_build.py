@@ -20,9 +20,13 @@ def test_a_plan_is_a_table_or_json(freshstack: Command, config: Path) -> None:
 def test_a_build_says_what_was_left_out_and_who_judged(freshstack: Command, config: Path) -> None:
     config.write_text(config.read_text().replace("[queries]", "[queries]\nlimit = 2"))
 
+    planned = freshstack("plan", config)
     lines = freshstack("build", config).out.splitlines()
 
-    assert "questions left out: 1 beyond limit; raise [queries] limit for more" in lines
+    left_out = "questions left out: 1 beyond limit; raise [queries] limit for more"
+    assert left_out in planned.out.splitlines()
+    assert "would ask 2, 0 recorded" in planned.err
+    assert left_out in lines
     assert any(line.startswith("measures are taken on ") for line in lines)
     assert "labels by extractive/baseline, a word counter" in lines
 

@@ -49,7 +49,7 @@ def test_a_run_that_is_missing_or_damaged_is_named(
 ) -> None:
     (tmp_path / "damaged.run").write_text("1 Q0 a\n")
 
-    assert_one_line(freshstack("evaluate", built, "gone.run"), "gone.run: the run cannot be read")
+    assert_one_line(freshstack("evaluate", built, "gone.run"), "gone.run: no such file")
     assert_one_line(freshstack("evaluate", built, "damaged.run"), "damaged.run:1: ")
 
 

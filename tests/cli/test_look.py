@@ -80,6 +80,7 @@ def test_an_explanation_leads_from_pool_to_reason(
         line.startswith(f"  {supporting.nugget_id}: supports (1), nugget ") for line in lines
     )
     assert f"  {supporting.call_id}" in lines
+    assert "--config BUILD.toml shows the call" in done.out
     assert COUNTER in lines
     assert max(map(len, lines)) <= 80
 

@@ -206,11 +206,11 @@ def test_documents_that_no_qrels_know_are_warned_of(freshstack: Command, tmp_pat
     ("words", "message"),
     [
         ("a.run a.run", "a.run: the run is named twice"),
-        ("a.run --by topic", "grouped by tag, slice, date, cutoff"),
+        ("a.run --by difficult", "did you mean difficulty? allowed: tag, slice, date, cutoff"),
         ("a.run --by strange.csv", "strange.csv:2: there is no query '99' in the collection"),
         ("a.run -m RBP(q=1)", "RBP has no parameter 'q'"),
         ("a.run stranger.run", "stranger.run: none of the 1 queries of run 's' has judgments"),
-        ("none.run", "none.run: the run cannot be read: No such file"),
+        ("none.run", "none.run: no such file"),
     ],
 )
 def test_wrong_words_are_one_line(

@@ -48,8 +48,8 @@ def test_a_configuration_needs_no_more_than_its_questions(
         '[queries]\nsource = "stackexchange"\npath = "site.7z"\ntags = ["llm"]\nsince = 2015-01-01\n'
     )
 
-    assert freshstack("suggest", config).out.startswith("2 questions with llm\n")
-    assert freshstack("suggest", config, "--tag", "sql").out.startswith("1 question with sql\n")
+    assert freshstack("suggest", config).out.startswith("2 questions with llm, 1 with an accepted")
+    assert freshstack("suggest", config, "--tag", "sql").out.startswith("1 question with sql, ")
 
 
 def test_what_has_no_tags_is_one_line(freshstack: Command, dump: Path, tmp_path: Path) -> None:

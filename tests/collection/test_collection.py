@@ -104,7 +104,10 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
 
     with pytest.raises(CollectionError, match=name):
         Collection.load(tmp_path).chunk(A)
-    assert "no such collection" in message_of(tmp_path / "nowhere")
+    write_small(tmp_path / "small")
+    assert f"no such collection; did you mean {tmp_path / 'small'}?" in message_of(
+        tmp_path / "smal"
+    )
 
 
 @pytest.mark.parametrize("line", [b"{", b"\xff", b'{"nugget_id":"x","query_id":"12","a":1}'])

@@ -186,10 +186,13 @@ def test_every_fault_is_said_at_once(folder: Path) -> None:
 def test_every_missing_input_is_named(folder: Path) -> None:
     text = (
         LEAST.replace('"questions.jsonl"', '"lost.jsonl"').replace('path = "docs"', 'path = "gone"')
-        + '[cache]\nbundles = ["replies.jsonl"]\n[programs]\nnuggetizer = "n.json"'
+        + '[cache]\nbundles = ["replies.jsonl"]\n[programs]\nnuggetizer = "n.json"\n'
+        + '[[corpus]]\nname = "other"\npackage = "pysamm"'
     )
 
-    assert refused(written(folder, text)) == "; ".join(
+    faults, _, last = refused(written(folder, text)).rpartition("; ")[0].rpartition("; ")
+    assert last == "corpus 'other': package is not installed"
+    assert faults == "; ".join(
         f"{key} names {folder / name}, and there is no such file or folder"
         for key, name in [
             ("queries.path", "lost.jsonl"),

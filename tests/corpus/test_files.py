@@ -127,9 +127,9 @@ def test_files_in_other_encodings_and_notebooks_are_read_as_they_are(tmp_path: P
 def test_pictures_in_a_notebook_do_not_count(tmp_path: Path) -> None:
     picture = b'{"cells": [{"source": "a = 1", "outputs": ["' + b"x" * 1500 + b'"]}]}'
     long = b'{"cells": [{"source": "' + b"x" * 150 + b'"}]}'
-    write_all(tmp_path, {"long.ipynb": long, "picture.ipynb": picture})
+    write_all(tmp_path, {"long.ipynb": long, "picture.ipynb": picture, "a.so": picture})
 
     found = read(tmp_path, limit=100)
 
     assert list(files(found)) == ["picture.ipynb"]
-    assert kinds(found) == {"long.ipynb": "oversized"}
+    assert kinds(found) == {"a.so": "binary", "long.ipynb": "oversized"}

@@ -51,7 +51,7 @@ def test_changed_files_end_as_in_a_build_from_nothing(tmp_path: Path) -> None:
     updated = index_corpora(config, cut, models=Models([embedder]))
     fresh = indexed(config.model_copy(update={"name": "fresh"}), models=Models([Letters()]))
 
-    assert steps.notes["chunks"] == "2 of 2 files"
+    assert steps.notes["chunks"] == "2 of 2 files; 3 unchanged"
     assert len(embedder.embedded) == 5 + 2
     assert list(updated.chunks()) == list(fresh.chunks())
     assert rankings(updated) == rankings(fresh)

@@ -103,7 +103,7 @@ def test_dollars_and_what_the_budget_leaves(tmp_path: Path) -> None:
 def test_a_misspelt_provider_and_a_place_that_cannot_be_written_are_found_first(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(FatalModelError, match="opnai/gpt-4o"):
+    with pytest.raises(FatalModelError, match=r"build.toml: .*opnai/gpt-4o"):
         plan(write_domain(tmp_path, model={"name": "opnai/gpt-4o"}), progress=NoStep())
     (tmp_path / "file").write_text("")
     config = domain(tmp_path).model_copy(update={"out": tmp_path / "file" / "collection"})
