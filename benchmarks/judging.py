@@ -31,7 +31,6 @@ from freshstack_dspy.recipes.judge import (
     passage_tokens,
     prompt_tokens,
 )
-from freshstack_dspy.recipes.questions import spread
 
 ROOT = Path(__file__).resolve().parent.parent
 SHAPES: tuple[dict[str, Any], ...] = (
@@ -43,6 +42,12 @@ SHAPES: tuple[dict[str, Any], ...] = (
     {"shape": "windowed", "window": 3},
     {"shape": "pairwise"},
 )
+
+
+def spread(pairs: list[Any], most: int) -> list[Any]:
+    """Take every n-th, so that there are at most so many."""
+    every = -(-len(pairs) // most) or 1
+    return pairs[(every - 1) // 2 :: every]
 
 
 def settings(judge: dict[str, Any]) -> BuildConfig:
@@ -74,7 +79,7 @@ def pairs_of(collection: Collection, most: int | None) -> list[ToJudge]:
         for query in collection.queries
         if query.query_id in chunk_ids
     ]
-    return list(spread(pairs, most or len(pairs)))
+    return spread(pairs, most or len(pairs))
 
 
 class Counter:
