@@ -85,7 +85,9 @@ def search(
         say(f"     {cut(one_line(line).strip(), _LINE_WIDTH)}")
     if retriever == "hybrid" and ranking:
         fused = (name for name in opened.retrievers if not name.startswith("hybrid"))
-        say(f"score: {settings.fusion.method} of {' and '.join(fused)}; of one search only")
+        say(
+            f"score: {settings.fusion.method} of {' and '.join(fused)}; not to be compared between searches"
+        )
 
 
 def retrieve(

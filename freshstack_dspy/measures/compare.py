@@ -94,8 +94,8 @@ class RunDifference(Record):
             why = f", which means little with {self.queries} queries"
         else:
             why = (
-                f": the two differ on {self.wins + self.losses} queries, and with so few p cannot "
-                f"be below {self.significance.smallest:.3g}, which is not enough here"
+                f": of {self.queries} queries the two differ on {self.wins + self.losses}, so p "
+                f"cannot be below {self.significance.smallest:.3g}, which is too high for the tests"
             )
         return f"no difference was found{why}"
 

@@ -106,8 +106,8 @@ def test_nothing_is_promised_that_the_test_can_not_find() -> None:
         assert (each.significance.p_value, each.verdict) == (1 / 512, "not found")
         assert each.detectable is None
         assert each.conclusion == (
-            "no difference was found: the two differ on 10 queries, and with so few p cannot be "
-            "below 0.00195, which is not enough here"
+            "no difference was found: of 10 queries the two differ on 10, so p cannot be below "
+            "0.00195, which is too high for the tests"
         )
     more = compare_evaluations(steps(10, 11), baseline="run0")
     assert {each.verdict for each in more.differences} == {"higher"}
