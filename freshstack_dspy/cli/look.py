@@ -322,6 +322,11 @@ def _print_tables(found: "Diagnosis") -> None:
         "at this rank: relevant chunks whose best rank is just this, of all chunks with it.",
         keys=1,
     )
+    if (least := found.estimated_relevant) is not None:
+        say_wrapped(
+            f"by the overlap of the techniques (Chao1) there are at least {least:,.0f} relevant "
+            f"chunks, {least - found.relevant:,.0f} of them not pooled"
+        )
     _print_table(
         "Pooling results, as Table 4 of the FreshStack paper",
         ("technique", "knows", "retriever", *found.results[0].means),

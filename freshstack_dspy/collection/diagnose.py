@@ -172,6 +172,23 @@ def depth_curve(pool: Pooled) -> tuple[Depth, ...]:
     return tuple(curve)
 
 
+def estimated_relevant(pool: Pooled) -> float | None:
+    """Estimate how many relevant chunks there are, by the overlap of the techniques; None for one.
+
+    S + f1 (f1 - 1) / 2 (f2 + 1), of S relevant chunks, f1 of them pooled by exactly one technique
+    and f2 by exactly two. Techniques overlap more than independent samples would, so it is a lower
+    bound of what they could reach.
+
+    Source: Chao, Estimating the population size for capture-recapture data with unequal
+    catchability, Biometrics 43, 1987: the bias-corrected form.
+    """
+    if len(pool.techniques) < 2:
+        return None
+    relevant = pool.relevant
+    counts = Counter(len({by.technique for by in each.pooled_by}) for each in relevant.values())
+    return len(relevant) + counts[1] * (counts[1] - 1) / (2 * (counts[2] + 1))
+
+
 class Finder(Record):
     """What one retriever found with one technique's text."""
 
@@ -349,6 +366,8 @@ class Diagnosis(Record):
     """Candidates that no technique pooled, by how they came in."""
     relevant_outside: int
     """Relevant pairs that no technique pooled."""
+    estimated_relevant: float | None
+    """How many relevant pairs there are at least, by Chao1; None with fewer than two techniques."""
     unknown: str | None
     """Why there is nothing below, where there is not."""
     by_fusion: int
@@ -401,6 +420,7 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         relevant=len(relevant),
         outside=pool.outside,
         relevant_outside=len(pool.support) - len(relevant),
+        estimated_relevant=estimated_relevant(pool),
         unknown=None if pool.candidates else unknown,
         by_fusion=sum(all(by.rank > top_k for by in each.found_by) for each in relevant),
         finders=finders(pool),

@@ -6,6 +6,7 @@ from freshstack_dspy.collection.diagnose import (
     Pooled,
     depth_curve,
     diagnose,
+    estimated_relevant,
     finders,
     leave_one_out,
     pooled,
@@ -133,3 +134,9 @@ def test_pools_without_anything_relevant_are_diagnosed() -> None:
     assert (found.relevant, [each.relevant for each in found.depths]) == (0, [0])
     assert list(found.to_pandas().columns)[:3] == ["technique", "knows", "retriever"]
     assert found.results[0].means == {"alpha_nDCG@10": 0, "Coverage@20": 0, "Recall@50": 0}
+
+
+def test_the_overlap_of_techniques_says_how_many_relevant_chunks_there_are(pool: Pooled) -> None:
+    """Three relevant chunks were pooled by one technique, one by two: 4 + 6 / 4."""
+    assert estimated_relevant(pool) == 5.5
+    assert estimated_relevant(pooled(contents([POOL[1]]), EVALUATED)) is None
