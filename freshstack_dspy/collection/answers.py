@@ -6,7 +6,7 @@ and line where something is missing or is not what it should be, or an answer is
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.measures.answers import (
@@ -130,7 +130,7 @@ def _rows(paths: Iterable[Path], *run_names: str) -> Iterator[tuple[Row, str, st
 
 def _verdicts(row: Row) -> tuple[bool | None, ...]:
     value = row.values.get("agrees", "")
-    verdicts = value if isinstance(value, list) and value else [value]
+    verdicts: list[Any] = value if isinstance(value, list) and value else [value]
     if not all(each is None or isinstance(each, bool) for each in verdicts):
         raise row.fault("agrees", "true, false, null, or a list of these")
     return tuple(verdicts)

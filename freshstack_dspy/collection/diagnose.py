@@ -206,10 +206,12 @@ def finders(pool: Pooled) -> tuple[Finder, ...]:
     alone: Counter[tuple[Technique, str]] = Counter()
     top_k = pool.top_k
     for candidate in pool.relevant.values():
-        near_top = {(by.technique, by.retriever) for by in candidate.found_by if by.rank <= top_k}
-        found.update(near_top)
-        if len(near_top) == 1:
-            alone.update(near_top)
+        near_top: set[tuple[Technique, str]] = {
+            (by.technique, by.retriever) for by in candidate.found_by if by.rank <= top_k
+        }
+        for finder in near_top:
+            found[finder] += 1
+            alone[finder] += len(near_top) == 1
     return tuple(
         Finder(
             technique=technique,

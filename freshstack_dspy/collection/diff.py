@@ -145,8 +145,8 @@ def _tally(both: int, before: Sized, after: Sized, changed: int = 0) -> Tally:
 def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
     one = {query.query_id: query for query in before.queries}
     other = {query.query_id: query for query in after.queries}
-    slice_before = {part.query_id: part.slice for part in before.slices}
-    slice_after = {part.query_id: part.slice for part in after.slices}
+    slice_before: dict[str, SliceName] = {part.query_id: part.slice for part in before.slices}
+    slice_after: dict[str, SliceName] = {part.query_id: part.slice for part in after.slices}
     for query_id in sorted(one.keys() | other.keys()):
         was, now = one.get(query_id), other.get(query_id)
         slices = slice_before.get(query_id), slice_after.get(query_id)

@@ -206,7 +206,8 @@ class Selection:
     """
 
     def __init__(self, collection: Collection, slices: Slices, format_: ExportFormat) -> None:
-        self.collection, self.slices, self.format = collection, slices_of(slices), format_
+        self.collection, self.slices = collection, slices_of(slices)
+        self.format: ExportFormat = format_
         check_any(collection, self.slices)
         measured, self.labels = collection.measured(self.slices, every_nugget=format_ == "hf")
         self.support = {

@@ -39,6 +39,7 @@ from freshstack_dspy.records import (
     Query,
     Record,
     Scale,
+    ScaleName,
     SkippedFile,
     Status,
     Step,
@@ -495,7 +496,7 @@ def _read_beir(found: Imported) -> None:
         rows[query.query_id] = row
     qrels = _beir_qrels(found)
     highest = max((grade for grades in qrels.values() for grade in grades.values()), default=1)
-    scales = [name for name, scale in SCALES.items() if scale.highest >= highest]
+    scales: list[ScaleName] = [name for name, of in SCALES.items() if of.highest >= highest]
     if scales:
         found.use_scale(Scale(name=scales[0], threshold=1))
     elif found.threshold is None:

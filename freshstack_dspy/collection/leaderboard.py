@@ -327,8 +327,11 @@ def _differing(place: str, stored: Any, computed: Any) -> Iterator[str]:
             else:
                 yield from _differing(f"{place}{key}.", stored[key], computed[key])
         return
-    numbers = isinstance(stored, float) and isinstance(computed, float)
-    if not (math.isclose(stored, computed, abs_tol=_SAME) if numbers else stored == computed):
+    if isinstance(stored, float) and isinstance(computed, float):
+        same = math.isclose(stored, computed, abs_tol=_SAME)
+    else:
+        same = stored == computed
+    if not same:
         yield f"{place[:-1]}: stored {json.dumps(stored)[:80]}, now {json.dumps(computed)[:80]}"
 
 

@@ -52,18 +52,22 @@ class Embedder(Protocol):
     @property
     def name(self) -> str:
         """Of the retriever, and of the column of vectors."""
+        ...
 
     @property
     def identity(self) -> str:
         """Everything its vectors depend on; another identity, and all chunks are embedded again."""
+        ...
 
     def embed_passages(
         self, texts: Sequence[str], progress: Callable[[float], None]
     ) -> NDArray[np.float32]:
         """Embed what is searched: shape (texts, dimensions), rows of any length, none NaN."""
+        ...
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed what is searched for: shape (texts, dimensions)."""
+        ...
 
 
 class Reranker(Protocol):
@@ -72,13 +76,16 @@ class Reranker(Protocol):
     @property
     def at_once(self) -> int:
         """How many texts it may be asked about at the same time, by threads."""
+        ...
 
     @property
     def identity(self) -> str:
         """Everything its scores depend on."""
+        ...
 
     def scores(self, text: str, passages: Sequence[str]) -> list[float]:
         """Score each passage, in the given order; higher is better."""
+        ...
 
 
 class Models(NamedTuple):

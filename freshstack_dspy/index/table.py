@@ -36,7 +36,7 @@ class ChunkTable:
         """Write a table of chunks in the order of their ids; vectors are of shape (chunks, dimensions)."""
         import pyarrow as pa
 
-        types = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
+        types: dict[str, Any] = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
         types["text"] = pa.large_string()
         columns = {"row": pa.array(range(len(chunks)))}
         for name in _OF_CHUNK:

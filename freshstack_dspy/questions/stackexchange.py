@@ -310,11 +310,11 @@ class Dump:
                 progress(done + position, total)
 
         for path in files:
-            members: dict[str, Table] = {
-                member or "": table
-                for table, (place, member) in self.places.items()
-                if place == path and table in tables
-            }
+            members: dict[str, Table] = {}
+            for table in tables:
+                place, member = self.places.get(table, (None, None))
+                if place == path:
+                    members[member or ""] = table
             _read_file(path, members, take, report)
             done += path.stat().st_size
             report(0)
@@ -335,7 +335,7 @@ def _read_file(
             parsers[""].close()
             return
         with _opened(path, file) as archive:
-            writers = SimpleNamespace(create=parsers.__getitem__)
+            writers: Any = SimpleNamespace(create=parsers.__getitem__)
             archive.extract(targets=list(parsers), factory=writers)
 
 
