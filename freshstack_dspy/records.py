@@ -462,7 +462,7 @@ CandidateOrigin = Literal[
     "pooled",
     "run",  # unjudged in a run, judged by `freshstack extend`
     "seed",  # what a synthetic query was made from
-    "carried",  # judged before a refresh, and pooled no more
+    "reused",  # judged before a refresh, and pooled no more
     "imported",
 ]
 

@@ -234,5 +234,5 @@ def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:
     if highest == 1 < scale.threshold:
         raise CollectionError(
             f"no label is above 1, and on the scale {scale.name} of {collection.name!r} support "
-            f"begins at {scale.threshold}: if 1 stands for support, write {scale.threshold} or more"
+            f"begins at {scale.threshold}: if 1 means support, write {scale.threshold} or more"
         )

@@ -170,7 +170,7 @@ _ORIGINS = {
     "pooled": "pooled by",
     "run": "added for a run, pooled by no technique",
     "seed": "the query was made from it, pooled by no technique",
-    "carried": "judged before a refresh, and pooled no more",
+    "reused": "judged before a refresh, and pooled no more",
     "imported": "imported: the format does not say what found it",
 }
 

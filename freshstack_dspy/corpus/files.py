@@ -126,13 +126,13 @@ def _content(
     data = _too_large(entry.size, most) if entry.size > most else tree.read(entry, most)
     if isinstance(data, Skip):
         return data
-    found = understand(path, data, max_file_bytes, pages=corpus.pages)
+    found = _understood(path, data, max_file_bytes, pages=corpus.pages)
     if isinstance(found, Skip) or is_licence(path):
         return found
     return skip_by_text(path, found.text, corpus.keep) or found
 
 
-def understand(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
+def _understood(path: str, data: bytes, max_file_bytes: int, *, pages: bool) -> Readable | Skip:
     """Read the text of a file, whose suffix tells PDFs, notebooks and pages."""
     if not data:
         return Skip("empty", "empty")

@@ -1,7 +1,7 @@
 """The budget: every call is reserved at its upper bound before it is sent, so no cap is overshot.
 
 What was spent is in the replies store, under the name of the collection: it counts over all runs,
-whatever became of them. What is reserved is only here, for the calls in flight.
+also those that failed. What is reserved is only here, for the calls in flight.
 """
 
 import functools

@@ -27,7 +27,7 @@ LARGEST = 8 * 2**30
 LARGEST_RATIO = 200
 """Replies shrink to a tenth, where all have the same long prompt to a fiftieth."""
 SMALLEST_BOUND = 64 * 2**20
-"""Bytes that are decompressed whatever the ratio."""
+"""Bytes that are decompressed at any ratio."""
 _PIECE = 2**20
 
 

@@ -53,7 +53,7 @@ Model = ModelConfig | HostedModel
 
 
 class Provider(Protocol):
-    """Whatever answers one request, once."""
+    """What answers one request, once."""
 
     def complete(self, request: "Request") -> "Response":
         """Answer one request or raise."""

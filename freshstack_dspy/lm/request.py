@@ -2,7 +2,7 @@
 
 What is in the key of a chat request, by name (`ChatRequest`): the provider and model, the identity
 of the endpoint, the messages, every sampling parameter, the response schema, the tools, and the
-sample number. What is not: whatever cannot change the reply, which are keys (api_key, headers,
+sample number. What is not: all that cannot change the reply, which are keys (api_key, headers,
 user and password in api_base), how it is sent (timeout, retries, concurrency, mode, live or
 deferred, synchronous or not), the step of the recipe, budget and prices.
 """

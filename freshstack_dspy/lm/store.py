@@ -1,6 +1,6 @@
 """The replies store: diskcache over JSON text, with nothing ever unpickled or thrown away.
 
-diskcache pickles keys and values that are not plain, and unpickles whatever a row says it is
+diskcache pickles keys and values that are not plain, and unpickles every row that says it is one
 (CVE-2025-69872; its JSONDisk does not close it). `JsonTextDisk` writes text only, and reading
 refuses every other row. There is no eviction and no expiry: the defaults would throw paid replies
 away. The store is its user's own; people exchange bundles (`bundle.py`).

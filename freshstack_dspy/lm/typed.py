@@ -38,7 +38,7 @@ _context: ContextVar[dict[str, Any] | None] = ContextVar("freshstack_context", d
 
 
 class TypedPredict(dspy.Predict):
-    """`dspy.Predict` that asks for one JSON object, whatever adapter is configured.
+    """`dspy.Predict` that asks for one JSON object, with any adapter configured.
 
     A prediction has the signature's outputs and `call_id`, the key of the reply ("unrecorded" for
     a model that is no `RecordedLM`); for an output marked with `OneForEach` also `call_ids`.
@@ -182,7 +182,7 @@ def _without_titles(schema: Any) -> Any:
 def unfenced(text: str) -> str:
     """Take a reply out of its one Markdown fence, and the talk around it off.
 
-    This is too common to pay for a re-ask. Of two fences nobody can tell which is meant.
+    This is too common to pay for a re-ask. Of two fences it is not known which is meant.
     """
     parts = _FENCE.split(text)
     if text.lstrip().startswith("{") or len(parts) != 3:

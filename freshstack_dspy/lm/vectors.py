@@ -286,7 +286,7 @@ class EmbeddingClient(NumbersClient):
         return opened
 
     def _one_attempt(self) -> Any:
-        """A client of the OpenAI SDK that never repeats a request, whatever LiteLLM sets."""
+        """A client of the OpenAI SDK that never repeats a request, also where LiteLLM would."""
         import openai
 
         class OneAttempt(openai.OpenAI):
@@ -322,7 +322,7 @@ class RerankClient(NumbersClient):
         """Score passages for a text; equal ones have equal scores.
 
         They are sent in the order of their hashes, each once, so that the request is the same
-        whatever order they come in.
+        in any order of the texts.
 
         Raises:
             ModelError: There are no scores.

@@ -287,8 +287,8 @@ class Dump:
         if "Posts" not in found:
             raise SourceError(f"{posts}: holds no Posts.xml; name the dump's archive of posts")
         others: tuple[Table, ...] = ("Users", "PostLinks")
-        beside = {table: _beside(posts, table) for table in others if table not in found}
-        self.places = found | {table: place for table, place in beside.items() if place}
+        nearby = {table: _nearby(posts, table) for table in others if table not in found}
+        self.places = found | {table: place for table, place in nearby.items() if place}
 
     def files(self, tables: Sequence[Table]) -> list[Path]:
         """Name the files that hold these tables, each once."""
@@ -463,7 +463,7 @@ def _inside(archive: Path) -> dict[Table, Place]:
     return found
 
 
-def _beside(posts: Path, table: Table) -> Place | None:
+def _nearby(posts: Path, table: Table) -> Place | None:
     """Find a table in the folder of the posts: as XML, else as the archive of the same site."""
     loose = posts.with_name(f"{table}.xml")
     if loose.exists():

@@ -223,7 +223,7 @@ def _calls(judge: JudgeConfig, window: "Window", pair: ToJudge, vote: int) -> It
     most = {"batch": len(pair.nuggets), "windowed": judge.window, "pairwise": 1}[judge.shape]
     passages = [whole(chunk) for chunk in in_order(judge, pair, vote)]
     for nuggets in even(pair.nuggets, -(-len(pair.nuggets) // most)):
-        room = window.room_beside(judge_inputs(pair.query, nuggets, []))
+        room = window.room_next_to(judge_inputs(pair.query, nuggets, []))
         if room is not None and room < LEAST_ROOM:
             if vote == 1:
                 why = _TOO_LONG.format(len(nuggets))
@@ -366,7 +366,7 @@ class Window:
                 "[model] context what really fits"
             )
 
-    def room_beside(self, frame: dict[str, Any]) -> int | None:
+    def room_next_to(self, frame: dict[str, Any]) -> int | None:
         """Tokens left for chunks next to a question's other inputs; may be negative; None: any."""
         if self._most is None:
             return None

@@ -96,7 +96,7 @@ class Known:
         for old in self._collection.pool:
             if old.query_id not in same or (chunk_id := ids.get(old.chunk_id)) is None:
                 continue
-            origin = "carried" if old.origin == "pooled" else old.origin
+            origin = "reused" if old.origin == "pooled" else old.origin
             again = Candidate(
                 query_id=old.query_id, chunk_id=chunk_id, origin=origin, runs=old.runs
             )

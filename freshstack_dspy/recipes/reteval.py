@@ -180,7 +180,7 @@ def _contexts(
     for run_id, top in tops.items():
         for query_id, ids in top.items():
             query = queries[query_id]
-            room = window.room_beside(generator_inputs(query, []))
+            room = window.room_next_to(generator_inputs(query, []))
             left = math.inf if room is None else room
             shown: list[Chunk] = []
             omitted: list[OmittedChunk] = []

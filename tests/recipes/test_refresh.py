@@ -235,7 +235,7 @@ def test_a_judgment_stays_where_its_chunk_is_pooled_no_more(config: BuildConfig)
     assert provider.calls.total() == 0
     assert found.collection.judgments == before.judgments
     origins = Counter(candidate.origin for candidate in found.collection.pool)
-    assert origins["carried"] > 0
+    assert origins["reused"] > 0
     assert origins.total() == len(before.pool)
     assert changes(found) == [], "the same chunks are judged"
     again = refreshed(config)
@@ -261,7 +261,7 @@ def test_what_failed_is_asked_again_and_is_a_changed_label(config: BuildConfig) 
     assert all("sticks" in inputs["question"] for inputs in provider.asked)
 
 
-def test_runs_and_what_they_brought_are_carried_along(config: BuildConfig, tmp_path: Path) -> None:
+def test_runs_and_what_they_brought_are_kept(config: BuildConfig, tmp_path: Path) -> None:
     narrow = domain(tmp_path, pool={"depth": 1, "top_k": 1})
     shutil.rmtree(narrow.out)
     first = build(narrow, provider=ScriptedProvider())

@@ -35,7 +35,7 @@ class _Statement(NamedTuple):
 
 
 def answer(question: str, passages: Mapping[int, str]) -> list[Json]:
-    """Extract the statements that answer a question, with the passages that they stand in.
+    """Extract the statements that answer a question, with the passages that they are in.
 
     Returns:
         `text` and `citations` of at most `SENTENCES` different statements in the passages' order;
@@ -88,13 +88,13 @@ def _worth(statements: Sequence[_Statement], weights: Mapping[str, float]) -> li
 
     own = [total(statement.terms) for statement in statements]
     whole = total(frozenset().union(*(statement.terms for statement in statements)))
-    beside = [
+    others = [
         sum(own[max(0, place - 1) : place] + own[place + 1 : place + 2])
         for place in range(len(own))
     ]
     return [
         (_CODE if statement.is_code else 1.0) * (value + _BESIDE * near + _PASSAGE * whole)
-        for statement, value, near in zip(statements, own, beside, strict=True)
+        for statement, value, near in zip(statements, own, others, strict=True)
     ]
 
 

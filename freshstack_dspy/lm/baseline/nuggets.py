@@ -31,7 +31,7 @@ def nuggets(question: str, answer: str, limit: int) -> list[dict[str, str]]:
     """Extract nuggets, each with the words of the answer that it was taken from.
 
     Returns:
-        `quote` (empty where the words do not stand together) and `text` of 1 to `limit` different
+        `quote` (empty where the words are not together) and `text` of 1 to `limit` different
         nuggets, in the answer's order, none of which restates the question; none if the answer has
         no text, or says nothing else.
     """

@@ -1,4 +1,4 @@
-"""Deferred requests: a file in the OpenAI batch format, answered by whatever is cheapest.
+"""Deferred requests: a file in the OpenAI batch format, answered by the cheapest means.
 
 A provider's batch API, `vllm run-batch`, or a person answers it; the replies are imported, and
 the build goes on. Each line of the replies is either what a batch API gives back,
@@ -286,7 +286,7 @@ def _record(
     )
     if answer.by_hand:
         spent = None
-    elif reply.input_tokens is None or reply.output_tokens is None:  # nobody counted
+    elif reply.input_tokens is None or reply.output_tokens is None:  # not counted
         spent = upper_bound(request, price, batch=True)
     else:
         spent = Spent(calls=1, tokens=reply.tokens, dollars=reply.cost or 0.0)

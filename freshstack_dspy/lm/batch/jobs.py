@@ -338,7 +338,7 @@ class JobFolder:
         return sum((job.upper_bound for job in self.pending()), Spent())
 
     def save(self, job: Job, **changes: Any) -> Job:
-        """Write a record with some changes, so that it is there, whole, whatever happens next."""
+        """Write a record with some changes, so that it is there and whole at any stop."""
         job = job.model_copy(update=changes)
         self.path.mkdir(parents=True, exist_ok=True)
         write_file(self.record(job), job.model_dump_json())

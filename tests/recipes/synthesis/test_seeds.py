@@ -84,16 +84,16 @@ def test_only_what_the_configuration_names_is_sampled() -> None:
 
 def test_seeds_are_added_to_pools_once_and_queries_without_a_pool_get_none() -> None:
     pooled = [
-        Candidate(query_id="q", chunk_id=chunk_id, origin="carried") for chunk_id in ("a", "c")
+        Candidate(query_id="q", chunk_id=chunk_id, origin="reused") for chunk_id in ("a", "c")
     ]
     queries = [made_from("q", "b", "c"), made_from("without", "z")]
 
     found = with_seeds(queries, pooled)
 
     assert [(one.query_id, one.chunk_id, one.origin) for one in found] == [
-        ("q", "a", "carried"),
+        ("q", "a", "reused"),
         ("q", "b", "seed"),
-        ("q", "c", "carried"),
+        ("q", "c", "reused"),
     ]
     assert with_seeds([], pooled) == pooled
 
