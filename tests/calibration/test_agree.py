@@ -151,7 +151,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Collection:
 def test_labels_of_another_scale_are_refused(graded: Collection) -> None:
     with pytest.raises(CollectionError, match=r"a label is 5 .*, and the scale graded_3"):
         agree(graded, [label("12", "12_0", A, 5)])
-    with pytest.raises(CollectionError, match="support begins at 2: if 1 stands for support"):
+    with pytest.raises(CollectionError, match="if 1 means support, write 2 or more"):
         agree(graded, [label("12", "12_0", A, 1), label("12", "12_0", B, 0)])
 
 
