@@ -1,0 +1,185 @@
+"""Where what a retriever found is in the files of a collection.
+
+Retrievers give texts with offsets in characters of text that they decoded themselves: a loader
+that translates line ends shifts them, and some splitters give none. So a result is placed by the
+first that holds of: its id is a chunk's; its text is at its offset; its text is in the file once;
+it is there once if white space is passed over. Anything else is unplaced, and counted.
+"""
+
+import difflib
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import PurePosixPath
+from typing import Literal, NamedTuple
+
+from freshstack_dspy.records import Chunk
+
+Unit = Literal["bytes", "chars"]
+
+
+class Hit(NamedTuple):
+    """One result of a retriever."""
+
+    score: float
+    chunk_id: str | None = None
+    source: str | None = None
+    path: str | None = None
+    """Of the file, as far as it is known: whole, absolute, or its last parts."""
+    text: str | None = None
+    start: int | None = None
+    end: int | None = None
+    unit: Unit = "chars"
+
+
+class Place(NamedTuple):
+    """A run of bytes of one file."""
+
+    source: str
+    path: str
+    start: int
+    end: int
+
+    @property
+    def passage_id(self) -> str:
+        """As a chunk's id is made."""
+        return f"{self.source}/{self.path}_{self.start}_{self.end}"
+
+
+class FileText:
+    """The text of one file, put together from its chunks, and where its characters are in it."""
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._chunks = sorted(chunks, key=lambda chunk: chunk.start_byte)
+        self.text = "".join(chunk.text for chunk in self._chunks)
+        self.size = self._chunks[-1].end_byte
+        """In bytes."""
+        starts = [0]
+        for chunk in self._chunks:
+            starts.append(starts[-1] + len(chunk.text))
+        self._starts = starts
+        self._bytes = [_text_start(chunk) for chunk in self._chunks]
+
+    def byte_at(self, place: int) -> int:
+        """The offset in bytes of a character; that of the end is the file's size."""
+        number = bisect_right(self._starts, place) - 1
+        if number == len(self._chunks):
+            return self.size
+        chunk = self._chunks[number]
+        before = chunk.text[: place - self._starts[number]]
+        return self._bytes[number] + len(before.encode(chunk.encoding))
+
+    def character_at(self, offset: int) -> int:
+        """The place of the character that an offset in bytes is at, or inside of."""
+        number = max(0, bisect_right(self._bytes, offset) - 1)
+        chunk = self._chunks[number]
+        before = chunk.text.encode(chunk.encoding)[: max(0, offset - self._bytes[number])]
+        return self._starts[number] + len(before.decode(chunk.encoding, "ignore"))
+
+    @cached_property
+    def _without_space(self) -> tuple[str, list[int]]:
+        places = [place for place, one in enumerate(self.text) if not one.isspace()]
+        return "".join(self.text.split()), places
+
+    def find(self, text: str, start: int | None = None) -> tuple[int, int] | None:
+        """Where a text is, in characters: at `start`, or the only place, also by other white space."""
+        if not text.strip():
+            return None
+        if start is not None and self.text.startswith(text, start):
+            return start, start + len(text)
+        if (found := self._only(self.text, text)) is not None:
+            return found, found + len(text)
+        bare, places = self._without_space
+        wanted = "".join(text.split())
+        if (found := self._only(bare, wanted)) is None:
+            return None
+        return places[found], places[found + len(wanted) - 1] + 1
+
+    @staticmethod
+    def _only(text: str, wanted: str) -> int | None:
+        first = text.find(wanted)
+        return None if first < 0 or text.find(wanted, first + 1) >= 0 else first
+
+
+def _text_start(chunk: Chunk) -> int:
+    """Where a chunk's text begins: a byte order mark is in its bytes, and not in its text."""
+    return chunk.end_byte - len(chunk.text.encode(chunk.encoding))
+
+
+class Files:
+    """The files of a corpus, by source and path."""
+
+    def __init__(self, chunks: Iterable[Chunk]) -> None:
+        self._chunks: defaultdict[tuple[str, str], list[Chunk]] = defaultdict(list)
+        for chunk in chunks:
+            self._chunks[chunk.source, chunk.path].append(chunk)
+        self._texts: dict[tuple[str, str], FileText] = {}
+        self._named: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for source, path in self._chunks:
+            self._named[PurePosixPath(path).name].append((source, path))
+        self._places = {
+            chunk.chunk_id: Place(chunk.source, chunk.path, chunk.start_byte, chunk.end_byte)
+            for of in self._chunks.values()
+            for chunk in of
+        }
+
+    def place_of(self, chunk_id: str) -> Place:
+        """Where a chunk is."""
+        return self._places[chunk_id]
+
+    def text(self, source: str, path: str) -> FileText:
+        """The text of a file."""
+        key = source, path
+        if key not in self._texts:
+            self._texts[key] = FileText(self._chunks[key])
+        return self._texts[key]
+
+    def named(self, path: str, source: str | None = None) -> Sequence[tuple[str, str]]:
+        """The files that a path may mean: those whose path and its own end alike the farthest."""
+        wanted = PurePosixPath(path.replace("\\", "/")).parts
+        best: list[tuple[str, str]] = []
+        longest = 0
+        for key in self._named.get(wanted[-1] if wanted else "", ()):
+            if source is not None and key[0] != source:
+                continue
+            own = (*PurePosixPath(key[0]).parts, *PurePosixPath(key[1]).parts)
+            same = 0
+            while same < min(len(own), len(wanted)) and own[-1 - same] == wanted[-1 - same]:
+                same += 1
+            if same > longest:
+                best, longest = [], same
+            if same == longest:
+                best.append(key)
+        return best
+
+    def place(self, hit: Hit) -> Place | None:
+        """Where a result is; None where that cannot be told."""
+        if hit.chunk_id is not None and hit.chunk_id in self._places:
+            return self._places[hit.chunk_id]
+        if hit.path is None:
+            return None
+        found = [
+            Place(*key, file.byte_at(span[0]), file.byte_at(span[1]))
+            for key in self.named(hit.path, hit.source)
+            for file in [self.text(*key)]
+            if (span := _span(file, hit)) is not None
+        ]
+        return found[0] if len(found) == 1 else None
+
+    def nearest(self, path: str) -> str | None:
+        """The path of a file most like one that is not there."""
+        paths: Mapping[str, None] = dict.fromkeys(path for _, path in self._chunks)
+        return next(iter(difflib.get_close_matches(path, paths, n=1)), None)
+
+
+def _span(file: FileText, hit: Hit) -> tuple[int, int] | None:
+    start, end = hit.start, hit.end
+    if hit.unit == "bytes":
+        start = None if start is None else file.character_at(start)
+        end = None if end is None else file.character_at(end)
+    if hit.text is not None:
+        return file.find(hit.text, start)
+    if start is None or end is None or not 0 <= start < end <= len(file.text):
+        return None
+    return start, end

@@ -1,0 +1,105 @@
+"""Where a retriever's result is in a file: by id, by offset, by its text, or nowhere."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freshstack_dspy.collection.placing import Files, FileText, Hit, Place
+from freshstack_dspy.corpus.chunks import chunk_file
+from freshstack_dspy.records import Chunk, SourceFile
+
+TEXT = "# Größe\n\nHow large it is.\r\n\r\nUse `len(a)`.\n\nHow large it is.\n" * 3 + "The end.\n"
+
+
+def chunks_of(text: str, *, path: str = "docs/size.md", encoding: str = "utf-8") -> list[Chunk]:
+    return chunk_file(SourceFile("lib", path, text.encode(encoding), encoding=encoding), 32)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@given(text=st.text(min_size=1).filter(str.strip), place=st.integers(0, 200))
+def test_characters_and_bytes_lead_to_one_another(mark: str, text: str, place: int) -> None:
+    data = (mark + text.replace("\ufeff", "")).encode()
+    file = FileText(chunk_file(SourceFile("lib", "a.txt", data), 16))
+    place = min(place, len(file.text))
+    offset = file.byte_at(place)
+
+    assert data[offset:].decode() == file.text[place:]
+    assert file.character_at(offset) == place
+
+
+FILES = Files([*chunks_of(TEXT), *chunks_of("Other.\n", path="src/size.md")])
+DATA = TEXT.encode()
+
+
+def placed(hit: Hit) -> str | None:
+    place = FILES.place(hit)
+    return None if place is None else DATA[place.start : place.end].decode()
+
+
+def test_a_chunk_id_is_the_chunk() -> None:
+    chunk = chunks_of(TEXT)[1]
+
+    assert FILES.place(Hit(1.0, chunk_id=chunk.chunk_id)) == Place(
+        "lib", "docs/size.md", chunk.start_byte, chunk.end_byte
+    )
+
+
+def test_an_offset_counts_where_its_text_is_there() -> None:
+    second = TEXT.index("How large", TEXT.index("How large") + 1)
+    hit = Hit(1.0, path="docs/size.md", text="How large it is.", start=second)
+    place = FILES.place(hit)
+
+    assert place is not None
+    assert place.start == len(TEXT[:second].encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The end.", "The end."),
+        ("it is.\nThe  end.", "it is.\nThe end."),
+        ("How large it is.", None),  # six times in the file
+        ("Not there.", None),
+        ("  ", None),
+    ],
+)
+def test_a_text_alone_is_placed_where_it_is_once(text: str, found: str | None) -> None:
+    assert placed(Hit(1.0, path="docs/size.md", text=text, start=3)) == found
+
+
+def test_line_ends_that_a_loader_translated_do_not_matter() -> None:
+    text = TEXT.replace("\r\n", "\n")
+    place = FILES.place(Hit(1.0, path="docs/size.md", text=text.strip(), start=0))
+
+    assert place == Place("lib", "docs/size.md", 0, len(DATA.rstrip()))
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "expected"),
+    [
+        ("docs/size.md", None, ["docs/size.md"]),
+        ("/home/ana/lib/docs/size.md", None, ["docs/size.md"]),
+        ("lib\\docs\\size.md", None, ["docs/size.md"]),
+        ("size.md", None, ["docs/size.md", "src/size.md"]),
+        ("docs/size.md", "other", []),
+        ("docs/sizes.md", None, []),
+    ],
+)
+def test_a_path_is_a_file_by_its_end(path: str, source: str | None, expected: list[str]) -> None:
+    assert sorted(path for _, path in FILES.named(path, source)) == expected
+
+
+def test_a_base_name_of_several_files_is_placed_by_its_text() -> None:
+    assert FILES.place(Hit(1.0, path="size.md", text="Other.")) == Place("lib", "src/size.md", 0, 6)
+
+
+def test_offsets_without_a_text_are_taken_in_their_unit() -> None:
+    chars = Hit(1.0, path="docs/size.md", start=2, end=7)
+    in_bytes = chars._replace(unit="bytes", end=9)
+
+    assert placed(chars) == placed(in_bytes) == "Größe"
+    assert FILES.place(chars._replace(end=10_000)) is None
+
+
+def test_the_nearest_path_is_named() -> None:
+    assert FILES.nearest("docs/sizes.md") == "docs/size.md"
