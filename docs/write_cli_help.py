@@ -14,7 +14,7 @@ _BEGINNING = """\
 
 Each is `freshstack COMMAND`, or `python -m freshstack_dspy COMMAND`.
 An error of ours is one line on standard error.
-Exit codes: 0 done; 1 an error, or only a part was done and the output says which; 2 wrong words; 3 requests wait for replies; 4 the budget is used up; 130 interrupted.
+Exit codes: 0 done; 1 an error, a gate that is not passed, or only a part was done and the output says which; 2 wrong words; 3 requests wait for replies; 4 the budget is used up; 130 interrupted.
 
 This page is written by `make docs`.
 """

@@ -148,7 +148,7 @@ def test_every_fence_is_closed_and_names_its_language(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     assert text.count("\n```") == 2 * len(list(blocks(page)))
-    known = {"python", "console", "sh", "toml", "json", "text"}
+    known = {"python", "console", "sh", "toml", "yaml", "json", "text"}
     assert {block.language for block in blocks(page)} <= known
 
 

@@ -62,6 +62,14 @@ ContaminatedOption = Annotated[
     ),
 ]
 
+FailUnderOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="MEASURE=BOUND",
+        help="Exit with 1 where a run's mean is below, as alpha_nDCG@10=.45; may be repeated.",
+    ),
+]
+
 _FEW_QUERIES = 30
 """Of fewer, a bootstrap interval of their mean is too narrow (Hesterberg 2015)."""
 _LISTED = 20
@@ -201,13 +209,17 @@ def evaluate(
     conventions: ConventionsOption = "ours",
     unknown_ids: UnknownIdsOption = "error",
     exclude_contaminated: ContaminatedOption = None,
+    fail_under: FailUnderOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Evaluate runs on a collection, or on qrels."""
+    from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
     from freshstack_dspy.measures.groups import grouped
     from freshstack_dspy.measures.statistics import mean_intervals
 
+    bounds = [_bound(each) for each in fail_under or ()]
+    measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
     measured_on = _judgments(judgments, slices, exclude_contaminated)
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
     rules = {"conventions": conventions, "unknown_ids": unknown_ids}
@@ -229,10 +241,44 @@ def evaluate(
             for name, run in found.items()
         ]
         show_json({**measured_on.identity, "evaluations": dumped})
-        return
-    if form == "csv":
+    elif form == "csv":
         show(_rows(found), "csv")
-        return
+    else:
+        _show_evaluated(measured_on, found, form)
+    _fail_if(
+        f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under)"
+        for name, run in found.items()
+        for measure, bound in bounds
+        if (mean := run.evaluation.means[measure]) < bound
+    )
+
+
+def _bound(given: str) -> tuple[str, float]:
+    """Read the name of a measure and the lowest mean that is good enough."""
+    from freshstack_dspy.measures.measure import parse_measure
+
+    measure, _, least = given.rpartition("=")  # parameters of a measure have an = too
+    try:
+        bound = float(least)
+    except ValueError:
+        raise ConfigError(
+            f"--fail-under {given}: allowed: MEASURE=BOUND, as alpha_nDCG@10=.45"
+        ) from None
+    return parse_measure(measure).name, bound
+
+
+def _fail_if(faults: Iterable[str]) -> None:
+    """Exit with 1, and name the faults in one line, where there are any."""
+    if line := "; ".join(faults):
+        complain(f"failed: {line}")
+        raise typer.Exit(1)
+
+
+def _show_evaluated(
+    measured_on: _Judgments,
+    found: Mapping[str, _Evaluated],
+    form: Literal["markdown", "latex"] | None,
+) -> None:
     _show_means(measured_on, found, form)
     if form is None:
         for name, run in found.items():
@@ -480,19 +526,28 @@ def compare(
     ] = None,
     slices: SlicesOption = "supported",
     unknown_ids: UnknownIdsOption = "error",
+    fail_on_regression: Annotated[
+        bool,
+        typer.Option(
+            "--fail-on-regression",
+            help="Exit with 1 where a run is found to be worse than --baseline.",
+        ),
+    ] = False,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare runs on a collection, or on qrels: differences, intervals, tests."""
     from freshstack_dspy.measures.compare import compare_evaluations
 
+    if fail_on_regression and baseline is None:
+        raise ConfigError("--fail-on-regression needs the run to compare with: --baseline RUN")
+    if baseline is not None and baseline not in runs:
+        runs = [baseline, *runs]
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
     measured_on = _judgments(judgments, slices, None)
     evaluations = _evaluations(runs, measured_on, measure, unknown_ids=unknown_ids)
     names = dict(zip(runs, evaluations, strict=True))
-    if baseline is not None and baseline not in names:
-        raise ConfigError(f"--baseline {baseline} is none of the runs")
     comparison = compare_evaluations(
         evaluations, baseline=None if baseline is None else names[baseline]
     )
@@ -505,6 +560,14 @@ def compare(
         _show_comparison(measured_on, evaluations, comparison)
         for each in comparison.differences if limit else ():
             _show_queries(measured_on, evaluations, each, limit or 0)
+    if fail_on_regression:
+        _fail_if(
+            f"{each.run}: {each.measure} is {comparison.means[each.run][each.measure]:.6g}, below "
+            f"{comparison.means[each.against][each.measure]:.6g} of {each.against} "
+            f"(adjusted p {_p(each.adjusted_p)})"
+            for each in comparison.differences
+            if each.verdict == "lower"
+        )
 
 
 def _p(value: float | None) -> str:

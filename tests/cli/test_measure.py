@@ -211,6 +211,8 @@ def test_documents_that_no_qrels_know_are_warned_of(freshstack: Command, tmp_pat
         ("a.run -m RBP(q=1)", "RBP has no parameter 'q'"),
         ("a.run stranger.run", "stranger.run: none of the 1 queries of run 's' has judgments"),
         ("none.run", "none.run: no such file"),
+        ("a.run --fail-under AP", "--fail-under AP: allowed: MEASURE=BOUND"),
+        ("a.run --fail-under APP=.5", "there is no measure 'APP'"),
     ],
 )
 def test_wrong_words_are_one_line(
@@ -223,6 +225,29 @@ def test_wrong_words_are_one_line(
 
     assert (done.code, done.err.count("\n")) == (1, 1)
     assert message in done.err
+
+
+@pytest.mark.usefixtures("small")
+def test_a_mean_below_its_bound_fails_after_all_was_printed(
+    freshstack: Command, small: Collection
+) -> None:
+    words = ("evaluate", "small", "a.run", "b.run", "-m", "AP")
+    recall = {run: evaluate(small, run, "Recall@1").means["Recall@1"] for run in ("a.run", "b.run")}
+    low, high = sorted(recall, key=recall.__getitem__)
+    assert recall[low] < recall[high]
+
+    met = freshstack(*words, "--fail-under", f"recall@1={recall[low]}")
+    missed = freshstack(
+        *words, "--json", "--fail-under", f"Recall@1={recall[high]}", "--fail-under", "AP=0"
+    )
+
+    assert (met.code, met.err) == (0, "")
+    assert missed.code == 1
+    assert missed.err == (
+        f"failed: {low}: Recall@1 is {recall[low]:.6g}, below {recall[high]:.6g} (--fail-under)\n"
+    )
+    measures = json.loads(missed.out)["evaluations"][0]["measures"]
+    assert measures == ["AP", "Recall@1"]
 
 
 # compare
@@ -264,5 +289,27 @@ def test_a_comparison_as_json_csv_and_markdown(freshstack: Command, small: Colle
 @pytest.mark.usefixtures("small")
 def test_one_run_is_no_comparison(freshstack: Command) -> None:
     assert "a comparison needs two runs" in freshstack("compare", "small", "a.run").err
-    done = freshstack("compare", "small", "a.run", "b.run", "--baseline", "c.run")
-    assert "--baseline c.run is none of the runs" in done.err
+    done = freshstack("compare", "small", "a.run", "b.run", "--fail-on-regression")
+    assert (done.code, "--baseline RUN" in done.err) == (1, True)
+
+
+def test_a_difference_that_is_found_fails_and_noise_does_not(
+    freshstack: Command, tmp_path: Path
+) -> None:
+    queries = [f"q{number}" for number in range(12)]
+    relevant = "".join(f"{query} 0 d 1\n" for query in queries)
+    (tmp_path / "qrels.txt").write_text(relevant)
+    first, second = "{0} Q0 d 1 2 r\n{0} Q0 x 2 1 r\n", "{0} Q0 x 1 2 r\n{0} Q0 d 2 1 r\n"
+    (tmp_path / "main.run").write_text("".join(map(first.format, queries)))
+    (tmp_path / "worse.run").write_text("".join(map(second.format, queries)))
+    noise = [*map(second.format, queries[:3]), *map(first.format, queries[3:])]
+    (tmp_path / "noise.run").write_text("".join(noise))
+    gate = ("-m", "RR", "--fail-on-regression", "--baseline")
+
+    worse = freshstack("compare", "qrels.txt", "worse.run", "noise.run", *gate, "main.run")
+
+    assert (worse.code, worse.err.count("\n")) == (1, 1)
+    assert "failed: worse.run: RR is 0.5, below 1 of main.run (adjusted p " in worse.err
+    assert "noise.run" not in worse.err
+    assert freshstack("compare", "qrels.txt", "noise.run", *gate, "main.run").code == 0
+    assert freshstack("compare", "qrels.txt", "main.run", *gate, "worse.run").code == 0
