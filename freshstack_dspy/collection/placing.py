@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Literal, NamedTuple
 
+from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import Chunk
 
 Unit = Literal["bytes", "chars"]
@@ -31,20 +32,6 @@ class Hit(NamedTuple):
     start: int | None = None
     end: int | None = None
     unit: Unit = "chars"
-
-
-class Place(NamedTuple):
-    """A run of bytes of one file."""
-
-    source: str
-    path: str
-    start: int
-    end: int
-
-    @property
-    def passage_id(self) -> str:
-        """As a chunk's id is made."""
-        return f"{self.source}/{self.path}_{self.start}_{self.end}"
 
 
 class FileText:
@@ -153,6 +140,16 @@ class Files:
                 best.append(key)
         return best
 
+    def whole(self, path: str, source: str | None = None) -> Sequence[tuple[str, str]]:
+        """The files that a path names: it ends as a file's whole path does, or the other way."""
+        wanted = PurePosixPath(path.replace("\\", "/")).parts
+        return [
+            key
+            for key in self.named(path, source)
+            for own in [PurePosixPath(key[1]).parts]
+            if wanted[-len(own) :] == own or own[-len(wanted) :] == wanted
+        ]
+
     def place(self, hit: Hit) -> Place | None:
         """Where a result is; None where that cannot be told."""
         if hit.chunk_id is not None and hit.chunk_id in self._places:
@@ -160,10 +157,9 @@ class Files:
         if hit.path is None:
             return None
         found = [
-            Place(*key, file.byte_at(span[0]), file.byte_at(span[1]))
+            Place(*key, *span)
             for key in self.named(hit.path, hit.source)
-            for file in [self.text(*key)]
-            if (span := _span(file, hit)) is not None
+            if (span := _span(self.text(*key), hit)) is not None
         ]
         return found[0] if len(found) == 1 else None
 
@@ -174,12 +170,15 @@ class Files:
 
 
 def _span(file: FileText, hit: Hit) -> tuple[int, int] | None:
+    """Where a result is in a file, in bytes."""
     start, end = hit.start, hit.end
-    if hit.unit == "bytes":
-        start = None if start is None else file.character_at(start)
-        end = None if end is None else file.character_at(end)
     if hit.text is not None:
-        return file.find(hit.text, start)
-    if start is None or end is None or not 0 <= start < end <= len(file.text):
+        at = file.character_at(start) if start is not None and hit.unit == "bytes" else start
+        found = file.find(hit.text, at)
+    elif start is None or end is None or not 0 <= start < end:
         return None
-    return start, end
+    elif hit.unit == "bytes":
+        return (start, end) if end <= file.size else None
+    else:
+        found = (start, end) if end <= len(file.text) else None
+    return None if found is None else (file.byte_at(found[0]), file.byte_at(found[1]))

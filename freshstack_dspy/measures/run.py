@@ -7,10 +7,12 @@ Chunk ids may hold spaces, so a line is taken apart from both ends.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.spans import Place
 from freshstack_dspy.records import ScoredChunk, ranked
 
 _LINE = "a line is: query_id Q0 chunk_id rank score run_name"
@@ -88,6 +90,36 @@ class Run:
         }
         return replace(
             self, rankings=rankings, listed=only(self.listed), by_rank=only(self.by_rank)
+        )
+
+
+@dataclass(frozen=True)
+class PassageRun:
+    """What a retriever with chunks of its own found, each passage with its place in a file."""
+
+    name: str
+    passages: Mapping[str, Mapping[Place, float]]
+    """Query id -> place -> score."""
+    unplaced: Mapping[str, int] = field(default_factory=dict)
+    """By query, how many results were left out, as it cannot be told where they are."""
+    repeated: int = 0
+    """How many results were at the place of another of their query; the better score counts."""
+
+    @property
+    def placed_share(self) -> float:
+        """The share of the results whose place is known; 1 where there are no results."""
+        placed = sum(map(len, self.passages.values())) + self.repeated
+        return placed / total if (total := placed + sum(self.unplaced.values())) else 1.0
+
+    @cached_property
+    def run(self) -> Run:
+        """The same as a run; the id of a passage is made as that of a chunk."""
+        return Run.from_scores(
+            {
+                query: {place.passage_id: score for place, score in found.items()}
+                for query, found in self.passages.items()
+            },
+            name=self.name,
         )
 
 

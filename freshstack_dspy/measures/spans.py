@@ -8,6 +8,20 @@ Span = tuple[int, int]
 SpansByFile = Mapping[str, Sequence[Span]]
 
 
+class Place(NamedTuple):
+    """A run of bytes of one file of a corpus."""
+
+    source: str
+    path: str
+    start: int
+    end: int
+
+    @property
+    def passage_id(self) -> str:
+        """As a chunk's id is made."""
+        return f"{self.source}/{self.path}_{self.start}_{self.end}"
+
+
 def merged(spans: Iterable[Span]) -> list[Span]:
     """The same bytes as spans that neither overlap nor touch, ascending."""
     found: list[Span] = []
