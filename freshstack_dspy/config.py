@@ -394,6 +394,8 @@ class JudgeConfig(Section):
     """A seed to shuffle the chunks of each query by; None: in the order of their ids."""
     votes: int = Field(default=1, ge=1, le=15)
     """How often each pair is judged, each time with the chunks in another order; odd."""
+    duplicates: Literal["share", "judge"] = "share"
+    """Whether pooled chunks of one query that say the same share one judgment, or each is judged."""
 
     @property
     def graded(self) -> Scale:

@@ -94,6 +94,9 @@ class Judgment(Record):
     reason: str
     call_id: str | None
     """The key of the reply; of several votes, of the first that gave the label."""
+    same_as: str | None = None
+    """The chunk that was judged in its place, for they say the same; the label and all else that
+    the judge said is of that one."""
     parts: int = Field(default=1, ge=1)
     """In how many parts the chunk was judged; its label is the highest of theirs."""
     votes: tuple[Vote, ...] = ()

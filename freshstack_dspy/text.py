@@ -276,6 +276,11 @@ def denies(text: str) -> bool:
     return bool(_DENIES.search(text))
 
 
+def denials(text: str) -> tuple[str, ...]:
+    """The words of an English text that deny something, in order."""
+    return tuple(word.lower() for word in _DENIES.findall(text))
+
+
 def _is_yes_or_no(sentence: str) -> bool:
     return sentence.rstrip("\"')]*_` ").endswith("?") and not _ASKS_OPENLY.search(sentence)
 

@@ -215,6 +215,8 @@ def _print_judgments(found: "Explanation") -> None:
         number = f", nugget {judged.number} in its call" if judged.number else ""
         say_wrapped(f"{name}: {verdict} ({label}){number}", 2)
         say_wrapped(nugget.text, 4)
+        if judgment.same_as:
+            say_wrapped(f"judged as {judgment.same_as}, which says the same", 4)
         reason = f"{judgment.reason or '(none)'}{_by(judgment.call_id)}"
         say_wrapped(f"reason: {'as above' if reason == before else reason}", 4)
         before = reason

@@ -446,12 +446,19 @@ def _pool(contents: Contents) -> str:
 
 def _limits(contents: Contents, manifest: Manifest) -> str:
     failed = sum(judgment.label is None for judgment in contents.judgments)
+    shared = sum(judgment.same_as is not None for judgment in contents.judgments)
     return (
         f"## Limits\n\n- {_by_whom(manifest)}\n"
         "- Only pooled chunks were judged. A chunk without a label is unknown; the measures "
         "count it as not relevant, and report how many they met.\n"
         f"- Judgments that failed: {failed}. They have no label and are counted, never "
         "made 0.\n"
+        + (
+            f"- Judgments of chunks that say the same as another, which was judged: {shared:,}. "
+            "`same_as` names that one.\n"
+            if shared
+            else ""
+        )
     )
 
 

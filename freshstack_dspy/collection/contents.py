@@ -223,6 +223,7 @@ _REFERENCES = (
     ("known_nuggets", "nugget"),
     ("chunk_id", "chunk"),
     ("chunk_ids", "chunk"),
+    ("same_as", "chunk"),
     ("seed_chunk_ids", "chunk"),
 )
 """Fields that name a record of another file, and what they name."""

@@ -63,6 +63,8 @@ class Counts(Record):
     """Judgments whose label is that of support."""
     unlabelled: int = Field(ge=0)
     """Judgments that failed, and have no label."""
+    shared: int = Field(default=0, ge=0)
+    """Judgments of a chunk that says the same as another, which was judged in its place."""
     failures: dict[Step, dict[FailureStatus, int]]
     """By step, then by status."""
     chunks: int = Field(ge=0)
@@ -92,6 +94,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         pool=len(contents.pool),
         judgments=len(contents.judgments),
         unlabelled=sum(judgment.label is None for judgment in contents.judgments),
+        shared=sum(judgment.same_as is not None for judgment in contents.judgments),
         supported=sum(map(contents.supports, contents.judgments)),
         failures=failures,
         chunks=chunks,

@@ -1,13 +1,19 @@
-"""Near-duplicates: which questions ask nearly the same, by the terms that they share."""
+"""Near-duplicates: which questions ask nearly the same, and which chunks say nearly the same."""
 
+import functools
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from freshstack_dspy.text import jaccard, terms
+from freshstack_dspy.records import Chunk, Nugget
+from freshstack_dspy.text import denials, jaccard, terms
 
 MOST_LISTED = 20
 """Ids for each text; a thousand that say the same would have a thousand lists of all."""
+NEARLY_THE_SAME = 0.9
+"""From which Jaccard index of their runs of three words on two chunks say nearly the same."""
+_NUMBER = re.compile(r"\d+(?:\.\d+)*")
 _ROUNDING = 1e-9
 """A product of floats may end just above a whole number; to look at more loses nothing."""
 
@@ -76,3 +82,41 @@ def clusters(ids: Sequence[str], alike: Iterable[tuple[str, str]]) -> list[tuple
 def _prefix(rarest: Sequence[str], share: float) -> Sequence[str]:
     """The terms of which one is shared where at least this share of all is."""
     return rarest[: len(rarest) - math.ceil(share * len(rarest) - _ROUNDING) + 1]
+
+
+def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, Chunk]:
+    """Find the chunks that say the same as an earlier one, as far as these nuggets can tell.
+
+    Two do if, white space aside, their texts are the same; or nearly so: the Jaccard index of
+    their runs of three words is 0.9 or more, they have the same numbers and words of denial in the
+    same order, and no nugget has a term that only one of them has.
+
+    Returns:
+        By the id of each such chunk, the earlier one, which is like no chunk before it.
+    """
+    wanted = frozenset(term for nugget in nuggets for term in terms(nugget.text))
+    firsts: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Chunk]] = {}
+    found: dict[str, Chunk] = {}
+    for chunk in chunks:
+        text = chunk.passage
+        alike = firsts.setdefault((tuple(_NUMBER.findall(text)), denials(text)), [])
+        same = next((first for first in alike if _say_the_same(first, chunk, wanted)), None)
+        if same is None:
+            alike.append(chunk)
+        else:
+            found[chunk.chunk_id] = same
+    return found
+
+
+def _say_the_same(one: Chunk, other: Chunk, wanted: frozenset[str]) -> bool:
+    if jaccard(_runs(one.passage), _runs(other.passage)) < NEARLY_THE_SAME:
+        return False
+    return wanted.isdisjoint(set(terms(one.passage)) ^ set(terms(other.passage)))
+
+
+@functools.lru_cache(maxsize=1024)  # for the chunks of a query, each compared with several
+def _runs(text: str) -> frozenset[str]:
+    """The runs of three words of a text; a shorter text is one."""
+    words = text.split()
+    starts = range(max(1, len(words) - 2))
+    return frozenset(" ".join(words[start : start + 3]) for start in starts)

@@ -1,12 +1,13 @@
 """Extend a collection: the unjudged chunks of runs are judged, as its own pool was."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Unpack
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
+from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
@@ -20,7 +21,15 @@ from freshstack_dspy.recipes.session import (
     open_session,
     report,
 )
-from freshstack_dspy.records import Candidate, Chunk, Contamination, Failure, Judgment, RunRank
+from freshstack_dspy.records import (
+    Candidate,
+    Chunk,
+    Contamination,
+    Failure,
+    Judgment,
+    Nugget,
+    RunRank,
+)
 
 DEPTH = 20
 """How many chunks of each ranking are judged by default."""
@@ -168,21 +177,20 @@ def _extended(
     from freshstack_dspy.recipes.known import Known
 
     old, chunks = before.manifest, list(before.chunks())
-    in_runs = {place for run in runs for place in run.top}
     pool = _with_runs(before.pool, runs)
+    judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
+    labelled = {pair for pair, one in judgments.items() if one.label is not None}
     judged = judge_pool(
         session,
         FreshStack(session.config),
         before.queries,
         before.nuggets,
-        [one for one in pool if (one.query_id, one.chunk_id) in in_runs],
+        _to_judge(pool, runs, before.nuggets, labelled),
         chunks,
         Known(before),
     )
     session.stop_if_deferred()
 
-    judgments = {(one.nugget_id, one.chunk_id): one for one in before.judgments}
-    labelled = {pair for pair, one in judgments.items() if one.label is not None}
     new = [one for one in judged.judgments if (one.nugget_id, one.chunk_id) not in labelled]
     judgments |= {(one.nugget_id, one.chunk_id): one for one in new}
     contents = with_judgments(
@@ -226,6 +234,26 @@ def _with_runs(pool: Iterable[Candidate], runs: Sequence[RunTop]) -> list[Candid
                     query_id=query_id, chunk_id=chunk_id, origin="run", runs=(rank,)
                 )
     return list(found.values())
+
+
+def _to_judge(
+    pool: Iterable[Candidate],
+    runs: Iterable[RunTop],
+    nuggets: Iterable[Nugget],
+    labelled: Container[tuple[str, str]],
+) -> list[Candidate]:
+    """Those of the runs, and those judged in full: a chunk of a run may say the same as they do."""
+    in_runs = {place for run in runs for place in run.top}
+    ids = {
+        query_id: [one.nugget_id for one in of]
+        for query_id, of in nuggets_by_query(nuggets).items()
+    }
+    return [
+        one
+        for one in pool
+        if (one.query_id, one.chunk_id) in in_runs
+        or all((nugget_id, one.chunk_id) in labelled for nugget_id in ids.get(one.query_id, ()))
+    ]
 
 
 def _still_failed(failures: Iterable[Failure], asked: Iterable[Judgment]) -> list[Failure]:

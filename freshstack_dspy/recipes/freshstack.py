@@ -5,7 +5,7 @@ one query, as a DSPy module that an optimizer can compile.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 
 import dspy
@@ -22,6 +22,7 @@ from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
 from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of
 from freshstack_dspy.recipes.judge import (
+    Duplicate,
     JudgeCall,
     Judged,
     JudgedBatch,
@@ -29,6 +30,8 @@ from freshstack_dspy.recipes.judge import (
     judge,
     judge_calls,
     merged,
+    shared,
+    shares,
 )
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.pooling import Searches, pool, technique_texts, with_seeds
@@ -281,13 +284,20 @@ class FreshStack(dspy.Module):
         texts = {query.query_id: technique_texts(query, nuggets, expansions)}
         candidates = tuple(pool(index, texts, self.config.pool, self.config.fusion))
         chunks = list(index.chunks_by_id(candidate.chunk_id for candidate in candidates).values())
-        calls = judge_calls(self.config, self.support_judge, [ToJudge(query, nuggets, chunks)])
-        batches = [self.judged(call) for call in calls]
+        same = shares(self.config.judge, ToJudge(query, nuggets, chunks))
+        judged = ToJudge(query, nuggets, [one for one in chunks if one.chunk_id not in same])
+        calls = judge_calls(self.config, self.support_judge, [judged])
+        judgments = merged([self.judged(call) for call in calls], self.config.judge.votes)
+        duplicates = [
+            Duplicate(nugget, chunk, same[chunk.chunk_id])
+            for nugget, chunk in product(nuggets, chunks)
+            if chunk.chunk_id in same
+        ]
         return dspy.Prediction(
             nuggets=nuggets,
             expansions=expansions,
             pool=candidates,
-            judgments=merged(batches, self.config.judge.votes),
+            judgments=(*judgments, *shared(judgments, duplicates)),
         )
 
     def judged(self, call: JudgeCall) -> JudgedBatch:

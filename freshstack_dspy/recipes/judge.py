@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.near_duplicates import same_texts
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig, JudgeConfig, ModelConfig
 from freshstack_dspy.errors import ConfigError
@@ -124,26 +125,71 @@ def judge(
     """
     config = session.config
     if once:
-        update = {"shape": "batch", "votes": 1, "shuffle": None}
+        update = {"shape": "batch", "votes": 1, "shuffle": None, "duplicates": "judge"}
         judge_config = config.judge.model_copy(update=update)
         config = config.model_copy(update={"judge": judge_config})
     reused: list[Judgment] = []
     asked: list[ToJudge] = []
-    for query, nuggets, chunks in pairs:
+    duplicates: list[Duplicate] = []
+    for pair in pairs:
+        query, nuggets, chunks = pair
+        ids = {chunk.chunk_id for chunk in chunks}
+        places = list(product(nuggets, chunks))
+        found = [known.judgment(query, nugget, chunk) for nugget, chunk in places]
+        judged = {one.chunk_id for one in found if one is not None and one.same_as is None}
+        sharing = shares(config.judge, pair, judged)
         missing = set()
-        for nugget, chunk in product(nuggets, chunks):
-            judgment = known.judgment(query, nugget, chunk)
-            if judgment is None:
+        for (nugget, chunk), judgment in zip(places, found, strict=True):
+            if (first := sharing.get(chunk.chunk_id)) is not None:
+                duplicates.append(Duplicate(nugget, chunk, first))
+            elif judgment is None:
                 missing.add((nugget.nugget_id, chunk.chunk_id))
-            else:
+            elif judgment.same_as in ids:
                 reused.append(judgment)
+            else:  # what was judged is in the pool no more
+                reused.append(judgment.model_copy(update={"same_as": None}))
         asked += grouped(query, nuggets, chunks, missing)
     calls = judge_calls(config, recipe.support_judge, asked, step=step)
     batches = session.each(step, recipe.judged, calls)
+    judgments = (*reused, *merged(batches, config.judge.votes))
     return Judged(
-        (*reused, *merged(batches, config.judge.votes)),
+        (*judgments, *shared(judgments, duplicates)),
         tuple(batch.failure for batch in batches if batch.failure is not None),
     )
+
+
+class Duplicate(NamedTuple):
+    """A pair that has the judgment of another."""
+
+    nugget: Nugget
+    chunk: Chunk
+    judged: Chunk
+    """The chunk that says the same, and is judged."""
+
+
+def shares(
+    config: JudgeConfig, pair: ToJudge, judged: Container[str] = frozenset()
+) -> dict[str, Chunk]:
+    """By the id of each chunk that says the same as another of its query: that one, which is judged.
+
+    It is the first by id, which depends on no score, but for those `judged` before: they come
+    first, and share with none.
+    """
+    if config.duplicates == "judge":
+        return {}
+    ordered = sorted(pair.chunks, key=lambda chunk: (chunk.chunk_id not in judged, chunk.chunk_id))
+    same = same_texts(ordered, pair.nuggets)
+    return {chunk_id: first for chunk_id, first in same.items() if chunk_id not in judged}
+
+
+def shared(judgments: Iterable[Judgment], duplicates: Iterable[Duplicate]) -> list[Judgment]:
+    """The judgments of duplicates, of those whose pairs were judged (and are not deferred)."""
+    found = {(one.nugget_id, one.chunk_id): one for one in judgments}
+    return [
+        one.model_copy(update={"chunk_id": chunk.chunk_id, "same_as": judged.chunk_id})
+        for nugget, chunk, judged in duplicates
+        if (one := found.get((nugget.nugget_id, judged.chunk_id))) is not None
+    ]
 
 
 def grouped(

@@ -50,13 +50,22 @@ class Known:
                 self._judgments.setdefault(key, {})[one.chunk_id] = one
 
     def judgment(self, query: Query, nugget: Nugget, chunk: Chunk) -> Judgment | None:
-        """The judgment of a pair, under the ids of now; that of the same chunk id goes first."""
+        """The judgment of a pair, under the ids of now; that of the same chunk id goes first.
+
+        `same_as` names the chunk that was judged, where that was another.
+        """
         found = self._judgments.get((query.text, nugget.text, chunk.passage))
         if not found:
             return None
         one = found.get(chunk.chunk_id) or next(iter(found.values()))
-        ids = {"nugget_id": nugget.nugget_id, "chunk_id": chunk.chunk_id}
-        return one.model_copy(update={"query_id": query.query_id, **ids})
+        judged = one.same_as or one.chunk_id
+        ids = {
+            "query_id": query.query_id,
+            "nugget_id": nugget.nugget_id,
+            "chunk_id": chunk.chunk_id,
+            "same_as": None if judged == chunk.chunk_id else judged,
+        }
+        return one.model_copy(update=ids)
 
     def nuggets(self, query: Query) -> tuple[Nugget, ...]:
         """The nuggets of an unchanged question, or none."""

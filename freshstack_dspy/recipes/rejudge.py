@@ -104,7 +104,8 @@ def rejudge(
         )
     if sample is not None:
         pairs = _sampled(pairs, sample, config.judge.shuffle or 0)
-        alone = config.judge.model_copy(update={"votes": 1, "shuffle": None, "batch": 1})
+        once = {"votes": 1, "shuffle": None, "batch": 1, "duplicates": "judge"}
+        alone = config.judge.model_copy(update=once)
         config = config.model_copy(update={"judge": alone})
     scales = before.manifest.scale, config.judge.graded
     with open_session(config, searching=False, **options) as session:

@@ -1,5 +1,6 @@
 """Which questions ask nearly the same."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,7 +9,9 @@ from freshstack_dspy.collection.near_duplicates import (
     alike_pairs,
     clusters,
     near_duplicates,
+    same_texts,
 )
+from freshstack_dspy.records import Chunk, Nugget
 from freshstack_dspy.text import jaccard, terms
 
 TEXTS = st.lists(
@@ -51,3 +54,30 @@ def test_of_many_that_ask_the_same_the_first_are_listed_and_all_are_one_group() 
     assert found["0000"] == tuple(f"{number:04}" for number in range(1, MOST_LISTED + 1))
     assert found["0299"] == tuple(f"{number:04}" for number in range(MOST_LISTED))
     assert len(clusters(list(texts), alike_pairs(texts, 0.8))) == 1
+
+
+LONG = " ".join(f"The reader opens {word} and closes it." for word in "abcdefghijklmnopqrst")
+
+
+@pytest.mark.parametrize(
+    ("text", "nugget", "same"),
+    [
+        (LONG.replace(" ", "\n  "), "", True),
+        (LONG.replace("t and", "t or"), "", True),
+        (LONG.replace("opens a", "opens alpha").replace("opens b", "opens beta"), "", False),
+        (LONG.replace("t and", "t and not"), "", False),
+        (LONG.replace("t and", "t 2 and"), "", False),
+        (LONG.replace("opens t", "shuts t"), "A file is opened.", True),
+        (LONG.replace("opens t", "shuts t"), "A file is shut.", False),
+    ],
+)
+def test_nearly_the_same_text_says_the_same_if_no_number_denial_or_nugget_tells_it_apart(
+    text: str, nugget: str, same: bool
+) -> None:
+    first, second = (
+        Chunk(chunk_id=id_, source="s", path=id_, start_byte=0, end_byte=1, text=each, tokens=1)
+        for id_, each in (("a", LONG), ("b", text))
+    )
+    nuggets = [Nugget(nugget_id="1_0", query_id="1", text=nugget or "x", call_id=None)]
+
+    assert same_texts([first, second], nuggets) == ({"b": first} if same else {})

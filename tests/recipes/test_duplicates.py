@@ -1,0 +1,103 @@
+"""Pooled chunks that say the same are judged once, and share the judgment."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.validate import validate
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy.recipes.refresh import refresh
+from freshstack_dspy.records import Judgment
+from tests.recipes.domain import FILES, domain
+from tests.recipes.scripted import ScriptedProvider
+from tests.recipes.test_extend import chunk_ids, extended, written
+
+COPY = "docs/old/install.md"
+
+
+def with_copy(folder: Path, **sections: dict[str, Any]) -> BuildConfig:
+    """The domain with a copy of one page, with other line breaks."""
+    config = domain(folder, **sections)
+    copy = folder / "corpus" / COPY
+    copy.parent.mkdir()
+    copy.write_text(FILES["docs/install.md"].replace(". ", ".\n"))
+    return config
+
+
+def of_file(collection: Collection, path: str) -> list[Judgment]:
+    return [one for one in collection.judgments if f"/{path}_" in one.chunk_id]
+
+
+def shown(provider: ScriptedProvider) -> list[str]:
+    return [one["path"] for asked in provider.asked for one in asked.get("chunks", ())]
+
+
+def test_a_copy_is_not_asked_about_and_has_the_judgment_of_the_other(tmp_path: Path) -> None:
+    config, provider = with_copy(tmp_path), ScriptedProvider()
+    planned = plan(config)
+
+    collection = build(config, provider=provider)
+
+    assert f"dial/{COPY}" not in shown(provider)
+    copies, originals = of_file(collection, COPY), of_file(collection, "docs/install.md")
+    assert {one.nugget_id for one in copies} == {one.nugget_id for one in originals} != set()
+    for copy, original in zip(copies, originals, strict=True):
+        assert copy.same_as == original.chunk_id
+        assert copy.model_copy(update={"chunk_id": copy.same_as, "same_as": None}) == original
+    assert collection.manifest.counts.shared == len(copies)
+    assert f"which was judged: {len(copies)}." in (config.out / "README.md").read_text()
+    assert not validate(config.out).faults
+    support = next(step for step in planned.steps if step.step == "support")
+    assert support.requests == provider.calls["JudgeSupport"] - planned.queries  # contamination's
+
+
+def test_each_can_be_judged_by_itself(tmp_path: Path) -> None:
+    provider = ScriptedProvider()
+
+    collection = build(with_copy(tmp_path, judge={"duplicates": "judge"}), provider=provider)
+
+    assert f"dial/{COPY}" in shown(provider)
+    assert collection.manifest.counts.shared == 0
+
+
+def test_with_votes_the_copy_has_all_of_them(tmp_path: Path) -> None:
+    collection = build(with_copy(tmp_path, judge={"votes": 3}), provider=ScriptedProvider())
+
+    assert {len(one.votes) for one in of_file(collection, COPY)} == {3}
+
+
+def test_a_chunk_of_a_run_shares_the_judgment_that_is_known(
+    copied: Callable[[str], BuildConfig], tmp_path: Path
+) -> None:
+    config = copied("narrow")
+    shutil.rmtree(config.out)
+    with_copy(tmp_path, pool={"techniques": ["question"], "retrievers": ["bm25"], "top_k": 1})
+    before = build(config, provider=ScriptedProvider())
+    pages = [id_ for id_ in chunk_ids(config) if "install.md" in id_]
+    (judged,) = {one.chunk_id for one in before.judgments} & set(pages)
+    run, silent = written(tmp_path / "mine.run", {"2": pages}), ScriptedProvider()
+
+    after = extended(config, [run], silent).collection
+
+    assert not silent.calls
+    (other,) = set(pages) - {judged}
+    found = {one.same_as for one in after.judgments if one.chunk_id == other}
+    assert found == {judged}
+
+
+def test_a_refresh_keeps_what_is_shared_and_names_no_chunk_that_is_gone(tmp_path: Path) -> None:
+    config = with_copy(tmp_path)
+    build(config, provider=ScriptedProvider())
+    assert not refresh(config, provider=ScriptedProvider()).changed
+    (tmp_path / "corpus" / "docs" / "install.md").unlink()
+    silent = ScriptedProvider()
+
+    after = refresh(config, provider=silent).collection
+
+    assert not silent.calls["JudgeSupport"]
+    assert [one.same_as for one in of_file(after, COPY)] == [None] * len(of_file(after, COPY))
+    assert of_file(after, COPY)
