@@ -30,7 +30,12 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "synthesize": sources.synthesize,
         "decontextualize": sources.decontextualize,
     },
-    "Search": {"index": search.index, "search": search.search, "retrieve": search.retrieve},
+    "Search": {
+        "index": search.index,
+        "search": search.search,
+        "retrieve": search.retrieve,
+        "topics": search.topics,
+    },
     "Measure": {
         "evaluate": measure.evaluate,
         "compare": measure.compare,

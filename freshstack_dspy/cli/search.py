@@ -1,8 +1,16 @@
-"""`freshstack index`, `search`, `retrieve`."""
+"""`freshstack index`, `search`, `retrieve`, `topics`."""
 
+import dataclasses
+import importlib
+import inspect
+import json
 import re
+import sys
+import warnings
+from collections.abc import Mapping, Sized
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +22,16 @@ from freshstack_dspy.cli.options import (
     ReplaceOption,
     check_out,
 )
-from freshstack_dspy.cli.printing import Bars, counted, cut, one_line, say, show_json
+from freshstack_dspy.cli.printing import (
+    Bars,
+    complain,
+    counted,
+    cut,
+    one_line,
+    say,
+    show_json,
+)
+from freshstack_dspy.errors import ConfigError
 
 if TYPE_CHECKING:
     from freshstack_dspy.config import BuildConfig
@@ -94,9 +111,13 @@ def retrieve(
     collection: CollectionArgument,
     retriever: Annotated[
         str | None,
-        typer.Option(help=f"{RetrieverHelp} By default hybrid, or that of --embedder."),
+        typer.Option(
+            help=f"{RetrieverHelp} By default hybrid, or that of --embedder. package.module:name "
+            "is one of your own: an object, a function from a text to results, or what can be "
+            "called without arguments and gives one."
+        ),
     ] = None,
-    k: Annotated[int, typer.Option("--k", min=1, help="Chunks for each query.")] = 100,
+    k: Annotated[int, typer.Option("--k", min=1, help="Most results for each query.")] = 100,
     embedder: Annotated[
         str | None,
         typer.Option(
@@ -111,29 +132,97 @@ def retrieve(
     out: OutOption = None,
     replace: ReplaceOption = False,
 ) -> None:
-    """Search for a collection's queries; write a TREC run."""
+    """Search for a collection's queries; write a TREC run, or passages as JSON Lines."""
     from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.passages import write_passages
     from freshstack_dspy.collection.retrieve import retrieve as run_retriever
-    from freshstack_dspy.measures.run import write_run
+    from freshstack_dspy.measures.run import PassageRun, write_run
     from freshstack_dspy.recipes.corpus import Stages, search_models
 
     settings = _settings(config, embedder)
     name = retriever or (settings.embedder[-1].name if embedder else "hybrid")
-    path = out or Path(f"{name}.run")
-    check_out(path, replace=replace)
-    with search_models(_without_unused(settings, name)) as models, Bars() as bars:
+    module, _, own = name.rpartition(":")
+    run_path = out or Path(f"{own}.run")
+    passages_path = out or Path(f"{own}.jsonl")
+    check_out(run_path, replace=replace)
+    if module:
+        check_out(passages_path, replace=replace)
+    with (
+        search_models(_without_unused(settings, name)) as models,
+        Bars() as bars,
+        warnings.catch_warnings(record=True) as warned,
+    ):
+        warnings.simplefilter("ignore")  # a framework may have many about itself
+        warnings.simplefilter("always", UserWarning)
         run = run_retriever(
             Collection.load(collection),
-            name,
+            _imported(module, own) if module else name,
             depth=k,
             models=models,
             fusion=settings.fusion,
             index_path=settings.index.path,
             progress=Stages(bars),
         )
+    for message in dict.fromkeys(str(one.message) for one in warned):
+        complain(f"warning: {message}")
+    path = passages_path if isinstance(run, PassageRun) else run_path
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_run(run, path)
-    say(f"{path}: {counted(len(run.rankings), 'query', 'queries')} by {run.name}")
+    if isinstance(run, PassageRun):
+        write_passages(run, path)
+        rankings: Mapping[str, Sized] = run.passages
+    else:
+        run = dataclasses.replace(run, name=own if module else run.name)
+        write_run(run, path)
+        rankings = run.rankings
+    line = f"{path}: {counted(len(rankings), 'query', 'queries')} by {own if module else run.name}"
+    if module:  # where the retriever decides, it may be fewer than measures look at
+        line += f", at most {counted(max(map(len, rankings.values())), 'result')} each"
+    say(line)
+
+
+def topics(
+    collection: CollectionArgument, out: OutOption = None, replace: ReplaceOption = False
+) -> None:
+    """Write the queries for a system elsewhere: JSON Lines, or a table for --out FILE.tsv."""
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.retrieve import queries_of
+
+    check_out(out, replace=replace)
+    queries = queries_of(Collection.load(collection))
+    if out is not None and out.suffix == ".tsv":
+        lines = [f"{query.query_id}\t{' '.join(query.text.split())}" for query in queries]
+    else:
+        lines = [
+            json.dumps({"query_id": query.query_id, "text": query.text}, ensure_ascii=False)
+            for query in queries
+        ]
+    if out is None:
+        print("\n".join(lines))
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
+    say(f"{out}: {counted(len(queries), 'query', 'queries')}")
+
+
+def _imported(module_name: str, name: str) -> Any:
+    """Import a retriever; what can be called without arguments is called, and gives it."""
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(f"--retriever {module_name}:{name}: {error}") from error
+    if not hasattr(module, name):
+        near = get_close_matches(name, dir(module), n=1)
+        hint = f"; did you mean {module_name}:{near[0]}?" if near else ""
+        raise ConfigError(
+            f"--retriever {module_name}:{name}: {module.__file__} has no {name}{hint}"
+        )
+    found = getattr(module, name)
+    try:
+        inspect.signature(found).bind()
+    except (TypeError, ValueError):  # no function, or it needs the text
+        return found
+    return found()
 
 
 def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":
@@ -152,7 +241,7 @@ def _settings(config: Path | None, embedder: str | None) -> "BuildConfig":
 
 def _without_unused(settings: "BuildConfig", retriever: str) -> "BuildConfig":
     """Leave out models that a retriever does not need."""
-    if retriever in ("bm25", "lsa"):
+    if retriever in ("bm25", "lsa") or ":" in retriever:
         return settings.model_copy(update={"embedder": (), "reranker": None})
     return settings
 

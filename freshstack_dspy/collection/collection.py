@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
 
 from freshstack_dspy.collection.contents import RECORD_FILES, Contents
 from freshstack_dspy.collection.manifest import Manifest, makers, read_manifest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.exports import ExportFormat
     from freshstack_dspy.measures.evaluation import Evaluation
     from freshstack_dspy.measures.qrels import NuggetQrels
-    from freshstack_dspy.measures.run import Run
+    from freshstack_dspy.measures.run import PassageRun, Run
 
 CORPUS_FILE = "corpus.parquet"
 _ROWS = 4096
@@ -165,7 +165,11 @@ class Collection(Contents):
             return qrels
         return replace(qrels, chunk_ids=self.corpus.rows.keys())
 
-    def retrieve(self, retriever: str = "hybrid", **options: Any) -> "Run":
+    @overload
+    def retrieve(self, retriever: str = "hybrid", **options: Any) -> "Run": ...
+    @overload
+    def retrieve(self, retriever: object, **options: Any) -> "Run | PassageRun": ...
+    def retrieve(self, retriever: object = "hybrid", **options: Any) -> "Run | PassageRun":
         """Search the corpus for the questions, as `freshstack_dspy.retrieve` does."""
         from freshstack_dspy.collection.retrieve import retrieve
 

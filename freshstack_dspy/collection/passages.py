@@ -1,5 +1,6 @@
 """Runs of passages: what a retriever with chunks of its own found, placed in a collection's files."""
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -21,7 +22,7 @@ class _Line(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
     query_id: str
-    path: str
+    path: str | None
     source: str | None = None
     start: int | None = Field(default=None, ge=0)
     end: int | None = None
@@ -31,7 +32,7 @@ class _Line(BaseModel):
 
     @model_validator(mode="after")
     def _has_a_place(self) -> "_Line":
-        if self.text is None and (self.start is None or self.end is None):
+        if self.path is not None and self.text is None and (self.start is None or self.end is None):
             raise ValueError("neither text nor start and end are given")
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise ValueError(f"the passage starts at {self.start} and ends at {self.end}")
@@ -44,6 +45,7 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
     A line is `{"query_id", "source", "path", "start", "end", "score"}`. `source` may be left out
     where the path alone names one file; `text` may be given in place of the offsets or with them;
     offsets are in bytes of the file, or with `"unit": "chars"` in characters of its text.
+    A result whose place is not known has the path null, and is counted.
 
     Args:
         path: A UTF-8 text file.
@@ -77,7 +79,9 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
 
 def _fault(files: Files, hit: Hit) -> str | None:
     """Say what is wrong with the path or the offsets of a passage."""
-    wanted = str(hit.path)
+    if hit.path is None:
+        return None
+    wanted = hit.path
     if not (named := files.whole(wanted, hit.source)):
         near = files.nearest(wanted)
         hint = f"; the nearest is {near}" if near else ""
@@ -92,6 +96,31 @@ def _fault(files: Files, hit: Hit) -> str | None:
         size = f"{file.size} bytes" if hit.unit == "bytes" else f"{len(file.text)} characters"
         return f"the passage ends at {hit.end}, and {wanted!r:.200} has {size}"
     return None
+
+
+def why_unplaced(files: Files, hit: Hit) -> str:
+    """Say why it cannot be told where a result is."""
+    if hit.path is None:
+        return "it has no path" if hit.chunk_id is None else f"no chunk {hit.chunk_id!r:.200}"
+    if hit.text is None and (hit.start is None or hit.end is None):
+        return f"of {hit.path!r:.200} it has neither text nor start and end"
+    return _fault(files, hit) or f"its text is not in {hit.path!r:.200}, or several times"
+
+
+def write_passages(run: PassageRun, path: Path | str) -> None:
+    """Write passages as JSON Lines, in bytes; those without a place have the path null."""
+    lines = [
+        {"query_id": query, **place._asdict(), "score": score}
+        for query, found in run.passages.items()
+        for place, score in sorted(found.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    lines += [
+        {"query_id": query, "path": None, "score": 0.0}
+        for query, number in run.unplaced.items()
+        for _ in range(number)
+    ]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    Path(path).write_text(text, encoding="utf-8", newline="\n")
 
 
 def place_all(files: Files, hits: Mapping[str, Iterable[Hit]], name: str) -> PassageRun:

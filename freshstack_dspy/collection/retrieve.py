@@ -1,11 +1,15 @@
 """Run a retriever over a collection's corpus with its queries."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import SLICES
+from freshstack_dspy.collection.passages import place_all, why_unplaced
+from freshstack_dspy.collection.placing import Files, Hit
+from freshstack_dspy.collection.retrievers import name_of, run_retriever
 from freshstack_dspy.config import FusionConfig
 from freshstack_dspy.errors import CollectionError, IndexingError
 from freshstack_dspy.index.building import BM25
@@ -13,10 +17,11 @@ from freshstack_dspy.index.fusion import PAPER_FUSION
 from freshstack_dspy.index.hybrid import HYBRID, RERANKED, HybridIndex
 from freshstack_dspy.index.models import NO_MODELS, Models
 from freshstack_dspy.index.storage import DIMENSIONS
-from freshstack_dspy.measures.run import Run
-from freshstack_dspy.records import Chunk, SliceName
+from freshstack_dspy.measures.run import PassageRun, Run
+from freshstack_dspy.records import Chunk, Query, SliceName
 
 
+@overload
 def retrieve(
     collection: Collection | Path | str,
     retriever: str,
@@ -27,32 +32,59 @@ def retrieve(
     fusion: FusionConfig = PAPER_FUSION,
     index_path: Path = Path(".freshstack/index"),
     progress: Callable[[str, float], None] | None = None,
-) -> Run:
+) -> Run: ...
+@overload
+def retrieve(
+    collection: Collection | Path | str,
+    retriever: object,
+    *,
+    depth: int = 100,
+    slices: Sequence[SliceName] | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> Run | PassageRun: ...
+def retrieve(
+    collection: Collection | Path | str,
+    retriever: Any,
+    *,
+    depth: int = 100,
+    slices: Sequence[SliceName] | None = None,
+    models: Models = NO_MODELS,
+    fusion: FusionConfig = PAPER_FUSION,
+    index_path: Path = Path(".freshstack/index"),
+    progress: Callable[[str, float], None] | None = None,
+) -> Run | PassageRun:
     """Retrieve for the queries of a collection.
 
     Args:
         collection: A collection, or the path of its folder.
         retriever: `bm25`, `lsa`, the name of an embedder, `hybrid`, which fuses all of these, or
-            `hybrid+rerank`.
-        depth: How many chunks for each query.
+            `hybrid+rerank`. Or one of your own: a function from a text to chunk ids, to (id,
+            score), to dictionaries with path, start, end, text, score and unit ("chars" or
+            "bytes"), or to documents; or a retriever of LangChain, LlamaIndex, Haystack or
+            PyTerrier. Its results are placed in the corpus' files; if all are chunks, it is a run
+            of chunks.
+        depth: How many chunks for each query. A retriever of your own is asked for so many where
+            it has a parameter k or top_k; else it gives what it gives.
         slices: Whose queries; None: every query that has a nugget.
         models: Embedders next to `lsa`, and what `hybrid+rerank` scores chunks with.
         fusion: How `hybrid` fuses.
         index_path: Where indexes are kept. That of the collection's build is opened if it holds
             the same chunks; else one is built next to it, and opened from then on.
-        progress: Notified how far the stages of an index are, where one has to be built.
+        progress: Notified how far the stages of an index are, where one has to be built, and how
+            far a retriever of your own is.
 
     Raises:
         IndexingError: The retriever is unknown, or the corpus cannot be indexed.
-        CollectionError: There is no such query, or no chunk has a text.
+        CollectionError: There is no such query, or no chunk has a text; a retriever of your own
+            raises, returns other things or nothing at all, or nothing that is in the corpus.
     """
-    check_retriever(retriever, models)
+    if isinstance(retriever, str):
+        check_retriever(retriever, models)
     collection = Collection.of(collection)
-    wanted = set(collection.query_ids(slices or SLICES))
-    queries = [query for query in collection.queries if query.query_id in wanted]
-    if not queries:
-        where = f"in the slices {', '.join(slices)} " if slices else ""
-        raise CollectionError(f"{collection.name}: no query {where}has a nugget")
+    queries = queries_of(collection, slices)
+    if not isinstance(retriever, str):
+        hits = run_retriever(retriever, queries, depth, progress)
+        return _placed(collection, hits, name_of(retriever))
     chunks = list(collection.chunks())
     if not any(chunk.titled.strip() for chunk in chunks):
         raise CollectionError(
@@ -72,6 +104,47 @@ def retrieve(
     )
 
 
+def queries_of(collection: Collection, slices: Sequence[SliceName] | None = None) -> list[Query]:
+    """Give the queries of some slices; None: every query that has a nugget.
+
+    Raises:
+        CollectionError: There is none.
+    """
+    wanted = set(collection.query_ids(slices or SLICES))
+    queries = [query for query in collection.queries if query.query_id in wanted]
+    if not queries:
+        where = f"in the slices {', '.join(slices)} " if slices else ""
+        raise CollectionError(f"{collection.name}: no query {where}has a nugget")
+    return queries
+
+
+def _placed(
+    collection: Collection, hits: Mapping[str, Sequence[Hit]], name: str
+) -> Run | PassageRun:
+    """Make a run of chunks where all hits are chunks, and one of passages otherwise."""
+    every = [hit for of in hits.values() for hit in of]
+    known = collection.corpus.rows
+    if all((hit.path is None and hit.text is None) or hit.chunk_id in known for hit in every):
+        # Of a chunk that is there twice the better score counts: hits are in descending order.
+        best = {
+            query: {hit.chunk_id or "": hit.score for hit in reversed(of)}
+            for query, of in hits.items()
+        }
+        return Run.from_scores(best, name=name)
+    files = Files(collection.chunks())
+    run = place_all(files, hits, name)
+    if lost := sum(run.unplaced.values()):
+        first = next(hit for hit in every if files.place(hit) is None)
+        message = (
+            f"{lost:,} of {len(every):,} results of {name} cannot be placed in a file of the "
+            f"corpus; the first: {why_unplaced(files, first)}"
+        )
+        if lost == len(every):
+            raise CollectionError(message)
+        warnings.warn(message, stacklevel=3)
+    return run
+
+
 def check_retriever(retriever: str, models: Models) -> None:
     """Check a retriever's name before anything is read or built.
 
@@ -83,7 +156,7 @@ def check_retriever(retriever: str, models: Models) -> None:
     if retriever not in names:
         raise IndexingError(
             f"no retriever {retriever!r}; there are: {', '.join(names)}, and those of "
-            "[[embedder]] and [reranker] in a configuration"
+            "[[embedder]] and [reranker] in a configuration; one of your own is package.module:name"
         )
 
 

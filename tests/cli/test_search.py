@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -195,3 +197,94 @@ def test_retrieve_takes_an_embedder_without_a_configuration(
     scores = [score for _, score in read_run(tmp_path / "mini-lm.v2.run").rankings["2"]]
     assert scores == sorted(scores, reverse=True)
     assert np.all(np.array(scores) <= 1)
+
+
+OWN = """
+class Nothing:
+    def retrieve(self, text):
+        return []
+
+def search(text, k):
+    return [{"path": "docs/reset.md", "text": "If the dial sticks"}, {"path": "no.md", "text": "x"}][:k]
+
+def make():
+    return lambda text: ["dial/docs/reset.md_0_60"]
+
+def broken(text):
+    raise ValueError("two\\nlines")
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[str]:
+    """A module in the current folder, with retrievers."""
+    name = f"own_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{name}.py").write_text(OWN)
+    path = list(sys.path)
+    yield name
+    sys.path[:] = path
+
+
+def test_a_retriever_of_ones_own_gives_passages(
+    freshstack: Command, built: Path, own: str, tmp_path: Path
+) -> None:
+    done = freshstack("retrieve", built, "--retriever", f"{own}:search")
+    lines = [json.loads(line) for line in (tmp_path / "search.jsonl").read_text().splitlines()]
+
+    assert (done.code, done.out) == (
+        0,
+        "search.jsonl: 3 queries by search, at most 1 result each\n",
+    )
+    assert "warning: 3 of 6 results of search cannot be placed" in done.err
+    place = {"source": "dial", "path": "docs/reset.md", "start": 22, "end": 40}
+    assert lines[0] == {"query_id": "10", **place, "score": -1.0}
+    assert lines[3:] == [{"query_id": q, "path": None, "score": 0.0} for q in ("10", "2", "x")]
+    assert (
+        "search.jsonl exists" in freshstack("retrieve", built, "--retriever", f"{own}:search").err
+    )
+    one = freshstack("retrieve", built, "--retriever", f"{own}:search", "--k", 1, "--replace")
+    assert (one.code, "warning" in one.err) == (0, False)
+
+
+def test_what_needs_no_argument_makes_the_retriever_and_chunks_are_a_run(
+    freshstack: Command, built: Path, own: str, tmp_path: Path
+) -> None:
+    (chunk,) = (c for c in Collection.load(built).chunks() if c.path == "docs/reset.md")
+    assert chunk.chunk_id in OWN
+
+    done = freshstack("retrieve", built, "--retriever", f"{own}:make")
+
+    assert done.out == "make.run: 3 queries by make, at most 1 result each\n"
+    assert read_run(tmp_path / "make.run").rankings["10"] == ((chunk.chunk_id, -1.0),)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:search", "--retriever no_such_module:search: No module named 'no_such"),
+        ("{}:serach", "has no serach; did you mean {}:search?"),
+        ("{}:broken", "broken raised ValueError: two lines, at query '10', after 0 of 3"),
+        ("{}:Nothing", "Nothing returned nothing for any of 3 queries"),
+        ("{}.search", "one of your own is package.module:name"),
+    ],
+)
+def test_a_retriever_that_cannot_be_used_is_one_line(
+    freshstack: Command, built: Path, own: str, name: str, message: str
+) -> None:
+    done = freshstack("retrieve", built, "--retriever", name.format(own))
+
+    assert done.code == 1
+    assert message.format(own) in done.err
+    assert done.err.splitlines()[-1].startswith("error: ")
+
+
+def test_topics_are_the_queries_for_systems_elsewhere(
+    freshstack: Command, built: Path, tmp_path: Path
+) -> None:
+    printed = freshstack("topics", built)
+    table = freshstack("topics", built, "--out", "topics.tsv")
+
+    text = "The dial sticks How do I reset the dial?"
+    assert json.loads(printed.out.splitlines()[0]) == {"query_id": "10", "text": text}
+    assert table.out == "topics.tsv: 3 queries\n"
+    assert (tmp_path / "topics.tsv").read_text().splitlines()[0] == f"10\t{text}"
