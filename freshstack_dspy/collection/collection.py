@@ -181,7 +181,8 @@ class Collection(Contents):
         """Evaluate a run, as `freshstack_dspy.evaluate` does.
 
         Args:
-            run: A run, the path of a run file, or `{query_id: {chunk_id: score}}`.
+            run: A run, the path of a run file, `{query_id: {chunk_id: score}}`, or a retriever as
+                `freshstack_dspy.retrieve` takes it.
             *measures: As `alpha_nDCG@10`; none: those of the FreshStack paper.
             slices: As in `query_ids`.
             **options: As `conventions`.
@@ -190,11 +191,12 @@ class Collection(Contents):
             CollectionError: No query is in these slices, or the run is of another collection.
             ConfigError: A measure is unknown.
         """
+        from freshstack_dspy.collection.evaluating import runs_of
         from freshstack_dspy.measures.evaluation import evaluate
 
         if measures:
             options["measures"] = measures
-        return evaluate(self.qrels(slices), run, **options)
+        return evaluate(self.qrels(slices), runs_of(self, run), **options)
 
     def diagnose(self, slices: Slices = None) -> "Diagnosis":
         """Say what found what for the pool, and what it may lack, as `freshstack_dspy.diagnose`."""

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.evaluating import compare, evaluate
 from freshstack_dspy.collection.passages import place_all, read_passages, write_passages
 from freshstack_dspy.collection.placing import Files
 from freshstack_dspy.collection.retrieve import retrieve
@@ -222,6 +223,19 @@ def test_as_many_results_are_asked_for_as_are_wanted_and_the_best_are_taken(
     assert [chunk for chunk, _ in run.rankings["12"]] == [ONE, CUT[2].chunk_id]
     assert asked == [2, 2]
     assert stages == [("queries", 0.0), ("queries", 0.5), ("queries", 1.0)]
+
+
+def test_a_retriever_is_evaluated_as_its_run_is(collection: Collection) -> None:
+    def search(text: str) -> list[str]:
+        return [CHUNKS[1].chunk_id, ONE]
+
+    run = retrieve(collection, search)
+
+    assert evaluate(collection, search) == evaluate(collection, run) == collection.evaluate(search)
+    runs = {"mine": search, "other": {"12": {ONE: 1.0}}}
+    assert compare(collection, runs) == compare(collection, runs | {"mine": run})
+    with pytest.raises(CollectionError, match="give the collection in place of its qrels"):
+        evaluate(collection.qrels(), search)
 
 
 def test_distances_are_warned_of(collection: Collection) -> None:
