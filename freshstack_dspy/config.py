@@ -71,6 +71,7 @@ QueryColumn = Literal[
     "answer_licence",
 ]
 KeptKind = Literal["generated", "minified", "vendored", "data", "licence"]
+SkippedKind = Literal["changelog", "configuration", "licence_header"]
 
 
 _SECRET = re.compile(r"(?i)https?://[^/]*@|\w+://[^/@]*:[^/@]*@|https?://[^?#]*[?#]")
@@ -169,6 +170,8 @@ class CorpusConfig(Section):
     """Globs of paths to leave out."""
     keep: tuple[KeptKind, ...] = ()
     """Kinds of files that are left out otherwise."""
+    skip: tuple[SkippedKind, ...] = ()
+    """Kinds of files that are indexed otherwise."""
     pages: bool = False
     """Read HTML as pages, for what they say, and not as source code."""
 
@@ -361,6 +364,8 @@ class PoolConfig(Section):
     """How many chunks each retriever gives for each technique."""
     top_k: int = Field(default=20, ge=1)
     """How many chunks of each technique's fused list are judged."""
+    per_file: int | None = Field(default=None, ge=1)
+    """How many of them may be from one file; None: any number."""
     techniques: tuple[Technique, ...] = TECHNIQUES
     retrievers: tuple[str, ...] = ("bm25", "lsa")
     lists: Literal["concatenate", "fuse"] = "concatenate"

@@ -388,6 +388,9 @@ SkipKind = Literal[
     "vendored",
     "data",  # tables, drawings and dumps: rows of values, no text
     "licence",  # kept apart: see LicenceFile
+    "changelog",
+    "configuration",  # a small file of settings
+    "licence_header",  # nothing but a comment with a licence
     "unreadable",  # refused by the system, or of a damaged format
     "missing",  # named by imported judgments, and without a text there
 ]

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from freshstack_dspy.config import CorpusConfig
+from freshstack_dspy.config import CorpusConfig, SkippedKind
 from freshstack_dspy.corpus.documents import JsonDocuments, page_text, pdf_text
 from freshstack_dspy.corpus.encodings import BOM, detect
 from freshstack_dspy.corpus.git import Repository
@@ -129,6 +129,9 @@ def _content(
     found = _understood(path, data, max_file_bytes, pages=corpus.pages)
     if isinstance(found, Skip) or is_licence(path):
         return found
+    kind = optional_kind(path, found.text)
+    if kind in corpus.skip:
+        return Skip(kind, "of a kind that the corpus is to skip")
     return skip_by_text(path, found.text, corpus.keep) or found
 
 
@@ -205,7 +208,7 @@ _VENDORED = re.compile(
 _GENERATED_FOLDER = re.compile(r"(?:^|/)(__pycache__|[^/]+\.egg-info)/")
 _LOCK_FILES = frozenset(
     "package-lock.json npm-shrinkwrap.json pnpm-lock.yaml packages.lock.json gradle.lockfile "
-    "go.sum go.work.sum Package.resolved bun.lockb deno.lock".split()
+    "go.sum go.work.sum Package.resolved bun.lockb conda-lock.yml".split()
 )
 _GENERATED_NAME = re.compile(
     r".+(?:\.lock|\.(?:js|mjs|cjs|css|ts)\.map|_pb2(?:_grpc)?\.pyi?|\.(?:designer|g)\.cs"
@@ -278,6 +281,39 @@ def skip_by_text(path: str, text: str, keep: Collection[SkipKind]) -> Skip | Non
         if length > _LONG_LINE:
             return Skip("minified", f"its lines have {length:,} characters on average")
     return None
+
+
+_CHANGELOG = re.compile(
+    rf"(?:^|/)(?:(?i:change[-_. ]?log|release[-_. ]?notes?|what'?s?[-_. ]?new)|CHANGES|HISTORY|NEWS)"
+    rf"(?:[-_ ][\w.]+?)?{_PROSE}$|(?:^|/)(?i:changelogs?|release[-_]?notes|whats[-_]?new)/"
+)
+_SETTINGS = re.compile(
+    r"\.(?:cfg|conf|config|csproj|ini|json|plist|properties|props|toml|xml|ya?ml)$"
+    r"|(?:^|/)(?:requirements[-\w]*\.txt|MANIFEST\.in)$",
+    re.IGNORECASE,
+)
+_SMALL_SETTINGS = 1_000
+"""Characters. Larger files of settings are worth reading."""
+_COMMENTS = re.compile(
+    r"/\*.*?\*/|<!--.*?-->|\"{3}.*?\"{3}|'{3}.*?'{3}"
+    r"|(?:^[ \t]*(?:#(?!\w)|//|--|;|%)[^\n]*(?:\n|\Z))+",
+    re.DOTALL | re.MULTILINE,
+)
+_OF_A_LICENCE = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
+_NEARLY_NOTHING = 100
+"""Characters, white space left out: an import or two."""
+
+
+def optional_kind(path: str, text: str) -> SkippedKind | None:
+    """Tell from path and text whether a file is of a kind that a corpus can `skip`."""
+    if _CHANGELOG.search(path) and not _CODE.search(path):
+        return "changelog"
+    if _SETTINGS.search(path) and len(text) < _SMALL_SETTINGS:
+        return "configuration"
+    if not _OF_A_LICENCE.search(text):
+        return None
+    rest = _COMMENTS.sub(lambda one: "" if _OF_A_LICENCE.search(one[0]) else one[0], text)
+    return "licence_header" if len("".join(rest.split())) < _NEARLY_NOTHING else None
 
 
 def _generated_line(text: str) -> str | None:

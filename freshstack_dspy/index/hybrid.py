@@ -189,6 +189,12 @@ class HybridIndex:
         """Read all chunks, in the order of their ids."""
         return self._table.chunks(range(len(self)), self.manifest.revisions)
 
+    @cached_property
+    def files(self) -> dict[str, tuple[str, str]]:
+        """The source and path of each chunk, by its id."""
+        sources, paths = self._table.values("source"), self._table.values("path")
+        return dict(zip(self._ids, zip(sources, paths, strict=True), strict=True))
+
     def __len__(self) -> int:
         return self.manifest.chunks
 

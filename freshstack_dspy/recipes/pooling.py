@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -75,7 +76,7 @@ class Searches:
         """The search of one query: by the corpus, all settings and all texts."""
         config, models = self._session.config, self._session.models
         settings: dict[str, JsonValue] = {
-            "pool": config.pool.model_dump(mode="json"),
+            "pool": config.pool.model_dump(mode="json", exclude_none=True),
             "fusion": config.fusion.model_dump(mode="json"),
             "index": config.index.model_dump(mode="json", exclude={"path"}),
             "embedders": [[embedder.name, embedder.identity] for embedder in models.embedders],
@@ -141,15 +142,15 @@ def pool(
     """Pool chunks for many queries at once.
 
     Each retriever gives its best `depth` chunks for each technique; for each technique they are
-    fused, and the best `top_k` are pooled. With `lists = "concatenate"` the texts of a technique
+    fused, and the best `top_k` are pooled, of one file at most `per_file`. With `lists = "concatenate"` the texts of a technique
     are joined by line breaks and searched with as one (the paper); with `"fuse"` each is searched
     with, and their rankings by one retriever are first fused into one, by the same method.
 
     Args:
         index: The corpus.
         texts: For each query id, what each technique searches with.
-        config: Techniques, retrievers, depth, top_k and lists; the retrievers may be any of the
-            index's.
+        config: Techniques, retrievers, depth, top_k, per_file and lists; the retrievers may be any
+            of the index's.
         fusion: How the retrievers' rankings become one; by default by the sum of their
             normalised scores, as in the paper.
 
@@ -167,10 +168,15 @@ def pool(
             found = _found(index, retriever, searches, config, fusion)
             for query_id, ranking in zip(query_ids, found, strict=True):
                 rankings[query_id].setdefault(technique, {})[retriever] = ranking
+
+    def fused(by_retriever: Mapping[str, Sequence[ScoredChunk]]) -> Sequence[ScoredChunk]:
+        ranking = fuse(by_retriever, config.depth, fusion)
+        return ranking if config.per_file is None else _capped(ranking, index, config.per_file)
+
     return [
         candidate
         for query_id, of_query in rankings.items()
-        for candidate in _candidates(query_id, of_query, config, fusion)
+        for candidate in _candidates(query_id, of_query, config, fusion, fused)
     ]
 
 
@@ -198,23 +204,38 @@ def _found(
     return found
 
 
+def _capped(ranking: Sequence[ScoredChunk], index: HybridIndex, per_file: int) -> list[ScoredChunk]:
+    """A ranking without the chunks of files that have so many above them."""
+    above: Counter[tuple[str, str]] = Counter()
+    kept = []
+    for found in ranking:
+        file = index.files[found.chunk_id]
+        if above[file] < per_file:
+            kept.append(found)
+        above[file] += 1
+    return kept
+
+
 def _candidates(
-    query_id: str, rankings: Rankings, config: PoolConfig, fusion: FusionConfig
+    query_id: str,
+    rankings: Rankings,
+    config: PoolConfig,
+    fusion: FusionConfig,
+    fused: Callable[[Mapping[str, Sequence[ScoredChunk]]], Sequence[ScoredChunk]],
 ) -> list[Candidate]:
     """The chunks that are pooled for a query, with every rank that tells why."""
     ranks: dict[str, list[TechniqueRank]] = {}
     found_by: dict[str, list[tuple[Technique, str, int]]] = {}
     pooled_without: dict[str, set[str]] = {retriever: set() for retriever in config.retrievers}
     for technique, by_retriever in rankings.items():
-        fused = fuse(by_retriever, config.depth, fusion)
-        for rank, (chunk_id, _) in enumerate(fused, 1):
+        for rank, (chunk_id, _) in enumerate(fused(by_retriever), 1):
             ranks.setdefault(chunk_id, []).append(TechniqueRank(technique=technique, rank=rank))
         for retriever, ranking in by_retriever.items():
             for rank, (chunk_id, _) in enumerate(ranking, 1):
                 found_by.setdefault(chunk_id, []).append((technique, retriever, rank))
             others = {name: each for name, each in by_retriever.items() if name != retriever}
             if _weighs(others, fusion):
-                rest = fuse(others, config.depth, fusion)[: config.top_k]
+                rest = fused(others)[: config.top_k]
                 pooled_without[retriever].update(chunk_id for chunk_id, _ in rest)
     return [
         Candidate(

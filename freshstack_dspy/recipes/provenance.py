@@ -266,13 +266,16 @@ def _installed(package: str) -> str | None:
         return None
 
 
+_CHOOSING = {"include", "exclude", "keep", "skip", "pages"}
+
+
 def _files(corpus: CorpusConfig, most: int) -> Iterator[Any]:
     """The files that would be read and those that would not, as the build itself finds them."""
     if corpus.revision:  # a commit names its content, so none of it need be read
         assert corpus.path is not None
         with closing(Repository(corpus.path, corpus.revision)) as repository:
             yield repository.revision
-        yield corpus.model_dump(mode="json", include={"include", "exclude", "keep", "pages"})
+        yield corpus.model_dump(mode="json", include=_CHOOSING)
         return
     for file in read_files(corpus, most):
         if isinstance(file, SourceFile):

@@ -106,8 +106,8 @@ FAULTS = {
     "a misspelt key": (
         "[pool]\ntopk = 3",
         (
-            "unknown key pool.topk; did you mean top_k? allowed here: depth, lists, retrievers, "
-            "techniques, top_k"
+            "unknown key pool.topk; did you mean top_k? allowed here: depth, lists, per_file, "
+            "retrievers, techniques, top_k"
         ),
     ),
     "an unknown key in one of several tables": (

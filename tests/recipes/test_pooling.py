@@ -116,6 +116,18 @@ def test_a_build_may_fuse_otherwise() -> None:
     assert [chunk_id for _, chunk_id in weighted] == ["b", "d"]
 
 
+def test_a_file_gives_at_most_so_many_chunks_to_a_technique() -> None:
+    """The third of one file makes room for what is below it, in every list that is fused."""
+    scores: Scores = {"bm25": {"q": {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0, "e": 1.0}}}
+    index: Any = WrittenRankings(scores)
+    index.files = {id_: ("s", "x" if id_ in "abc" else id_) for id_ in "abcde"}
+    settings = PoolConfig(depth=5, top_k=3, per_file=2, retrievers=("bm25",))
+
+    found = pool(index, {"7": {"question": ("q",)}}, settings)
+
+    assert {one.chunk_id: one.pooled_by[0].rank for one in found} == {"a": 1, "b": 2, "d": 3}
+
+
 def test_ties_are_cut_by_id() -> None:
     scores = {"bm25": {"q": {"b": 1.0, "a": 1.0, "c": 1.0}}}
 
