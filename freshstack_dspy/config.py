@@ -106,6 +106,8 @@ class QueriesConfig(SynthesisConfig):
     """Keep questions whose question and answer are both under one of these; empty: all."""
     duplicates: Literal["keep", "drop"] = "keep"
     """What becomes of questions that were closed as duplicates of another (PostLinks.xml)."""
+    min_corpus_overlap: float | None = Field(default=None, ge=0, le=1)
+    """Leave out questions with a smaller share of their rare terms in the corpus, as 0.7."""
     columns: dict[QueryColumn, str] = Field(default_factory=dict)
     """For jsonl, csv, parquet and huggingface: under which name each part of a query is there."""
     split: str | None = None

@@ -15,7 +15,7 @@ from freshstack_dspy.cli.options import (
     asking,
     check_out,
 )
-from freshstack_dspy.cli.printing import Bars, Table, labels_by, say, show, show_json
+from freshstack_dspy.cli.printing import Bars, Table, labels_by, say, say_wrapped, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
@@ -188,6 +188,14 @@ def _show_plan(found: "Plan") -> None:
     if found.sampled < found.queries:
         say(f"estimated from {found.sampled} of the {found.queries:,} questions, scaled up")
     _say_left_out(found.left_out)
+    if found.little_overlap:
+        from freshstack_dspy.recipes.questions import overlap_note
+
+        say_wrapped(
+            f"{overlap_note(found.little_overlap, found.queries)} (less than .7 of their rare "
+            "terms occur in it): add documents that answer them, or leave them out with [queries] "
+            "min_corpus_overlap = 0.7"
+        )
     say("tokens (by cl100k_base) and dollars are of what is not recorded")
     say(
         "a dry run: missing replies are those of extractive/baseline, so what follows from them is "

@@ -24,6 +24,7 @@ Cell = str | int | float | None
 TableFormat = Literal["markdown", "latex", "csv"]
 
 _STEP_NAMES = {
+    "overlap": "corpus overlap",
     "terms": "index: terms",
     "bm25": "index: bm25",
     "lsa": "index: lsa",

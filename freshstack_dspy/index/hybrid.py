@@ -171,6 +171,10 @@ class HybridIndex:
             return fused
         return [ranking[:depth] for ranking in self._reranked(texts, fused)]
 
+    def frequency(self, term: str) -> int:
+        """How many chunks have a term, one of `text.terms`, in their path, title or text."""
+        return self._lexical.frequency(term)
+
     def chunks_by_id(self, chunk_ids: Iterable[str]) -> dict[str, Chunk]:
         """Give chunks by their ids, in the given order.
 

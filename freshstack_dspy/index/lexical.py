@@ -86,6 +86,14 @@ class LexicalIndex:
         """Read what `save` wrote; the arrays are mapped into memory."""
         return cls(_bm25s().BM25.load(folder, mmap=True, allow_pickle=False, show_progress=False))
 
+    def frequency(self, term: str) -> int:
+        """How many rows have a term."""
+        number = self._model.vocab_dict.get(term)
+        if number is None:
+            return 0
+        starts = self._model.scores["indptr"]  # each term's scores, one for each row that has it
+        return int(starts[number + 1] - starts[number])
+
     def search(self, texts: Sequence[str], depth: int) -> list[list[RowScore]]:
         """Rank rows for each text; a text without a known term finds nothing."""
         numbers = self._model.vocab_dict

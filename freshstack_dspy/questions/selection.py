@@ -2,18 +2,21 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.records import Query
+from freshstack_dspy.text import terms
 
 _LICENCES = (
     (datetime(2018, 5, 2, tzinfo=UTC), "CC BY-SA 4.0"),
     (datetime(2011, 4, 8, tzinfo=UTC), "CC BY-SA 3.0"),
 )
 _FIRST_LICENCE = "CC BY-SA 2.5"
+_NO_PROSE = re.compile(r"^(`{3,}|~{3,})[^\n]*\n.*?^\1|https?://\S+", re.MULTILINE | re.DOTALL)
+_RARE_SHARE, _RARE_CHUNKS = 0.01, 10
 _HOST = re.compile(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 
 
@@ -48,6 +51,25 @@ def instant(text: str) -> datetime:
     """Read an ISO 8601 date, or date and time; without a zone it is UTC."""
     time = datetime.fromisoformat(text)
     return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def corpus_overlap(query: Query, frequency: Callable[[str], int], chunks: int) -> float:
+    """Give the share of a question's rare terms that a corpus has, from 0 to 1.
+
+    Its terms are those of the prose of title and accepted answer, of three characters or more,
+    without numbers; blocks of code and addresses hold too many names that occur once. Rare is
+    what at most 1% of the chunks have, or 10 of a small corpus. Without rare terms it is 1.
+
+    Args:
+        query: The question and its answer.
+        frequency: How many chunks of the corpus have a term, by `text.terms`.
+        chunks: How many chunks there are.
+    """
+    prose = _NO_PROSE.sub(" ", f"{query.title}\n{query.answer}")
+    words = {term for term in terms(prose) if len(term) > 2 and not term.isdigit()}
+    most = max(_RARE_SHARE * chunks, _RARE_CHUNKS)
+    rare = [found for found in map(frequency, words) if found <= most]
+    return sum(map(bool, rare)) / len(rare) if rare else 1.0
 
 
 class Selection:

@@ -96,6 +96,8 @@ class Made(NamedTuple):
     chunks: list[Chunk]
     reading: "QueryReading"
     """All its questions, and how many were left out."""
+    little_overlap: dict[str, float]
+    """Questions that have little in common with the corpus, by id; see `check_overlap`."""
 
 
 def make(session: Session, known: "Known | None" = None, *, most: int | None = None) -> Made:
@@ -111,11 +113,12 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
     from freshstack_dspy.recipes.known import NOTHING
     from freshstack_dspy.recipes.pooling import Searches
-    from freshstack_dspy.recipes.questions import known_seeds, read_questions
+    from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions
     from freshstack_dspy.recipes.synthesis import Synthesis
 
     config, progress = session.config, session.progress
     recipe = FreshStack(config)
+    little: dict[str, float] = {}
     reading = None if config.queries.is_synthetic else read_questions(config, progress)
     corpus = cut_corpora(config, progress)
     searches = Searches(
@@ -127,10 +130,12 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
         _ = searches.index  # what is wrong with it shows before anything is paid for
     if reading is None:
         reading = Synthesis(session, recipe, searches).run(exactly=most is None)
+    elif session.mode != "replay" or most or config.queries.min_corpus_overlap is not None:
+        reading, little = check_overlap(config, reading, searches.index, progress)
     every = -(-len(reading.queries) // most) or 1 if most else 1
     queries = known_seeds(reading.queries[(every - 1) // 2 :: every], corpus.chunks)
     contents = judged_collection(session, recipe, queries, searches, known or NOTHING)
-    return Made(contents, corpus.chunks, reading)
+    return Made(contents, corpus.chunks, reading, little)
 
 
 def check_place(config: BuildConfig) -> None:

@@ -80,6 +80,9 @@ class Plan(Record):
     """How many of them were run; where they are fewer, everything is scaled up from these."""
     left_out: dict[str, int]
     """How many questions are left out, by reason."""
+    little_overlap: dict[str, float]
+    """By question, the share of its rare terms that the corpus has; of those below .7, lowest first:
+    documents that answer them may be missing."""
     steps: tuple[PlannedStep, ...]
     total: PlannedStep
     embeddings: tuple[EmbeddingEstimate, ...] = ()
@@ -135,6 +138,7 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         queries=number,
         sampled=len(queries),
         left_out=made.reading.rejected,
+        little_overlap=made.little_overlap,
         steps=tuple(steps),
         total=total,
         embeddings=embeddings,

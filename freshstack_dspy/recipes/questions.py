@@ -1,23 +1,35 @@
 """The questions of a build, read or made: some must be left."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import SourceError, file_named
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.recipes.session import Progress
+from freshstack_dspy.questions.selection import corpus_overlap
+from freshstack_dspy.recipes.session import Progress, report
 from freshstack_dspy.records import Chunk, Query
+
+LITTLE_OVERLAP = 0.7
+"""Questions with a smaller share of their rare terms in the corpus are named; benchmarks/LOG.md has
+how many of them the corpus could not answer."""
+_NAMED = 10
 
 
 def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
     """Read the questions of a configuration.
 
+    Where `min_corpus_overlap` is set, `limit` does not hold yet: `check_overlap` keeps so many.
+
     Raises:
         SourceError: They cannot be read, or none is left.
     """
     progress.start("questions", 1)
+    queries = config.queries
+    if queries.min_corpus_overlap is not None:
+        queries = queries.model_copy(update={"limit": None})
     with file_named(config.file):
-        reading = read_queries(config.queries)
+        reading = read_queries(queries)
     if not reading.queries:
         left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
         raise SourceError(
@@ -28,6 +40,53 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
     rejected = sum(reading.rejected.values())
     progress.finish("questions", f"{len(reading.queries):,}; {rejected:,} left out")
     return reading
+
+
+def check_overlap(
+    config: BuildConfig, reading: QueryReading, index: HybridIndex, progress: Progress
+) -> tuple[QueryReading, dict[str, float]]:
+    """Name the questions that have little in common with the corpus, before anything is asked.
+
+    Returns:
+        The questions without those below `min_corpus_overlap`; and by id the share of rare terms
+        that the corpus has of each that is left and below `LITTLE_OVERLAP`, the lowest first.
+
+    Raises:
+        SourceError: No question is left.
+    """
+    shares = {
+        query.query_id: corpus_overlap(query, index.frequency, len(index))
+        for query in reading.queries
+    }
+    least = config.queries.min_corpus_overlap
+    if least is not None:
+        near = [query for query in reading.queries if shares[query.query_id] >= least]
+        if not near:
+            raise SourceError(
+                f"all {len(shares):,} questions have less in common with the corpus than "
+                f"min_corpus_overlap = {least}; the most is {max(shares.values()):.2f}"
+            )
+        kept = tuple(near[: config.queries.limit])
+        left_out = {
+            "below min_corpus_overlap": len(reading.queries) - len(near),
+            "beyond limit": len(near) - len(kept),
+        }
+        rejected = reading.rejected | {why: number for why, number in left_out.items() if number}
+        reading = QueryReading(kept, dict(sorted(rejected.items())))
+    ids = [query.query_id for query in reading.queries if shares[query.query_id] < LITTLE_OVERLAP]
+    little = {query_id: shares[query_id] for query_id in sorted(ids, key=shares.__getitem__)}
+    note = overlap_note(little, len(reading.queries))
+    if least is not None:
+        note = f"{left_out['below min_corpus_overlap']:,} questions left out; {note}"
+    report(progress, "overlap", note)
+    return reading, little
+
+
+def overlap_note(little: Mapping[str, float], queries: int) -> str:
+    """Say which questions have little in common with the corpus."""
+    note = f"{len(little):,} of {queries:,} questions have little in common with the corpus"
+    named = ", ".join(list(little)[:_NAMED]) + ", …" * (len(little) > _NAMED)
+    return f"{note}: {named}" if little else note
 
 
 def known_seeds(queries: Sequence[Query], chunks: Sequence[Chunk]) -> tuple[Query, ...]:

@@ -37,6 +37,12 @@ def lucene(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> li
     return scores
 
 
+def test_the_frequency_of_a_term_is_how_many_rows_have_it() -> None:
+    index = indexed(["qa qa qb", "qb", "qc qb"])
+
+    assert [index.frequency(term) for term in ("qa", "qb", "p", "qd")] == [1, 3, 3, 0]
+
+
 @settings(deadline=None)
 @given(st.lists(TEXTS, min_size=1, max_size=12), TEXTS, st.integers(1, 15))
 def test_scores_and_order_are_lucenes(texts: list[str], query: str, depth: int) -> None:

@@ -125,7 +125,7 @@ def test_every_record_leads_back_to_the_reply_it_came_from(usual: Built) -> None
 
 def test_progress_is_told_of_every_step_and_part(usual: Built) -> None:
     heard = usual.heard
-    corpus = ["questions", "files", "chunks", "terms", "bm25", "lsa", "table"]
+    corpus = ["questions", "files", "chunks", "terms", "bm25", "lsa", "table", "overlap"]
     steps = ["nuggets", "sub_questions", "closed_book_answer", "pool", "support", "contamination"]
     assert list(heard.started) == [*corpus, *steps]
     assert heard.advanced == heard.started
@@ -365,3 +365,34 @@ def test_a_reply_that_is_not_recorded_here_is_named(
 
     with pytest.raises(CollectionError, match=r"the reply .* is not recorded here"):
         export_replies(config, tmp_path / "without.jsonl")
+
+
+def test_questions_below_the_least_overlap_are_left_out_before_they_cost_anything(
+    tmp_path: Path,
+) -> None:
+    """The shares of 10, 2 and x are 6/8, 5/6 and 2/5."""
+    config = domain(tmp_path, queries={"min_corpus_overlap": 0.5, "limit": 2}, model=BASELINE)
+
+    collection = build(config)
+    bundle = tmp_path / "replies.jsonl"
+    export_replies(config, bundle)
+    elsewhere = domain(
+        tmp_path / "b",
+        queries={"min_corpus_overlap": 0.5, "limit": 2},
+        model=BASELINE,
+        cache={"bundles": [str(bundle)]},
+    )
+
+    counts = collection.manifest.counts
+    assert {query.query_id for query in collection.queries} == {"10", "2"}
+    assert counts.rejected == {"below min_corpus_overlap": 1}
+    assert collection.manifest.ledger["nuggets"].calls == 2
+    replayed = build(elsewhere, mode="replay")
+    assert replayed.manifest.content_hash == collection.manifest.content_hash
+    fewer = domain(tmp_path / "c", queries={"min_corpus_overlap": 0.5, "limit": 1}, model=BASELINE)
+    assert build(fewer).manifest.counts.rejected == {
+        "below min_corpus_overlap": 1,
+        "beyond limit": 1,
+    }
+    with pytest.raises(SourceError, match="min_corpus_overlap"):
+        build(domain(tmp_path / "d", queries={"min_corpus_overlap": 0.9}, model=BASELINE))

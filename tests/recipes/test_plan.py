@@ -33,6 +33,11 @@ def test_it_is_what_a_build_by_the_baseline_asks(tmp_path: Path) -> None:
     assert (after.total.input_tokens, after.total.output_tokens) == (0, 0)
 
 
+def test_questions_with_little_in_common_with_the_corpus_are_named(tmp_path: Path) -> None:
+    """Of "What is the phase of the dial? Nobody knows." it has two rare terms in five."""
+    assert plan(domain(tmp_path)).little_overlap == {"x": 0.4}
+
+
 def test_nothing_is_recorded_and_no_key_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,35 @@
+"""How much a question has in common with a corpus."""
+
+from collections import Counter
+
+import pytest
+
+from freshstack_dspy.questions.selection import corpus_overlap
+from freshstack_dspy.records import Query
+
+
+def query(title: str, answer: str) -> Query:
+    return Query(query_id="1", title=title, body="Chatty words.", answer_id=None, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("title", "answer", "share"),
+    [
+        ("Winding the dial", "Call reset.", 0.5),  # wind and call are nowhere
+        ("The dial", "Of 10 dials, reset\n```py\nfoo\n```\nhttps://foo.org/bar", 1),
+        ("The moon", "Call it.", 0),  # moon is in too many chunks to be rare
+        ("The moon", "It is.", 1),
+    ],
+)
+def test_it_is_the_share_of_rare_terms_of_title_and_answer_in_the_corpus(
+    title: str, answer: str, share: float
+) -> None:
+    frequencies = Counter({"dial": 20, "reset": 1, "moon": 21})
+
+    assert corpus_overlap(query(title, answer), frequencies.__getitem__, 2000) == share
+
+
+def test_in_a_small_corpus_what_ten_chunks_have_is_rare() -> None:
+    found = corpus_overlap(query("Dial, moon", "Sun."), {"dial": 10, "moon": 11, "sun": 0}.get, 50)  # type: ignore[arg-type]
+
+    assert found == 0.5
