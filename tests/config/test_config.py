@@ -114,7 +114,7 @@ FAULTS = {
         '[[corpus]]\nname = "b"\npath = "docs"\nglob = "*"',
         (
             "unknown key corpus[1].glob; allowed here: exclude, include, keep, name, package, "
-            "pages, path, revision, url"
+            "pages, path, revision, skip, url"
         ),
     ),
     "a corpus without a place": (
