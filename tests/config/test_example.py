@@ -41,4 +41,5 @@ def test_the_examples_commented_lines_are_valid_too(path: Path) -> None:
     assert config.programs.support_judge == path.with_name("judge.json")
     assert config.cache.bundles == (path.with_name("replies.jsonl"),)
     assert config.queries.since == "2023-01-01"
-    assert config.pool == BuildConfig.model_fields["pool"].default
+    usual = BuildConfig.model_fields["pool"].default
+    assert config.pool == usual.model_copy(update={"per_file": 5})
