@@ -1,7 +1,6 @@
 """`freshstack suggest`, `synthesize` and `decontextualize`: over questions or documents alone."""
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,11 +46,13 @@ def suggest(
     as_json: JsonOption = False,
 ) -> None:
     """List the tags, repositories, packages and sites of a topic's questions, for a corpus."""
+    from importlib.metadata import packages_distributions
+
     from rich.console import Console
     from rich.progress import Progress
 
     from freshstack_dspy.errors import SourceError, file_named
-    from freshstack_dspy.questions.links import link_coverage
+    from freshstack_dspy.questions.links import corpus_entries, link_coverage
     from freshstack_dspy.questions.reading import read_queries
     from freshstack_dspy.questions.tags import question_tags, tag_coverage
 
@@ -82,7 +83,7 @@ def suggest(
             linking = counted(coverage.questions - coverage.without, "question")
             title = f"{linking} of {coverage.questions:,} with accepted answers name a {kind}"
             show(_covered(kind, coverage, title))
-    for line in corpus_entries(one.tag for one in linked["repository"].tags):
+    for line in corpus_entries(linked, packages_distributions()):
         say(line)
 
 
@@ -90,17 +91,6 @@ def _covered(kind: str, coverage: "TagCoverage", title: str) -> Table:
     header = (kind, "questions", "added", "coverage")
     rows = [(one.tag, one.questions, one.added, one.coverage) for one in coverage.tags]
     return Table(header, rows, title, digits=3)
-
-
-def corpus_entries(repositories: Iterable[str]) -> list[str]:
-    """Give the lines of a configuration that name repositories as corpora."""
-    places = list(repositories)
-    names = [place.rpartition("/")[2] for place in places]
-    lines = []
-    for name, place in zip(names, places, strict=True):
-        unique = name if names.count(name) == 1 else place.replace("/", "-")
-        lines += ["", "[[corpus]]", f'name = "{unique}"', f'url = "https://{place}"']
-    return lines
 
 
 def synthesize(

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -46,7 +46,8 @@ _NAMED = {
 }
 """By ecosystem: addresses and commands that name a package."""
 _IMPORT = re.compile(
-    r"^(?:>>> )?[ \t]*(?:import|from)[ \t]+([A-Za-z]\w*)[^;\"'{\n]*$", re.MULTILINE
+    r"^(?:>>> )?[ \t]*(?:import|from(?=[ \t]+[\w.]+[ \t]+import\b))[ \t]+([A-Za-z]\w*)[^;\"'{\n]*$",
+    re.MULTILINE,
 )
 
 
@@ -109,10 +110,48 @@ def link_coverage(
         queries: Questions with their accepted answers; both are looked at.
         limit: How many of each kind to list at most.
     """
-    found = [links(f"{query.text}\n{query.answer}") for query in queries]
-    return {
-        kind: tag_coverage(
-            [[link.name for link in of if link.kind == kind] for of in found], limit=limit
-        )
-        for kind in KINDS
+    found = {
+        query.query_id: links(f"{query.title}\n{query.body}\n{query.answer}") for query in queries
     }
+    return {kind: _coverage(kind, found, limit) for kind in KINDS}
+
+
+def _coverage(
+    kind: LinkKind, found: Mapping[str, frozenset[Link]], limit: int | None
+) -> TagCoverage:
+    coverage = tag_coverage(
+        [[link.name for link in of if link.kind == kind] for of in found.values()], limit=limit
+    )
+    with_ids = (
+        one.model_copy(
+            update={"query_ids": tuple(id_ for id_, of in found.items() if (kind, one.tag) in of)}
+        )
+        for one in coverage.tags
+    )
+    return coverage.model_copy(update={"tags": tuple(with_ids)})
+
+
+def corpus_entries(
+    links: Mapping[LinkKind, TagCoverage], distributions: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Give the lines of a configuration that name repositories and installed packages as corpora.
+
+    Args:
+        links: What questions link to or name.
+        distributions: By the name that is imported, the installed distributions that have it, as
+            `importlib.metadata.packages_distributions` gives them.
+    """
+    installed = {name.casefold(): name for of in distributions.values() for name in of}
+    installed |= {name.casefold(): of[0] for name, of in distributions.items()}
+    named = [one.tag.removeprefix("pypi/") for one in links["package"].tags]
+    packages = dict.fromkeys(installed[name] for name in named if name in installed)
+    places = [one.tag for one in links["repository"].tags]
+    names = [*(place.rpartition("/")[2] for place in places), *map(str.casefold, packages)]
+    lines = []
+    for place in places:
+        name = place.rpartition("/")[2]
+        unique = name if names.count(name) == 1 else place.replace("/", "-")
+        lines += ["", "[[corpus]]", f'name = "{unique}"', f'url = "https://{place}"']
+    for package in packages:
+        lines += ["", "[[corpus]]", f'name = "{package}"', f'package = "{package}"']
+    return lines

@@ -27,6 +27,8 @@ class TagCount(Record):
     """How many questions have it and none of the tags before it in the list."""
     coverage: float
     """The share of questions that have this tag or one before it."""
+    query_ids: tuple[str, ...] | None = None
+    """The questions that have it; None where only tags were read."""
 
 
 class TagCoverage(Record):

@@ -1,8 +1,11 @@
 """What questions link to or name."""
 
+import tomllib
+
 import pytest
 
-from freshstack_dspy.questions.links import link_coverage, links
+from freshstack_dspy.config import CorpusConfig
+from freshstack_dspy.questions.links import corpus_entries, link_coverage, links
 from freshstack_dspy.records import Query
 
 
@@ -36,6 +39,7 @@ def test_what_is_linked_or_named(text: str, kind: str, name: str) -> None:
         "```python\nimport os\nfrom collections import abc\n```",
         "```java\nimport org.junit.Test;\n```",
         "import duties are high",
+        "```text\nfrom a friend\n```",
         "http://[broken",
     ],
 )
@@ -56,3 +60,31 @@ def test_questions_and_accepted_answers_are_covered_one_link_after_the_other() -
     ]
     assert coverage["repository"].without == 1
     assert [(one.tag, one.coverage) for one in coverage["site"].tags] == [("docs.dev", 1.0)]
+
+
+def test_repositories_and_installed_packages_become_corpora_with_names_of_their_own() -> None:
+    bodies = [
+        "https://github.com/a/tool",
+        "https://github.com/b/tool",
+        "https://github.com/o/numpy",
+        "```python\nimport numpy\n```",
+        "```python\nimport yaml\n```",
+        "`pip install PyYAML nowhere`",
+        "`pip install nowhere`",
+    ]
+    queries = [
+        Query(query_id=str(number), title="t", body=body, answer="yes")
+        for number, body in enumerate(bodies)
+    ]
+    coverage = link_coverage(queries)
+    distributions = {"numpy": ["numpy"], "yaml": ["PyYAML"], "other": ["other"]}
+
+    entries = tomllib.loads("\n".join(corpus_entries(coverage, distributions)))["corpus"]
+
+    assert {CorpusConfig.model_validate(one).name for one in entries} == {
+        *("github.com-a-tool", "github.com-b-tool", "github.com-o-numpy"),
+        *("numpy", "PyYAML"),
+    }
+    assert {one["package"] for one in entries if "package" in one} == {"numpy", "PyYAML"}
+    ids = {one.tag: one.query_ids for one in coverage["package"].tags}
+    assert ids["pypi/numpy"] == ("3",)
