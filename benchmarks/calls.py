@@ -28,6 +28,7 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.lm.workers import map_in_order
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
@@ -48,7 +49,7 @@ def inputs(count: int, seed: int = 0) -> list[dict[str, Any]]:
 
     return [
         {
-            "question": f"{seed}.{number} {prose(120)}",
+            "question": ShownQuestion(title=f"{seed}.{number} {prose(120)}"),
             "answer": f"{QUOTE} {prose(220)}",
             "limit": 10,
         }

@@ -20,6 +20,8 @@ _NUGGETS = [
     {
         "quote": QUOTE,
         "text": f"Fact {number} of the answer, which names the option and the value that it takes.",
+        "importance": "vital",
+        "doubtful": False,
     }
     for number in range(5)
 ]

@@ -66,7 +66,6 @@ def configured(folder: Path, dump: Path | None, wheels: Path | None, **changes: 
         "corpus": corpora,
         "index": {"path": folder / "index"},
         "cache": {"path": folder / "cache"},
-        "nuggets": {"importance": True},
     }
     return BuildConfig.model_validate({**values, **changes})
 

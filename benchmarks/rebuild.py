@@ -66,10 +66,15 @@ def supports(nugget: str, chunk: str) -> bool:
 
 ANSWERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "NuggetizeAnswer": lambda inputs: {
-        "nuggets": [{"quote": text, "text": text} for text in inputs["answer"].split(". ")]
+        "nuggets": [
+            {"quote": text, "text": text, "importance": "vital", "doubtful": False}
+            for text in inputs["answer"].split(". ")
+        ]
     },
-    "DecomposeQuestion": lambda inputs: {"sub_questions": inputs["question"].split(". ")[:3]},
-    "AnswerClosedBook": lambda inputs: {"answer": f"Perhaps: {inputs['question']}"},
+    "DecomposeQuestion": lambda inputs: {
+        "sub_questions": inputs["question"]["title"].split(". ")[:3]
+    },
+    "AnswerClosedBook": lambda inputs: {"answer": f"Perhaps: {inputs['question']['title']}"},
     "JudgeSupport": lambda inputs: {
         "verdicts": [
             {

@@ -108,6 +108,8 @@ class QueriesConfig(SynthesisConfig):
     """What becomes of questions that were closed as duplicates of another (PostLinks.xml)."""
     min_corpus_overlap: float | None = Field(default=None, ge=0, le=1)
     """Leave out questions with a smaller share of their rare terms in the corpus, as 0.7."""
+    images: Literal["keep", "drop"] = "keep"
+    """What becomes of questions whose content is in an image, which no step is shown."""
     columns: dict[QueryColumn, str] = Field(default_factory=dict)
     """For jsonl, csv, parquet and huggingface: under which name each part of a query is there."""
     split: str | None = None
@@ -349,8 +351,6 @@ class NuggetsConfig(Section):
     """How answers are cut into nuggets."""
 
     limit: int = Field(default=10, ge=1, le=50)
-    importance: bool = False
-    """Whether each nugget is rated vital or okay, by one more call for each query."""
 
 
 class SubQuestionsConfig(Section):

@@ -22,7 +22,6 @@ Status = Literal["ok", "unparsed", "refused", "truncated", "failed"]
 Step = Literal[
     "synthesis",
     "nuggets",
-    "importance",
     "sub_questions",
     "closed_book_answer",
     "support",
@@ -142,7 +141,9 @@ class HumanLabel(Record):
 QueryOrigin = Literal["community", "synthetic", "imported"]
 Importance = Literal["vital", "okay"]
 ExpansionKind = Literal["sub_questions", "closed_book_answer"]
-SliceName = Literal["answerable", "partly_supported", "unanswerable", "undetermined"]
+SliceName = Literal[
+    "answerable", "partly_supported", "unanswerable", "undetermined", "without_nuggets"
+]
 
 
 class Attribution(Record):
@@ -197,9 +198,10 @@ class Nugget(Record):
     answer_span: tuple[int, int] | None = None
     """Where in the answer it comes from, as `query.answer[start:end]`; None where it is unknown."""
     importance: Importance | None = None
-    """`vital` or `okay` (nuggetizer's scale); None where it was not rated."""
-    importance_call_id: str | None = None
-    """The key of the reply that rated it."""
+    """`vital` or `okay` (nuggetizer's scale); None where an import does not say."""
+    doubtful: bool = False
+    """Whether it is plainly wrong, or the answer itself contradicts it. Such a nugget is recorded,
+    and neither searched with, nor judged, nor measured."""
     duplicate_of: str | None = None
     """An earlier nugget of its query that says nearly the same."""
 
@@ -216,9 +218,11 @@ class Expansion(Record):
 class QuerySlice(Record):
     """To which slice of the collection a query belongs, by the support of its nuggets.
 
+    Doubtful nuggets do not count.
+
     `answerable`: every nugget has a supporting chunk; `partly_supported`: some have one;
-    `unanswerable`: none has one; `undetermined`: none has one so far, and judgments failed or
-    there are no nuggets.
+    `unanswerable`: none has one; `undetermined`: none has one so far, and judgments failed;
+    `without_nuggets`: there are none, for its answer states no fact or was not cut into nuggets.
     """
 
     query_id: str

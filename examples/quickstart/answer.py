@@ -5,7 +5,7 @@
     freshstack requests import replies.jsonl examples/quickstart/build.toml
 
 `answers/<query_id>.json` holds, for each question, the nuggets with the words of the answer that
-each is from, sub-questions, closed-book answer with the verdict on it, and the verdict on every
+each is from and how important it is, sub-questions, closed-book answer with the verdict on it, and the verdict on every
 chunk that was pooled, by path and by the beginning of the SHA-256 of its text. A request that nothing was written for is named, and left for a person.
 """
 
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-CLOSED_BOOK = "model/closed-book answer"
-"""As what the judge is shown a closed-book answer."""
+CLOSED_BOOK = "docs/notes.md"
+"""Below which path the judge is shown a closed-book answer; the corpus has no such file."""
 
 
 def main(requests: Path, replies: Path) -> int:
@@ -33,7 +33,10 @@ def main(requests: Path, replies: Path) -> int:
     for line in requests.read_text(encoding="utf-8").splitlines():
         request = json.loads(line)
         inputs = json.loads(request["body"]["messages"][-1]["content"])
-        query_id = query_ids[inputs["question"]]
+        question = inputs["question"]
+        if isinstance(question, dict):
+            question = f"{question['title']} {question['body']}".strip()
+        query_id = query_ids[question]
         task = request["body"]["response_format"]["json_schema"]["name"]
         try:
             content = answer(task, inputs, answers.get(query_id, {}))
@@ -50,8 +53,10 @@ def main(requests: Path, replies: Path) -> int:
 def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[str, Any]:
     """The reply to one request, from what was written for its question."""
     if task == "NuggetizeAnswer":
-        quoted = zip(written["quotes"], written["nuggets"], strict=True)
-        return {"nuggets": [{"quote": quote, "text": text} for quote, text in quoted]}
+        names = ("quote", "text", "importance")
+        rows = zip(written["quotes"], written["nuggets"], written["importance"], strict=True)
+        nuggets = (dict(zip(names, row, strict=True)) for row in rows)
+        return {"nuggets": [{**nugget, "doubtful": False} for nugget in nuggets]}
     if task == "DecomposeQuestion":
         return {"sub_questions": written["sub_questions"]}
     if task == "AnswerClosedBook":

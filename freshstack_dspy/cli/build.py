@@ -1,5 +1,6 @@
 """`freshstack init`, `plan`, `build`, `extend`, `refresh` and `rejudge`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -15,7 +16,16 @@ from freshstack_dspy.cli.options import (
     asking,
     check_out,
 )
-from freshstack_dspy.cli.printing import Bars, Table, labels_by, say, say_wrapped, show, show_json
+from freshstack_dspy.cli.printing import (
+    Bars,
+    Table,
+    counted,
+    labels_by,
+    say,
+    say_wrapped,
+    show,
+    show_json,
+)
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
@@ -178,6 +188,8 @@ def rejudge(
 
 
 def _show_plan(found: "Plan") -> None:
+    from freshstack_dspy.collection.counts import some_of
+
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
     rows: list[tuple[str | int, ...]] = []
     for one in (*found.steps, found.total):
@@ -196,6 +208,12 @@ def _show_plan(found: "Plan") -> None:
             "terms occur in it): add documents that answer them, or leave them out with [queries] "
             "min_corpus_overlap = 0.7"
         )
+    if found.in_images:
+        say(
+            f"{counted(len(found.in_images), 'question')} whose content is in an image: "
+            f'{some_of(found.in_images)}; leave them out with [queries] images = "drop"'
+        )
+    _say_without_nuggets(found.without_nuggets)
     say("tokens (by cl100k_base) and dollars are of what is not recorded")
     say(
         "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
@@ -238,6 +256,15 @@ def _say_left_out(rejected: dict[str, int]) -> None:
         say(f"questions left out: {listed(rejected)}{hint}")
 
 
+def _say_without_nuggets(ids: Sequence[str]) -> None:
+    """Name the queries that have no nuggets, and so no place in pool and measures."""
+    from freshstack_dspy.collection.counts import some_of
+
+    if ids:
+        queries = counted(len(ids), "query", "queries")
+        say(f"{queries} without nuggets, as the answer states no fact or failed: {some_of(ids)}")
+
+
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
     """Say what a build made, and what each step asked and cost, unless it was made already."""
     from freshstack_dspy.collection.counts import listed
@@ -266,6 +293,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     )
     _say_left_out(counts.rejected)
     say(f"slices: {listed(counts.slices)}")
+    _say_without_nuggets([part.query_id for part in collection.slices if not part.nuggets])
     if measured := collection.left_out():
         few = 2 * counts.slices["unanswerable"] > counts.queries
         hint = f"; add documents that answer them, or see: freshstack diagnose {path}"

@@ -89,9 +89,9 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
     ]
     chunks.sort(key=lambda one: (-len(one["supports"]), one["best_rank"] or sys.maxsize))
     nuggets = [
-        each.model_dump(include={"nugget_id", "text", "importance"})
+        each.model_dump(include={"nugget_id", "text", "importance", "doubtful"})
         | {"supported_by": sum(each.nugget_id in ids for ids in supports.values())}
-        for each in nuggets_by_query(collection.nuggets).get(query.query_id, [])
+        for each in nuggets_by_query(collection.nuggets, doubtful=True).get(query.query_id, [])
     ]
     slice_ = next(part.slice for part in collection.slices if part.query_id == query.query_id)
     if as_json:
@@ -102,6 +102,8 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
     for one in nuggets:
         rated = f", {one['importance']}" if one["importance"] else ""
         supported = f"supported by {counted(one['supported_by'], 'chunk')}"
+        if one["doubtful"]:
+            supported = "doubtful, so not judged"
         say_wrapped(f"{one['nugget_id']}{rated}, {supported}: {one['text']}", 2)
     rows = [(one["chunk_id"], one["best_rank"], ", ".join(one["supports"])) for one in chunks]
     title = f"chunks pooled or judged ({len(chunks):,})"
@@ -208,7 +210,8 @@ def _print_judgments(found: "Explanation") -> None:
         nugget, judgment = judged.nugget, judged.judgment
         name = f"{nugget.nugget_id}, {nugget.importance}" if nugget.importance else nugget.nugget_id
         if judgment is None:
-            say_wrapped(f"{name}: not judged: {nugget.text}", 2)
+            why = "doubtful, so not judged" if nugget.doubtful else "not judged"
+            say_wrapped(f"{name}: {why}: {nugget.text}", 2)
             continue
         verdict = {True: "supports", False: "does not support", None: "no label"}[judged.supports]
         label = judgment.status if judgment.label is None else judgment.label

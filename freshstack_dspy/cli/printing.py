@@ -30,7 +30,6 @@ _STEP_NAMES = {
     "lsa": "index: lsa",
     "table": "index: table",
     "synthesis": "synthetic questions",
-    "importance": "nugget importance",
     "sub_questions": "sub-questions",
     "closed_book_answer": "closed-book answers",
     "support": "support judgments",

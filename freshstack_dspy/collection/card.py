@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from freshstack_dspy.collection.contents import SLICES, Contents
-from freshstack_dspy.collection.counts import count_kinds, listed
+from freshstack_dspy.collection.counts import count_kinds, listed, some_of
 from freshstack_dspy.collection.manifest import (
     Manifest,
     exported_from,
@@ -18,6 +18,7 @@ from freshstack_dspy.collection.manifest import (
     makers,
 )
 from freshstack_dspy.collection.slices import SUPPORTED
+from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.records import Attribution, Chunk, Query, QueryOrigin, SkippedFile, SliceName
 
 CARD_FILE = "README.md"
@@ -38,7 +39,8 @@ _SLICES: dict[SliceName, str] = {
     "answerable": "every nugget has a supporting chunk",
     "partly_supported": "some nuggets have one",
     "unanswerable": "no nugget has one",
-    "undetermined": "no nugget has one so far, and judgments failed or there are no nuggets",
+    "undetermined": "no nugget has one so far, and judgments failed",
+    "without_nuggets": "there is no nugget: the answer states no fact, or was not cut into nuggets",
 }
 _TAGS = 10
 _CODE = re.compile(
@@ -80,7 +82,7 @@ def data_card(contents: Contents, chunks: Sequence[Chunk], manifest: Manifest) -
         _making(manifest),
         _counts(contents, manifest),
         _statistics(contents, chunks),
-        _slices(manifest),
+        _slices(contents, manifest),
         _contamination(manifest),
         _pool(contents),
         _limits(contents, manifest),
@@ -185,6 +187,8 @@ def _queries(queries: Sequence[Query], manifest: Manifest) -> str:
         rows.append(("tags", named + others))
     rows.append(("queries", str(len(queries))))
     rows.append(("synthetic queries", str(manifest.counts.synthetic)))
+    if in_images := sum(is_in_image(query.body) for query in queries):
+        rows.append(("queries whose content is in an image", str(in_images)))
     for reason, number in sorted(manifest.counts.rejected.items()):
         rows.append((f"questions left out: {escape(reason)}", str(number)))
     return f"## Source of the queries\n\n{table(('what', 'value'), rows)}"
@@ -315,6 +319,8 @@ def _counts(contents: Contents, manifest: Manifest) -> str:
     rated = Counter(nugget.importance for nugget in contents.nuggets if nugget.importance)
     if rated:
         rows.append(("nuggets rated vital", f"{rated['vital']:,} of {rated.total():,}"))
+    if doubtful := sum(nugget.doubtful for nugget in contents.nuggets):
+        rows.append(("doubtful nuggets, which are not judged", f"{doubtful:,}"))
     if alike := sum(nugget.duplicate_of is not None for nugget in contents.nuggets):
         rows.append(("nuggets that nearly duplicate another", f"{alike:,}"))
     rows += [
@@ -371,7 +377,7 @@ def _statistics_of(
     ]
 
 
-def _slices(manifest: Manifest) -> str:
+def _slices(contents: Contents, manifest: Manifest) -> str:
     counts = manifest.counts
     rows = [
         (
@@ -383,6 +389,7 @@ def _slices(manifest: Manifest) -> str:
         )
         for name in SLICES
     ]
+    without = some_of(part.query_id for part in contents.slices if not part.nuggets)
     header = ("slice", "queries where", "queries", "share", "measured by default")
     return (
         f"## Slices\n\n{table(header, rows)}\n"
@@ -390,6 +397,7 @@ def _slices(manifest: Manifest) -> str:
         "queries with an unsupported nugget, on average 34.2% with some and 11.8% with all "
         "unsupported: its filter is `--slices answerable`. "
         "`freshstack show path/to/this/folder` lists the queries with their slices.\n"
+        + (f"Queries without nuggets: {escape(without)}.\n" if without else "")
     )
 
 

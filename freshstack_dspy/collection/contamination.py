@@ -40,7 +40,7 @@ def contamination(
     `gold` has the texts of each query's supporting chunks, `knowledge` what its closed-book answer
     holds, where that was judged.
     """
-    own = Counter(nugget.query_id for nugget in nuggets)
+    own = Counter(nugget.query_id for nugget in nuggets if not nugget.doubtful)
     alike = near_duplicates(
         {query.query_id: query.text for query in queries}, config.near_duplicate
     )

@@ -112,12 +112,7 @@ class Contents:
 
     def queries_in(self, slices: Sequence[SliceName]) -> tuple[str, ...]:
         """List the ids of the queries in these slices that have nuggets, ascending."""
-        with_nuggets = {nugget.query_id for nugget in self.nuggets}
-        return tuple(
-            part.query_id
-            for part in self.slices
-            if part.slice in slices and part.query_id in with_nuggets
-        )
+        return tuple(part.query_id for part in self.slices if part.slice in slices and part.nuggets)
 
     def supports(self, judgment: Judgment) -> bool:
         """Tell whether a judgment says that the chunk supports the nugget."""
@@ -156,7 +151,7 @@ class Contents:
         """Give the nuggets on which the queries in these slices are measured, and their labels.
 
         A query with a supported nugget is measured on its supported nuggets alone, any other, or
-        with `every_nugget`, on all its nuggets.
+        with `every_nugget`, on all its nuggets. Doubtful ones are left out, but with `every_nugget`.
 
         Returns:
             The nugget ids of each query; and nugget id -> chunk id -> label, None where the
@@ -168,6 +163,7 @@ class Contents:
         labels: dict[str, dict[str, int | None]] = {}
         for nugget in self.nuggets:
             measured = nugget.nugget_id in supported or nugget.query_id not in some
+            measured = measured and (every_nugget or not nugget.doubtful)
             if nugget.query_id in nuggets and measured:
                 nuggets[nugget.query_id].append(nugget.nugget_id)
                 labels[nugget.nugget_id] = {}
@@ -203,14 +199,18 @@ class Contents:
         )
 
 
-def nuggets_by_query(nuggets: Iterable[Nugget]) -> dict[str, list[Nugget]]:
+def nuggets_by_query(
+    nuggets: Iterable[Nugget], *, doubtful: bool = False
+) -> dict[str, list[Nugget]]:
     """Give the nuggets of every query that has some, in the order in which they were made.
 
+    Those that are doubtful are left out, unless `doubtful` is set.
     The ids of a query's nuggets differ in a number at their ends: the shorter was given first.
     """
     groups: dict[str, list[Nugget]] = {}
     for nugget in sorted(nuggets, key=lambda one: (len(one.nugget_id), one.nugget_id)):
-        groups.setdefault(nugget.query_id, []).append(nugget)
+        if doubtful or not nugget.doubtful:
+            groups.setdefault(nugget.query_id, []).append(nugget)
     return groups
 
 

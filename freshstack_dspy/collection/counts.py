@@ -31,6 +31,16 @@ def listed(counts: Mapping[Any, int]) -> str:
     return ", ".join(f"{number:,} {kind}" for kind, number in counts.items())
 
 
+_IDS_SHOWN = 10
+
+
+def some_of(ids: Iterable[str]) -> str:
+    """List ids in their order, the first ten by name."""
+    ordered = sorted(ids)
+    more = f" and {len(ordered) - _IDS_SHOWN} more" if len(ordered) > _IDS_SHOWN else ""
+    return ", ".join(ordered[:_IDS_SHOWN]) + more
+
+
 class ContaminationCounts(Record):
     """How far the queries can be known without the corpus."""
 
@@ -114,7 +124,7 @@ def _count_contamination(
     asked = Counter(one.asked for one in records)
     return ContaminationCounts(
         scored=len(scored),
-        nuggets=sum(nugget.query_id in scored for nugget in nuggets),
+        nuggets=sum(one.query_id in scored and not one.doubtful for one in nuggets),
         known=sum(len(one.known_nuggets or ()) for one in records),
         contaminated=sum((one.closed_book_coverage or 0) >= CONTAMINATED for one in records),
         before_cutoff=asked["before_cutoff"],

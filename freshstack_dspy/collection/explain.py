@@ -148,7 +148,7 @@ def _judged_nuggets(
     """All nuggets of the query, by id; a call numbers from 1 those that it was asked about."""
     judged = []
     calls: Counter[str] = Counter()
-    for nugget in nuggets_by_query(collection.nuggets).get(query_id, []):
+    for nugget in nuggets_by_query(collection.nuggets, doubtful=True).get(query_id, []):
         judgment, number, supports = judgments.get(nugget.nugget_id), None, None
         if judgment is not None and judgment.call_id is not None:
             calls[judgment.call_id] += 1

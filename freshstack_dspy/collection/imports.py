@@ -756,7 +756,7 @@ def _own_nuggets(found: Imported, row: Row, query: str) -> dict[str, Nugget]:
         if importance == "failed":
             importance = None
             message = f"importance 'failed' of {_shown(text)}"
-            found.fail(query_id, "importance", "failed", message)
+            found.fail(query_id, "nuggets", "failed", message)
         elif importance is not None and importance not in get_args(Importance):
             raise each.fault("importance", f"{', '.join(get_args(Importance))} or failed")
         own[given or text] = found.add_nugget(

@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
 """The queries with a supported nugget, on which measures are taken by default."""
 SlicesName = Literal[
-    "supported", "all", "answerable", "partly_supported", "unanswerable", "undetermined"
+    "supported",
+    "all",
+    "answerable",
+    "partly_supported",
+    "unanswerable",
+    "undetermined",
+    "without_nuggets",
 ]
 Slices = SlicesName | Sequence[SliceName] | None
 """Which queries: a name, or the names of several slices; None: those with a supported nugget."""
@@ -53,12 +59,8 @@ def left_out(contents: Contents, slices: Slices = None) -> str:
     supported = sum(part.supported or part.nuggets for part in found)
     if len(found) == total and supported == nuggets:
         return ""
-    others = Counter(
-        part.slice if part.nuggets else "without nuggets"
-        for part in contents.slices
-        if part.query_id not in ids
-    )
-    reasons = [f"{others[name]:,} {name}" for name in (*SLICES, "without nuggets") if others[name]]
+    others = Counter(part.slice for part in contents.slices if part.query_id not in ids)
+    reasons = [f"{others[name]:,} {name}" for name in SLICES if others[name]]
     line = f"{len(found):,} of {total:,} queries"
     if reasons:
         line += f" (left out: {', '.join(reasons)})"
@@ -246,13 +248,14 @@ def slice_queries(
 
     A nugget is supported by one judgment whose label is `threshold` or more. One without any is
     unsupported only if all its judgments were made: a failed one could have been the positive, so
-    it is undetermined.
+    it is undetermined. Doubtful nuggets do not count.
     """
     supported = {one.nugget_id for one in judgments if (one.label or 0) >= threshold}
     in_doubt = {one.nugget_id for one in judgments if one.status != "ok"} - supported
     nuggets_of: dict[str, set[str]] = {query.query_id: set() for query in queries}
     for nugget in nuggets:
-        nuggets_of[nugget.query_id].add(nugget.nugget_id)
+        if not nugget.doubtful:
+            nuggets_of[nugget.query_id].add(nugget.nugget_id)
     return [
         QuerySlice(
             query_id=query_id,
@@ -267,6 +270,8 @@ def slice_queries(
 
 
 def _slice(nuggets: int, supported: int, undetermined: int) -> SliceName:
+    if not nuggets:
+        return "without_nuggets"
     if supported:
         return "answerable" if supported == nuggets else "partly_supported"
-    return "undetermined" if undetermined or not nuggets else "unanswerable"
+    return "undetermined" if undetermined else "unanswerable"

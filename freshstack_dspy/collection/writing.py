@@ -145,7 +145,6 @@ def call_ids_in(folder: Path) -> frozenset[str]:
 def call_ids_of(contents: Contents) -> frozenset[str]:
     """The keys of the replies that records name."""
     found = {record.call_id for file in _WITH_CALL_ID for record in getattr(contents, file.name)}
-    found.update(nugget.importance_call_id for nugget in contents.nuggets)
     for judgment in contents.judgments:
         found.update(vote.call_id for vote in judgment.votes)
     return frozenset(call_id for call_id in found if call_id is not None)

@@ -119,8 +119,8 @@ def _object(fields: Any, values: dict[str, Any]) -> str:
 
 
 def plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Records and other Pydantic values as what JSON has."""
-    dumped: dict[str, Any] = _ANY.dump_python(dict(values), mode="json")
+    """Records and other Pydantic values as what JSON has, without their fields at the default."""
+    dumped: dict[str, Any] = _ANY.dump_python(dict(values), mode="json", exclude_defaults=True)
     return dumped
 
 

@@ -14,6 +14,7 @@ from freshstack_dspy.signatures.answers import (
     CompareAnswers,
     ReferenceAnswer,
 )
+from freshstack_dspy.signatures.checks import ShownQuestion
 
 
 class AnswerGenerator(dspy.Module):
@@ -81,7 +82,10 @@ class AnswerGenerator(dspy.Module):
 
 def generator_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:
     """The question that a generator is asked: numbers are those of the places, from 1."""
-    return {"question": query.text, "passages": numbered([whole(chunk) for chunk in chunks])}
+    return {
+        "question": ShownQuestion.of(query),
+        "passages": numbered([whole(chunk) for chunk in chunks]),
+    }
 
 
 class AnswerComparer(dspy.Module):
@@ -107,7 +111,7 @@ class AnswerComparer(dspy.Module):
         """
         numbered_from_1 = enumerate(references, 1)
         reply = self.predict(
-            question=query.text,
+            question=ShownQuestion.of(query),
             references=[ReferenceAnswer(number=n, text=text) for n, text in numbered_from_1],
             answer=answer,
         )

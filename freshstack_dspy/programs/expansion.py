@@ -4,6 +4,7 @@ import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Expansion, Query
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 
 
@@ -17,7 +18,7 @@ class QuestionDecomposer(dspy.Module):
 
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` of the sub-questions."""
-        reply = self.predict(question=query.text, limit=self.limit)
+        reply = self.predict(question=ShownQuestion.of(query), limit=self.limit)
         return dspy.Prediction(
             expansion=Expansion(
                 query_id=query.query_id,
@@ -37,7 +38,7 @@ class ClosedBookAnswerer(dspy.Module):
 
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` whose one text is the answer."""
-        reply = self.predict(question=query.text)
+        reply = self.predict(question=ShownQuestion.of(query))
         return dspy.Prediction(
             expansion=Expansion(
                 query_id=query.query_id,

@@ -1,4 +1,4 @@
-"""Cut an accepted answer into nuggets, flag near-duplicates among them, rate their importance."""
+"""Cut an accepted answer into nuggets, and flag near-duplicates among them."""
 
 import re
 from collections.abc import Sequence
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.programs.support_judge import numbered_nuggets
 from freshstack_dspy.records import Failure, Nugget, Query
-from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, RateImportance, misquotations
+from freshstack_dspy.signatures.checks import ShownQuestion
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, misquotations
 from freshstack_dspy.text import denies, find_quotation, jaccard, terms
 
 
@@ -25,10 +25,13 @@ class Nuggetizer(dspy.Module):
 
         Returns:
             A prediction with `nuggets`, a tuple of `Nugget`, most important first, each with its
-            place in the answer, and near-duplicates flagged; and with `failure`, a `Failure` if
-            quotes are not in the answer: the nuggets count, but their places are not known.
+            place in the answer, its importance, and doubtful ones and near-duplicates flagged; it
+            is empty where the answer states no fact. And with `failure`, a `Failure` if quotes are
+            not in the answer: the nuggets count, but their places are not known.
         """
-        reply = self.predict(question=query.text, answer=query.answer, limit=self.limit)
+        reply = self.predict(
+            question=ShownQuestion.of(query), answer=query.answer, limit=self.limit
+        )
         nuggets = tuple(
             Nugget(
                 nugget_id=f"{query.query_id}_{number}",
@@ -36,6 +39,8 @@ class Nuggetizer(dspy.Module):
                 text=nugget.text.strip(),
                 call_id=reply.call_id,
                 answer_span=find_quotation(nugget.quote, query.answer),
+                importance=nugget.importance,
+                doubtful=nugget.doubtful,
             )
             for number, nugget in enumerate(reply.nuggets)
         )
@@ -50,35 +55,6 @@ class Nuggetizer(dspy.Module):
                 call_id=reply.call_id,
             )
         return dspy.Prediction(nuggets=with_near_duplicates(nuggets), failure=failure)
-
-
-class ImportanceRater(dspy.Module):
-    """From the nuggets of a question to the same, each vital or okay (nuggetizer; TREC RAG 2024).
-
-    As there the rater sees the question and the nuggets, and neither the answer nor documents; all
-    nuggets of a question are rated in one call.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.predict = TypedPredict(RateImportance)
-
-    def forward(self, query: Query, nuggets: Sequence[Nugget]) -> dspy.Prediction:
-        """Rate.
-
-        Returns:
-            A prediction with `nuggets`, the same in the same order, with `importance` and
-            `importance_call_id`. Nothing is asked where there are none.
-        """
-        if not nuggets:
-            return dspy.Prediction(nuggets=())
-        reply = self.predict(question=query.text, nuggets=numbered_nuggets(nuggets))
-        importance = {rating.nugget: rating.importance for rating in reply.ratings}
-        rated = []
-        for number, nugget in enumerate(nuggets, 1):
-            found = {"importance": importance[number], "importance_call_id": reply.call_id}
-            rated.append(nugget.model_copy(update=found))
-        return dspy.Prediction(nuggets=tuple(rated))
 
 
 NEARLY_THE_SAME = 0.8

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError, SourceError
 from freshstack_dspy.files import ReadProgress
-from freshstack_dspy.questions.selection import Selection, id_order
+from freshstack_dspy.questions.selection import Selection, id_order, is_in_image
 from freshstack_dspy.questions.stackexchange import Dump, dump_tables, read_stackexchange
 from freshstack_dspy.questions.tables import (
     OFFICIAL_COLUMNS,
@@ -67,6 +67,9 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
             "what a good answer holds is taken from there; add an answer to each, or let the "
             'questions be made from the documents, with [queries] source = "synthetic"'
         )
+    if config.images == "drop":
+        rejected["content in an image"] = sum(is_in_image(query.body) for query in queries)
+        queries = [query for query in queries if not is_in_image(query.body)]
     queries.sort(key=lambda query: id_order(query.query_id))
     kept = queries[: config.limit]
     rejected["beyond limit"] += len(queries) - len(kept)

@@ -33,6 +33,8 @@ def closed_book_knowledge(
 ) -> tuple[dict[str, Knowledge], list[Failure]]:
     """Have closed-book answers judged, each as if it were a chunk, in the step `contamination`.
 
+    The judge is not told what it is shown.
+
     Returns:
         Knowledge, by query id, of each query whose answer has a label for every nugget, and what
         failed: a failure names no chunk, for the answer is none of the corpus.
@@ -52,7 +54,7 @@ def closed_book_knowledge(
             found[query_id] = knowledge
         else:
             text = "\n".join(answers[query_id].texts)
-            shown = as_chunk("closed-book answer", "closed-book answer", text)
+            shown = as_chunk("closed-book answer", text)
             pairs.append(ToJudge(query, nuggets_of[query_id], [shown]))
     if not pairs:
         return found, []

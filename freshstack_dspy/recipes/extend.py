@@ -8,6 +8,7 @@ from typing import NamedTuple, Unpack
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.collection.counts import some_of
 from freshstack_dspy.collection.manifest import Extension
 from freshstack_dspy.collection.writing import call_ids_of, write_collection
 from freshstack_dspy.config import BuildConfig, ContaminationConfig, load_judging
@@ -33,7 +34,6 @@ from freshstack_dspy.records import (
 
 DEPTH = 20
 """How many chunks of each ranking are judged by default."""
-_IDS_SHOWN = 10
 
 
 class RunTop(NamedTuple):
@@ -135,7 +135,7 @@ def _check(collection: Collection, config: BuildConfig, runs: Iterable[RunTop]) 
 
 def _top(collection: Collection, path: Path, depth: int) -> RunTop:
     run = read_run(path)
-    wanted = {nugget.query_id for nugget in collection.nuggets}
+    wanted = set(collection.query_ids("all"))
     found = sorted(wanted & run.rankings.keys())
     if not found:
         raise CollectionError(
@@ -158,15 +158,9 @@ def _top(collection: Collection, path: Path, depth: int) -> RunTop:
         "queries that are not in the collection or have no nuggets": run.rankings.keys() - wanted,
         "queries for which it has nothing": wanted - run.rankings.keys(),
     }
-    notes = (f"{len(ids)} {what}: {_listed(ids)}" for what, ids in left_out.items() if ids)
+    notes = (f"{len(ids)} {what}: {some_of(ids)}" for what, ids in left_out.items() if ids)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     return RunTop(run.name, digest, top, tuple(notes))
-
-
-def _listed(ids: Iterable[str]) -> str:
-    ordered = sorted(ids)
-    more = f" and {len(ordered) - _IDS_SHOWN} more" if len(ordered) > _IDS_SHOWN else ""
-    return ", ".join(ordered[:_IDS_SHOWN]) + more
 
 
 def _extended(

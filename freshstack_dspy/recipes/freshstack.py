@@ -17,7 +17,7 @@ from freshstack_dspy.errors import ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
-from freshstack_dspy.programs.nuggetizer import ImportanceRater, Nuggetizer
+from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
 from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of
@@ -72,15 +72,13 @@ def judged_collection(
     knowledge, not_scored = closed_book_knowledge(
         session, recipe, queries, nuggets, expansions, known
     )
-    # Last, so that a budget that runs out does so where the fewest measures need it.
-    rated, not_rated = rate(session, recipe, queries, nuggets)
     session.stop_if_deferred()
 
     config = session.config
     threshold = config.judge.graded.threshold
     return Contents(
         queries=tuple(queries),
-        nuggets=tuple(rated),
+        nuggets=tuple(nuggets),
         expansions=tuple(expansions),
         pool=tuple(candidates),
         judgments=judged.judgments,
@@ -93,7 +91,7 @@ def judged_collection(
             searches.chunks,
             knowledge,
         ),
-        failures=(*failures, *not_expanded, *judged.failures, *not_scored, *not_rated),
+        failures=(*failures, *not_expanded, *judged.failures, *not_scored),
         slices=tuple(slice_queries(queries, nuggets, judged.judgments, threshold)),
         skipped=searches.skipped,
         licences=searches.licences,
@@ -108,7 +106,7 @@ def nuggetize(
     asked = [{"query": query} for query in queries if not reused[query.query_id]]
     made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
     nuggets = list(chain(*reused.values(), *(one.nuggets for one in made)))
-    if (made or failures) and not nuggets:
+    if (made or failures) and all(nugget.doubtful for nugget in nuggets):
         why = failures[0].message if failures else "there were none"
         raise FatalModelError(
             f"no nuggets came of any of the {len(asked)} answers, so nothing was written; "
@@ -191,23 +189,6 @@ def judge_pool(
     return judged
 
 
-def rate(
-    session: Session, recipe: "FreshStack", queries: Sequence[Query], nuggets: Sequence[Nugget]
-) -> tuple[list[Nugget], list[Failure]]:
-    """Have nuggets rated vital or okay, where the configuration wants it."""
-    if recipe.importance_rater is None:
-        return list(nuggets), []
-    nuggets_of = nuggets_by_query(nuggets)
-    asked = [
-        {"query": query, "nuggets": nuggets_of[query.query_id]}
-        for query in queries
-        if any(one.importance is None for one in nuggets_of.get(query.query_id, ()))
-    ]
-    made, failures = ask(session, "importance", recipe.importance_rater, asked)
-    rated = {nugget.nugget_id: nugget for one in made for nugget in one.nuggets}
-    return [rated.get(nugget.nugget_id, nugget) for nugget in nuggets], failures
-
-
 def ask(
     session: Session, step: Step, program: dspy.Module, questions: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Any], list[Failure]]:
@@ -247,7 +228,6 @@ class FreshStack(dspy.Module):
         self.query_synthesizer = (
             QuerySynthesizer(config.queries.per_seed) if config.queries.is_synthetic else None
         )
-        self.importance_rater = ImportanceRater() if config.nuggets.importance else None
         if config.programs.support_judge is not None and config.judge.scale != "binary":
             raise ConfigError(
                 f"[programs] support_judge is a judge of the binary scale, and [judge] scale is "
@@ -278,19 +258,18 @@ class FreshStack(dspy.Module):
             ReplyError: The model gave no valid answer in one of the steps before judging.
         """
         nuggets = self.nuggetizer(query=query).nuggets
-        if self.importance_rater is not None:
-            nuggets = self.importance_rater(query=query, nuggets=nuggets).nuggets
         expansions = tuple(program(query=query).expansion for program in self.expanders.values())
         texts = {query.query_id: technique_texts(query, nuggets, expansions)}
         candidates = tuple(pool(index, texts, self.config.pool, self.config.fusion))
         chunks = list(index.chunks_by_id(candidate.chunk_id for candidate in candidates).values())
-        same = shares(self.config.judge, ToJudge(query, nuggets, chunks))
-        judged = ToJudge(query, nuggets, [one for one in chunks if one.chunk_id not in same])
+        wanted = [nugget for nugget in nuggets if not nugget.doubtful]
+        same = shares(self.config.judge, ToJudge(query, wanted, chunks))
+        judged = ToJudge(query, wanted, [one for one in chunks if one.chunk_id not in same])
         calls = judge_calls(self.config, self.support_judge, [judged])
         judgments = merged([self.judged(call) for call in calls], self.config.judge.votes)
         duplicates = [
             Duplicate(nugget, chunk, same[chunk.chunk_id])
-            for nugget, chunk in product(nuggets, chunks)
+            for nugget, chunk in product(wanted, chunks)
             if chunk.chunk_id in same
         ]
         return dspy.Prediction(

@@ -86,13 +86,13 @@ class Judged(NamedTuple):
     failures: tuple[Failure, ...]
 
 
-def as_chunk(chunk_id: str, path: str, text: str) -> Chunk:
-    """A text that a model wrote, as the judge is shown it; it never sees the id."""
+def as_chunk(chunk_id: str, text: str) -> Chunk:
+    """A text that a model wrote, below a path that does not say so; the judge never sees the id."""
     end = max(1, len(text.encode()))
     return Chunk(
         chunk_id=chunk_id,
-        source="model",
-        path=path,
+        source="docs",
+        path="notes.md",
         start_byte=0,
         end_byte=end,
         text=text,

@@ -34,7 +34,7 @@ class Known:
         if collection is None:
             return
         self._queries = {query.query_id: query for query in collection.queries}
-        self._nuggets = nuggets_by_query(collection.nuggets)
+        self._nuggets = nuggets_by_query(collection.nuggets, doubtful=True)
         self._expansions = {(one.query_id, one.kind): one for one in collection.expansions}
         self._failures: dict[tuple[str, Step], tuple[Failure, ...]] = {}
         for failure in collection.failures:

@@ -24,6 +24,7 @@ from freshstack_dspy.lm.request import canonical_json
 from freshstack_dspy.lm.store import ReplyStore, Several
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.usage import current_step
+from freshstack_dspy.questions.selection import is_in_image
 from freshstack_dspy.recipes.build import check_place, make
 from freshstack_dspy.recipes.corpus import with_repositories
 from freshstack_dspy.recipes.judge import counted
@@ -83,6 +84,10 @@ class Plan(Record):
     little_overlap: dict[str, float]
     """By question, the share of its rare terms that the corpus has; of those below .7, lowest first:
     documents that answer them may be missing."""
+    in_images: tuple[str, ...] = ()
+    """Ids of the questions whose content is in an image."""
+    without_nuggets: tuple[str, ...] = ()
+    """Ids of the questions that were run and whose answers gave no nugget."""
     steps: tuple[PlannedStep, ...]
     total: PlannedStep
     embeddings: tuple[EmbeddingEstimate, ...] = ()
@@ -139,6 +144,8 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         sampled=len(queries),
         left_out=made.reading.rejected,
         little_overlap=made.little_overlap,
+        in_images=tuple(one.query_id for one in made.reading.queries if is_in_image(one.body)),
+        without_nuggets=tuple(one.query_id for one in made.contents.slices if not one.nuggets),
         steps=tuple(steps),
         total=total,
         embeddings=embeddings,

@@ -126,13 +126,13 @@ def technique_texts(
 ) -> dict[Technique, tuple[str, ...]]:
     """What each technique searches with: sub-questions and nuggets are several texts.
 
-    A technique whose text a model failed to give is left out.
+    A technique whose text a model failed to give is left out, and so are doubtful nuggets.
     """
     texts: dict[Technique, tuple[str, ...]] = {"question": (query.text,), "answer": (query.answer,)}
     for expansion in expansions:
         texts[expansion.kind] = expansion.texts
-    if nuggets:
-        texts["nuggets"] = tuple(nugget.text for nugget in nuggets)
+    if wanted := tuple(nugget.text for nugget in nuggets if not nugget.doubtful):
+        texts["nuggets"] = wanted
     return texts
 
 

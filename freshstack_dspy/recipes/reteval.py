@@ -315,9 +315,7 @@ def _assign(
     """Judge which nuggets each answer supports, as if it were a chunk: one call, one vote."""
     scale = session.config.judge.graded
     pairs = [
-        ToJudge(
-            queries[one.topic_id], nuggets[one.topic_id], [as_chunk(one.run_id, "answer", one.text)]
-        )
+        ToJudge(queries[one.topic_id], nuggets[one.topic_id], [as_chunk(one.run_id, one.text)])
         for one in answers
         if one.is_answered
     ]

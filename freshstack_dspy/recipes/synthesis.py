@@ -164,19 +164,18 @@ class Synthesis:
         if made is None or made.failure is not None:
             self._session.lm.ledger.enter(failed=1)
             return UNCHECKED
-        calls = judge_calls(
-            config, self._recipe.support_judge, [ToJudge(query, made.nuggets, seeds)]
-        )
+        wanted = [one for one in made.nuggets if not one.doubtful]
+        calls = judge_calls(config, self._recipe.support_judge, [ToJudge(query, wanted, seeds)])
         judged = _each(self._recipe.judged, calls)
         if any(one.failure is not None for one in judged):
             self._session.lm.ledger.enter(failed=1)
             return UNCHECKED
-        nuggets = {nugget.nugget_id for nugget in made.nuggets}
+        nuggets = {nugget.nugget_id for nugget in wanted}
         held: dict[str, set[str]] = {}
         for judgment in merged(judged, config.judge.votes):
             if judgment.label is not None and judgment.label >= config.judge.graded.threshold:
                 held.setdefault(judgment.chunk_id, set()).add(judgment.nugget_id)
-        if set().union(*held.values()) != nuggets:
+        if not nuggets or set().union(*held.values()) != nuggets:
             return UNSUPPORTED
         return BY_ONE_CHUNK if len(seeds) > 1 and nuggets in held.values() else None
 

@@ -5,17 +5,24 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from freshstack_dspy.signatures.checks import FilledText, Item, numbers_of, raise_if
+from freshstack_dspy.signatures.checks import (
+    QUESTION,
+    FilledText,
+    Item,
+    ShownQuestion,
+    numbers_of,
+    raise_if,
+)
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 
 class AnswerSentence(Item):
-    """One sentence of an answer, and what it rests on."""
+    """One sentence of an answer, and the passages that support it."""
 
     text: FilledText
     citations: list[int] = Field(
-        description="the numbers of the passages that the sentence rests on, the one that supports "
-        "it best first; may be empty"
+        description="the numbers of the passages that support the sentence, the one that does so "
+        "best first; may be empty"
     )
 
 
@@ -41,17 +48,17 @@ def _cited_from_the_passages(
 
 
 class AnswerQuestion(dspy.Signature):
-    """Answer a question from passages, and say which passages each sentence rests on.
+    """Answer a question from passages, and cite the passages that support each sentence.
 
-    Use only what the passages say: what you know beside them does not count. Some passages may
-    have nothing to do with the question; pass over them. Answer what was asked, with the
+    Use only what the passages say, and nothing else that you know. Some passages may have nothing
+    to do with the question; ignore them. Answer what was asked, with the
     functions, options, values and steps that it takes, in as few sentences as will do; code
     belongs to the sentence that introduces it. After each sentence give the numbers of the
     passages that state it. If the passages answer a part of the question, answer that part. If
     they answer none of it, set `answerable` to false and give no sentence.
     """
 
-    question: str = dspy.InputField(desc="the question, as Markdown")
+    question: ShownQuestion = dspy.InputField(desc=QUESTION)
     passages: list[NumberedChunk] = dspy.InputField(
         desc="the passages, numbered, each with its path"
     )
@@ -74,12 +81,12 @@ class CompareAnswers(dspy.Signature):
     It agrees if it gives what answers the question in that reference: the same cause, solution,
     names, numbers and dates, in whatever words and detail. It may say more, as long as nothing in
     it contradicts the reference. It does not agree if what answers the question is missing,
-    another, or only half there. Do not judge which answer is right, or better written: only
+    different or incomplete. Do not judge which answer is right, or better written: only
     whether they agree. A reference that also holds side remarks is matched without them.
     First give the reason, then decide.
     """
 
-    question: str = dspy.InputField(desc="the question that the answers belong to")
+    question: ShownQuestion = dspy.InputField(desc=QUESTION)
     references: list[ReferenceAnswer] = dspy.InputField(desc="the reference answers, numbered")
     answer: str = dspy.InputField(desc="the answer to compare with them")
     reason: FilledText = dspy.OutputField(desc="one sentence: what decides it")

@@ -1,16 +1,44 @@
 """What the answers of several signatures share: strict items, and checks that no schema has."""
 
+import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+
+from freshstack_dspy.records import Query
 
 
 class Item(BaseModel):
     """A part of a question or an answer; it has no other fields than these."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class ShownQuestion(Item):
+    """A question as a model is shown it, without the fields that are empty."""
+
+    title: str = ""
+    body: str = ""
+    asked: str = ""
+    """The date, as 2017-05-16."""
+    tags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, query: Query) -> Self:
+        """What a model is shown of a query; never its answer."""
+        day = (query.asked_at or "")[:10]
+        return cls(title=query.title, body=query.body, asked=day, tags=query.tags)
+
+    @property
+    def text(self) -> str:
+        """Title and body, as `Query.text`."""
+        return f"{self.title} {self.body}".strip()
+
+
+QUESTION = "the question, with what is known of: title, body (Markdown), date and tags"
+"""What a prompt says of it."""
 
 
 def _not_blank(text: str) -> str:
@@ -55,7 +83,20 @@ def number_faults(
     return faults
 
 
+def question_of(inputs: Mapping[str, Any] | None) -> ShownQuestion:
+    """The question among the inputs; an empty one where it is not known."""
+    return ShownQuestion.model_validate((inputs or {}).get("question") or {})
+
+
 def raise_if(faults: Iterable[str]) -> None:
     """Tell the model all that is wrong at once."""
     if found := "; ".join(faults):
         raise ValueError(found)
+
+
+_SHOWN = 120
+
+
+def quoted(text: str) -> str:
+    """A text in a message: its beginning, in quotation marks."""
+    return json.dumps(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…", ensure_ascii=False)

@@ -4,32 +4,34 @@ from typing import Annotated
 
 import dspy
 
-from freshstack_dspy.signatures.checks import FilledText, within_limit
+from freshstack_dspy.signatures.checks import QUESTION, FilledText, ShownQuestion, within_limit
 
 
 class DecomposeQuestion(dspy.Signature):
     """Break a community question into the sub-questions that someone answering it must look up.
 
-    Each sub-question stands on its own: it names the library, function, option or error that it
-    is about, and can be typed into a search box over documentation and source code.
-    Together they cover what the question needs. Give at most `limit`.
+    Each sub-question stands on its own: it names the concept, product, library, function, option
+    or error that it is about, and can be typed into a search box over documents and source code.
+    Together they cover what the question needs. Give the most important first; each asks for
+    something else, so none is a paraphrase of another. Give at most `limit`; a simple question
+    needs only one.
     """
 
-    question: str = dspy.InputField(desc="the question, as Markdown")
+    question: ShownQuestion = dspy.InputField(desc=QUESTION)
     limit: int = dspy.InputField(desc="the largest number of sub-questions allowed")
     sub_questions: Annotated[list[FilledText], within_limit("sub-questions")] = dspy.OutputField(
-        desc="the sub-questions", min_length=1
+        desc="the sub-questions, most important first", min_length=1
     )
 
 
 class AnswerClosedBook(dspy.Signature):
-    """Answer a technical question from what you know, without any document.
+    """Answer a question from what you know, without any document.
 
-    Write the answer that an expert of the library in question would give: the likely cause, the
-    functions, options and code that solve it. Name things as the library's documentation would.
-    The answer is used to search for documents like it, so a plausible answer in the right
-    vocabulary is better than none.
+    Write what an expert on its subject would answer, in 150 to 300 words: the concept or cause
+    that explains it, and the method, product, library, functions, options or code that solve it.
+    Name things as their documentation would. The answer is used to search for documents like it,
+    so a plausible answer in the right vocabulary is better than none.
     """
 
-    question: str = dspy.InputField(desc="the question, as Markdown")
+    question: ShownQuestion = dspy.InputField(desc=QUESTION)
     answer: FilledText = dspy.OutputField(desc="the answer, as Markdown")

@@ -4,7 +4,7 @@ query  slice         nuggets and their chunks
 12     answerable    12_0: a and "b c" support it; 12_1: "b c" supports it, a does not
 123    answerable    123_0: a supports it, "b c" does not, d failed
 5      unanswerable  5_0: a does not support it
-6      undetermined  none
+6      without_nuggets  none
 """
 
 from pathlib import Path
@@ -127,7 +127,7 @@ CONTENTS = Contents(
         QuerySlice(query_id="12", slice="answerable", nuggets=2, supported=2, undetermined=0),
         QuerySlice(query_id="123", slice="answerable", nuggets=1, supported=1, undetermined=0),
         QuerySlice(query_id="5", slice="unanswerable", nuggets=1, supported=0, undetermined=0),
-        QuerySlice(query_id="6", slice="undetermined", nuggets=0, supported=0, undetermined=0),
+        QuerySlice(query_id="6", slice="without_nuggets", nuggets=0, supported=0, undetermined=0),
     ),
     skipped=(SkippedFile(source="docs", path="logo.png", kind="binary", reason="binary"),),
     licences=(LicenceFile(source="docs", path="LICENSE", text="Do as you like.\n"),),

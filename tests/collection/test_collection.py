@@ -160,7 +160,7 @@ def test_what_is_left_out_is_one_line(tmp_path: Path) -> None:
     collection = write_small(tmp_path / "c", PARTLY)
 
     assert collection.left_out() == (
-        "2 of 4 queries (left out: 1 unanswerable, 1 without nuggets), on the 2 of their 3 "
+        "2 of 4 queries (left out: 1 unanswerable, 1 without_nuggets), on the 2 of their 3 "
         "nuggets that the corpus supports"
     )
     answerable = replace(CONTENTS, queries=CONTENTS.queries[:1], slices=CONTENTS.slices[:1])

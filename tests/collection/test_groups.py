@@ -51,7 +51,7 @@ def test_a_date_divides_after_its_day() -> None:
 @pytest.mark.parametrize(
     ("kind", "members"),
     [
-        ("slice", {"answerable": ("12", "123"), "unanswerable": ("5",), "undetermined": ("6",)}),
+        ("slice", {"answerable": ("12", "123"), "unanswerable": ("5",), "without_nuggets": ("6",)}),
         ("cutoff", {"up to the cut-off": ("12",)}),
         ("contamination", {"known 50% or more": ("12",)}),
         ("origin", {"community": ("12", "123", "5", "6")}),

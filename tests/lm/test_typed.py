@@ -356,7 +356,8 @@ QUERY = Query(query_id="q", title="Widths?", body="", answer="Use `width`.")
 
 
 def reply(text: str, quote: str) -> str:
-    return json.dumps({"nuggets": [{"quote": quote, "text": text}]})
+    nugget = {"quote": quote, "text": text, "importance": "vital", "doubtful": False}
+    return json.dumps({"nuggets": [nugget]})
 
 
 MISQUOTED, QUOTED = reply("first", "Using width"), reply("better", "Use width")
@@ -372,7 +373,7 @@ def test_after_the_last_re_ask_the_last_such_reply_is_used_and_not_asked_for_aga
 ) -> None:
     server.says(MISQUOTED, reply("second", "Used"), reply("third", "Uses"))
     made = asked(client_for())
-    assert 'the quote "Used" does not stand in the answer' in server.sent()[-1]["content"]
+    assert 'the quote "Used" is not in the answer' in server.sent()[-1]["content"]
     replayed, live = asked(client_for("replay")), asked(client_for())
     (used,) = (one for one in store.replies() if one.key == made.nuggets[0].call_id)
 

@@ -4,7 +4,7 @@ Its answers are simple enough to work out by hand:
 
 - the nuggets of an answer are its sentences;
 - the one sub-question of a question is the question's first line, and so is its closed-book answer;
-- a nugget is okay if it speaks of the moon, and vital otherwise;
+- a nugget is okay if it speaks of the moon, and vital otherwise; none is doubtful;
 - a chunk supports a nugget if it holds the nugget's text.
 """
 
@@ -36,16 +36,32 @@ Script = Callable[[Inputs], Any]
 
 def nuggetize(inputs: Inputs) -> Any:
     sentences = [part.strip(" .") for part in inputs["answer"].split(". ")]
-    facts = [{"quote": sentence, "text": sentence} for sentence in sentences]
+    facts = [
+        {
+            "quote": sentence,
+            "text": sentence,
+            "importance": "okay" if "moon" in sentence else "vital",
+            "doubtful": False,
+        }
+        for sentence in sentences
+    ]
     return {"nuggets": facts[: inputs["limit"]]}
 
 
+def question_of(inputs: Inputs) -> str:
+    """The question of a request: title and body."""
+    question = inputs["question"]
+    if isinstance(question, str):  # the judge's
+        return question
+    return f"{question.get('title', '')} {question.get('body', '')}".strip()
+
+
 def decompose(inputs: Inputs) -> Any:
-    return {"sub_questions": [inputs["question"].splitlines()[0]]}
+    return {"sub_questions": [question_of(inputs).splitlines()[0]]}
 
 
 def answer_closed_book(inputs: Inputs) -> Any:
-    return {"answer": inputs["question"].splitlines()[0]}
+    return {"answer": question_of(inputs).splitlines()[0]}
 
 
 def judge(inputs: Inputs) -> Any:
@@ -65,15 +81,6 @@ def judge(inputs: Inputs) -> Any:
     }
 
 
-def rate(inputs: Inputs) -> Any:
-    return {
-        "ratings": [
-            {"nugget": each["number"], "importance": "okay" if "moon" in each["text"] else "vital"}
-            for each in inputs["nuggets"]
-        ]
-    }
-
-
 def synthesize(inputs: Inputs) -> Any:
     first = inputs["passages"][0]["text"].strip().splitlines()[0]
     return {"queries": [{"question": f"What about {first}?", "answer": first}]}
@@ -85,7 +92,6 @@ def decontextualize(inputs: Inputs) -> Any:
 
 SCRIPTS: dict[str, Script] = {
     "NuggetizeAnswer": nuggetize,
-    "RateImportance": rate,
     "DecomposeQuestion": decompose,
     "AnswerClosedBook": answer_closed_book,
     "JudgeSupport": judge,
@@ -144,6 +150,6 @@ def when(marker: str, script: Script, otherwise: Script) -> Script:
     """Answer a question by one script if its text holds a marker, by another if not."""
 
     def answer(inputs: Inputs) -> Any:
-        return (script if marker in inputs["question"] else otherwise)(inputs)
+        return (script if marker in question_of(inputs) else otherwise)(inputs)
 
     return answer

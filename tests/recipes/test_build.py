@@ -36,6 +36,7 @@ from .scripted import (
     decompose,
     judge,
     nuggetize,
+    question_of,
     when,
 )
 
@@ -323,7 +324,7 @@ def stammering(script: Script, times: int) -> Script:
 
     def answer(inputs: Inputs) -> Any:
         with guard:
-            count = said[inputs["question"]] = said.get(inputs["question"], 0) + 1
+            count = said[question_of(inputs)] = said.get(question_of(inputs), 0) + 1
         return Said("Well, it depends.") if count <= times else script(inputs)
 
     return answer

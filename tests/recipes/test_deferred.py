@@ -70,9 +70,8 @@ def answer_by_hand(config: BuildConfig) -> None:
 
 @pytest.mark.parametrize("answer", [by_hand, by_batch])
 def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) -> None:
-    importance = {"nuggets": {"importance": True}}
-    live = build(domain(tmp_path / "live", **importance), provider=ScriptedProvider())
-    config = domain(tmp_path / "deferred", **importance)
+    live = build(domain(tmp_path / "live"), provider=ScriptedProvider())
+    config = domain(tmp_path / "deferred")
 
     first = defer(config)
     one = hand_in(config, [answer(request) for request in first], tmp_path)
@@ -83,7 +82,7 @@ def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) 
     assert sorted(map(task, first)) == sorted(
         ["NuggetizeAnswer", "DecomposeQuestion", "AnswerClosedBook"] * 3
     )
-    assert set(map(task, second)) == {"JudgeSupport", "RateImportance"}
+    assert set(map(task, second)) == {"JudgeSupport"}
     assert (one.imported, one.waiting) == (9, 0)
     assert (other.imported, other.waiting) == (len(second), 0)
     assert collection.manifest.content_hash == live.manifest.content_hash

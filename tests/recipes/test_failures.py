@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.exports import export_collection
+from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.config import BuildConfig, Mode
 from freshstack_dspy.errors import FailureStatus, FatalModelError, ReplyError, TransientModelError
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy.recipes.pooling import technique_texts
 
 from .conftest import Built
 from .domain import afresh, domain
@@ -22,7 +26,6 @@ from .scripted import (
     decompose,
     judge,
     nuggetize,
-    rate,
     when,
 )
 
@@ -62,7 +65,7 @@ def built_and_replayed(folder: Path, provider: ScriptedProvider, **sections: Any
 
 
 @pytest.mark.parametrize("status", WAYS_TO_FAIL)
-def test_a_query_without_nuggets_is_undetermined_and_the_build_goes_on(
+def test_a_query_without_nuggets_is_in_that_slice_and_the_build_goes_on(
     tmp_path: Path, status: FailureStatus
 ) -> None:
     provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, WAYS_TO_FAIL[status], nuggetize))
@@ -72,12 +75,50 @@ def test_a_query_without_nuggets_is_undetermined_and_the_build_goes_on(
     (failure,) = collection.failures
     assert (failure.query_id, failure.step, failure.status) == ("10", "nuggets", status)
     assert failure.call_id is not None
-    assert slices(collection) == {"2": "answerable", "10": "undetermined", "x": "unanswerable"}
+    assert slices(collection) == {"2": "answerable", "10": "without_nuggets", "x": "unanswerable"}
     for records in (collection.nuggets, collection.pool, collection.judgments):
         assert "10" not in {record.query_id for record in records}
     assert {expansion.query_id for expansion in collection.expansions} == {"2", "10", "x"}
     assert collection.manifest.counts.failures == {"nuggets": {status: 1}}
     assert collection.manifest.ledger["nuggets"].failed == 1
+
+
+def test_an_answer_without_facts_is_no_failure(tmp_path: Path) -> None:
+    provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, lambda _: {"nuggets": []}, nuggetize))
+
+    collection = built_and_replayed(tmp_path, provider)
+
+    assert collection.failures == ()
+    assert slices(collection)["10"] == "without_nuggets"
+    assert collection.left_out().startswith("1 of 3 queries (left out: 1 unanswerable, 1 without_")
+    assert "Queries without nuggets: 10." in (tmp_path / "collection/README.md").read_text()
+    assert plan(domain(tmp_path)).without_nuggets == ("10",)
+
+
+def test_a_doubtful_nugget_is_recorded_and_not_searched_with_judged_or_measured(
+    tmp_path: Path,
+) -> None:
+    def doubting(inputs: Inputs) -> Any:
+        made = nuggetize(inputs)["nuggets"]
+        return {"nuggets": [each | {"doubtful": "moon" in each["text"]} for each in made]}
+
+    collection = built_and_replayed(tmp_path, ScriptedProvider(NuggetizeAnswer=doubting))
+
+    (doubtful,) = (one for one in collection.nuggets if one.doubtful)
+    assert (doubtful.text, doubtful.importance) == ("The moon must be full", "okay")
+    assert doubtful.nugget_id not in {one.nugget_id for one in collection.judgments}
+    assert slices(collection)["10"] == "answerable"
+    assert doubtful.nugget_id not in collection.qrels(slices="all").labels
+    assert (
+        "doubtful nuggets, which are not judged | 1"
+        in (tmp_path / "collection/README.md").read_text()
+    )
+    searched = technique_texts(collection.queries[0], collection.nuggets, ())["nuggets"]
+    assert doubtful.text not in searched
+    sizes = export_collection(collection, "trec", tmp_path / "trec", slices="all").counts["nuggets"]
+    assert sizes == len(collection.nuggets) - 1
+    export_collection(collection, "hf", tmp_path / "hf", slices="all")
+    assert not validate(tmp_path / "hf").faults
 
 
 def test_misquoted_nuggets_are_kept_counted_and_judged(tmp_path: Path) -> None:
@@ -103,7 +144,8 @@ def test_misquoted_nuggets_are_kept_counted_and_judged(tmp_path: Path) -> None:
 
 def test_a_reply_above_the_cap_is_sent_back_and_never_cut(tmp_path: Path) -> None:
     def overdo(inputs: Inputs) -> Any:
-        return {"nuggets": [{"quote": "", "text": f"fact {number}"} for number in range(11)]}
+        one = nuggetize(inputs)["nuggets"][0]
+        return {"nuggets": [{**one, "quote": "", "text": f"fact {number}"} for number in range(11)]}
 
     provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, overdo, nuggetize))
     collection = build(domain(tmp_path), provider=provider)
@@ -163,31 +205,6 @@ def test_a_query_whose_expansion_failed_is_pooled_by_the_other_techniques(
     assert techniques["2"] - techniques["10"] == {step}
     assert len(techniques["10"]) == 4
     assert slices(collection)["10"] == "partly_supported"
-
-
-def test_importance_is_one_more_call_for_each_query(tmp_path: Path) -> None:
-    provider = ScriptedProvider()
-
-    collection = built_and_replayed(tmp_path, provider, nuggets={"importance": True})
-
-    assert provider.calls["RateImportance"] == len(collection.queries)
-    okay = {nugget.text for nugget in collection.nuggets if nugget.importance == "okay"}
-    assert okay == {"The moon must be full"}
-    assert None not in [nugget.importance for nugget in collection.nuggets]
-    assert all(nugget.importance_call_id != nugget.call_id for nugget in collection.nuggets)
-    assert collection.manifest.ledger["importance"].calls == 3
-
-
-def test_a_failed_rating_is_a_failure_and_no_rating(tmp_path: Path) -> None:
-    provider = ScriptedProvider(RateImportance=when(DIAL, refuse, rate))
-
-    collection = built_and_replayed(tmp_path, provider, nuggets={"importance": True})
-
-    (failure,) = collection.failures
-    assert (failure.query_id, failure.step, failure.status) == ("10", "importance", "refused")
-    for nugget in collection.nuggets:
-        rated = (nugget.importance is not None, nugget.importance_call_id is not None)
-        assert rated == (nugget.query_id != "10",) * 2
 
 
 @pytest.mark.parametrize("mode", ["rerecord", "replay"])

@@ -14,7 +14,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SCALES, ScaleName
 from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of
-from tests.recipes.scripted import Inputs, ScriptedProvider, judge
+from tests.recipes.scripted import Inputs, ScriptedProvider, judge, question_of
 
 QUIET: dict[str, Any] = {"contamination": {"score": False}}
 TASKS: dict[ScaleName, str] = {
@@ -163,7 +163,7 @@ def test_a_small_window_makes_smaller_batches_and_parts(tmp_path: Path) -> None:
         inputs["chunks"][0]["text"]
         for inputs in judging(asked)
         if inputs["chunks"][0]["path"].endswith("long.md")
-        and inputs["question"].startswith("The dial sticks")
+        and question_of(inputs).startswith("The dial sticks")
     ]
     assert sorted("".join(shown)) == sorted(text_of[split[0].chunk_id])
     assert labels(collection)["10_0", split[0].chunk_id] == 1, "in the last part"
@@ -181,7 +181,7 @@ def test_a_question_too_long_for_the_window_is_a_counted_failure(tmp_path: Path)
     asked = provider()
     collection = build(settings, provider=asked)
 
-    assert not [inputs for inputs in judging(asked) if "And so on" in inputs["question"]]
+    assert not [inputs for inputs in judging(asked) if "And so on" in question_of(inputs)]
     assert {one.status for one in collection.judgments if one.query_id == "x"} == {"failed"}
     (failure,) = collection.failures
     assert (failure.query_id, failure.step, failure.status) == ("x", "support", "failed")

@@ -21,7 +21,7 @@ def requests(found: Plan) -> dict[str, tuple[int, int]]:
 
 
 def test_it_is_what_a_build_by_the_baseline_asks(tmp_path: Path) -> None:
-    config = domain(tmp_path, model={"name": "extractive/baseline"}, nuggets={"importance": True})
+    config = domain(tmp_path, model={"name": "extractive/baseline"})
 
     before = plan(config)
     ledger = build(config).manifest.ledger

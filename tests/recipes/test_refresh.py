@@ -17,7 +17,15 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.refresh import Refreshed, refresh
 from tests.recipes.conftest import POOLS
 from tests.recipes.domain import FILES, QUESTIONS, domain, files_of
-from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, nuggetize, when
+from tests.recipes.scripted import (
+    Inputs,
+    Said,
+    ScriptedProvider,
+    judge,
+    nuggetize,
+    question_of,
+    when,
+)
 from tests.recipes.test_deferred import answer_by_hand
 from tests.recipes.test_extend import extended, written
 
@@ -159,7 +167,7 @@ def test_a_new_question_is_asked_about_and_no_other(config: BuildConfig) -> None
 
     found = refreshed(config, provider)
 
-    assert all("Where is pip?" in inputs["question"] for inputs in provider.asked)
+    assert all("Where is pip?" in question_of(inputs) for inputs in provider.asked)
     assert provider.calls["NuggetizeAnswer"] == 1
     assert set(before.judgments) <= set(found.collection.judgments)
     assert found.difference.queries == Tally(kept=3, added=1, dropped=0, changed=0)
@@ -188,7 +196,7 @@ def test_of_an_edited_question_all_is_asked(config: BuildConfig) -> None:
 
     found = refreshed(config, provider)
 
-    assert all("set it back" in inputs["question"] for inputs in provider.asked)
+    assert all("set it back" in question_of(inputs) for inputs in provider.asked)
     assert provider.calls["NuggetizeAnswer"] == provider.calls["DecomposeQuestion"] == 1
     edited = changes(found)[0]
     assert isinstance(edited, QueryChange)
@@ -258,7 +266,7 @@ def test_what_failed_is_asked_again_and_is_a_changed_label(config: BuildConfig) 
     changed = [one for one in changes(found) if isinstance(one, JudgmentChange)]
     assert [one.before for one in changed] == failed
     assert {one.after.status for one in changed if one.after} == {"ok"}
-    assert all("sticks" in inputs["question"] for inputs in provider.asked)
+    assert all("sticks" in question_of(inputs) for inputs in provider.asked)
 
 
 def test_runs_and_what_they_brought_are_kept(config: BuildConfig, tmp_path: Path) -> None:

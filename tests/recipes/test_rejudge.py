@@ -15,7 +15,7 @@ from freshstack_dspy.measures.agreement import weighted_kappa
 from freshstack_dspy.recipes.rejudge import Rejudged, label_agreement, rejudge
 from tests.collection.imports.foreign import freshstack, freshstack_row, json_lines
 from tests.recipes.domain import files_of
-from tests.recipes.scripted import ScriptedProvider
+from tests.recipes.scripted import ScriptedProvider, question_of
 
 
 def imported(folder: Path, first: str = "Call it twice.", second: str = "Call it, or not.") -> Path:
@@ -125,6 +125,6 @@ def test_a_sample_is_judged_chunk_by_chunk_and_nothing_written(
 
     assert [len(inputs["chunks"]) for inputs in provider.asked] == [1] * 5
     assert rejudged.agreement.pairs == sum(len(inputs["nuggets"]) for inputs in provider.asked)
-    assert len({inputs["question"] for inputs in provider.asked}) == 3
+    assert len({question_of(inputs) for inputs in provider.asked}) == 3
     assert rejudged.agreement.exact.value == 1.0
     assert (rejudged.collection, files_of(config.out)) == (None, files)

@@ -9,7 +9,7 @@ from freshstack_dspy.records import Judgment, Nugget, Query, SliceName
 
 # What the judgments of each nugget say: 1, 0, or ! for one that failed.
 BY_HAND: dict[str, tuple[SliceName, int, int]] = {
-    "": ("undetermined", 0, 0),
+    "": ("without_nuggets", 0, 0),
     "1": ("answerable", 1, 0),
     "0": ("unanswerable", 0, 0),
     "!": ("undetermined", 0, 1),

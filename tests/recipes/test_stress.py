@@ -25,7 +25,7 @@ from freshstack_dspy.records import Status
 from tests.lm.chat_server import ChatServer, Scripted
 
 from .domain import afresh, domain
-from .scripted import SCRIPTS, inputs_of
+from .scripted import SCRIPTS, inputs_of, question_of
 
 REASKS = 2
 ATTEMPTS = 1 + REASKS
@@ -225,7 +225,7 @@ def questions_of(asked: list[tuple[str, Messages]]) -> dict[str, Counter[str]]:
     for task, turns in asked:
         inputs = json.loads(turns[1][1])
         chunks = frozenset(chunk["path"] for chunk in inputs.get("chunks", []))
-        parts[task, inputs["question"]][chunks] += 1
+        parts[task, question_of(inputs)][chunks] += 1
     questions: dict[str, Counter[str]] = {}
     for (task, question), asked_of in parts.items():
         for whole in asked_of:

@@ -8,6 +8,7 @@ from typing import Any
 
 from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.signatures.answers import AnswerQuestion, CompareAnswers, ReferenceAnswer
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.documents import (
     DecontextualizePassages,
     SeedPassage,
@@ -22,13 +23,18 @@ from freshstack_dspy.signatures.judge_support import (
     NumberedChunk,
     NumberedNugget,
 )
-from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, RateImportance
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 
 PROMPTS = Path(__file__).parent / "prompts"
-QUESTION = 'How do I read a "ring" width?\n\nI use `read_rwl`.'
+QUESTION = ShownQuestion(
+    title='How do I read a "ring" width?',
+    body="I use `read_rwl`.",
+    asked="2026-01-02",
+    tags=("rwl", "widths"),
+)
 
 JUDGING: dict[str, Any] = {
-    "question": QUESTION,
+    "question": 'How do I read a "ring" width?\n\nI use `read_rwl`.',
     "nuggets": [
         NumberedNugget(number=1, text="`read_rwl` takes a path."),
         NumberedNugget(number=2, text="Widths are in 0.01 mm."),
@@ -57,13 +63,6 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
     JudgeSupport: JUDGING,
     JudgeSupportLevel: JUDGING,
     NuggetizeAnswer: {"question": QUESTION, "answer": "Use `width`.", "limit": 10},
-    RateImportance: {
-        "question": QUESTION,
-        "nuggets": [
-            NumberedNugget(number=1, text="`read_rwl` takes a path."),
-            NumberedNugget(number=2, text="Widths are in 0.01 mm."),
-        ],
-    },
     SynthesizeQueries: {
         "passages": [SeedPassage(path="xylo/io.py", text="It reads them.")],
         "style_examples": ["Why?"],

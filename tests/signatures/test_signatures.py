@@ -8,11 +8,12 @@ from pydantic import BaseModel, ValidationError
 
 from freshstack_dspy.lm.reask import correction
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS, answer_model, plain, validating_against
-from freshstack_dspy.records import SCALES, ScaleName
+from freshstack_dspy.records import SCALES, Query, ScaleName
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, JudgeSupport
-from freshstack_dspy.signatures.nuggets import NuggetizeAnswer, RateImportance
+from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 
 from .examples import EXAMPLES, PROMPTS, prompt
 
@@ -65,8 +66,12 @@ def test_a_judgment_of_what_is_not_there_or_of_a_chunk_twice_is_sent_back(
     assert said in faults(JudgeSupport, {"verdicts": verdicts})
 
 
+def nugget(text: str, quote: str = "") -> dict[str, Any]:
+    return {"quote": quote, "text": text, "importance": "vital", "doubtful": False}
+
+
 LIMITED: list[tuple[Any, str, Any]] = [
-    (NuggetizeAnswer, "nuggets", [{"quote": "", "text": "one"}, {"quote": "", "text": "two"}]),
+    (NuggetizeAnswer, "nuggets", [nugget("one"), nugget("two")]),
     (DecomposeQuestion, "sub_questions", ["one", "two"]),
     (DecontextualizePassages, "passages", ["one", "two"]),
     (
@@ -89,7 +94,7 @@ def test_the_limit_that_the_prompt_names_is_held(signature: Any, field: str, ite
     ("signature", "answer"),
     [
         (AnswerClosedBook, {"answer": "{}"}),
-        (NuggetizeAnswer, {"nuggets": [{"quote": "", "text": "{}"}]}),
+        (NuggetizeAnswer, {"nuggets": [nugget("{}")]}),
         (DecomposeQuestion, {"sub_questions": ["one", "{}"]}),
         (DecontextualizePassages, {"passages": ["{}"]}),
         (SynthesizeQueries, {"queries": [{"question": "{}", "answer": "a"}]}),
@@ -141,11 +146,10 @@ def test_grades_of_other_than_every_nugget_once_are_sent_back(verdicts: Any, sai
 
 
 ANSWER = "Nothing is broken. **`width`** holds whole µm,\nnot 1/100 mm."
-QUESTION = "How do I read a ring width of a series? I use `read_rwl` of version 2."
-
-
-def nugget(text: str, quote: str = "") -> dict[str, str]:
-    return {"quote": quote, "text": text}
+QUESTION = {
+    "title": "How do I read a ring width of a series?",
+    "body": "I use `read_rwl` of version 2.",
+}
 
 
 def accepted(made: Any, **context: Any) -> None:
@@ -163,10 +167,6 @@ def nuggets(*made: Any) -> Any:
     return {"nuggets": list(made)}
 
 
-def rating(number: Any, importance: Any = "vital") -> dict[str, Any]:
-    return {"nugget": number, "importance": importance}
-
-
 @pytest.mark.parametrize(
     "quote", ["", " ", "`width`** holds whole µm,", "width holds whole µm, not 1/100 mm."]
 )
@@ -180,9 +180,9 @@ def test_a_quote_that_is_not_there_is_sent_back_by_its_words() -> None:
     )
     said = told(made)
 
-    assert 'the quote "width is\\nin µm" does not stand in the answer; copy its words' in said
+    assert 'the quote "width is\\nin µm" is not in the answer; copy its words' in said
     assert "whole µm" not in said
-    assert f'the quote "{"x" * 120}…" does not' in said
+    assert f'the quote "{"x" * 120}…" is not' in said
 
 
 def test_only_quotes_may_be_wrong_where_no_better_reply_comes() -> None:
@@ -206,14 +206,27 @@ def test_a_nugget_that_restates_the_question_or_another_is_sent_back_by_its_word
     assert "two nuggets have the same text" in told(twice)
 
 
-@pytest.mark.parametrize(
-    ("ratings", "said"),
-    [
-        ([rating(1)], "no rating for nugget [2]"),
-        ([rating(1), rating(2), rating(1, "okay")], "more than one rating for nugget [1]"),
-        ([rating(0), rating(2)], "there is no nugget [0]; no rating for nugget [1]"),
-        ([rating(1), rating(2, "important")], "'vital' or 'okay'"),
-    ],
-)
-def test_a_rating_of_other_than_each_nugget_once_is_sent_back(ratings: Any, said: str) -> None:
-    assert said in faults(RateImportance, {"ratings": ratings})
+def test_an_answer_without_facts_has_no_nuggets() -> None:
+    accepted(nuggets())
+
+
+@pytest.mark.parametrize("wrong", [{"importance": "important"}, {"doubtful": None}])
+def test_a_nugget_is_vital_or_okay_and_doubtful_or_not(wrong: Any) -> None:
+    told(nuggets(nugget("One.") | wrong))
+
+
+def test_a_question_is_shown_without_what_is_not_known_of_it() -> None:
+    query = Query(
+        query_id="1",
+        title="Why?",
+        body="",
+        answer="So.",
+        tags=("rwl",),
+        asked_at="2017-05-16T18:53:00.123",
+    )
+    label = ShownQuestion(body="Why is it so?")
+
+    assert plain({"question": ShownQuestion.of(query)}) == {
+        "question": {"title": "Why?", "asked": "2017-05-16", "tags": ["rwl"]}
+    }
+    assert plain({"question": label}) == {"question": {"body": "Why is it so?"}}

@@ -37,9 +37,9 @@ def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> J
         )
     answered = _TASKS[task]
     if task == "JudgeSupport":
-        answered = partial(answered, demos=demos)
+        answered = partial(answered, demos=[(_flat(given), said) for given, said in demos])
     try:
-        outputs = answered(**inputs)
+        outputs = answered(**_flat(inputs))
     except ValidationError as error:
         raise FatalModelError(
             f"extractive/baseline cannot read {task}: {first_fault(error)}. It answers the "
@@ -56,24 +56,25 @@ def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> J
     return outputs
 
 
+def _flat(inputs: Json) -> Json:
+    """The inputs with the question as its title and body, in one text."""
+    question = inputs.get("question")
+    if not isinstance(question, dict):
+        return inputs
+    text = f"{question.get('title', '')} {question.get('body', '')}".strip()
+    return {**inputs, "question": text}
+
+
 @validate_call
 def _nuggetize(question: str, answer: str, limit: int) -> Json:
     found = nuggets(question, answer, limit)
-    if not found and answer.strip():
-        raise ReplyError(
-            "NuggetizeAnswer: the baseline has no nuggets to give: the answer says what the "
-            "question says",
-            status="refused",
-            call_id=None,
-        )
-    return {"nuggets": found}
-
-
-@validate_call
-def _rate(question: str, nuggets: list[Numbered]) -> Json:
-    rated = importance(question, [nugget.text for nugget in nuggets])
-    ratings = zip(nuggets, rated, strict=True)
-    return {"ratings": [{"nugget": one.number, "importance": rating} for one, rating in ratings]}
+    rated = importance(question, [nugget["text"] for nugget in found])
+    return {
+        "nuggets": [
+            {**nugget, "importance": rating, "doubtful": False}
+            for nugget, rating in zip(found, rated, strict=True)
+        ]
+    }
 
 
 def _judge(scale: ScaleName, demos: Sequence[tuple[Json, Json]] = (), **inputs: Any) -> Json:
@@ -104,7 +105,7 @@ def _giving(field: str, function: Callable[..., Any]) -> Callable[..., Json]:
     return lambda **inputs: {field: validated(**inputs)}
 
 
-_MAY_BE_EMPTY = frozenset(["verdicts", "answerable", "sentences"])
+_MAY_BE_EMPTY = frozenset(["nuggets", "verdicts", "answerable", "sentences"])
 """Outputs that say by it that there is nothing."""
 _TASKS: dict[str, Callable[..., Json]] = {
     "AnswerClosedBook": _giving("answer", closed_book_answer),
@@ -117,6 +118,5 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "JudgeSupport": partial(_judge, "binary"),
     "JudgeSupportLevel": partial(_judge, "support"),
     "NuggetizeAnswer": _nuggetize,
-    "RateImportance": _rate,
     "SynthesizeQueries": _synthesize,
 }

@@ -174,7 +174,7 @@ def test_assignments_become_labels_of_support(
     (judgment,) = collection.judgments
     assert ("q_0", "d", label) == (judgment.nugget_id, judgment.chunk_id, judgment.label)
     assert collection.nuggets[0].importance is None
-    assert collection.manifest.counts.failures == {"importance": {"failed": 1}}
+    assert collection.manifest.counts.failures == {"nuggets": {"failed": 1}}
     assert collection.chunk("d").text == "alpha"
 
 

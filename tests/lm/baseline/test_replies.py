@@ -193,7 +193,8 @@ def test_a_blank_text_is_a_failure_and_no_answer() -> None:
 def test_every_reply_is_valid_by_its_signature_and_always_the_same(text: str, limit: int) -> None:
     """Limits, minimal lengths and uniqueness, for any text that is not blank."""
     if text.strip():
-        for signature, inputs in questions(text, limit):
+        nuggetize = NuggetizeAnswer, {"question": {}, "answer": text, "limit": limit}
+        for signature, inputs in [nuggetize, *questions(text, limit)]:
             outputs = reply(signature.__name__, inputs)
             with validating_against(inputs):
                 answer_model(signature).model_validate_json(json.dumps(outputs), strict=True)
@@ -202,9 +203,8 @@ def test_every_reply_is_valid_by_its_signature_and_always_the_same(text: str, li
 
 def questions(text: str, limit: int) -> list[tuple[Any, dict[str, Any]]]:
     return [
-        (NuggetizeAnswer, {"question": "", "answer": text, "limit": limit}),
-        (DecomposeQuestion, {"question": text, "limit": limit}),
-        (AnswerClosedBook, {"question": text}),
+        (DecomposeQuestion, {"question": {"title": text}, "limit": limit}),
+        (AnswerClosedBook, {"question": {"title": text}}),
         (SynthesizeQueries, {"passages": [seed(text)], "style_examples": [], "limit": limit}),
         (DecontextualizePassages, {"document": text, "title": "", "limit": limit}),
     ]
@@ -216,9 +216,10 @@ def questions(text: str, limit: int) -> list[tuple[Any, dict[str, Any]]]:
 ABOUT_RWL = "Why does `read_rwl` fail on my file? The file has no stop marker."
 
 
-def extracted(answer: str) -> list[dict[str, str]]:
-    inputs = {"question": ABOUT_RWL, "answer": answer, "limit": 10}
-    found: list[dict[str, str]] = reply("NuggetizeAnswer", inputs)["nuggets"]
+def extracted(answer: str) -> list[dict[str, Any]]:
+    title, _, body = ABOUT_RWL.partition("? ")
+    inputs = {"question": {"title": f"{title}?", "body": body}, "answer": answer, "limit": 10}
+    found: list[dict[str, Any]] = reply("NuggetizeAnswer", inputs)["nuggets"]
     return found
 
 
@@ -233,7 +234,12 @@ def test_a_quote_is_the_statement_as_the_answer_has_it() -> None:
         "xc.read(path, units='mm')",
     ]
     assert extracted("```\n$ samtools view \\\n    -f 4 a.bam\n```") == [
-        {"quote": "samtools view \\\n    -f 4 a.bam", "text": "`samtools view -f 4 a.bam`"}
+        {
+            "quote": "samtools view \\\n    -f 4 a.bam",
+            "text": "`samtools view -f 4 a.bam`",
+            "importance": "vital",
+            "doubtful": False,
+        }
     ]
 
 
@@ -241,8 +247,7 @@ def test_what_the_question_says_is_left_out() -> None:
     found = extracted("The file has no stop marker! Pass `units=`.")
 
     assert [nugget["text"] for nugget in found] == ["Pass `units=`."]
-    with pytest.raises(ReplyError, match="the answer says what the question says"):
-        extracted("The file has no stop marker.")
+    assert extracted("The file has no stop marker.") == []
 
 
 def test_a_nugget_that_names_what_the_question_names_is_vital() -> None:

@@ -25,7 +25,15 @@ from freshstack_dspy.recipes.provenance import export_replies
 from freshstack_dspy.recipes.session import Silence, open_session
 from freshstack_dspy.recipes.synthesis import Synthesis
 from tests.recipes.domain import afresh
-from tests.recipes.scripted import SCRIPTS, Inputs, Said, ScriptedProvider, inputs_of, nuggetize
+from tests.recipes.scripted import (
+    SCRIPTS,
+    Inputs,
+    Said,
+    ScriptedProvider,
+    inputs_of,
+    nuggetize,
+    question_of,
+)
 from tests.recipes.test_deferred import hand_in, task
 from tests.recipes.workshop import TOOLS, answer, page, question, synthesize, tool_of, workshop
 
@@ -196,7 +204,7 @@ def test_failures_are_counted_and_never_become_queries(tmp_path: Path) -> None:
         return synthesize(inputs)
 
     def stuttering(inputs: Inputs) -> Any:
-        return Said("Well.") if "saw" in inputs["question"] else nuggetize(inputs)
+        return Said("Well.") if "saw" in question_of(inputs) else nuggetize(inputs)
 
     config = all_but(workshop(tmp_path), 2)
     made, failed = made_alone(
