@@ -77,7 +77,7 @@ def test_an_explanation_leads_from_pool_to_reason(
     assert f"chunk {supporting.chunk_id}" in lines
     assert any(line.startswith("  question: rank 1; bm25 1") for line in lines)
     assert any(
-        line.startswith(f"  {supporting.nugget_id}: supports (1), nugget ") for line in lines
+        line.startswith(f"  {supporting.nugget_id}, vital: supports (1), nugget ") for line in lines
     )
     assert f"  {supporting.call_id}" in lines
     assert "--config BUILD.toml shows the call" in done.out

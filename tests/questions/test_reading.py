@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from freshstack_dspy.config import QueriesConfig
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.questions.reading import QueryReading, read_queries
-from freshstack_dspy.questions.selection import id_order
+from freshstack_dspy.questions.selection import id_order, is_in_image
 
 QUESTIONS: list[dict[str, object]] = [
     {"query_id": "b"},
@@ -85,6 +85,41 @@ def test_retired_questions_do_not_count_for_the_limit(tmp_path: Path) -> None:
 
     assert ids(reading) == ["10", "a"]
     assert reading.rejected == {"beyond limit": 1, "retired": 1}
+
+
+IMAGE = "[![plot](https://i.example.org/a.png)](https://i.example.org/a.png)"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f"I get this: {IMAGE}", True),
+        ("I get this: ![][1]\n\n[1]: https://i.example.org/a.png", True),
+        ('<img src="a.png" alt="plot">', True),
+        (f"{'word ' * 79}{IMAGE}", True),
+        (f"{'word ' * 80}{IMAGE}", False),
+        (f"{'word ' * 80}{IMAGE} {IMAGE}", True),
+        (f"```\nplot(x)\n```\n\n{IMAGE}", False),
+        (f"I type\n\n    plot(x)\n\nand get {IMAGE}", False),
+        ("I get this: [plot](https://i.example.org/a.png)", False),
+    ],
+)
+def test_content_is_in_an_image_without_code_and_with_little_text(
+    body: str, expected: bool
+) -> None:
+    assert is_in_image(body) == expected
+
+
+def test_questions_in_images_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(QUESTIONS[0], "body", IMAGE)
+
+    reading = read(tmp_path, images="drop", limit=2)
+
+    assert ids(read(tmp_path)) == ["9", "10", "a", "b"]
+    assert ids(reading) == ["9", "10"]
+    assert reading.rejected == {"beyond limit": 1, "content in an image": 1}
 
 
 def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:

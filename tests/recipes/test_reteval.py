@@ -125,7 +125,7 @@ def test_answers_are_held_against_the_nuggets(
         ("gold", "2"): ["support"] * 2,
     }
     shown = [asked["chunks"] for asked in model.asked if "chunks" in asked]
-    assert {chunk["path"] for chunks in shown for chunk in chunks} == {"model/answer"}
+    assert {chunk["path"] for chunks in shown for chunk in chunks} == {"docs/notes.md"}
     assert model.calls["JudgeSupport"] == 3  # the two equal answers are one question
 
 
