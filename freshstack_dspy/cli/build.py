@@ -37,6 +37,7 @@ JudgingOption = Annotated[
 ]
 
 _COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")
+_WITHOUT_NUGGETS = "without nuggets, as their answers state no fact or the step failed"
 
 
 def init(
@@ -188,8 +189,6 @@ def rejudge(
 
 
 def _show_plan(found: "Plan") -> None:
-    from freshstack_dspy.collection.counts import some_of
-
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
     rows: list[tuple[str | int, ...]] = []
     for one in (*found.steps, found.total):
@@ -208,12 +207,8 @@ def _show_plan(found: "Plan") -> None:
             "terms occur in it): add documents that answer them, or leave them out with [queries] "
             "min_corpus_overlap = 0.7"
         )
-    if found.in_images:
-        say(
-            f"{counted(len(found.in_images), 'question')} whose content is in an image: "
-            f'{some_of(found.in_images)}; leave them out with [queries] images = "drop"'
-        )
-    _say_without_nuggets(found.without_nuggets)
+    _say_ids(found.in_images, "with their content in an image, as [queries] images can leave out")
+    _say_ids(found.without_nuggets, _WITHOUT_NUGGETS)
     say("tokens (by cl100k_base) and dollars are of what is not recorded")
     say(
         "a dry run: missing replies are those of extractive/baseline, so what follows from them is "
@@ -256,13 +251,12 @@ def _say_left_out(rejected: dict[str, int]) -> None:
         say(f"questions left out: {listed(rejected)}{hint}")
 
 
-def _say_without_nuggets(ids: Sequence[str]) -> None:
-    """Name the queries that have no nuggets, and so no place in pool and measures."""
+def _say_ids(ids: Sequence[str], what: str) -> None:
+    """Name some queries, if there are any."""
     from freshstack_dspy.collection.counts import some_of
 
     if ids:
-        queries = counted(len(ids), "query", "queries")
-        say(f"{queries} without nuggets, as the answer states no fact or failed: {some_of(ids)}")
+        say(f"{counted(len(ids), 'query', 'queries')} {what}: {some_of(ids)}")
 
 
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
@@ -293,7 +287,7 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     )
     _say_left_out(counts.rejected)
     say(f"slices: {listed(counts.slices)}")
-    _say_without_nuggets([part.query_id for part in collection.slices if not part.nuggets])
+    _say_ids([one.query_id for one in collection.slices if not one.nuggets], _WITHOUT_NUGGETS)
     if measured := collection.left_out():
         few = 2 * counts.slices["unanswerable"] > counts.queries
         hint = f"; add documents that answer them, or see: freshstack diagnose {path}"
