@@ -394,7 +394,7 @@ class JudgeConfig(Section):
     """Most chunks in one call of shape batch."""
     window: int = Field(default=10, ge=1, le=50)
     """Most nuggets in one call of shape windowed."""
-    scale: ScaleName = "binary"
+    scale: ScaleName = "support"
     threshold: int | None = Field(default=None, ge=1)
     """The lowest label that counts as support; by default that of the scale."""
     shuffle: int | None = Field(default=None, ge=0)

@@ -45,7 +45,7 @@ class ScaleDefinition(NamedTuple):
 
 SCALES: dict[ScaleName, ScaleDefinition] = {
     "binary": ScaleDefinition(1, 1),  # FreshStack: no, yes
-    "support": ScaleDefinition(2, 2),  # TREC RAG, nuggetizer: no, partial, full support
+    "support": ScaleDefinition(2, 1),  # TREC RAG, nuggetizer: no, partial, full support
     "graded_3": ScaleDefinition(3, 2),  # UMBRELA: 0 to 3
     "graded_5": ScaleDefinition(5, 3),  # CRUX, RUBRIC: 0 to 5
 }
@@ -54,7 +54,7 @@ SCALES: dict[ScaleName, ScaleDefinition] = {
 class Scale(Record):
     """On which scale the labels of a collection are, and from which one on they are support."""
 
-    name: ScaleName = "binary"
+    name: ScaleName = "support"
     threshold: int = Field(default=1, ge=1)
 
     @model_validator(mode="after")
@@ -68,6 +68,10 @@ class Scale(Record):
         return self
 
 
+Spans = tuple[tuple[int, int], ...]
+"""Places in a source file: (start, end) in bytes, ascending."""
+
+
 class Vote(Record):
     """One of several labels that a model gave a pair."""
 
@@ -79,6 +83,7 @@ class Vote(Record):
     status: Status
     reason: str
     call_id: str | None
+    evidence: Spans = ()
 
 
 class Judgment(Record):
@@ -96,6 +101,9 @@ class Judgment(Record):
     same_as: str | None = None
     """The chunk that was judged in its place, for they say the same; the label and all else that
     the judge said is of that one."""
+    evidence: Spans = ()
+    """Where the chunk says it, one or two spans; of several votes, that of the first that gave the
+    label. Empty at label 0, on a scale that asks for no quotes, and where none was verbatim."""
     parts: int = Field(default=1, ge=1)
     """In how many parts the chunk was judged; its label is the highest of theirs."""
     votes: tuple[Vote, ...] = ()
@@ -426,6 +434,19 @@ class Chunk(Record):
     url: str | None = None
     """Where the text is, as an imported corpus says it."""
 
+    def byte_at(self, place: int) -> int:
+        """The offset in the source file, in bytes, of the character `text[place]`."""
+        # From the end: a byte order mark is in the bytes of a file's first chunk, and not in its
+        # text. The codecs that know the mark (see `text_of`) write it before any text.
+        text_bytes = self.text.encode(self.encoding)
+        return self.end_byte - len(text_bytes) + len(self.text[:place].encode(self.encoding))
+
+    def place_at(self, offset: int) -> int:
+        """The place in `text` of the character that an offset in the file is at, or inside of."""
+        text_bytes = self.text.encode(self.encoding)
+        before = text_bytes[: max(0, offset - self.end_byte + len(text_bytes))]
+        return len(before.decode(self.encoding, "ignore"))
+
     @property
     def titled(self) -> str:
         """The text, below its title where it has one."""
@@ -435,6 +456,12 @@ class Chunk(Record):
     def passage(self) -> str:
         """What a model is shown: title and text without blank lines before and white space behind."""
         return _BLANK_LINES.sub("", self.titled.rstrip(), count=1)
+
+    @property
+    def passage_start(self) -> int:
+        """The place in `text` of the first character of `passage`; below 0 where that is a title."""
+        title = len(self.titled) - len(self.text)
+        return len(self.titled.rstrip()) - len(self.passage) - title
 
 
 class SourceFile(NamedTuple):

@@ -81,7 +81,7 @@ class AgreementReport(Record):
 
     metrics: JudgeMetrics
     graded: GradedMetrics | None = None
-    """None where the scale of the collection is yes and no."""
+    """None where the scale of the collection, or all that people said, is yes and no."""
     annotators: tuple[str, ...]
     ceiling: Estimate
     """Mean pairwise kappa of the annotators: what a judge can be expected to reach."""
@@ -141,14 +141,15 @@ def agree(
         for query, of_query in pairs.items()
     }
     highest = SCALES[collection.manifest.scale.name].highest
+    is_graded = highest > 1 and any(label.label > 1 for label in labels)  # else yes and no
     return AgreementReport(
         metrics=judge_metrics(on_support),
-        graded=_graded_metrics(pairs, highest) if highest > 1 else None,
+        graded=_graded_metrics(pairs, highest) if is_graded else None,
         annotators=tuple(sorted({label.annotator for label in labels})),
         ceiling=mean_pairwise_kappa(
             (_pair(label), label.annotator, binary(label.label, threshold)) for label in labels
         ),
-        among=_among(given, threshold, graded=highest > 1),
+        among=_among(given, threshold, graded=is_graded),
         failed=len(failed),
         unjudged=len(unjudged),
         first_failed=next(iter(failed), None),

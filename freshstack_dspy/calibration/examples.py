@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from statistics import mode
 from typing import Any, NamedTuple
 
 import dspy
@@ -10,12 +11,21 @@ from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.near_duplicates import alike_pairs, clusters
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import HumanLabel
-from freshstack_dspy.signatures.judge_support import ChunkVerdict, NumberedChunk, NumberedNugget
+from freshstack_dspy.lm.baseline.support import support
+from freshstack_dspy.records import HumanLabel, Scale
+from freshstack_dspy.signatures.judge_support import (
+    ChunkSupport,
+    ChunkVerdict,
+    NumberedChunk,
+    NumberedNugget,
+)
 
 _NEARLY_THE_SAME = 0.8
 """From which similarity on two questions count as one: Jaccard of their terms."""
 _REASON = {True: "A person found these nuggets in the chunk.", False: "A person found none in it."}
+
+
+SUPPORT = Scale()
 
 
 class LabelledExample(NamedTuple):
@@ -33,16 +43,19 @@ class Split(NamedTuple):
 
 
 def judge_examples(
-    labels: Sequence[HumanLabel], collection: Collection | None, batch: int
+    labels: Sequence[HumanLabel], collection: Collection | None, batch: int, scale: Scale = SUPPORT
 ) -> list[LabelledExample]:
     """Make one example for each batch of chunks of a query that have labels for the same nuggets.
 
-    Where several people labelled a pair, the majority counts; a tie is left out.
+    Where several people labelled a pair, the majority counts; a tie is left out. On the scale
+    support a person's yes is full support, and the words that the judge is to quote, which people
+    do not mark, are the chunk's sentence that is nearest to the nugget.
 
     Args:
         labels: With their texts, or with ids of the collection.
         collection: Where texts are looked up first.
         batch: Most chunks in one example.
+        scale: Of the judge: `binary` or `support`.
 
     Raises:
         CollectionError: A text is neither in the labels nor in the collection, or two labels
@@ -50,7 +63,7 @@ def judge_examples(
     """
     texts = _texts(labels, collection)
     by_query: dict[str, dict[str, dict[str, int]]] = {}
-    for (query_id, nugget_id, chunk_id), label in _majorities(labels).items():
+    for (query_id, nugget_id, chunk_id), label in _majorities(labels, scale).items():
         chunks = by_query.setdefault(query_id, {})
         chunks.setdefault(chunk_id, {})[nugget_id] = label
     examples = []
@@ -61,7 +74,7 @@ def judge_examples(
         for nugget_ids, chunk_ids in groups.items():
             for start in range(0, len(chunk_ids), batch):
                 some = {chunk_id: chunks[chunk_id] for chunk_id in chunk_ids[start : start + batch]}
-                example = _example(query_id, nugget_ids, some, texts)
+                example = _example(query_id, nugget_ids, some, texts, scale)
                 examples.append(LabelledExample(query_id, example))
     return examples
 
@@ -154,32 +167,49 @@ def _example(
     nugget_ids: Sequence[str],
     chunks: Mapping[str, Mapping[str, int]],
     texts: Mapping[tuple[str, ...], Any],
+    scale: Scale,
 ) -> dspy.Example:
-    shown, verdicts = [], []
+    question = texts["question", query_id]
+    statements = [texts["nugget", query_id, nugget_id] for nugget_id in nugget_ids]
+    shown: list[NumberedChunk] = []
+    verdicts: list[ChunkVerdict | ChunkSupport] = []
     for number, (chunk_id, labels) in enumerate(chunks.items(), 1):
         path, text = texts["chunk", chunk_id]
         shown.append(NumberedChunk(number=number, path=path, text=text))
-        supported = [place for place, nugget in enumerate(nugget_ids, 1) if labels[nugget]]
-        reason = _REASON[bool(supported)]
-        verdicts.append(ChunkVerdict(chunk=number, reason=reason, supported=supported))
+        grades = {place: labels[nugget] for place, nugget in enumerate(nugget_ids, 1)}
+        supported = [place for place, grade in grades.items() if grade]
+        said: dict[str, Any] = {"chunk": number, "reason": _REASON[bool(supported)]}
+        if scale.name == "binary":
+            verdicts.append(ChunkVerdict(**said, supported=supported))
+            continue
+        nearest = support(question, statements, [text])[0].nearest
+        quoted = [
+            {"nugget": place, "grade": grades[place], "quotes": [nearest[place - 1]]}
+            for place in supported
+        ]
+        verdicts.append(ChunkSupport.model_validate({**said, "supported": quoted}))
     return dspy.Example(
-        question=texts["question", query_id],
+        question=question,
         nuggets=[
-            NumberedNugget(number=number, text=texts["nugget", query_id, nugget_id])
-            for number, nugget_id in enumerate(nugget_ids, 1)
+            NumberedNugget(number=number, text=text) for number, text in enumerate(statements, 1)
         ],
         chunks=shown,
         verdicts=verdicts,
     ).with_inputs("question", "nuggets", "chunks")
 
 
-def _majorities(labels: Sequence[HumanLabel]) -> dict[tuple[str, str, str], int]:
+def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[tuple[str, str, str], int]:
+    """The label of each pair as the judge of a scale gives it; of those in the majority, the mode."""
+    full = 2 if all(label.label <= 1 for label in labels) else 1  # yes and no: yes is full support
     votes: dict[tuple[str, str, str], list[int]] = {}
     for label in labels:
         pair = (label.query_id, label.nugget_id, label.chunk_id)
-        votes.setdefault(pair, []).append(binary(label.label))
-    return {
-        pair: int(sum(given) * 2 > len(given))
-        for pair, given in votes.items()
-        if sum(given) * 2 != len(given)
-    }
+        votes.setdefault(pair, []).append(label.label * full)
+    grades: dict[tuple[str, str, str], int] = {}
+    for pair, given in votes.items():
+        supporting = sum(binary(label, scale.threshold) for label in given)
+        if 2 * supporting != len(given):
+            wins = int(2 * supporting > len(given))
+            grade = mode(sorted(one for one in given if binary(one, scale.threshold) == wins))
+            grades[pair] = wins if scale.name == "binary" else grade
+    return grades

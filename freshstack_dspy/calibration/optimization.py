@@ -5,11 +5,12 @@ import importlib.util
 import io
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
 
-from freshstack_dspy.calibration.agreement import JudgeMetrics, judge_metrics
+from freshstack_dspy.calibration.agreement import JudgeMetrics, binary, judge_metrics
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, ReplyError
@@ -20,8 +21,8 @@ from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
 from freshstack_dspy.measures.agreement import LabelPair
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import HumanLabel, Record
-from freshstack_dspy.signatures.judge_support import JudgeSupport
+from freshstack_dspy.records import SCALES, HumanLabel, Record, Scale
+from freshstack_dspy.signatures.judge_support import JUDGES
 
 OptimizerName = Literal["labeled", "bootstrap", "mipro"]
 OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
@@ -70,6 +71,7 @@ def optimize(
     *,
     optimizer: OptimizerName = "bootstrap",
     collection: Collection | None = None,
+    scale: Scale | None = None,
 ) -> Optimized:
     """Compile the support judge with one of DSPy's optimizers.
 
@@ -81,38 +83,38 @@ def optimize(
         lm: The model to optimize for.
         optimizer: `labeled` (LabeledFewShot), `bootstrap` (BootstrapFewShot) or `mipro` (MIPROv2).
         collection: Where texts are looked up first.
+        scale: Of the judge, `support` or `binary`, and the lowest label, also of people, that is
+            support; by default `support` from 1 on. Labels that are all 0 or 1 mean no and yes.
 
     Raises:
         ConfigError: The optimizer is unknown, is not installed, or does not go with the model, or
-            the collection is not judged on the binary scale.
+            the scale is another.
         CollectionError: The labels cannot be split, or lack texts.
         ModelError: The model cannot be asked.
     """
     _check_optimizer(optimizer, lm.model)
-    if collection is not None and collection.manifest.scale.name != "binary":
-        raise ConfigError(
-            f"the labels of {collection.name!r} are on the scale {collection.manifest.scale.name}, "
-            "and support_judge is optimized on the binary one only: name a collection that was "
-            "judged with [judge] scale = 'binary', or give labels of 0 and 1 with their texts"
-        )
-    split = split_by_query(judge_examples(labels, collection, _CHUNKS), _TEST_SHARE, 0)
+    scale = scale or Scale()
+    _check_scales(labels, collection, scale)
+    metric = partial(share_agreed, threshold=scale.threshold)
+    examples = judge_examples(labels, collection, _CHUNKS, scale)
+    split = split_by_query(examples, _TEST_SHARE, 0)
     trainset = [example.example for example in split.train]
     if optimizer == "mipro" and len(trainset) < _FEWEST_FOR_MIPRO:
         raise CollectionError(
             f"mipro needs {_FEWEST_FOR_MIPRO} examples to train on, and here is {len(trainset)}: "
             "label more questions or chunks, or take --optimizer bootstrap or labeled"
         )
-    student = _StoppingPredict(JudgeSupport)
+    student = _StoppingPredict(JUDGES[scale.name])
     # An example whose reply is no answer scores nothing; DSPy would give up after ten of them.
     with dspy.context(lm=lm, disable_history=True, max_errors=sys.maxsize):
         with step("optimize: test before"):
-            before = _measured(student, split.test, lm)
+            before = _measured(student, split.test, lm, scale.threshold)
         with step("optimize: compile"):
-            compiled = _compile(student, trainset, optimizer, lm)
+            compiled = _compile(student, trainset, _optimizer(optimizer, lm, metric))
             student.stop.raise_if_set()
         with step("optimize: test after"):
-            after = _measured(compiled, split.test, lm)
-    judge = SupportJudge()
+            after = _measured(compiled, split.test, lm, scale.threshold)
+    judge = SupportJudge(scale.name)
     judge.predict.signature = compiled.signature
     judge.predict.demos = compiled.demos
     report = OptimizationReport(
@@ -179,25 +181,46 @@ def _check_optimizer(optimizer: str, model: str) -> None:
         )
 
 
-def share_agreed(example: dspy.Example, prediction: Any, trace: Any = None) -> float | bool:
+def _check_scales(
+    labels: Sequence[HumanLabel], collection: Collection | None, scale: Scale
+) -> None:
+    theirs = (
+        [(f"the collection {collection.name!r}", collection.manifest.scale)] if collection else []
+    )
+    for what, found in [("[judge]", scale), *theirs]:
+        if found.name not in ("binary", "support"):
+            raise ConfigError(
+                f"{what} is on the scale {found.name}, and support_judge is optimized on support or "
+                "binary: set [judge] scale to one of them, and give labels of such a collection or "
+                "with their texts"
+            )
+    highest, top = max((label.label for label in labels), default=0), SCALES["support"].highest
+    if scale.name == "support" and highest > top:
+        raise CollectionError(
+            f"a label is {highest}, and the scale support ends at {top}: give labels of 0, 1 and 2, "
+            "or of 0 and 1"
+        )
+
+
+def share_agreed(
+    example: dspy.Example, prediction: Any, trace: Any = None, *, threshold: int = 1
+) -> float | bool:
     """The optimizers' metric: the share of (nugget, chunk) pairs on which judge and person agree.
 
-    While demonstrations are collected (`trace` is given), whether it is at least 0.8.
+    Labels are read as support, from the threshold on, or none. While demonstrations are collected (`trace` is given), whether it is at least 0.8.
     """
-    pairs = _pairs(example, prediction)
+    pairs = _pairs(example, prediction, threshold)
     share = sum(judge == person for judge, person in pairs) / len(pairs)
     return share if trace is None else share >= _GOOD_ENOUGH
 
 
-def _compile(
-    student: TypedPredict, trainset: list[Any], name: OptimizerName, lm: RecordedLM
-) -> Any:
+def _compile(student: TypedPredict, trainset: list[Any], optimizer: Any) -> Any:
     # The optimizers print their progress; what they found is in the report.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        compiled = _optimizer(name, lm).compile(student, trainset=trainset)
+        compiled = optimizer.compile(student, trainset=trainset)
     # With new instructions DSPy makes a signature without a name; the request is known by it.
     compiled.signature = compiled.signature.with_instructions(compiled.signature.instructions)
-    compiled.signature.__name__ = JudgeSupport.__name__
+    compiled.signature.__name__ = student.signature.__name__
     # Bootstrapped demonstrations also carry what the call brought next to the answer.
     compiled.demos = [
         {field: demo[field] for field in compiled.signature.fields} for demo in compiled.demos
@@ -205,19 +228,19 @@ def _compile(
     return compiled
 
 
-def _optimizer(name: OptimizerName, lm: RecordedLM) -> Any:
+def _optimizer(name: OptimizerName, lm: RecordedLM, metric: Any) -> Any:
     from dspy.teleprompt import BootstrapFewShot, LabeledFewShot, MIPROv2
 
     if name == "labeled":
         return LabeledFewShot(k=_DEMONSTRATIONS)
     if name == "bootstrap":
         return BootstrapFewShot(
-            metric=share_agreed,
+            metric=metric,
             max_bootstrapped_demos=_BOOTSTRAPPED,
             max_labeled_demos=_DEMONSTRATIONS,
         )
     return MIPROv2(
-        metric=share_agreed,
+        metric=metric,
         auto="light",
         max_bootstrapped_demos=_BOOTSTRAPPED,
         max_labeled_demos=_DEMONSTRATIONS,
@@ -226,10 +249,12 @@ def _optimizer(name: OptimizerName, lm: RecordedLM) -> Any:
     )
 
 
-def _measured(judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM) -> SplitMetrics:
+def _measured(
+    judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM, threshold: int
+) -> SplitMetrics:
     def run(labelled: LabelledExample) -> list[LabelPair] | None:
         try:
-            return _pairs(labelled.example, judge(**labelled.example.inputs()))
+            return _pairs(labelled.example, judge(**labelled.example.inputs()), threshold)
         except ReplyError:
             lm.ledger.enter(failed=1)
             return None
@@ -243,11 +268,14 @@ def _measured(judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM) -
     )
 
 
-def _pairs(example: dspy.Example, prediction: Any) -> list[LabelPair]:
-    """The judge's and the person's label of every pair of an example."""
-    judged = {verdict.chunk: set(verdict.supported) for verdict in prediction.verdicts}
+def _pairs(example: dspy.Example, prediction: Any, threshold: int) -> list[LabelPair]:
+    """Whether the judge and the person see support, for every pair of an example."""
+    judged = {verdict.chunk: verdict for verdict in prediction.verdicts}
     return [
-        (int(nugget.number in judged[verdict.chunk]), int(nugget.number in verdict.supported))
+        (
+            binary(judged[verdict.chunk].label_of(nugget.number), threshold),
+            binary(verdict.label_of(nugget.number), threshold),
+        )
         for verdict in example.verdicts
         for nugget in example.nuggets
     ]

@@ -298,6 +298,8 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     failed = sum(n for statuses in counts.failures.values() for n in statuses.values())
     if failed:
         say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
+    if manifest.scale.name == "support" and counts.evidence < counts.supported:
+        say(f"{counts.missing_evidence}: no quote of the judge is in the chunk")
     say(labels_by(collection))
     say(f"content {manifest.content_hash}")
 

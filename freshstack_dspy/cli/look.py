@@ -288,6 +288,8 @@ def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> Non
         )
     if line:
         say_wrapped(f"diagnosed: {line}")
+    if loaded.manifest.scale.name == "support":
+        say(loaded.manifest.counts.missing_evidence)
     say(labels_by(loaded))
 
 

@@ -43,7 +43,9 @@ def agree(
 
 
 def optimize(
-    config: Annotated[Path, typer.Argument(help="TOML file; its [model], [budget] and [cache].")],
+    config: Annotated[
+        Path, typer.Argument(help="TOML file; its [model], [judge] scale, [budget] and [cache].")
+    ],
     labels: Annotated[Path, typer.Argument(help=LABELS_HELP)],
     out: Annotated[Path, typer.Option(help="Program file to write.")],
     optimizer: Annotated[
@@ -66,7 +68,13 @@ def optimize(
     given = read_labels(labels)
     texts = Collection.load(collection) if collection else None
     with judging(config) as session:
-        optimized = compile_program(given, session.lm, optimizer=optimizer, collection=texts)
+        optimized = compile_program(
+            given,
+            session.lm,
+            optimizer=optimizer,
+            collection=texts,
+            scale=session.config.judge.graded,
+        )
     save_program(optimized.program, out)
     if as_json:
         show_json(optimized.report)

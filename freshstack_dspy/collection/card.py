@@ -34,7 +34,16 @@ _QUERY_SETTINGS = (
 )  # fmt: skip
 _SHAPING = ("chunking", "nuggets", "pool", "fusion", "judge")
 """The sections of the configuration that shape the pool and the judgments."""
-_COUNTED = ("queries", "nuggets", "expansions", "pool", "judgments", "supported", "chunks")
+_COUNTED = (
+    "queries",
+    "nuggets",
+    "expansions",
+    "pool",
+    "judgments",
+    "supported",
+    "evidence",
+    "chunks",
+)
 _SLICES: dict[SliceName, str] = {
     "answerable": "every nugget has a supporting chunk",
     "partly_supported": "some nuggets have one",
@@ -461,6 +470,7 @@ def _limits(contents: Contents, manifest: Manifest) -> str:
         "count it as not relevant, and report how many they met.\n"
         f"- Judgments that failed: {failed}. They have no label and are counted, never "
         "made 0.\n"
+        f"- Evidence: {manifest.counts.missing_evidence}.\n"
         + (
             f"- Judgments of chunks that say the same as another, which was judged: {shared:,}. "
             "`same_as` names that one.\n"

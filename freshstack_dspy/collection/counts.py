@@ -71,6 +71,8 @@ class Counts(Record):
     judgments: int = Field(ge=0)
     supported: int = Field(ge=0)
     """Judgments whose label is that of support."""
+    evidence: int = Field(ge=0)
+    """Those of them that say where in the file their evidence is."""
     unlabelled: int = Field(ge=0)
     """Judgments that failed, and have no label."""
     shared: int = Field(default=0, ge=0)
@@ -89,6 +91,12 @@ class Counts(Record):
     rejected: dict[str, int]
     """Questions of the source that did not become queries, by reason."""
 
+    @property
+    def missing_evidence(self) -> str:
+        """How many labels of support name no place in the file, as a sentence without its end."""
+        lacking = self.supported - self.evidence
+        return f"{lacking:,} of {self.supported:,} labels of support have no evidence span"
+
 
 def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Counts:
     """Count what a collection holds, given its number of chunks and the questions left out."""
@@ -106,6 +114,7 @@ def count(contents: Contents, chunks: int, rejected: Mapping[str, int]) -> Count
         unlabelled=sum(judgment.label is None for judgment in contents.judgments),
         shared=sum(judgment.same_as is not None for judgment in contents.judgments),
         supported=sum(map(contents.supports, contents.judgments)),
+        evidence=sum(bool(one.evidence) for one in filter(contents.supports, contents.judgments)),
         failures=failures,
         chunks=chunks,
         skipped=count_kinds(contents.skipped),

@@ -170,7 +170,7 @@ class Imported:
     ) -> None:
         self.path, self.corpus, self.threshold, self.split = path, corpus, threshold, split
         self.source = _name_of(path)
-        self.scale = Scale()
+        self.scale = Scale(name="binary")
         self.queries: dict[str, Query] = {}
         self.nuggets: dict[str, Nugget] = {}
         self.judgments: list[Judgment] = []
@@ -712,7 +712,7 @@ def _read_nuggetizer(found: Imported) -> None:
     Nuggets have no ids there: they are called `{qid}_{n}`, n from 0 in the order of the list, and
     an assignment names one by its text.
     """
-    default = Scale(name="support", threshold=SCALES["support"].threshold)
+    default = Scale(name="support", threshold=2)
     exported = found.export.scale if found.export else default
     found.use_scale(exported if exported.name == "support" else default)
     assignments, nuggets = found.path, None

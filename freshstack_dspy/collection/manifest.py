@@ -16,7 +16,7 @@ from freshstack_dspy.lm.usage import StepLedger
 from freshstack_dspy.records import Record, Scale
 
 MANIFEST_FILE = "manifest.json"
-SCHEMA_VERSION: Literal[5] = 5
+SCHEMA_VERSION: Literal[6] = 6
 """The version of the files; any change to a record or to the manifest raises it."""
 
 
@@ -65,7 +65,7 @@ class Provenance(Record):
 class Manifest(Provenance):
     """`manifest.json`: the provenance, the counts and the hashes of a collection."""
 
-    schema_version: Literal[5]
+    schema_version: Literal[6]
     content_hash: str
     """The identity of the data: SHA-256 over the names and hashes in `files`."""
     counts: Counts

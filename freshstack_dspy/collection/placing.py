@@ -46,23 +46,19 @@ class FileText:
         for chunk in self._chunks:
             starts.append(starts[-1] + len(chunk.text))
         self._starts = starts
-        self._bytes = [_text_start(chunk) for chunk in self._chunks]
+        self._bytes = [chunk.byte_at(0) for chunk in self._chunks]
 
     def byte_at(self, place: int) -> int:
         """The offset in bytes of a character; that of the end is the file's size."""
         number = bisect_right(self._starts, place) - 1
         if number == len(self._chunks):
             return self.size
-        chunk = self._chunks[number]
-        before = chunk.text[: place - self._starts[number]]
-        return self._bytes[number] + len(before.encode(chunk.encoding))
+        return self._chunks[number].byte_at(place - self._starts[number])
 
     def character_at(self, offset: int) -> int:
         """The place of the character that an offset in bytes is at, or inside of."""
         number = max(0, bisect_right(self._bytes, offset) - 1)
-        chunk = self._chunks[number]
-        before = chunk.text.encode(chunk.encoding)[: max(0, offset - self._bytes[number])]
-        return self._starts[number] + len(before.decode(chunk.encoding, "ignore"))
+        return self._starts[number] + self._chunks[number].place_at(offset)
 
     @cached_property
     def _without_space(self) -> tuple[str, list[int]]:
@@ -87,11 +83,6 @@ class FileText:
     def _only(text: str, wanted: str) -> int | None:
         first = text.find(wanted)
         return None if first < 0 or text.find(wanted, first + 1) >= 0 else first
-
-
-def _text_start(chunk: Chunk) -> int:
-    """Where a chunk's text begins: a byte order mark is in its bytes, and not in its text."""
-    return chunk.end_byte - len(chunk.text.encode(chunk.encoding))
 
 
 class Files:

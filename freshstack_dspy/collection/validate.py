@@ -1,6 +1,8 @@
 """Validating a collection, or an export of one: every reference, count and hash."""
 
 import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +14,7 @@ from freshstack_dspy.collection.imports import read_description, read_layout
 from freshstack_dspy.collection.manifest import MANIFEST_FILE, read_manifest
 from freshstack_dspy.errors import CollectionError, FreshstackError
 from freshstack_dspy.files import decode_records, read_lines
+from freshstack_dspy.records import Judgment
 from freshstack_dspy.rows import read_rows
 
 
@@ -67,6 +70,7 @@ def _check_collection(folder: Path) -> Report:
         chunk_ids.update(corpus.rows)
         if corpus_sha256(corpus) != manifest.files.get(CORPUS_FILE):
             faults.append(f"{CORPUS_FILE}: the chunks are not those of the manifest's hash")
+        faults += evidence_faults(records.get("judgments", ()), corpus)
     except CollectionError as error:
         faults.append(_below(folder, error))
     contents = Contents(**records, threshold=manifest.scale.threshold)
@@ -79,6 +83,24 @@ def _check_collection(folder: Path) -> Report:
             faults.append(f"{MANIFEST_FILE}: counts.{name} is {stored}, the files have {counted}")
     counts = {name: value for name, value in found if isinstance(value, int)}
     return Report("collection", tuple(faults), counts)
+
+
+def evidence_faults(judgments: Iterable[Judgment], corpus: Corpus) -> Iterator[str]:
+    """Say which spans are not of whole characters with some text among them, inside their chunk."""
+    by_chunk: defaultdict[str, list[tuple[str, int, int]]] = defaultdict(list)
+    for one in judgments:
+        spans = {*one.evidence, *(span for vote in one.votes for span in vote.evidence)}
+        by_chunk[one.chunk_id] += [(one.nugget_id, *span) for span in sorted(spans)]
+    for chunk_id in sorted(chunk_id for chunk_id, spans in by_chunk.items() if spans):
+        chunk = corpus.chunk(chunk_id)
+        for nugget_id, start, end in by_chunk[chunk_id]:
+            places = chunk.place_at(start), chunk.place_at(end)
+            whole = (start, end) == tuple(map(chunk.byte_at, places))
+            if not whole or not chunk.text[slice(*places)].strip():
+                yield (
+                    f"judgments.jsonl: nugget {nugget_id!r} and chunk {chunk_id!r}: the evidence from "
+                    f"byte {start} to {end} is no text of the chunk"
+                )
 
 
 def _check_export(folder: Path, description: Description) -> Report:

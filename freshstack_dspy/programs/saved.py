@@ -49,13 +49,19 @@ def save_program(program: Any, path: Path) -> None:
                 if all(field in demo for field in fields)
             ],
         )
-    saved = SavedProgram(program=type(program).__name__, predictors=predictors).model_dump()
-    text = json.dumps(saved, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    saved = SavedProgram(program=_kind(program), predictors=predictors).model_dump()
+    text = json.dumps(saved, ensure_ascii=False, indent=1) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise CollectionError(f"{path}: the program cannot be written: {error}") from error
+
+
+def _kind(program: Any) -> str:
+    """The class of a program; of a judge with its scale, which instructions and answers are for."""
+    scale = getattr(program, "scale", None)
+    return type(program).__name__ + (f" of scale {scale}" if scale else "")
 
 
 def load_program(program: Any, path: Path) -> Any:
@@ -74,9 +80,9 @@ def load_program(program: Any, path: Path) -> Any:
             f"{first_fault(error)}"
         ) from None
     predictors = dict(program.named_predictors())
-    if saved.program != type(program).__name__ or saved.predictors.keys() != predictors.keys():
+    if saved.program != _kind(program) or saved.predictors.keys() != predictors.keys():
         raise CollectionError(
-            f"{path}: a saved {saved.program}, and a {type(program).__name__} is needed here"
+            f"{path}: a saved {saved.program}, and a {_kind(program)} is needed here"
         )
     for name, predictor in predictors.items():
         for number, demo in enumerate(saved.predictors[name].demos, 1):

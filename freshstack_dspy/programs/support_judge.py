@@ -8,8 +8,9 @@ import dspy
 from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Step
+from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Spans, Step
 from freshstack_dspy.signatures.judge_support import JUDGES, NumberedChunk, NumberedNugget
+from freshstack_dspy.text import find_quotation
 
 
 class Passage(NamedTuple):
@@ -17,6 +18,8 @@ class Passage(NamedTuple):
 
     chunk: Chunk
     text: str
+    start: int
+    """The place of its first character in `chunk.text`; below 0 in a title that is before it."""
     part: int = 1
     """Which part, from 1."""
     parts: int = 1
@@ -30,7 +33,7 @@ class Passage(NamedTuple):
 
 def whole(chunk: Chunk) -> Passage:
     """All of a chunk."""
-    return Passage(chunk, chunk.passage)
+    return Passage(chunk, chunk.passage, chunk.passage_start)
 
 
 class SupportJudge(dspy.Module):
@@ -41,9 +44,10 @@ class SupportJudge(dspy.Module):
     the same question, so that judging one by one differs from a batch in nothing else.
     """
 
-    def __init__(self, scale: ScaleName = "binary") -> None:
+    def __init__(self, scale: ScaleName = "support") -> None:
         """Make the judge of a scale; see `signatures/judge_support.py`."""
         super().__init__()
+        self.scale = scale
         self.predict = TypedPredict(JUDGES[scale])
 
     def forward(
@@ -98,6 +102,7 @@ class SupportJudge(dspy.Module):
                         status="ok",
                         reason=verdict.reason,
                         call_id=call_id,
+                        evidence=evidence(verdict.quotes_of(place), passage),
                     )
                     for place, nugget in enumerate(nuggets, 1)
                 ]
@@ -106,6 +111,33 @@ class SupportJudge(dspy.Module):
                 left_out.append(passage.chunk)
         failure = None if error is None else failure_of(query, step, error, left_out)
         return dspy.Prediction(judgments=tuple(judgments), failure=failure)
+
+
+def evidence(quotes: Sequence[str], passage: Passage) -> Spans:
+    """Where the quotes from a passage are in its file; one that is not verbatim has no place.
+
+    Nor has one from the title, which is not in the file.
+    """
+    spans = set()
+    for quote in quotes:
+        if found := find_quotation(quote, passage.text):
+            start, end = (max(0, passage.start + place) for place in found)
+            if start < end:
+                spans.add((passage.chunk.byte_at(start), passage.chunk.byte_at(end)))
+    return tuple(sorted(spans))
+
+
+def moved(judgment: Judgment, old: Chunk, new: Chunk) -> Judgment:
+    """The judgment of a chunk as that of another that says the same: its evidence by its words."""
+    if (old.chunk_id, old.text) == (new.chunk_id, new.text):
+        return judgment
+
+    def found(spans: Spans) -> Spans:
+        return evidence([old.text[slice(*map(old.place_at, span))] for span in spans], whole(new))
+
+    votes = [one.model_copy(update={"evidence": found(one.evidence)}) for one in judgment.votes]
+    update = {"chunk_id": new.chunk_id, "evidence": found(judgment.evidence), "votes": (*votes,)}
+    return judgment.model_copy(update=update)
 
 
 def judge_inputs(

@@ -13,7 +13,7 @@ import dspy
 from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import ConfigError, FatalModelError, ReplyError
+from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.programs.documents import QuerySynthesizer
 from freshstack_dspy.programs.expansion import ClosedBookAnswerer, QuestionDecomposer
@@ -228,11 +228,6 @@ class FreshStack(dspy.Module):
         self.query_synthesizer = (
             QuerySynthesizer(config.queries.per_seed) if config.queries.is_synthetic else None
         )
-        if config.programs.support_judge is not None and config.judge.scale != "binary":
-            raise ConfigError(
-                f"[programs] support_judge is a judge of the binary scale, and [judge] scale is "
-                f"{config.judge.scale!r}: take one of the two out"
-            )
         for name, path in config.programs:
             if path is not None:
                 load_program(getattr(self, name), path)

@@ -7,7 +7,7 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import groupby, pairwise, product
+from itertools import accumulate, groupby, pairwise, product
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -21,7 +21,7 @@ from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.lm.typed import answer_schema, messages_of
-from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, whole
+from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, moved, whole
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, Scale, Step, Vote
@@ -186,7 +186,7 @@ def shared(judgments: Iterable[Judgment], duplicates: Iterable[Duplicate]) -> li
     """The judgments of duplicates, of those whose pairs were judged (and are not deferred)."""
     found = {(one.nugget_id, one.chunk_id): one for one in judgments}
     return [
-        one.model_copy(update={"chunk_id": chunk.chunk_id, "same_as": judged.chunk_id})
+        moved(one, judged, chunk).model_copy(update={"same_as": judged.chunk_id})
         for nugget, chunk, judged in duplicates
         if (one := found.get((nugget.nugget_id, judged.chunk_id))) is not None
     ]
@@ -320,6 +320,7 @@ def merged(batches: Iterable[JudgedBatch], votes: int) -> tuple[Judgment, ...]:
                 status=one.status,
                 reason=one.reason,
                 call_id=one.call_id,
+                evidence=one.evidence,
             )
             found.setdefault(pair, []).append(vote)
     judgments = (_judgment(pair, cast, parts[pair], votes) for pair, cast in found.items())
@@ -344,6 +345,7 @@ def _judgment(
         status=decisive.status,
         reason=decisive.reason,
         call_id=decisive.call_id,
+        evidence=decisive.evidence,
         parts=parts,
         votes=tuple(cast) if len(cast) > 1 else (),
     )
@@ -428,8 +430,10 @@ class Window:
     def split(self, passage: Passage, room: int) -> list[Passage]:
         """Split a passage that is too long into parts that each fit, at line ends."""
         texts = split_text(passage.text, lambda text: passage_tokens(passage.path, text) <= room)
+        starts = accumulate(map(len, texts), initial=passage.start)
         return [
-            Passage(passage.chunk, text, number, len(texts)) for number, text in enumerate(texts, 1)
+            Passage(passage.chunk, text, start, number, len(texts))
+            for number, (text, start) in enumerate(zip(texts, starts, strict=False), 1)
         ]
 
 

@@ -11,6 +11,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contamination import Knowledge
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.diff import match_chunks
+from freshstack_dspy.programs.support_judge import moved
 from freshstack_dspy.records import (
     Candidate,
     Chunk,
@@ -30,7 +31,7 @@ class Known:
     def __init__(self, collection: Collection | None = None) -> None:
         """Read the judgments of a collection that have a label."""
         self._collection = collection
-        self._judgments: dict[tuple[str, str, str], dict[str, Judgment]] = {}
+        self._judgments: dict[tuple[str, str, str], dict[str, tuple[Judgment, Chunk]]] = {}
         if collection is None:
             return
         self._queries = {query.query_id: query for query in collection.queries}
@@ -42,12 +43,13 @@ class Known:
             self._failures[key_of] = (*self._failures.get(key_of, ()), failure)
         self._scored = {one.query_id: one for one in collection.contamination}
         texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
-        passages = {chunk.chunk_id: chunk.passage for chunk in collection.chunks()}
+        chunks = {chunk.chunk_id: chunk for chunk in collection.chunks()}
         for one in collection.judgments:
             if one.label is not None:
                 question = self._queries[one.query_id].text
-                key = (question, texts[one.nugget_id], passages[one.chunk_id])
-                self._judgments.setdefault(key, {})[one.chunk_id] = one
+                chunk = chunks[one.chunk_id]
+                key = (question, texts[one.nugget_id], chunk.passage)
+                self._judgments.setdefault(key, {})[one.chunk_id] = one, chunk
 
     def judgment(self, query: Query, nugget: Nugget, chunk: Chunk) -> Judgment | None:
         """The judgment of a pair, under the ids of now; that of the same chunk id goes first.
@@ -57,15 +59,14 @@ class Known:
         found = self._judgments.get((query.text, nugget.text, chunk.passage))
         if not found:
             return None
-        one = found.get(chunk.chunk_id) or next(iter(found.values()))
+        one, old = found.get(chunk.chunk_id) or next(iter(found.values()))
         judged = one.same_as or one.chunk_id
         ids = {
             "query_id": query.query_id,
             "nugget_id": nugget.nugget_id,
-            "chunk_id": chunk.chunk_id,
             "same_as": None if judged == chunk.chunk_id else judged,
         }
-        return one.model_copy(update=ids)
+        return moved(one, old, chunk).model_copy(update=ids)
 
     def nuggets(self, query: Query) -> tuple[Nugget, ...]:
         """The nuggets of an unchanged question, or none."""

@@ -1,14 +1,23 @@
 """Which nuggets does each of several chunks support, and how far? One question for each scale."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
+from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
 from freshstack_dspy.records import ScaleName
-from freshstack_dspy.signatures.checks import FilledText, Item, number_faults, numbers_of, raise_if
+from freshstack_dspy.signatures.checks import (
+    FilledText,
+    Item,
+    number_faults,
+    numbers_of,
+    quoted,
+    raise_if,
+)
+from freshstack_dspy.text import find_quotation
 
 EACH_CHUNK = OneForEach("chunks", number="number", answered="chunk")
 
@@ -36,35 +45,42 @@ class JudgingInputs(dspy.Signature):
     chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
 
 
-def _checked(faults_of: Callable[[Any, set[int]], list[str]]) -> AfterValidator:
+def _checked(faults_of: Callable[[Any, Mapping[str, Any]], list[str]]) -> AfterValidator:
     """Check that verdicts are of given chunks, once each, and what they say of the nuggets.
 
     A chunk that was left out is no fault: it is asked about again by itself.
     """
 
     def check(verdicts: list[Any], info: ValidationInfo) -> list[Any]:
-        if chunks := numbers_of(info.context, "chunks"):
-            nuggets = numbers_of(info.context, "nuggets")
+        given = info.context or {}
+        if chunks := numbers_of(given, "chunks"):
             judged = (verdict.chunk for verdict in verdicts)
             faults = number_faults("chunk", "verdict", judged, chunks)
             for verdict in verdicts:
-                faults += [
-                    f"chunk {verdict.chunk} {fault}" for fault in faults_of(verdict, nuggets)
-                ]
+                faults += [f"chunk {verdict.chunk} {fault}" for fault in faults_of(verdict, given)]
             raise_if(faults)
         return verdicts
 
     return AfterValidator(check)
 
 
-# --- binary: the nuggets that a chunk supports
-
-
-class ChunkVerdict(Item):
-    """What the judge says of one chunk."""
+class OneChunk(Item):
+    """What the judge says of one chunk; each scale adds its own."""
 
     chunk: int = Field(description="the number of the chunk")
     reason: FilledText = Field(description="one sentence: what in the chunk decides it")
+
+    def quotes_of(self, _number: int) -> list[str]:
+        """The words that show the support of the nugget with this number, where it is asked for."""
+        return []
+
+
+# --- binary: the nuggets that a chunk supports
+
+
+class ChunkVerdict(OneChunk):
+    """What the judge says of one chunk."""
+
     supported: list[int] = Field(
         description="the numbers of the nuggets that the chunk supports; may be empty"
     )
@@ -74,13 +90,17 @@ class ChunkVerdict(Item):
         return int(number in self.supported)
 
 
-def _supported_faults(verdict: ChunkVerdict, nuggets: set[int]) -> list[str]:
+def _named_faults(named: list[int], given: Mapping[str, Any]) -> list[str]:
     faults = []
-    if invented := sorted(set(verdict.supported) - nuggets):
-        faults.append(f"supports nugget {invented}, which does not exist")
-    if len(set(verdict.supported)) != len(verdict.supported):
+    if invented := sorted(set(named) - numbers_of(given, "nuggets")):
+        faults.append(f"names nugget {invented}, which does not exist")
+    if len(set(named)) != len(named):
         faults.append("names a nugget twice")
     return faults
+
+
+def _supported_faults(verdict: ChunkVerdict, given: Mapping[str, Any]) -> list[str]:
+    return _named_faults(verdict.supported, given)
 
 
 class JudgeSupport(JudgingInputs):
@@ -99,7 +119,7 @@ class JudgeSupport(JudgingInputs):
     )
 
 
-# --- graded: a grade for every nugget
+# --- support: full or partial, with the words that show it
 
 
 class NuggetNumber(Item):
@@ -116,11 +136,86 @@ class NuggetNumber(Item):
         return grade
 
 
-class GradedChunk(Item):
-    """The grades of one chunk's nuggets, and why; each scale names its own kind of grades."""
+class SupportedNugget(NuggetNumber):
+    """How far a chunk supports one nugget, and the words that show it."""
 
-    chunk: int = Field(description="the number of the chunk")
-    reason: FilledText = Field(description="one sentence: what in the chunk decides it")
+    grade: Literal[1, 2] = Field(description="2: full support, 1: partial support")
+    quotes: list[str] = Field(
+        min_length=1,
+        max_length=2,
+        description="the words of the chunk's text that show it, copied exactly and as few as "
+        "will do: one quote, or two where one place does not show it",
+    )
+
+
+class ChunkSupport(OneChunk):
+    """Which nuggets one chunk supports; those that it does not list have no support."""
+
+    supported: list[SupportedNugget] = Field(
+        description="the nuggets with full or partial support, and no others; may be empty"
+    )
+
+    def label_of(self, number: int) -> int:
+        """The grade of the nugget with this number; 0 where it is not listed."""
+        return next((int(one.grade) for one in self.supported if one.nugget == number), 0)
+
+    def quotes_of(self, number: int) -> list[str]:
+        """The words that show the support of the nugget with this number."""
+        return next((one.quotes for one in self.supported if one.nugget == number), [])
+
+
+def _evidence_faults(verdict: ChunkSupport, given: Mapping[str, Any]) -> list[str]:
+    faults = _named_faults([one.nugget for one in verdict.supported], given)
+    if ACCEPT_LESSER_FAULTS not in given:
+        text = next((one["text"] for one in given["chunks"] if one["number"] == verdict.chunk), "")
+        faults += [
+            f"does not have the words {quoted(quote)}, quoted for nugget {one.nugget}; copy them "
+            "exactly"
+            for one in verdict.supported
+            for quote in one.quotes
+            if not find_quotation(quote, text)
+        ]
+    return faults
+
+
+class JudgeSupportLevel(JudgingInputs):
+    """Judge how far each document chunk supports each nugget, and quote the words that show it.
+
+    A nugget is a fact that a good answer to the question should hold. Read every chunk by itself
+    and go through all nuggets one by one. Give each its grade:
+
+    2, full support: someone who reads only this chunk learns what the nugget says.
+    1, partial support: the reader learns a substantial part of what the nugget says: its main
+    point without a qualifier, a number or an example; one of several parts; the same claim made
+    weaker, more general or more special.
+    0, no support: the reader learns none of what the nugget claims. That the chunk is about the
+    same topic is not support.
+
+    Judge the meaning, not the words: paraphrases, near-synonyms and other languages count, and so
+    does what any attentive reader concludes at once, also from several places of the chunk
+    together. What takes an expert's further reasoning does not count. For full support every
+    conjunct, number and qualifier that changes the meaning must be there. A reported or hedged
+    claim fully supports a nugget that is hedged as much and a firmer one partially. A claim that
+    the chunk denies, or makes of another subject, cause, version or direction, is no support.
+    Pronouns in a nugget are read with the question in mind; the chunk's path may supply the
+    subject. Facts are judged as of the documents.
+
+    For each chunk first give the reason, then list the nuggets with grade 1 or 2 only, each with
+    its evidence: the words of the chunk that show it, copied exactly and as few as will do, in
+    one quote, or two where one place does not show it. Answer for every chunk exactly once.
+    """
+
+    verdicts: Annotated[list[ChunkSupport], _checked(_evidence_faults), EACH_CHUNK] = (
+        dspy.OutputField(desc="one verdict for each chunk", min_length=1)
+    )
+
+
+# --- graded: a grade for every nugget
+
+
+class GradedChunk(OneChunk):
+    """The grades of one chunk's nuggets; each scale names its own kind of grades."""
+
     grades: list[Any] = Field(description="one grade for each nugget")
 
     def label_of(self, number: int) -> int:
@@ -128,54 +223,16 @@ class GradedChunk(Item):
         return next(int(graded.grade) for graded in self.grades if graded.nugget == number)
 
 
-def _grade_faults(verdict: GradedChunk, nuggets: set[int]) -> list[str]:
+def _grade_faults(verdict: GradedChunk, given: Mapping[str, Any]) -> list[str]:
     """What is wrong with the grades; a left-out nugget is a fault, and no 0."""
     graded = [grade.nugget for grade in verdict.grades]
-    faults = []
-    if invented := sorted(set(graded) - nuggets):
-        faults.append(f"grades nugget {invented}, which does not exist")
-    if missing := sorted(nuggets - set(graded)):
+    faults = _named_faults(graded, given)
+    if missing := sorted(numbers_of(given, "nuggets") - set(graded)):
         faults.append(f"has no grade for nugget {missing}")
-    if len(set(graded)) != len(graded):
-        faults.append("grades a nugget twice")
     return faults
 
 
 COMPLETE = _checked(_grade_faults)
-
-
-class NuggetLevel(NuggetNumber):
-    """How far a chunk supports one nugget."""
-
-    grade: Literal[0, 1, 2] = Field(description="0: no support, 1: partial, 2: full")
-
-
-class ChunkLevels(GradedChunk):
-    """How far one chunk supports each nugget."""
-
-    grades: list[NuggetLevel] = Field(description="one grade for each nugget")
-
-
-class JudgeSupportLevel(JudgingInputs):
-    """Judge how far each document chunk supports each nugget.
-
-    A nugget is a fact that a good answer to the question must hold. Imagine someone who reads
-    only the chunk, and give each nugget its grade:
-
-    2, full support: the reader finds everything that the nugget says stated, shown in code, or
-    following directly from the chunk.
-    1, partial support: the reader finds some of what the nugget says, and a part that matters is
-    missing, vaguer or restricted to another case.
-    0, no support: the reader finds nothing of it, or the contrary. Being about the same topic is
-    no support.
-
-    Judge every chunk by itself and every nugget by itself. For each chunk first give the reason,
-    then the grade of every nugget. Answer for every chunk exactly once.
-    """
-
-    verdicts: Annotated[list[ChunkLevels], COMPLETE, EACH_CHUNK] = dspy.OutputField(
-        desc="one verdict for each chunk", min_length=1
-    )
 
 
 class NuggetGrade(NuggetNumber):

@@ -26,7 +26,7 @@ def verdicts(example: LabelledExample) -> dict[str, set[str]]:
     nuggets = {nugget.number: nugget.text for nugget in content.nuggets}
     chunks = {chunk.number: chunk.text for chunk in content.chunks}
     return {
-        chunks[verdict.chunk]: {nuggets[number] for number in verdict.supported}
+        chunks[verdict.chunk]: {nuggets[number] for number in nuggets if verdict.label_of(number)}
         for verdict in content.verdicts
     }
 

@@ -22,6 +22,7 @@ from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.records import HumanLabel
+from freshstack_dspy.signatures.judge_support import ChunkVerdict
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
 
 from .people import synthetic_labels
@@ -96,7 +97,7 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
 
     class Pupil(ScriptedProvider):
         def complete(self, request: Any) -> Any:
-            self._scripts = {"JudgeSupport": judge if len(request.messages) > 1 else _none}
+            self._scripts = {"JudgeSupportLevel": judge if len(request.messages) > 1 else _none}
             return super().complete(request)
 
     def _none(inputs: Inputs) -> Any:
@@ -119,7 +120,7 @@ def test_an_example_without_a_valid_reply_is_counted_and_in_no_figure(lm_to: Con
     labels = synthetic_labels()
     tested = {one.query_id for one in split_by_query(judge_examples(labels, None, 5), 0.4, 0).test}
     assert "q3" in tested
-    lm = lm_to(ScriptedProvider(JudgeSupport=check_q3))
+    lm = lm_to(ScriptedProvider(JudgeSupportLevel=check_q3))
 
     report = optimize(labels, lm, optimizer="labeled").report
 
@@ -132,7 +133,7 @@ def test_more_failures_than_dspy_puts_up_with_do_not_stop_the_optimizer(
     lm_to: Connect, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """DSPy gives up after ten; here a reply that is no answer is one example that scores nothing."""
-    lm = lm_to(ScriptedProvider(JudgeSupport=lambda _: Said("", "content_filter")))
+    lm = lm_to(ScriptedProvider(JudgeSupportLevel=lambda _: Said("", "content_filter")))
 
     optimized = optimize(synthetic_labels(24), lm)
 
@@ -156,7 +157,7 @@ def test_what_stops_the_model_stops_the_optimizer(
             raise kind("[budget] calls = 6 is used up")
         return judge(inputs)
 
-    lm = lm_to(Writer(JudgeSupport=judge_until_the_budget_ends))
+    lm = lm_to(Writer(JudgeSupportLevel=judge_until_the_budget_ends))
 
     with pytest.raises(kind, match="used up"):
         optimize(synthetic_labels(12), lm, optimizer=optimizer)
@@ -200,7 +201,7 @@ class Writer(ScriptedProvider):
     """A judge that also writes instructions, as MIPROv2 asks for, in DSPy's own format."""
 
     def complete(self, request: Any) -> Any:
-        if (request.config.response_format or {}).get("name") == "JudgeSupport":
+        if (request.config.response_format or {}).get("name") == "JudgeSupportLevel":
             return super().complete(request)
         from dspy.lm15 import Message, Response, Usage
 
@@ -227,7 +228,7 @@ def test_mipro_runs_to_the_end(lm_to: Connect, capfd: pytest.CaptureFixture[str]
     assert writer.calls["instructions"] > 0
     assert optimized.report.optimizer == "mipro"
     assert optimized.report.after.metrics.exact_match.value == 1
-    assert optimized.program.predict.signature.__name__ == "JudgeSupport"
+    assert optimized.program.predict.signature.__name__ == "JudgeSupportLevel"
     for demo in optimized.program.predict.demos:
         assert demo.keys() == {"question", "nuggets", "chunks", "verdicts"}
     assert capfd.readouterr() == ("", "")
@@ -241,7 +242,10 @@ def test_the_metric_is_the_share_of_pairs_agreed_on() -> None:
     def prediction(*supported: list[int]) -> Any:
         given = zip(example.verdicts, supported, strict=True)
         return dspy.Prediction(
-            verdicts=[v.model_copy(update={"supported": numbers}) for v, numbers in given]
+            verdicts=[
+                ChunkVerdict(chunk=one.chunk, reason="why", supported=numbers)
+                for one, numbers in given
+            ]
         )
 
     right, half = prediction([1], [2], []), prediction([1, 2], [], [1])

@@ -50,7 +50,7 @@ def test_its_demonstrations_go_before_every_question_of_that_step(
     for reply in Bundle(bundle).replies():
         roles = [message.role for message in reply.request.messages]
         shown = "".join(message.content for message in reply.request.messages[:-1])
-        if reply.request.task == "JudgeSupport":
+        if reply.request.task == "JudgeSupportLevel":
             assert roles == ["system", *["user", "assistant"] * 4, "user"]
             assert all(fact in shown for fact in FACTS)
         else:
@@ -68,7 +68,7 @@ def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved:
 
     assert plain.prompts.keys() == tuned.prompts.keys()
     changed = {name for name in plain.prompts if plain.prompts[name] != tuned.prompts[name]}
-    assert changed == {"JudgeSupport"}
+    assert changed == {"JudgeSupportLevel"}
     assert tuned.config["programs"]["support_judge"] == "judge.json"  # type: ignore[index, call-overload]
 
 

@@ -77,7 +77,8 @@ def test_an_explanation_leads_from_pool_to_reason(
     assert f"chunk {supporting.chunk_id}" in lines
     assert any(line.startswith("  question: rank 1; bm25 1") for line in lines)
     assert any(
-        line.startswith(f"  {supporting.nugget_id}, vital: supports (1), nugget ") for line in lines
+        line.startswith(f"  {supporting.nugget_id}, vital: supports ({supporting.label}), nugget ")
+        for line in lines
     )
     assert f"  {supporting.call_id}" in lines
     assert "--config BUILD.toml shows the call" in done.out
@@ -94,7 +95,7 @@ def test_the_call_is_looked_up_where_the_build_records_its_replies(
     done = freshstack(*words, "--config", config)
     (call, *_) = json.loads(freshstack(*words, "--config", config, "--json").out)["calls"]
 
-    assert "extractive/baseline, JudgeSupport" in done.out
+    assert "extractive/baseline, JudgeSupportLevel" in done.out
     assert call["call_id"] == call["reply"]["key"] == supporting.call_id
     assert (call["reply"]["status"], call["reply"]["finish_reason"]) == ("ok", "stop")
 

@@ -25,14 +25,14 @@ def graded(freshstack: Command, built: Path) -> Path:
     return Path("graded")
 
 
-def write_people(collection: Path, *annotators: str) -> Path:
+def write_people(collection: Path, *annotators: str, highest: int = 9) -> Path:
     """Labels of everybody, who all agree with the judge."""
     labels = [
         HumanLabel(
             query_id=judgment.query_id,
             nugget_id=judgment.nugget_id,
             chunk_id=judgment.chunk_id,
-            label=judgment.label,
+            label=min(highest, judgment.label),
             annotator=annotator,
         )
         for judgment in Collection.load(collection).judgments
@@ -85,7 +85,7 @@ def test_several_annotators_are_compared_among_themselves(
 
 
 def test_yes_and_no_have_neither_weights_nor_levels(freshstack: Command, built: Path) -> None:
-    out = freshstack("agree", built, write_people(built, "ada", "bob")).out
+    out = freshstack("agree", built, write_people(built, "ada", "bob", highest=1)).out
 
     assert "weights" not in out
     assert "ordinal" not in out
@@ -99,7 +99,9 @@ def test_agreement_is_a_table_or_json(
     report = json.loads(freshstack("agree", built, labels_of_built, "--json").out)
 
     pairs = report["metrics"]["pairs"]
-    assert table.out.startswith(f"judge compared with 1 annotator, {pairs} pairs\n")
+    assert table.out.startswith(
+        f"judge compared with 1 annotator, {pairs} pairs, read as support from 1 on\n"
+    )
     assert rows(table.out)["exact match"] == "1.000"
     assert report["metrics"]["exact_match"]["value"] == 1.0
     assert "no item was labelled by two annotators" in table.out

@@ -127,7 +127,7 @@ def answer(body: dict[str, Any]) -> Scripted:
 
 def task(inputs: Inputs) -> str:
     if "chunks" in inputs:
-        return "JudgeSupport"
+        return "JudgeSupportLevel"
     if "answer" in inputs:
         return "NuggetizeAnswer"
     return "DecomposeQuestion" if "limit" in inputs else "AnswerClosedBook"

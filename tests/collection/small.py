@@ -26,6 +26,7 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
     QuerySlice,
+    Scale,
     SkippedFile,
     TechniqueRank,
 )
@@ -136,6 +137,7 @@ PROVENANCE = Provenance(
     name="small",
     recipe="freshstack",
     model="openai/some-model",
+    scale=Scale(name="binary"),
     prompts={"JudgeSupport": "ab" * 32},
     versions={"freshstack_dspy": "0.1.0"},
     config={"pool": {"depth": 100}},

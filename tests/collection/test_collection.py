@@ -123,7 +123,7 @@ def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: bytes) -> 
     assert "nuggets.jsonl: the last line has no end" in message_of(tmp_path)
 
 
-@pytest.mark.parametrize(("version", "remedy"), [(4, "--mode replay"), (6, "update")])
+@pytest.mark.parametrize(("version", "remedy"), [(5, "--mode replay"), (7, "update")])
 def test_another_schema_version_says_how_to_go_on(
     tmp_path: Path, version: int, remedy: str
 ) -> None:
@@ -131,11 +131,11 @@ def test_another_schema_version_says_how_to_go_on(
     (tmp_path / "manifest.json").write_text(f'{{"schema_version": {version}, "news": 1}}')
 
     message = message_of(tmp_path)
-    assert f"schema version {version}, and this freshstack_dspy reads 5" in message
+    assert f"schema version {version}, and this freshstack_dspy reads 6" in message
     assert remedy in message
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"schema_version": 5}'])
+@pytest.mark.parametrize("content", ["", "[]", '{"schema_version": 6}'])
 def test_a_damaged_manifest_is_one_clean_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
 
@@ -340,8 +340,8 @@ def with_more(**more: Any) -> Contents:
 def test_an_id_or_label_at_fault_is_named(contents: Contents, fault: str) -> None:
     ids = {chunk.chunk_id for chunk in CHUNKS}
 
-    assert not list(reference_faults(CONTENTS, ids, Scale()))
-    assert fault in next(reference_faults(contents, ids, Scale()))
+    assert not list(reference_faults(CONTENTS, ids, PROVENANCE.scale))
+    assert fault in next(reference_faults(contents, ids, PROVENANCE.scale))
 
 
 def test_a_collection_left_aside_by_a_killed_write_is_found_and_put_back(tmp_path: Path) -> None:

@@ -13,14 +13,21 @@ from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.signatures.judge_support import (
-    ChunkVerdict,
+    ChunkSupport,
     NumberedChunk,
     NumberedNugget,
+    SupportedNugget,
 )
 
 from .conftest import Answering
 
-VERDICTS = [ChunkVerdict(chunk=1, reason="it says so", supported=[1])]
+VERDICTS = [
+    ChunkSupport(
+        chunk=1,
+        reason="it says so",
+        supported=[SupportedNugget(nugget=1, grade=2, quotes=["code"])],
+    )
+]
 
 
 def example(number: int) -> dspy.Example:
@@ -76,7 +83,9 @@ def test_a_loaded_program_asks_exactly_as_the_saved_one(
 def test_a_program_of_another_kind_is_refused(path: Path) -> None:
     save_program(Nuggetizer(), path)
 
-    with pytest.raises(CollectionError, match="a saved Nuggetizer, and a SupportJudge is needed"):
+    with pytest.raises(
+        CollectionError, match="a saved Nuggetizer, and a SupportJudge of scale support is needed"
+    ):
         load_program(SupportJudge(), path)
 
 

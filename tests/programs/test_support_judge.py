@@ -10,12 +10,13 @@ import dspy
 import pytest
 
 from freshstack_dspy.config import Mode, ModelConfig
+from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import DeferredError, ReplyError
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
-from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import Chunk, Judgment, Nugget
-from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
+from freshstack_dspy.programs.support_judge import Passage, SupportJudge, evidence, moved, whole
+from freshstack_dspy.records import Chunk, Judgment, Nugget, SourceFile, Vote
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, judge_level
 
 from .scripted import QUERY
 
@@ -29,8 +30,8 @@ CHUNKS = [
     )
     for number, text in enumerate(("red", "green", "red green", "blue", "green too"), 1)
 ]
-LABELS = {"c1": (1, 0), "c2": (0, 1), "c3": (1, 1), "c4": (0, 0), "c5": (0, 1)}
-"""Whether each chunk holds the text of each nugget."""
+LABELS = {"c1": (2, 0), "c2": (0, 2), "c3": (2, 2), "c4": (0, 0), "c5": (0, 2)}
+"""2 if each chunk holds the text of each nugget."""
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def only(*rounds: set[int]) -> ScriptedProvider:
         kept = left.pop(0)
         return {"verdicts": [one for one in judge(inputs)["verdicts"] if one["chunk"] in kept]}
 
-    return ScriptedProvider(JudgeSupport=answer)
+    return ScriptedProvider(JudgeSupportLevel=answer)
 
 
 def labels(judgments: tuple[Judgment, ...]) -> dict[str, tuple[int | None, ...]]:
@@ -149,7 +150,7 @@ def test_chunks_that_every_reply_leaves_out_have_no_label_and_the_others_keep_th
     judged = ask(lm)
     left_out = [["c3", "c4", "c5"], ["c3", "c5"], ["c3"]][reasks]
 
-    assert provider.calls["JudgeSupport"] == reasks + 1
+    assert provider.calls["JudgeSupportLevel"] == reasks + 1
     assert labels(judged.judgments) == LABELS | dict.fromkeys(left_out, (None, None))
     failed = [one for one in judged.judgments if one.status != "ok"]
     assert {one.chunk_id for one in failed} == set(left_out)
@@ -182,14 +183,14 @@ def test_where_the_targeted_re_ask_fails_its_chunks_fail_with_it(
             return said
         return {"verdicts": judge(inputs)["verdicts"][:2]}
 
-    provider = ScriptedProvider(JudgeSupport=answer)
+    provider = ScriptedProvider(JudgeSupportLevel=answer)
     judged = ask(lm_to(store, provider))
     healed = ScriptedProvider()
 
     assert labels(judged.judgments) == LABELS | dict.fromkeys(["c3", "c4", "c5"], (None, None))
     assert {one.status for one in judged.judgments} == {"ok", status}
     assert (judged.failure.status, judged.failure.chunk_ids) == (status, ("c3", "c4", "c5"))
-    assert provider.calls["JudgeSupport"] == (4 if status == "unparsed" else 2)
+    assert provider.calls["JudgeSupportLevel"] == (4 if status == "unparsed" else 2)
     dead_end = store.get(judged.failure.call_id)
     assert dead_end is not None
     assert dead_end.status == status
@@ -211,7 +212,7 @@ def test_an_invalid_reply_is_sent_back_whole_and_what_its_correction_leaves_out_
             return replies.pop(0)
         return {"verdicts": judge(inputs)["verdicts"][:3]}
 
-    provider = ScriptedProvider(JudgeSupport=answer)
+    provider = ScriptedProvider(JudgeSupportLevel=answer)
     lm = lm_to(store, provider)
     judged = ask(lm)
 
@@ -231,7 +232,7 @@ def test_a_targeted_reply_about_other_chunks_is_invalid(store: ReplyStore) -> No
             return {"verdicts": said[:4]}
         return {"verdicts": [*said, {"chunk": 1, "reason": "changed my mind", "supported": []}]}
 
-    judged = ask(lm_to(store, ScriptedProvider(JudgeSupport=answer), reasks=1))
+    judged = ask(lm_to(store, ScriptedProvider(JudgeSupportLevel=answer), reasks=1))
 
     assert labels(judged.judgments) == LABELS | {"c5": (None, None)}
     assert judged.failure.message.endswith("last: verdicts: there is no chunk [1]")
@@ -246,7 +247,7 @@ def test_demonstrations_sample_number_and_new_instructions_go_with_the_targeted_
     demo |= {"verdicts": [{"chunk": 1, "reason": "r", "supported": [1]}]}
     program.predict.demos = [demo]
     program.predict.signature = program.predict.signature.with_instructions("Judge mildly.")
-    program.predict.signature.__name__ = "JudgeSupport"
+    program.predict.signature.__name__ = "JudgeSupportLevel"
     lm = lm_to(store, only({1, 2, 3}, {4, 5})).copy(rollout_id=3)
 
     assert labels(ask(lm, program).judgments) == LABELS
@@ -259,3 +260,78 @@ def test_demonstrations_sample_number_and_new_instructions_go_with_the_targeted_
             "user",
         ]
         assert reply.request.messages[0].content.startswith("Judge mildly.\n")
+
+
+def words(data: bytes, encoding: str, spans: Any) -> list[str]:
+    return [data[start:end].decode(encoding) for start, end in spans]
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "cp1252", "gb18030"]
+)
+def test_evidence_is_a_place_in_the_bytes_of_the_file(encoding: str, mark: str) -> None:
+    mark = mark if encoding.startswith("utf") else ""
+    lines = [f"Zähler {number} läuft.\r\n\r\n" for number in range(60)]
+    data = (mark + "\n\n" + "".join(lines)).encode(encoding)
+    file = SourceFile("lib", "a.txt", data, encoding=encoding)
+    chunks = chunk_file(file, 64)
+    assert len(chunks) > 2
+
+    for chunk in chunks:
+        quotes = [line.strip() for line in lines if line in chunk.text]
+        assert quotes
+        for quote in quotes:
+            found = evidence([quote, "läuft nicht"], whole(chunk))
+            assert words(data, encoding, found) == [quote]
+
+
+def test_evidence_from_a_part_or_below_a_title_is_where_it_is_in_the_file() -> None:
+    text = "\n \nOne. Two. One. Two.\n"
+    chunk = CHUNKS[0].model_copy(
+        update={"text": text, "start_byte": 7, "end_byte": 7 + len(text), "title": "One title"}
+    )
+    data = b"before." + text.encode()
+    part = Passage(chunk, "One. Two.\n", text.index("One. Two.\n"), 2, 2)
+
+    assert words(data, "utf-8", evidence(["Two."], part)) == ["Two."]
+    assert evidence(["Two."], part) == ((7 + text.rindex("Two."), 7 + text.rindex("Two.") + 4),)
+    assert evidence(["One. Two."], whole(chunk)) == ((10, 19),)
+    assert evidence(["One title"], whole(chunk)) == (), "a title is not in the file"
+
+
+def test_the_evidence_of_a_text_that_is_elsewhere_now_goes_with_it() -> None:
+    old = CHUNKS[2].model_copy(update={"end_byte": 9})
+    new = old.model_copy(
+        update={"chunk_id": "n", "text": "\nred  green", "start_byte": 100, "end_byte": 111}
+    )
+    judgment = Judgment(
+        query_id="q7", nugget_id="n0", chunk_id="c3", label=2, status="ok", reason="", call_id=None,
+        evidence=((0, 3), (4, 9)),
+        votes=(Vote(vote=1, label=2, status="ok", reason="", call_id=None, evidence=((4, 9),)),),
+    )  # fmt: skip
+
+    assert moved(judgment, old, old) == judgment
+    found = moved(judgment, old, new)
+    assert (found.chunk_id, found.evidence) == ("n", ((101, 104), (106, 111)))
+    assert found.votes[0].evidence == ((106, 111),)
+
+
+def test_a_label_whose_words_are_wrong_to_the_last_is_kept_without_evidence(
+    store: ReplyStore,
+) -> None:
+    def answer(inputs: Inputs) -> Any:
+        said: Any = judge_level(inputs)
+        said["verdicts"][0]["supported"][0]["quotes"] = ["crimson"]
+        said["verdicts"][2]["supported"][0]["quotes"] = ["crimson", "red"]
+        return said
+
+    chunks = [one.model_copy(update={"end_byte": len(one.text)}) for one in CHUNKS]
+    provider = ScriptedProvider(JudgeSupportLevel=answer)
+    with dspy.context(lm=lm_to(store, provider)):
+        judged: Any = SupportJudge()(QUERY, NUGGETS, chunks)
+
+    assert provider.calls["JudgeSupportLevel"] == 3
+    assert labels(judged.judgments) == LABELS
+    found = {one.chunk_id: one.evidence for one in judged.judgments if one.nugget_id == "n0"}
+    assert found == {"c1": (), "c2": (), "c3": ((0, 3),), "c4": (), "c5": ()}

@@ -6,6 +6,9 @@ Its answers are simple enough to work out by hand:
 - the one sub-question of a question is the question's first line, and so is its closed-book answer;
 - a nugget is okay if it speaks of the moon, and vital otherwise; none is doubtful;
 - a chunk supports a nugget if it holds the nugget's text.
+
+A judge's script may give the bare numbers of the nuggets that a chunk supports on the scale support
+too: they are then supported in full, by the nugget's words or all of the chunk.
 """
 
 import json
@@ -81,6 +84,10 @@ def judge(inputs: Inputs) -> Any:
     }
 
 
+def judge_level(inputs: Inputs) -> Any:
+    return with_evidence(judge(inputs), inputs)
+
+
 def synthesize(inputs: Inputs) -> Any:
     first = inputs["passages"][0]["text"].strip().splitlines()[0]
     return {"queries": [{"question": f"What about {first}?", "answer": first}]}
@@ -95,6 +102,7 @@ SCRIPTS: dict[str, Script] = {
     "DecomposeQuestion": decompose,
     "AnswerClosedBook": answer_closed_book,
     "JudgeSupport": judge,
+    "JudgeSupportLevel": judge_level,
     "SynthesizeQueries": synthesize,
     "DecontextualizePassages": decontextualize,
 }
@@ -121,6 +129,8 @@ class ScriptedProvider:
         answer = self._scripts[task](inputs)
         if isinstance(answer, Exception):
             raise answer
+        if task == "JudgeSupportLevel" and isinstance(answer, dict):
+            answer = with_evidence(answer, inputs)
         said = answer if isinstance(answer, Said) else Said(json.dumps(answer))
         return Response(
             id=None,
@@ -129,6 +139,32 @@ class ScriptedProvider:
             finish_reason=said.finish_reason,
             usage=Usage(input_tokens=100, output_tokens=10),
         )
+
+
+def with_evidence(answer: Any, inputs: Inputs) -> Any:
+    """The verdicts of a judge, with a grade and a quote for each bare number of a nugget."""
+    nuggets = {nugget["number"]: nugget["text"] for nugget in inputs["nuggets"]}
+    chunks = {chunk["number"]: chunk["text"] for chunk in inputs["chunks"]}
+
+    def supported(number: Any, text: str) -> Any:
+        start = text.lower().find(nuggets.get(number, text).lower())
+        quote = text[start : start + len(nuggets.get(number, text))] if start >= 0 else text
+        return {"nugget": number, "grade": 2, "quotes": [quote]}
+
+    return {
+        "verdicts": [
+            {
+                **verdict,
+                "supported": [
+                    supported(one, chunks.get(verdict["chunk"], "?"))
+                    if isinstance(one, int)
+                    else one
+                    for one in verdict["supported"]
+                ],
+            }
+            for verdict in answer["verdicts"]
+        ]
+    }
 
 
 def inputs_of(messages: list[str]) -> Inputs:

@@ -88,7 +88,7 @@ def test_each_question_is_asked_once_and_all_pairs_of_the_pool_are_judged(usual:
         "NuggetizeAnswer": 3,
         "DecomposeQuestion": 3,
         "AnswerClosedBook": 3,
-        "JudgeSupport": batches + 3,
+        "JudgeSupportLevel": batches + 3,
     }
     assert {(j.nugget_id, j.chunk_id) for j in collection.judgments} == {
         (nugget.nugget_id, chunk_id)
@@ -120,7 +120,7 @@ def test_every_record_leads_back_to_the_reply_it_came_from(usual: Built) -> None
         assert expansion.texts[0] in replies[expansion.call_id].text
     keys = [one.call_id or "" for one in collection.judgments]
     keys += [one.call_id or "" for one in collection.contamination]
-    assert {replies[key].request.task for key in keys} == {"JudgeSupport"}
+    assert {replies[key].request.task for key in keys} == {"JudgeSupportLevel"}
     assert len(replies) == collection.manifest.ledger["support"].calls + 12
 
 
@@ -197,7 +197,7 @@ def test_a_technique_that_does_not_pool_is_not_paid_for(tmp_path: Path) -> None:
 
     collection = build(config, provider=provider)
 
-    assert provider.calls.keys() == {"NuggetizeAnswer", "JudgeSupport"}
+    assert provider.calls.keys() == {"NuggetizeAnswer", "JudgeSupportLevel"}
     assert collection.expansions == ()
     ranks = {by.technique for candidate in collection.pool for by in candidate.pooled_by}
     assert ranks == {"question", "nuggets"}
@@ -218,7 +218,7 @@ def test_the_manifest_tells_how_and_no_secret_machine_or_path(tmp_path: Path) ->
         "NuggetizeAnswer",
         "DecomposeQuestion",
         "AnswerClosedBook",
-        "JudgeSupport",
+        "JudgeSupportLevel",
     }
     assert manifest.versions.keys() > {"freshstack_dspy", "dspy", "litellm"}
 
@@ -337,7 +337,7 @@ def unreliable() -> ScriptedProvider:
         NuggetizeAnswer=stammering(nuggetize, 2),
         DecomposeQuestion=when(dial, lambda _: Said("I will not.", "content_filter"), decompose),
         AnswerClosedBook=when(phase, lambda _: Said("Never."), answer_closed_book),
-        JudgeSupport=when(dial, stammering(judge, 1), judge),
+        JudgeSupportLevel=when(dial, stammering(judge, 1), judge),
     )
 
 

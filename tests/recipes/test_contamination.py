@@ -53,7 +53,7 @@ def test_a_call_that_failed_is_a_failure_and_nothing_is_known(tmp_path: Path) ->
             return Said("No.", "content_filter")
         return judge(inputs)
 
-    provider = ScriptedProvider(JudgeSupport=when("dial sticks", refusing, judge))
+    provider = ScriptedProvider(JudgeSupportLevel=when("dial sticks", refusing, judge))
 
     collection = build(domain(tmp_path), provider=provider)
 

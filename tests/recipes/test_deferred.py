@@ -82,7 +82,7 @@ def test_two_rounds_build_what_one_live_build_does(tmp_path: Path, answer: Any) 
     assert sorted(map(task, first)) == sorted(
         ["NuggetizeAnswer", "DecomposeQuestion", "AnswerClosedBook"] * 3
     )
-    assert set(map(task, second)) == {"JudgeSupport"}
+    assert set(map(task, second)) == {"JudgeSupportLevel"}
     assert (one.imported, one.waiting) == (9, 0)
     assert (other.imported, other.waiting) == (len(second), 0)
     assert collection.manifest.content_hash == live.manifest.content_hash
@@ -119,4 +119,4 @@ def test_an_invalid_reply_takes_a_round_of_its_own(tmp_path: Path) -> None:
 
     roles = [message["role"] for message in reask["body"]["messages"]]
     assert roles == ["system", "user", "assistant", "user"]
-    assert set(map(task, support)) == {"JudgeSupport"}
+    assert set(map(task, support)) == {"JudgeSupportLevel"}

@@ -52,7 +52,9 @@ def test_a_copy_is_not_asked_about_and_has_the_judgment_of_the_other(tmp_path: P
     assert f"which was judged: {len(copies)}." in (config.out / "README.md").read_text()
     assert not validate(config.out).faults
     support = next(step for step in planned.steps if step.step == "support")
-    assert support.requests == provider.calls["JudgeSupport"] - planned.queries  # contamination's
+    assert (
+        support.requests == provider.calls["JudgeSupportLevel"] - planned.queries
+    )  # contamination's
 
 
 def test_each_can_be_judged_by_itself(tmp_path: Path) -> None:
@@ -98,6 +100,6 @@ def test_a_refresh_keeps_what_is_shared_and_names_no_chunk_that_is_gone(tmp_path
 
     after = refresh(config, provider=silent).collection
 
-    assert not silent.calls["JudgeSupport"]
+    assert not silent.calls["JudgeSupportLevel"]
     assert [one.same_as for one in of_file(after, COPY)] == [None] * len(of_file(after, COPY))
     assert of_file(after, COPY)

@@ -140,7 +140,7 @@ def test_a_question_may_become_answerable(config: BuildConfig) -> None:
             ]
         }
 
-    after = extended(config, [path], ScriptedProvider(JudgeSupport=support_all))
+    after = extended(config, [path], ScriptedProvider(JudgeSupportLevel=support_all))
 
     slices = {part.query_id: part.slice for part in after.collection.slices}
     assert slices["x"] == "answerable"
@@ -155,7 +155,7 @@ def test_several_runs_at_once_ask_for_what_they_share_once(
 
     done = extended(config, [run, other], provider)
 
-    assert provider.calls == {"JudgeSupport": 6}, "4 unjudged chunks for each, 3 in a call"
+    assert provider.calls == {"JudgeSupportLevel": 6}, "4 unjudged chunks for each, 3 in a call"
     assert done.judged["mine"] > done.judged["other"] == 4 * 2, "chunks and nuggets of query 2"
     assert [one.run for one in done.collection.manifest.extensions] == ["mine", "other"]
     both = [len(candidate.runs) for candidate in done.collection.pool if candidate.query_id == "2"]
@@ -220,14 +220,14 @@ def test_runs_have_names_of_their_own_and_labels_one_scale(
         extended(config, [other])
     with pytest.raises(ConfigError, match="no run is named"):
         extended(config, [])
-    with pytest.raises(ConfigError, match='scale = "binary" and threshold = 1'):
+    with pytest.raises(ConfigError, match='scale = "support" and threshold = 1'):
         extended(domain(tmp_path, judge={"scale": "graded_3"}), [run])
 
 
 def test_what_failed_is_asked_again_and_its_failure_goes_once_it_is_judged(
     config: BuildConfig, run: Path
 ) -> None:
-    silent = ScriptedProvider(JudgeSupport=lambda _: Said("nothing"))
+    silent = ScriptedProvider(JudgeSupportLevel=lambda _: Said("nothing"))
     first = extended(config, [run], silent)
     assert first.failed == len([j for j in first.collection.judgments if j.label is None]) > 0
     assert first.collection.failures
@@ -262,7 +262,7 @@ def test_a_budget_that_runs_out_leaves_the_old_collection_and_says_how_far(
 
     assert files_of(config.out) == files
     extended(config, [run], provider)
-    assert provider.calls == {"JudgeSupport": 6}
+    assert provider.calls == {"JudgeSupportLevel": 6}
 
 
 def test_deferred_requests_give_what_live_gives(

@@ -159,7 +159,7 @@ def test_a_reply_above_the_cap_is_sent_back_and_never_cut(tmp_path: Path) -> Non
 def test_a_failed_batch_has_judgments_without_labels_and_leaves_its_query_undetermined(
     tmp_path: Path, status: FailureStatus
 ) -> None:
-    provider = ScriptedProvider(JudgeSupport=when(DIAL, WAYS_TO_FAIL[status], judge))
+    provider = ScriptedProvider(JudgeSupportLevel=when(DIAL, WAYS_TO_FAIL[status], judge))
 
     collection = built_and_replayed(tmp_path, provider)
 
@@ -212,7 +212,7 @@ def test_a_query_whose_expansion_failed_is_pooled_by_the_other_techniques(
     ("task", "message"),
     [
         ("NuggetizeAnswer", "no nuggets came of any of the 3 answers"),
-        ("JudgeSupport", r"no label came of any of the \d+ pairs .*; the first: .*refused"),
+        ("JudgeSupportLevel", r"no label came of any of the \d+ pairs .*; the first: .*refused"),
     ],
 )
 def test_where_all_fails_the_collection_that_is_there_is_kept(

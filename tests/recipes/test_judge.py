@@ -10,7 +10,9 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diagnose import self_agreement
 from freshstack_dspy.config import BuildConfig
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.programs.saved import save_program
+from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SCALES, ScaleName
 from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of
@@ -46,7 +48,7 @@ def graded(task: str, highest: int) -> Any:
             ]
         return {"verdicts": verdicts}
 
-    return grades if task != "JudgeSupport" else judge
+    return judge if task.startswith("JudgeSupport") else grades
 
 
 def provider(**scripts: Any) -> ScriptedProvider:
@@ -109,7 +111,7 @@ def test_votes_are_asked_anew_kept_and_replayed_to_the_same_bytes(tmp_path: Path
     again = build(afresh(settings), mode="replay")
 
     pooled = len(collection.pool)
-    assert asked.calls["JudgeSupport"] == 3 * pooled, "also where the words are the same"
+    assert asked.calls["JudgeSupportLevel"] == 3 * pooled, "also where the words are the same"
     assert all([vote.vote for vote in one.votes] == [1, 2, 3] for one in collection.judgments)
     assert all(len({vote.call_id for vote in one.votes}) == 3 for one in collection.judgments)
     assert self_agreement(collection.judgments).agreement.value == 1
@@ -126,7 +128,7 @@ def test_votes_see_other_orders_and_the_majority_wins(tmp_path: Path) -> None:
         answer["verdicts"][0]["supported"] = [nugget["number"] for nugget in inputs["nuggets"]]
         return answer
 
-    asked = provider(JudgeSupport=favour_the_first)
+    asked = provider(JudgeSupportLevel=favour_the_first)
     collection = build(config(tmp_path, judge={"votes": 3, "batch": 20}), provider=asked)
 
     firsts = {inputs["chunks"][0]["path"] for inputs in judging(asked)}
@@ -146,7 +148,7 @@ def test_a_small_window_makes_smaller_batches_and_parts(tmp_path: Path) -> None:
     corpus.mkdir(parents=True)
     long = "".join(f"The dial has {n} marks, and mark {n} is read by day.\n" for n in range(90))
     (corpus / "long.md").write_text("# The dial sticks\n\n" + long + "Call reset twice.\n")
-    model = {"context": 2600, "max_tokens": 512}
+    model = {"context": 3300, "max_tokens": 512}
     settings = config(tmp_path, model=model, judge={"batch": 20}, chunking={"max_tokens": 4000})
     asked = provider()
 
@@ -166,7 +168,7 @@ def test_a_small_window_makes_smaller_batches_and_parts(tmp_path: Path) -> None:
         and question_of(inputs).startswith("The dial sticks")
     ]
     assert sorted("".join(shown)) == sorted(text_of[split[0].chunk_id])
-    assert labels(collection)["10_0", split[0].chunk_id] == 1, "in the last part"
+    assert labels(collection)["10_0", split[0].chunk_id] == 2, "in the last part"
 
 
 def test_a_question_too_long_for_the_window_is_a_counted_failure(tmp_path: Path) -> None:
@@ -202,7 +204,7 @@ def test_a_hostile_chunk_changes_nothing_but_its_own_words(tmp_path: Path) -> No
     (corpus / "hostile.md").write_text(f"# The dial sticks, install\n\n{HOSTILE}")
     settings = config(tmp_path, judge={"batch": 1}, pool={"depth": 9, "top_k": 9})
 
-    collection = build(settings, provider=provider(JudgeSupport=obey))
+    collection = build(settings, provider=provider(JudgeSupportLevel=obey))
 
     hostile = [one for one in collection.judgments if "hostile" in one.chunk_id]
     assert {(one.label, one.status) for one in hostile} == {(None, "unparsed")}
@@ -211,11 +213,9 @@ def test_a_hostile_chunk_changes_nothing_but_its_own_words(tmp_path: Path) -> No
     assert len(FILES) > 1
 
 
-def test_an_optimized_judge_goes_with_the_binary_scale_only(tmp_path: Path) -> None:
-    (tmp_path / "judge.json").write_text("{}")
-    settings = config(
-        tmp_path, judge={"scale": "graded_3"}, programs={"support_judge": "judge.json"}
-    )
+def test_an_optimized_judge_goes_with_its_own_scale_only(tmp_path: Path) -> None:
+    save_program(SupportJudge("binary"), tmp_path / "judge.json")
+    settings = config(tmp_path, programs={"support_judge": "judge.json"})
 
-    with pytest.raises(ConfigError, match="is a judge of the binary scale"):
+    with pytest.raises(CollectionError, match=r"of scale binary, and a .* of scale support is"):
         build(settings, provider=provider())

@@ -119,7 +119,7 @@ def test_the_first_vote_is_in_the_order_of_ids_and_the_others_are_not() -> None:
 
 
 @settings(deadline=None, max_examples=30)
-@given(st.lists(st.integers(1, 900), min_size=1, max_size=12), st.integers(1400, 9000))
+@given(st.lists(st.integers(1, 900), min_size=1, max_size=12), st.integers(2400, 9000))
 def test_a_prompt_and_its_reply_fit_into_the_window(lengths: list[int], context: int) -> None:
     pair = to_judge(3, 0)._replace(
         chunks=[chunk(number, "word and\n" * length) for number, length in enumerate(lengths)]
@@ -211,7 +211,7 @@ def batch(vote: int, said: Said, part: int = 1, parts: int = 1) -> JudgedBatch:
         call_id=f"key {vote}/{part}",
     )
     query, nuggets, (one,) = to_judge(1, 1)
-    call = JudgeCall(query, nuggets, [Passage(one, "t", part, parts)], vote)
+    call = JudgeCall(query, nuggets, [Passage(one, "t", 0, part, parts)], vote)
     return JudgedBatch((judgment,), None, call)
 
 

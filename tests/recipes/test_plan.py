@@ -65,7 +65,7 @@ def test_what_is_recorded_is_served_and_leads_to_the_very_requests_of_the_build(
     build(config, provider=provider, replace=True)
 
     asked, recorded = found["support"]
-    assert asked - recorded == provider.calls["JudgeSupport"] > 0
+    assert asked - recorded == provider.calls["JudgeSupportLevel"] > 0
     assert found["nuggets"] == (3, 3)
 
 

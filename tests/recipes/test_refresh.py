@@ -120,7 +120,7 @@ def test_of_an_edited_file_only_its_chunks_are_asked_about(config: BuildConfig) 
 
     found = refreshed(config, provider)
 
-    assert provider.calls.keys() == {"JudgeSupport"}
+    assert provider.calls.keys() == {"JudgeSupportLevel"}
     assert shown(provider) == {"dial/docs/dial.md"}
     gone = [one for one in before.judgments if one.chunk_id in of_file]
     tally = found.difference.judgments
@@ -253,7 +253,7 @@ def test_a_judgment_stays_where_its_chunk_is_pooled_no_more(config: BuildConfig)
 
 def test_what_failed_is_asked_again_and_is_a_changed_label(config: BuildConfig) -> None:
     shutil.rmtree(config.out)
-    failing = ScriptedProvider(JudgeSupport=when("sticks", lambda _: Said("nothing"), judge))
+    failing = ScriptedProvider(JudgeSupportLevel=when("sticks", lambda _: Said("nothing"), judge))
     before = build(config, provider=failing)
     failed = [one for one in before.judgments if one.label is None]
     assert failed
@@ -327,7 +327,7 @@ def test_labels_of_another_model_are_reused_only_where_it_is_wished(
     assert found.collection.manifest.model == "openai/other"
     assert found.collection.manifest.earlier_models == ("openai/scripted",)
     graded = domain(tmp_path, pool=WHOLE, judge={"scale": "graded_3"})
-    with pytest.raises(ConfigError, match=r"'graded_3'.*'binary'"):
+    with pytest.raises(ConfigError, match=r"'graded_3'.*'support'"):
         refreshed(graded, keep_labels=True)
 
 

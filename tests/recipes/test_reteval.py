@@ -29,7 +29,7 @@ from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import OmittedChunk
 from tests.recipes.domain import domain as write_domain
 from tests.recipes.domain import files_of
-from tests.recipes.scripted import Said, ScriptedProvider, inputs_of, judge, when
+from tests.recipes.scripted import Said, ScriptedProvider, inputs_of, judge, judge_level, when
 from tests.recipes.test_deferred import hand_in, task
 
 from .answered import answer, answering, built, chunk_ids, compare, provider, runs, write
@@ -126,7 +126,7 @@ def test_answers_are_held_against_the_nuggets(
     }
     shown = [asked["chunks"] for asked in model.asked if "chunks" in asked]
     assert {chunk["path"] for chunks in shown for chunk in chunks} == {"docs/notes.md"}
-    assert model.calls["JudgeSupport"] == 3  # the two equal answers are one question
+    assert model.calls["JudgeSupportLevel"] == 3  # the two equal answers are one question
 
 
 def test_where_the_gold_chunks_give_no_answer_nothing_can_agree(
@@ -180,7 +180,7 @@ def test_a_comparison_or_an_assignment_that_failed_stays_a_failure(
     def refused(_: Any) -> Any:
         return Said("No.", "content_filter")
 
-    model = provider(CompareAnswers=refused, JudgeSupport=when("install", refused, judge))
+    model = provider(CompareAnswers=refused, JudgeSupportLevel=when("install", refused, judge))
 
     found = answering(collection, files, model, tmp_path)
 
@@ -277,7 +277,7 @@ def test_each_answer_of_a_run_is_measured_by_itself(
         return {"answerable": True, "sentences": [{"text": text, "citations": numbers[:1]}]}
 
     model = provider(AnswerQuestion=when("pip", long, answer))
-    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 2100\nmax_tokens = 300\n'
+    text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 2800\nmax_tokens = 300\n'
     found = answering(collection, files[:1], model, tmp_path, text=text)
 
     parts = [one for asked in model.asked if "chunks" in asked for one in asked["chunks"]]
@@ -326,6 +326,7 @@ def test_a_chunk_that_does_not_fit_is_left_out_whole_and_named(tmp_path: Path) -
     files = ["docs/long.md", "docs/install.md"]
     run = write(collection, tmp_path / "a.run", "a", q2=files, q10=["docs/long.md"])
     text = '[model]\nname = "openai/scripted"\nretries = 0\ncontext = 1500\nmax_tokens = 300\n'
+    text += '[judge]\nscale = "binary"\n'  # the shortest prompt
 
     found = answering(tmp_path / "collection", [run], provider(), tmp_path, text=text)
 
@@ -362,7 +363,7 @@ def test_deferred_requests_take_two_rounds(
     scripts: dict[str, Any] = {
         "AnswerQuestion": answer,
         "CompareAnswers": compare,
-        "JudgeSupport": judge,
+        "JudgeSupportLevel": judge_level,
     }
 
     def by_script(request: Any) -> Any:
@@ -383,6 +384,6 @@ def test_deferred_requests_take_two_rounds(
 
     assert rounds == [
         ["AnswerQuestion"] * 4,
-        ["CompareAnswers", "JudgeSupport", "JudgeSupport", "JudgeSupport"],
+        ["CompareAnswers", "JudgeSupportLevel", "JudgeSupportLevel", "JudgeSupportLevel"],
     ]
     assert agreed(found)["good", "10"] == (True, "ok")

@@ -66,10 +66,10 @@ def cut_untold(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
 
 def wrong_values(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
     ((field, value),) = answer.items()
-    if task == "JudgeSupport":
+    if task == "JudgeSupportLevel":
         wrong = dict(chance.choice(value))
         name, bad = chance.choice(
-            [("chunk", "1"), ("supported", [999]), ("supported", "all"), ("supported", [1, 1])]
+            [("chunk", "1"), ("supported", [999]), ("supported", "all"), ("supported", [{}])]
         )
         value = [one if one["chunk"] != wrong["chunk"] else {**wrong, name: bad} for one in value]
     else:
@@ -79,7 +79,7 @@ def wrong_values(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
 
 def extra(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
     ((field, value),) = answer.items()
-    if task == "JudgeSupport":
+    if task == "JudgeSupportLevel":
         more: dict[str, Any] = chance.choice([{"chunk": 999}, {"supported": []}, {"score": 1.0}])
         answer = {field: [*value, {**chance.choice(value), **more}]}
     else:
@@ -89,7 +89,7 @@ def extra(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
 
 def missing(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
     ((field, value),) = answer.items()
-    if task != "JudgeSupport":
+    if task != "JudgeSupportLevel":
         return Spoiled(Scripted(json.dumps(chance.choice([{}, {field: []}]))), "unparsed")
     kept = chance.sample(value, chance.randrange(len(value)))
     return Spoiled(Scripted(json.dumps({field: kept})), "ok" if kept else "unparsed")
@@ -212,7 +212,7 @@ def assert_every_label_is_the_truth(collection: Collection) -> None:
 
     assert labelled
     for one in labelled:
-        assert one.label == int(nuggets[one.nugget_id] in chunks[one.chunk_id]), one
+        assert one.label == 2 * (nuggets[one.nugget_id] in chunks[one.chunk_id]), one
 
 
 def questions_of(asked: list[tuple[str, Messages]]) -> dict[str, Counter[str]]:
@@ -245,8 +245,10 @@ def assert_re_asks_are_bounded(asked: list[tuple[str, Messages]]) -> int:
     questions = questions_of(asked)
     for name, parts in questions.items():
         assert max(parts.values()) <= ATTEMPTS, name
-        assert len(parts) <= (ATTEMPTS if name.startswith("JudgeSupport") else 1), name
-    most = sum(ATTEMPTS**2 if name.startswith("JudgeSupport") else ATTEMPTS for name in questions)
+        assert len(parts) <= (ATTEMPTS if name.startswith("JudgeSupportLevel") else 1), name
+    most = sum(
+        ATTEMPTS**2 if name.startswith("JudgeSupportLevel") else ATTEMPTS for name in questions
+    )
     assert len(asked) <= most
     return sum(len(parts) - 1 for parts in questions.values())
 

@@ -65,7 +65,7 @@ def test_records_of_a_collection_replaced_meanwhile_are_not_taken_for_its_own(
     found = build(config, provider=ScriptedProvider())
     assert found.queries == Collection.load(config.out).queries
 
-    failing = ScriptedProvider(JudgeSupport=when("sticks", no_json, judge))
+    failing = ScriptedProvider(JudgeSupportLevel=when("sticks", no_json, judge))
     build(config, mode="rerecord", provider=failing)
 
     assert len(found.queries) == 3, "these are read already"
@@ -136,7 +136,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a new file that is skipped": lambda folder: (folder / "corpus/b.png").write_bytes(b"\0"),
     "a question": lambda folder: _edited(folder / "questions.jsonl", b"sticks", b"hangs"),
     "a label": lambda folder: _edited(
-        folder / "collection/judgments.jsonl", b'"label":1', b'"label":0'
+        folder / "collection/judgments.jsonl", b'"label":2', b'"label":0'
     ),
     "no card": lambda folder: (folder / "collection/README.md").unlink(),
     "no collection": lambda folder: shutil.rmtree(folder / "collection"),
@@ -210,7 +210,7 @@ def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
 
 def test_what_failed_is_tried_again_unless_it_is_a_replay(tmp_path: Path) -> None:
     config = domain(tmp_path)
-    failing = ScriptedProvider(JudgeSupport=when("sticks", no_json, judge))
+    failing = ScriptedProvider(JudgeSupportLevel=when("sticks", no_json, judge))
     made = build(config, provider=failing)
     assert made.failures
 

@@ -52,7 +52,7 @@ def test_a_judgment_of_all_or_some_of_the_chunks_in_any_order_is_accepted() -> N
         ([], "at least 1 item"),
         ([verdict(1), verdict(3)], "there is no chunk [3]"),
         ([verdict(2), verdict(2)], "more than one verdict for chunk [2]"),
-        ([verdict(1, 3), verdict(2, 0, 1)], "chunk 1 supports nugget [3], which does not exist"),
+        ([verdict(1, 3), verdict(2, 0, 1)], "chunk 1 names nugget [3], which does not exist"),
         ([verdict(1, 1, 1)], "chunk 1 names a nugget twice"),
         ([verdict(1, reason=" \n")], "the text is blank"),
         ([verdict("1")], "valid integer"),
@@ -109,7 +109,7 @@ def test_a_blank_text_is_no_answer(signature: Any, answer: Any) -> None:
     assert "the text is blank" in faults(signature, json.loads(text.replace("{}", " ")))
 
 
-GRADED: tuple[ScaleName, ...] = ("support", "graded_3", "graded_5")
+GRADED: tuple[ScaleName, ...] = ("graded_3", "graded_5")
 
 
 def graded(chunk: Any, *grades: tuple[Any, Any], reason: str = "because") -> dict[str, Any]:
@@ -137,12 +137,56 @@ def test_every_grade_of_the_scale_and_no_other_is_accepted(scale: ScaleName) -> 
         ([graded(3, (1, 0), (2, 0))], "there is no chunk [3]"),
         ([graded(1, (1, 0), (2, 0))] * 2, "more than one verdict for chunk [1]"),
         ([graded(1, (1, 0))], "chunk 1 has no grade for nugget [2]"),
-        ([graded(1, (1, 0), (2, 0), (99, 1))], "chunk 1 grades nugget [99], which does not exist"),
-        ([graded(1, (1, 0), (2, 0), (1, 1))], "chunk 1 grades a nugget twice"),
+        ([graded(1, (1, 0), (2, 0), (99, 1))], "chunk 1 names nugget [99], which does not exist"),
+        ([graded(1, (1, 0), (2, 0), (1, 1))], "chunk 1 names a nugget twice"),
     ],
 )
 def test_grades_of_other_than_every_nugget_once_are_sent_back(verdicts: Any, said: str) -> None:
     assert said in faults(JUDGES["graded_3"], {"verdicts": verdicts})
+
+
+def quoted(nugget: Any, grade: Any, *quotes: str) -> dict[str, Any]:
+    return {"nugget": nugget, "grade": grade, "quotes": list(quotes)}
+
+
+def test_support_is_full_or_partial_with_the_words_that_show_it() -> None:
+    """White space may differ; what is not listed has no support."""
+    supported = [quoted(2, 1, "def read_rwl(path): ..."), quoted(1, 2, "path", "read_rwl")]
+    answer: Any = validated(JUDGES["support"], {"verdicts": [verdict(1, *supported), verdict(2)]})
+    one, other = answer.verdicts
+
+    assert [(one.label_of(number), one.quotes_of(number)) for number in (1, 2, 3)] == [
+        (2, ["path", "read_rwl"]),
+        (1, ["def read_rwl(path): ..."]),
+        (0, []),
+    ]
+    assert other.label_of(1) == 0
+
+
+@pytest.mark.parametrize(
+    ("supported", "said"),
+    [
+        ([quoted(1, 0, "path")], "1 or 2"),
+        ([quoted(1, 3, "path")], "1 or 2"),
+        ([quoted(1, True, "path")], "a grade is a whole number"),
+        ([quoted(1, 2)], "at least 1 item"),
+        ([quoted(1, 2, "a", "b", "c")], "at most 2 items"),
+        ([quoted(1, 2, " ")], 'does not have the words " "'),
+        ([quoted(1, 2, "# xylo")], 'chunk 1 does not have the words "# xylo", quoted for nugget 1'),
+        ([quoted(3, 2, "path")], "chunk 1 names nugget [3], which does not exist"),
+        ([quoted(1, 2, "path"), quoted(1, 1, "path")], "chunk 1 names a nugget twice"),
+    ],
+)
+def test_support_without_words_of_the_chunk_is_sent_back(supported: Any, said: str) -> None:
+    assert said in faults(JUDGES["support"], {"verdicts": [verdict(1, *supported)]})
+
+
+def test_only_the_words_may_be_wrong_where_no_better_reply_comes_from_the_judge() -> None:
+    lenient: dict[str, Any] = {ACCEPT_LESSER_FAULTS: True}
+    validated(JUDGES["support"], {"verdicts": [verdict(1, quoted(1, 2, "no such"))]}, **lenient)
+    wrong = {"verdicts": [verdict(1, quoted(3, 2, "path"))]}
+
+    assert "does not exist" in faults(JUDGES["support"], wrong, **lenient)
 
 
 ANSWER = "Nothing is broken. **`width`** holds whole µm,\nnot 1/100 mm."

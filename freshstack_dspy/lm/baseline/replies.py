@@ -23,8 +23,9 @@ class _Passage(BaseModel):
 def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> Json:
     """Answer one prompt, by the name of its signature.
 
-    Inputs, outputs and demonstrations (pairs of both) are as JSON has them. `JudgeSupport` takes its
-    threshold from the labels of the demonstrations; the other tasks do not use them.
+    Inputs, outputs and demonstrations (pairs of both) are as JSON has them. `JudgeSupport` and
+    `JudgeSupportLevel` take their threshold from the labels of the demonstrations; the other tasks do
+    not use them.
 
     Raises:
         FatalModelError: The task is unknown, or its inputs or a demonstration do not fit it.
@@ -36,7 +37,7 @@ def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> J
             "For anything else name a real model in [model] name, as openai/gpt-4o"
         )
     answered = _TASKS[task]
-    if task == "JudgeSupport":
+    if task in ("JudgeSupport", "JudgeSupportLevel"):
         answered = partial(answered, demos=[(_flat(given), said) for given, said in demos])
     try:
         outputs = answered(**_flat(inputs))

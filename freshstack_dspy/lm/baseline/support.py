@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from freshstack_dspy.lm.baseline.phrases import expected_share, information
 from freshstack_dspy.records import ScaleName
@@ -25,12 +25,13 @@ Floats = npt.NDArray[np.float64]
 
 THRESHOLD = 0.25
 """From which score on a nugget counts as supported."""
+FULL = 0.05
+"""By how much more than the threshold a score is full support."""
 CUT_POINTS: dict[ScaleName, tuple[float, ...]] = {
-    "support": (0.2, THRESHOLD),
     "graded_3": (0.15, THRESHOLD, 0.4),
     "graded_5": (0.1, 0.2, THRESHOLD, 0.35, 0.5),
 }
-"""The least scores of the labels 1, 2, …"""
+"""The least scores of the labels 1, 2, … on scales that grade every nugget."""
 
 UNIT_TERMS = 8
 NEAR_UNITS, WIDE_UNITS = 2, 10
@@ -68,6 +69,11 @@ class Supported(BaseModel):
     chunk: int
     supported: list[int]
 
+    @field_validator("supported", mode="before")
+    @classmethod
+    def _numbers(cls, supported: list[Any]) -> list[Any]:
+        return [one["nugget"] if isinstance(one, dict) else one for one in supported]
+
 
 class Judged(BaseModel):
     """What a judge is given and, in a demonstration, what it should have answered."""
@@ -83,10 +89,16 @@ def verdicts(call: Judged, scale: ScaleName, demonstrated: Sequence[Judged] = ()
     needed = threshold([pair for one in demonstrated for pair in _labelled(one)])
     said = []
     for chunk, found, scores in _scored(call):
-        if scale == "binary":
+        if scale in ("binary", "support"):
             reason = _reason(call.nuggets, found, f" ({needed:.2f} is needed)")
-            supported = [number for number, score in scores if score >= needed]
-            judged: Json = {"supported": list(dict.fromkeys(supported))}
+            supported = {
+                number: {"nugget": number, "grade": 1 + (score >= needed + FULL), "quotes": [unit]}
+                for (number, score), unit in zip(scores, found.nearest, strict=True)
+                if score >= needed
+            }
+            judged: Json = {
+                "supported": [*(supported if scale == "binary" else supported.values())]
+            }
         else:
             reason = _reason(call.nuggets, found)
             judged = {
@@ -106,6 +118,8 @@ class Support(NamedTuple):
     """One score in [0, 1) for each nugget."""
     matched: tuple[tuple[str, ...], ...]
     """For each nugget the terms that the chunk holds, the most telling first."""
+    nearest: tuple[str, ...]
+    """For each nugget the sentence, or run of lines, of the chunk that holds most of it."""
 
 
 def threshold(demonstrated: Sequence[tuple[float, bool]]) -> float:
@@ -172,9 +186,9 @@ def support(question: str, nuggets: Sequence[str], chunks: Iterable[str]) -> lis
         parts = holds * (weight * discount)
         covered = _best(parts, counts, NEAR_UNITS) + _best(parts, counts, WIDE_UNITS)
         scores = covered / 2 / np.maximum(parts.sum(axis=1), _TINY) * size / (size + DOUBT)
+        nearest = (parts @ present.T).argmax(axis=1)
         if denies.any():
             unit_denies = np.array([bool(_DENIES.search(text)) for text, _ in units])
-            nearest = (parts @ present.T).argmax(axis=1)
             scores *= np.where(denies & ~unit_denies[nearest], 1 - DENIAL, 1.0)
 
         held = parts * (counts[-1] > 0)
@@ -182,7 +196,8 @@ def support(question: str, nuggets: Sequence[str], chunks: Iterable[str]) -> lis
             tuple(vocabulary[place] for place in places if row[place] > 0)
             for row, places in zip(held, np.argsort(-held, axis=1, kind="stable"), strict=True)
         )
-        supports.append(Support(tuple(scores.tolist()), tuple(matched)))
+        quotes = tuple(units[place][0] for place in nearest)
+        supports.append(Support(tuple(scores.tolist()), tuple(matched), quotes))
     return supports
 
 
@@ -199,16 +214,16 @@ def _parts(nugget: str) -> dict[str, float]:
 def _units(text: str) -> list[tuple[str, list[str]]]:
     """Cut a text into sentences, or runs of lines, of at least `UNIT_TERMS` terms; with these."""
     units: list[tuple[str, list[str]]] = []
-    parts: list[str] = []
     found: list[str] = []
-    for part in _BREAK.split(text):
-        parts.append(part)
-        found += terms(part)
+    start = begin = 0
+    for end, after in [*(one.span() for one in _BREAK.finditer(text)), (len(text), len(text))]:
+        found += terms(text[begin:end])
+        begin = after
         if len(found) >= UNIT_TERMS:
-            units.append((" ".join(parts), found))
-            parts, found = [], []
+            units.append((text[start:end].strip(), found))
+            start, found = after, []
     if found or not units:
-        units.append((" ".join(parts), found))
+        units.append((text[start:].strip(), found))
     return units
 
 

@@ -11,7 +11,7 @@ from tests.collection.small import A, B, D, write_small
 @pytest.mark.parametrize(
     ("scale", "expected"),
     [
-        (Scale(), "not support"),
+        (Scale(name="binary"), "not support"),
         (Scale(name="support", threshold=2), "not partial support"),
         (Scale(name="support", threshold=1), "not partial support"),
         (Scale(name="graded_3", threshold=2), "not partial support support"),

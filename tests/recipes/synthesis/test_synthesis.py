@@ -267,9 +267,9 @@ def test_rounds_of_deferred_requests_build_what_one_live_build_does(tmp_path: Pa
     assert rounds == [
         {"SynthesizeQueries"},
         {"NuggetizeAnswer"},
-        {"JudgeSupport"},
+        {"JudgeSupportLevel"},
         {"DecomposeQuestion", "AnswerClosedBook"},
-        {"JudgeSupport"},
+        {"JudgeSupportLevel"},
     ]
     assert collection.manifest.content_hash == live.manifest.content_hash
 
