@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -25,9 +26,11 @@ from freshstack_dspy.config import BuildConfig
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LONG = {"growing.md"}
-"""Their commands build and search for more than a few seconds."""
-_FENCE = re.compile(r"^```(?P<language>\S*)[^\n]*\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+MARKS = {"growing.md": pytest.mark.slow, "your-retriever.md": pytest.mark.formats}
+"""Of pages that take more than a few seconds, or have blocks that need packages of `formats`."""
+_FENCE = re.compile(
+    r"^```(?P<language>\S*) ?(?P<word>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _COMMAND = re.compile(r"^(?:\$ )?(?=freshstack )", re.MULTILINE)
 _LINK = re.compile(r"\]\((?P<target>[^)\s]+)\)")
 _CODE = re.compile(r"`([^`\n]+)`|(?<!\S)(--[a-z][\w-]*)")
@@ -60,6 +63,8 @@ class Block(NamedTuple):
     line: int
     """Of its first line of text."""
     language: str
+    word: str
+    """After the language: a file that it is also written to, or a package that it needs."""
     text: str
 
 
@@ -67,7 +72,7 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     for found in _FENCE.finditer(text):
         line = text.count("\n", 0, found.start("text")) + 1
-        yield Block(page, line, found["language"], found["text"])
+        yield Block(page, line, found["language"], found["word"], found["text"])
 
 
 def blocks_of(*languages: str) -> list[Any]:
@@ -90,6 +95,7 @@ def desk(
     hook = tmp_path_factory.mktemp("offline")
     (hook / "sitecustomize.py").write_text(_OFFLINE)
     monkeypatch.setenv("PYTHONPATH", str(hook))
+    monkeypatch.setenv("HAYSTACK_TELEMETRY_ENABLED", "False")
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -98,7 +104,7 @@ def desk(
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.name in LONG))
+        pytest.param(page, id=page.name, marks=MARKS.get(page.name, ()))
         for page in PAGES
         if any(block.language in ("python", "console", "sh") for block in blocks(page))
     ],
@@ -108,10 +114,17 @@ def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
     """Those of one page share a namespace and a folder."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
+        if block.word.endswith(".py"):
+            Path(block.word).write_text(block.text, encoding="utf-8")
+        elif block.word and importlib.util.find_spec(block.word) is None:
+            continue
         if block.language == "python":
             # The empty lines make errors name the lines of the page.
             code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
-            exec(code, namespace)
+            with warnings.catch_warnings():
+                if block.word:  # a framework may warn of its own affairs
+                    warnings.simplefilter("ignore")
+                exec(code, namespace)
         elif block.language in ("console", "sh"):
             for command in commands(block):
                 run(command, block)
