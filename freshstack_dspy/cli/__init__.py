@@ -12,8 +12,8 @@ _OUTPUT_GONE = (errno.EPIPE, errno.ENOSPC)
 def main() -> None:
     """Run `freshstack`; an expected error is one line on standard error.
 
-    Exit codes: 0 done; 1 an error of ours or a gate that is not passed, in one line; 2 wrong words; 3 requests were deferred and
-    wait for replies; 4 the budget is used up; 130 interrupted.
+    Exit codes: 0 done; 1 an error of ours or a gate that is not passed, in one line; 2 wrong words;
+    3 requests were deferred and wait for replies; 4 the budget is used up; 130 interrupted.
     """
     from freshstack_dspy.cli.app import app
     from freshstack_dspy.cli.printing import complain

@@ -43,7 +43,12 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "score": score.score,
         "leaderboard": exchange.leaderboard,
     },
-    "Look": {"show": look.show, "explain": look.explain, "diagnose": look.diagnose},
+    "Look": {
+        "show": look.show,
+        "explain": look.explain,
+        "diagnose": look.diagnose,
+        "diff": look.diff,
+    },
     "Exchange": {
         "export": exchange.export,
         "import": exchange.import_,

@@ -1,7 +1,8 @@
-"""`freshstack show`, `explain`, `diagnose`: what is in a collection, and how it came about."""
+"""`freshstack show`, `explain`, `diagnose`, `diff`: what is in a collection, and how it came about."""
 
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +28,7 @@ from freshstack_dspy.cli.printing import show as show_table
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.collection.diagnose import Diagnosis
+    from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange
     from freshstack_dspy.collection.explain import Explanation
     from freshstack_dspy.lm.store import Recorded
     from freshstack_dspy.measures.statistics import Estimate
@@ -362,3 +364,77 @@ def _part(number: int, of: int) -> str:
 
 def _percent(share: "Estimate") -> str:
     return "–" if share.value is None else f"{share.value:.1%}"
+
+
+# diff
+
+
+def diff(
+    before: Annotated[Path, typer.Argument(help="Folder of a collection.")],
+    after: Annotated[Path, typer.Argument(help="Folder of another, or of a later state of it.")],
+    limit: Annotated[
+        int, typer.Option(min=0, help="List at most so many nuggets and labels of each kind.")
+    ] = 5,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which queries, nuggets and labels differ between two collections."""
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, difference
+
+    one, other = Collection.load(before), Collection.load(after)
+    found = difference(one, other, list(one.chunks()), list(other.chunks()))
+    if as_json:
+        show_json(found)
+        return
+    kinds = ("queries", "nuggets", "chunks", "pool", "judgments")
+    tallies = [(kind, getattr(found, kind)) for kind in kinds]
+    rows = [(kind, of.kept, of.added, of.dropped, of.changed) for kind, of in tallies]
+    show_table(Table(("", "same", "added", "dropped", "changed"), rows, f"{before} → {after}"))
+    nuggets = [change for change in found.changes if isinstance(change, NuggetChange)]
+    labels = [change for change in found.changes if isinstance(change, JudgmentChange)]
+    slices = Counter(
+        f"{change.slice_before} → {change.slice_after}"
+        for change in found.changes
+        if change.kind == "query" and change.slice_before and change.slice_after
+        if change.slice_before != change.slice_after
+    )
+    if slices:
+        moved = ", ".join(f"{number:,} {move}" for move, number in sorted(slices.items()))
+        say_wrapped(f"slices of queries: {moved}")
+    for kind in ("added", "dropped", "changed"):
+        of_kind = [change for change in nuggets if change.change == kind]
+        _list_changes(f"nuggets {kind}", [_nugget_line(change) for change in of_kind], limit)
+    texts = {nugget.nugget_id: nugget.text for nugget in (*other.nuggets, *one.nuggets)}
+    for move in ("up", "down", "new", "gone"):
+        of_move = [change for change in labels if change.move == move]
+        _list_changes(f"labels {move}", [_label_line(each, texts) for each in of_move], limit)
+
+
+def _list_changes(title: str, lines: Sequence[str], limit: int) -> None:
+    if not lines:
+        return
+    say(f"{title}: {len(lines):,}")
+    for line in lines[:limit]:
+        say(f"  {cut(line, width() - 2)}")
+    if 0 < limit < len(lines):
+        say(f"  … and {len(lines) - limit:,} more; --limit {len(lines)} lists all")
+
+
+def _nugget_line(change: "NuggetChange") -> str:
+    nugget = change.after or change.before
+    assert nugget is not None
+    if not change.fields:
+        return f"{nugget.nugget_id}: {nugget.text}"
+    moves = (f"{getattr(change.before, name)} → {getattr(nugget, name)}" for name in change.fields)
+    return f"{nugget.nugget_id}: {'; '.join(moves)}"
+
+
+def _label_line(change: "JudgmentChange", texts: Mapping[str, str]) -> str:
+    judgment = change.after or change.before
+    assert judgment is not None
+    ends = ("–" if one is None or one.label is None else str(one.label)
+            for one in (change.before, change.after))  # fmt: skip
+    return (
+        f"{' → '.join(ends)}  {judgment.nugget_id} in {judgment.chunk_id}: "
+        f"{texts[judgment.nugget_id]}"
+    )

@@ -11,7 +11,11 @@ from typing import Literal
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.files import encode_records, write_file
-from freshstack_dspy.records import Chunk, Judgment, Record, SliceName
+from freshstack_dspy.records import Chunk, Judgment, Nugget, Record, SliceName
+from freshstack_dspy.text import jaccard, terms
+
+_REWORDED = 0.5
+"""From which Jaccard index of their terms on two nuggets of one id are one, reworded."""
 
 
 class Tally(Record):
@@ -21,7 +25,8 @@ class Tally(Record):
     added: int
     dropped: int
     changed: int = 0
-    """Of those in both: queries that were edited, judgments with another label. Not in `kept`."""
+    """Of those in both: queries that were edited, nuggets reworded, or with another importance or
+    doubt, judgments with another label. Not in `kept`."""
 
 
 class QueryChange(Record):
@@ -36,12 +41,27 @@ class QueryChange(Record):
     slice_after: SliceName | None = None
 
 
+class NuggetChange(Record):
+    """A nugget that came, went, or is another in some of its fields; what is None is not there."""
+
+    kind: Literal["nugget"] = "nugget"
+    change: Literal["added", "dropped", "changed"]
+    query_id: str
+    before: Nugget | None
+    after: Nugget | None
+    fields: tuple[str, ...] = ()
+    """Which of text, importance and doubtful."""
+
+
 class JudgmentChange(Record):
     """A judgment that came, went, or has another label; what is None is not there."""
 
     kind: Literal["judgment"] = "judgment"
     change: Literal["added", "dropped", "changed"]
     query_id: str
+    move: Literal["up", "down", "new", "gone"] | None = None
+    """Where the label went; new and gone are those of pairs that had, or have, no label. None where
+    neither has one."""
     before: Judgment | None
     after: Judgment | None
 
@@ -57,8 +77,8 @@ class Difference(Record):
     judgments: Tally
     resliced: int
     """Queries in both that are in another slice."""
-    changes: tuple[QueryChange | JudgmentChange, ...]
-    """Queries by id, then judgments by query, nugget and chunk id."""
+    changes: tuple[QueryChange | NuggetChange | JudgmentChange, ...]
+    """Queries by id, then nuggets, then judgments by query, nugget and chunk id."""
 
 
 def difference(
@@ -71,12 +91,14 @@ def difference(
 
     A query is the same by its id. A nugget is, where id and text of its query and its own text
     are; a chunk, where source, path, title and text are; a judgment, where nugget and chunk are.
+    A nugget of the same id that shares half of its terms is listed as changed.
     Labels of two scales differ where one is support and the other none, each by the threshold
     of its collection.
     """
     nuggets = _matched(_nugget_keys(before), _nugget_keys(after))
     chunks = match_chunks(chunks_before, chunks_after)
     queries = list(_query_changes(before, after))
+    of_nuggets = _nugget_changes(before, after, nuggets)
     judgments = sorted(_judgment_changes(before, after, nuggets, chunks), key=_in_order)
     moved = {(candidate.query_id, chunks.get(candidate.chunk_id)) for candidate in before.pool}
     pooled = sum((candidate.query_id, candidate.chunk_id) in moved for candidate in after.pool)
@@ -86,7 +108,12 @@ def difference(
     same_judgments = len(before.judgments) - of_judgments["dropped"]
     return Difference(
         queries=_tally(same_queries, before.queries, after.queries, of_queries["edited"]),
-        nuggets=_tally(len(nuggets), before.nuggets, after.nuggets),
+        nuggets=_tally(
+            len(before.nuggets) - sum(each.change == "dropped" for each in of_nuggets),
+            before.nuggets,
+            after.nuggets,
+            sum(each.change == "changed" for each in of_nuggets),
+        ),
         chunks=_tally(len(chunks), chunks_before, chunks_after),
         pool=_tally(pooled, before.pool, after.pool),
         judgments=_tally(
@@ -96,7 +123,7 @@ def difference(
             each.change in ("edited", "resliced") and each.slice_before != each.slice_after
             for each in queries
         ),
-        changes=(*queries, *judgments),
+        changes=(*queries, *of_nuggets, *judgments),
     )
 
 
@@ -122,6 +149,45 @@ def _nugget_keys(contents: Contents) -> dict[str, Hashable]:
         each.nugget_id: (each.query_id, texts[each.query_id], each.text)
         for each in contents.nuggets
     }
+
+
+def _nugget_changes(
+    before: Contents, after: Contents, matched: Mapping[str, str]
+) -> list[NuggetChange]:
+    texts = {query.query_id: query.text for query in before.queries}
+    unedited = {
+        query.query_id for query in after.queries if texts.get(query.query_id) == query.text
+    }
+    by_id = {nugget.nugget_id: nugget for nugget in after.nuggets}
+    left = {id_: by_id[id_] for id_ in by_id.keys() - set(matched.values())}
+    changes = []
+    for was in before.nuggets:
+        now = by_id.get(matched.get(was.nugget_id, ""))
+        other = left.get(was.nugget_id) if now is None and was.query_id in unedited else None
+        if other and jaccard({*terms(was.text)}, {*terms(other.text)}) >= _REWORDED:
+            now = left.pop(was.nugget_id)
+        names = ("text", "importance", "doubtful") if now else ()
+        fields = tuple(name for name in names if getattr(was, name) != getattr(now, name))
+        if now is None or fields:
+            changes.append(
+                NuggetChange(
+                    change="changed" if now else "dropped",
+                    query_id=was.query_id,
+                    before=was,
+                    after=now,
+                    fields=fields,
+                )
+            )
+    changes += (
+        NuggetChange(change="added", query_id=now.query_id, before=None, after=now)
+        for now in left.values()
+    )
+    return sorted(changes, key=_nugget_order)
+
+
+def _nugget_order(change: NuggetChange) -> tuple[str, int, str, str]:
+    nugget_id = max(one.nugget_id for one in (change.before, change.after) if one)
+    return change.query_id, len(nugget_id), nugget_id, change.change
 
 
 def _matched(before: Mapping[str, Hashable], after: Mapping[str, Hashable]) -> dict[str, str]:
@@ -184,11 +250,24 @@ def _judgment_changes(
     left = {(one.nugget_id, one.chunk_id): one for one in after.judgments}
     for was in before.judgments:
         now = left.pop((nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")), None)
-        if now is None or label(was, before) != label(now, after):
+        old, new = label(was, before), label(now, after) if now else None
+        if now is None or old != new:
             change: Literal["dropped", "changed"] = "dropped" if now is None else "changed"
-            yield JudgmentChange(change=change, query_id=was.query_id, before=was, after=now)
+            move = _move(old, new)
+            yield JudgmentChange(
+                change=change, query_id=was.query_id, move=move, before=was, after=now
+            )
     for now in left.values():
-        yield JudgmentChange(change="added", query_id=now.query_id, before=None, after=now)
+        move = _move(None, label(now, after))
+        yield JudgmentChange(
+            change="added", query_id=now.query_id, move=move, before=None, after=now
+        )
+
+
+def _move(before: int | None, after: int | None) -> Literal["up", "down", "new", "gone"] | None:
+    if before is None or after is None:
+        return "gone" if before is not None else "new" if after is not None else None
+    return "up" if after > before else "down"
 
 
 def _in_order(change: JudgmentChange) -> tuple[str, ...]:

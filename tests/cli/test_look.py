@@ -43,6 +43,25 @@ def test_show_lists_the_queries(freshstack: Command, built: Path) -> None:
     assert "2 queries" in freshstack("show", built, "--slices", "supported").out
 
 
+def test_diff_names_what_moved(freshstack: Command, tmp_path: Path) -> None:
+    write_small(tmp_path / "before")
+    first, *others = CONTENTS.judgments
+    judgments = (first.model_copy(update={"label": 0}), *others)
+    changed = dataclasses.replace(CONTENTS, judgments=judgments)
+    write_collection(tmp_path / "after", changed, CHUNKS, PROVENANCE)
+
+    done = freshstack("diff", "before", "after")
+    found = json.loads(freshstack("diff", "before", "after", "--json").out)
+    same = freshstack("diff", "before", "before").out
+
+    assert (done.code, done.err) == (0, "")
+    assert max(map(len, done.out.splitlines())) <= 80
+    assert f"labels down: 1\n  1 → 0  {first.nugget_id} in {first.chunk_id}: " in done.out
+    (change,) = found["changes"]
+    assert (change["move"], change["before"]["label"], change["after"]["label"]) == ("down", 1, 0)
+    assert "labels" not in same
+
+
 def test_show_of_a_query_has_what_explain_asks_for(
     freshstack: Command, built: Path, supporting: Judgment
 ) -> None:

@@ -1,5 +1,7 @@
 """What is the same content is kept, also under another id; everything else is listed."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -7,6 +9,7 @@ from freshstack_dspy.collection.contents import Contents, nuggets_by_query
 from freshstack_dspy.collection.diff import (
     Difference,
     JudgmentChange,
+    NuggetChange,
     QueryChange,
     Tally,
     difference,
@@ -123,6 +126,7 @@ def test_what_moved_is_kept_and_what_differs_is_listed_with_both_ids() -> None:
     )
     (changed,) = [one for one in found.changes if one.change == "changed"]
     assert isinstance(changed, JudgmentChange)
+    assert changed.move == "down"
     ids = [
         (one.nugget_id, one.chunk_id, one.label) for one in (changed.before, changed.after) if one
     ]
@@ -131,6 +135,58 @@ def test_what_moved_is_kept_and_what_differs_is_listed_with_both_ids() -> None:
     assert (tally.kept, tally.added, tally.dropped, tally.changed) == (1, 2, 3, 1)
     assert (found.queries.kept, found.queries.added, found.queries.changed) == (1, 1, 1)
     assert (found.nuggets.kept, found.nuggets.dropped, found.nuggets.added) == (2, 1, 1)
+
+
+def test_a_nugget_is_the_same_by_its_text_reworded_by_its_id_and_else_another() -> None:
+    texts = ["Install it with pip", "Call reset twice", "Wait a day", "Gone"]
+    before = state({"1": "How?"}, {f"1_{n}": ("1", text) for n, text in enumerate(texts)}, [], {})
+    contents, _ = state(
+        {"1": "How?"},
+        {
+            "1_0": ("1", "Install it with pip 3"),
+            "1_1": ("1", "Nothing like it"),
+            "1_2": ("1", "Call reset twice"),
+            "1_3": ("1", "Wait a day"),
+        },
+        [],
+        {},
+    )
+    nuggets = [
+        one.model_copy(update={"importance": "vital"} if one.nugget_id == "1_3" else {})
+        for one in contents.nuggets
+    ]
+
+    found = compare(before, (replace(contents, nuggets=tuple(nuggets)), []))
+
+    changes = [one for one in found.changes if isinstance(one, NuggetChange)]
+    assert [
+        (
+            one.change,
+            one.before and one.before.nugget_id,
+            one.after and one.after.nugget_id,
+            one.fields,
+        )
+        for one in changes
+    ] == [
+        ("changed", "1_0", "1_0", ("text",)),
+        ("added", None, "1_1", ()),
+        ("changed", "1_2", "1_3", ("importance",)),
+        ("dropped", "1_3", None, ()),
+    ]
+    assert found.nuggets == Tally(kept=1, added=1, dropped=1, changed=2)
+
+
+def test_where_labels_went() -> None:
+    labels: list[dict[tuple[str, str], int | None]] = [
+        {("1_0", "a"): 1, ("1_0", "b"): 0, ("1_0", "c"): None, ("1_0", "d"): 1, ("1_0", "e"): 1},
+        {("1_0", "a"): 0, ("1_0", "b"): 2, ("1_0", "c"): 0, ("1_0", "d"): None, ("1_0", "f"): None},
+    ]
+    chunks = [chunk(text, place) for place, text in enumerate("abcdef")]
+
+    found = compare(*(state({"1": "How?"}, {"1_0": ("1", "f")}, chunks, each) for each in labels))
+
+    moves = [one.move for one in found.changes if isinstance(one, JudgmentChange)]
+    assert moves == ["down", "up", "new", "gone", "gone", None]
 
 
 def test_a_query_in_another_slice_is_listed() -> None:

@@ -174,7 +174,8 @@ def test_a_new_question_is_asked_about_and_no_other(config: BuildConfig) -> None
     first, *judgments = changes(found)
     assert (first.kind, first.change, first.query_id) == ("query", "added", "11")
     assert {one.change for one in judgments} == {"added"}
-    assert len(judgments) == found.difference.judgments.added
+    tallies = found.difference.nuggets, found.difference.judgments
+    assert len(judgments) == sum(tally.added for tally in tallies)
 
 
 def test_a_question_that_is_gone_goes_with_all_that_was_said_of_it(config: BuildConfig) -> None:
