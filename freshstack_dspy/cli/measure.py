@@ -14,7 +14,6 @@ from freshstack_dspy.cli.options import (
     FormatOption,
     JsonOption,
     LimitOption,
-    RunsArgument,
     SlicesOption,
 )
 from freshstack_dspy.cli.printing import (
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.cli.options import SlicesName
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.compare import Comparison, RunDifference
-    from freshstack_dspy.measures.evaluation import Evaluation
+    from freshstack_dspy.measures.evaluation import Evaluation, PassageNotes
     from freshstack_dspy.measures.groups import GroupedEvaluation, QueryGroups
     from freshstack_dspy.measures.qrels import NuggetQrels
     from freshstack_dspy.measures.statistics import Interval
@@ -42,9 +41,25 @@ if TYPE_CHECKING:
 JudgmentsArgument = Annotated[
     Path, typer.Argument(help="Folder of a collection, or a file of TREC or BEIR qrels.")
 ]
+RunsArgument = Annotated[
+    list[Path],
+    typer.Argument(help="Run files, in TREC's format, or passages as JSON Lines."),
+]
 MeasureOption = Annotated[
     list[str] | None,
-    typer.Option("--measure", "-m", help="As alpha_nDCG@10, Coverage@20, AP; may be repeated."),
+    typer.Option(
+        "--measure",
+        "-m",
+        help="As alpha_nDCG@10, Coverage@20, AP, Recall@2000tok; may be repeated.",
+    ),
+]
+CoveredOption = Annotated[
+    float,
+    typer.Option(
+        metavar="SHARE",
+        help="Of runs of passages: the share of the evidence for a nugget that a passage must hold "
+        "to support it; above 0.",
+    ),
 ]
 UnknownIdsOption = Annotated[
     Literal["error", "drop"],
@@ -154,7 +169,7 @@ def _evaluations(
 ) -> "dict[str, Evaluation]":
     """Evaluate runs, by the name of their file; by its path where two have one name."""
     from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
-    from freshstack_dspy.measures.run import read_run
+    from freshstack_dspy.measures.passages import read_run_of
 
     file_names = [path.name for path in runs]
     found: dict[str, Evaluation] = {}
@@ -162,7 +177,7 @@ def _evaluations(
         name = path.name if file_names.count(path.name) == 1 else str(path)
         if name in found:
             raise ConfigError(f"{path}: the run is named twice; name each run once")
-        run = read_run(path).without(judgments.excluded)
+        run = read_run_of(judgments.qrels, path).without(judgments.excluded)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
@@ -187,7 +202,7 @@ class _Evaluated(NamedTuple):
     groups: "tuple[GroupedEvaluation, ...]" = ()
 
     @property
-    def unjudged(self) -> dict[int, float | None]:
+    def unjudged(self) -> dict[int | str, float | None]:
         """The mean share of unjudged chunks, by cut-off."""
         return {of.k: of.mean for of in self.evaluation.unjudged}
 
@@ -209,6 +224,7 @@ def evaluate(
     conventions: ConventionsOption = "ours",
     unknown_ids: UnknownIdsOption = "error",
     exclude_contaminated: ContaminatedOption = None,
+    covered: CoveredOption = 1.0,
     fail_under: FailUnderOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -222,7 +238,7 @@ def evaluate(
     measure = [*(measure or FRESHSTACK_MEASURES), *(name for name, _ in bounds)]
     measured_on = _judgments(judgments, slices, exclude_contaminated)
     groupings = [_grouping(measured_on, name) for name in dict.fromkeys(by or ())]
-    rules = {"conventions": conventions, "unknown_ids": unknown_ids}
+    rules = {"conventions": conventions, "unknown_ids": unknown_ids, "covered": covered}
     resamples = min(10_000, max(1000, _DRAWN // len(measured_on.qrels.nuggets)))
     if limit is None and form != "csv" and not as_json:
         limit = _LISTED
@@ -331,11 +347,11 @@ def _rows(found: Mapping[str, _Evaluated]) -> Table:
     def add(
         head: Sequence[Cell],
         means: "Mapping[str, Interval]",
-        unjudged: Mapping[int, float | None],
+        unjudged: Mapping[int | str, float | None],
         *missing: int,
     ) -> None:
         for measure, mean in means.items():
-            share = unjudged.get(parse_measure(measure).k or 0)
+            share = unjudged.get(parse_measure(measure).cutoff or 0)
             rows.append((*head, measure, mean.value, mean.low, mean.high, share, *missing))
 
     for name, run in found.items():
@@ -352,7 +368,7 @@ def _rows(found: Mapping[str, _Evaluated]) -> Table:
     return Table(_COLUMNS, rows)
 
 
-_Row = tuple[tuple[str, ...], "Mapping[str, Interval]", Mapping[int, float | None]]
+_Row = tuple[tuple[str, ...], "Mapping[str, Interval]", Mapping[int | str, float | None]]
 """What a row is of, its means, and the unjudged share by cut-off."""
 
 
@@ -376,13 +392,15 @@ def _mean_table(keys: Sequence[str], rows: Sequence[_Row], title: str, *, pasted
     return Table(header, table, title, 3, len(keys))
 
 
-def _cells(means: "Mapping[str, Interval]", unjudged: Mapping[int, float | None]) -> Iterable[str]:
+def _cells(
+    means: "Mapping[str, Interval]", unjudged: Mapping[int | str, float | None]
+) -> Iterable[str]:
     from freshstack_dspy.measures.measure import parse_measure
 
     for name, mean in means.items():
         lines = [_or_dash(mean.value, ".4f")]
         lines.append("–" if mean.low is None else f"{mean.low:.3f}–{mean.high:.3f}")
-        if (k := parse_measure(name).k) in unjudged and k is not None:
+        if (k := parse_measure(name).cutoff) in unjudged and k is not None:
             lines.append(f"unjudged {_or_dash(unjudged[k], '.3f')}")
         yield "\n".join(lines)
 
@@ -422,6 +440,11 @@ def _show_means(
     if evaluation.unjudged:
         say_wrapped(
             "unjudged: the share of the top k that has no label, and counts as not relevant"
+            + (
+                ", of passages in bytes"
+                if any(run.evaluation.passages for run in runs.values())
+                else ""
+            )
         )
     if evaluation.conventions != "ours":
         say_wrapped(f"ties, rounding and what is missing as in {evaluation.conventions}")
@@ -448,6 +471,9 @@ def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) 
     ):
         if ids:
             say_wrapped(f"{name}: {_queries(len(ids))} {what}: {_listed(ids)}")
+    if evaluation.passages is not None:
+        for line in _passage_notes(evaluation.passages):
+            say_wrapped(f"{name}: {line}")
     if evaluation.unknown_chunks:
         say_wrapped(
             f"{name}: {counted(evaluation.unknown_chunks, 'result')} dropped, not in the corpus"
@@ -460,7 +486,23 @@ def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) 
     if first.mean is not None and first.mean > 0.5:
         say_wrapped(
             f"{cut(name)}: most of the top {first.k} is unjudged: the means depend on the judgments "
-            "more than on the run; `freshstack extend` judges it"
+            "more than on the run"
+            + ("" if evaluation.passages else "; `freshstack extend` judges it")
+        )
+
+
+def _passage_notes(notes: "PassageNotes") -> Iterable[str]:
+    found = f"{counted(notes.passages, 'passage')}, {notes.placed_share:.1%} of the results placed"
+    if notes.repeated:
+        found += f", {notes.repeated:,} at the place of another (the better score counts)"
+    yield f"{found}; one supports a nugget if it holds {notes.covered:.0%} of its evidence"
+    if notes.half:
+        means = ", ".join(f"{measure} {mean:.4f}" for measure, mean in notes.half.items())
+        yield f"if half of the evidence were enough: {means}"
+    if notes.without_evidence:
+        yield (
+            f"{notes.without_evidence:,} of {counted(notes.labels, 'label')} of support have no "
+            "evidence and count by their whole chunk"
         )
 
 
@@ -526,6 +568,7 @@ def compare(
     ] = None,
     slices: SlicesOption = "supported",
     unknown_ids: UnknownIdsOption = "error",
+    covered: CoveredOption = 1.0,
     fail_on_regression: Annotated[
         bool,
         typer.Option(
@@ -546,7 +589,8 @@ def compare(
     if len(runs) < 2:
         raise ConfigError("a comparison needs two runs; name another run file")
     measured_on = _judgments(judgments, slices, None)
-    evaluations = _evaluations(runs, measured_on, measure, unknown_ids=unknown_ids)
+    rules = {"unknown_ids": unknown_ids, "covered": covered}
+    evaluations = _evaluations(runs, measured_on, measure, **rules)
     names = dict(zip(runs, evaluations, strict=True))
     comparison = compare_evaluations(
         evaluations, baseline=None if baseline is None else names[baseline]

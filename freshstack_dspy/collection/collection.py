@@ -160,7 +160,10 @@ class Collection(Contents):
             CollectionError: A name is not that of a slice, or no query is in these slices.
         """
         check_any(self, slices)
+        from freshstack_dspy.collection.passages import CollectionSpans
+
         qrels = self.qrels_of(slices_of(slices), ChunkLengths(self.corpus))
+        qrels = replace(qrels, spans=CollectionSpans(self))
         if self.manifest.recipe in _JUDGED_CHUNKS_ONLY:
             return qrels
         return replace(qrels, chunk_ids=self.corpus.rows.keys())

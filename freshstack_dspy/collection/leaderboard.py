@@ -122,7 +122,7 @@ class TopicResult(Record):
     sha256: str
     means: dict[str, Mean]
     """By measure."""
-    unjudged: dict[int, float | None]
+    unjudged: dict[int | str, float | None]
     """By cut-off: the mean share of the top without a label; None where it is empty."""
     absent: int
     """Queries that are not in the run; like those without results, 0 in every measure."""

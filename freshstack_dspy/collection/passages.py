@@ -1,16 +1,25 @@
 """Runs of passages: what a retriever with chunks of its own found, placed in a collection's files."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from freshstack_dspy.collection.placing import Files, Hit, Unit
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.measures.qrels import ChunkLabels, PlacedPassages, Spans
 from freshstack_dspy.measures.run import PassageRun
-from freshstack_dspy.measures.spans import Place
+from freshstack_dspy.measures.spans import Place, Span, merged
+from freshstack_dspy.records import Chunk, Judgment
+
+if TYPE_CHECKING:
+    from freshstack_dspy.collection.collection import Collection
 
 _LINE = (
     'a line is {"query_id": "…", "source": "…", "path": "…", "start": 0, "end": 100, "score": 1.5}'
@@ -138,3 +147,111 @@ def place_all(files: Files, hits: Mapping[str, Iterable[Hit]], name: str) -> Pas
                 repeated += place in found
                 found[place] = max(hit.score, found.get(place, hit.score))
     return PassageRun(name, passages, unplaced, repeated)
+
+
+class CollectionSpans:
+    """Where the chunks of a collection, and the evidence of their labels, are in its files.
+
+    Chunks are read when first asked for.
+    """
+
+    def __init__(self, collection: "Collection") -> None:
+        self._collection = collection
+
+    @cached_property
+    def files(self) -> Files:
+        """The files of the corpus."""
+        return Files(self._chunks)
+
+    @cached_property
+    def _chunks(self) -> Sequence[Chunk]:
+        return tuple(self._collection.chunks())
+
+    @cached_property
+    def _labels(self) -> Mapping[str, Mapping[tuple[str, str], Sequence[ChunkLabels]]]:
+        by_chunk: defaultdict[tuple[str, str], list[Judgment]] = defaultdict(list)
+        for judgment in self._collection.judgments:
+            by_chunk[judgment.query_id, judgment.chunk_id].append(judgment)
+        found: defaultdict[str, dict[tuple[str, str], list[ChunkLabels]]] = defaultdict(dict)
+        for (query_id, chunk_id), judgments in by_chunk.items():
+            place = self.place(chunk_id)
+            found[query_id].setdefault((place.source, place.path), []).append(
+                _chunk_labels(chunk_id, (place.start, place.end), judgments)
+            )
+        return found
+
+    def place(self, document: str) -> Place:
+        """Give the place of a chunk."""
+        return self.files.place_of(document)
+
+    def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
+        """Give the labels of a query by (source, path)."""
+        return self._labels.get(query_id, {})
+
+    def with_passages(self, places: Iterable[Place]) -> PlacedPassages:
+        """Give the ids and lengths of passages."""
+        known = {self.place(chunk.chunk_id): chunk for chunk in self._chunks}
+        ids: dict[Place, str] = {}
+        lengths: dict[str, int] = {}
+        for place in places:
+            if place not in ids:
+                chunk = known.get(place)
+                ids[place] = place.passage_id if chunk is None else chunk.chunk_id
+                if chunk is not None:
+                    lengths[chunk.chunk_id] = chunk.tokens
+        passages = {passage: place for place, passage in ids.items()}
+        return PlacedPassages(
+            ids, _Lengths(self.files, passages, lengths), _WithPassages(self, passages)
+        )
+
+    def read(self, path: Path) -> PassageRun:
+        """Read a file of passages; its name is that of the file."""
+        return place_all(self.files, read_passages(path, self.files), path.stem)
+
+
+def _chunk_labels(chunk_id: str, span: Span, judgments: Sequence[Judgment]) -> ChunkLabels:
+    support = [judgment for judgment in judgments if judgment.label]
+    return ChunkLabels(
+        chunk_id,
+        span,
+        labels={judgment.nugget_id: judgment.label for judgment in judgments},
+        evidence={one.nugget_id: merged(_evidence(one)) or [span] for one in support},
+        without_evidence=frozenset(one.nugget_id for one in support if not _evidence(one)),
+    )
+
+
+class _Lengths(Mapping[str, int]):
+    """The lengths of passages in tokens, counted when asked for."""
+
+    def __init__(self, files: Files, places: Mapping[str, Place], known: dict[str, int]) -> None:
+        self._files, self._places, self._known = files, places, known
+
+    def __getitem__(self, passage: str) -> int:
+        if passage not in self._known:
+            place = self._places[passage]
+            file = self._files.text(place.source, place.path)
+            text = file.text[file.character_at(place.start) : file.character_at(place.end)]
+            self._known[passage] = count_tokens(text)
+        return self._known[passage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class _WithPassages:
+    """The same spans, and those of passages."""
+
+    def __init__(self, spans: Spans, passages: Mapping[str, Place]) -> None:
+        self._passages = passages
+        self.labels, self.with_passages, self.read = spans.labels, spans.with_passages, spans.read
+        self._place = spans.place
+
+    def place(self, document: str) -> Place:
+        return self._passages.get(document) or self._place(document)
+
+
+def _evidence(judgment: Judgment) -> tuple[Span, ...]:
+    return tuple(getattr(judgment, "evidence", ()))

@@ -13,8 +13,9 @@ from freshstack_dspy.measures.evaluation import (
     UnknownIds,
     evaluate,
 )
-from freshstack_dspy.measures.qrels import QrelsSource, to_qrels
-from freshstack_dspy.measures.run import RunSource, to_run
+from freshstack_dspy.measures.passages import read_run_of
+from freshstack_dspy.measures.qrels import NuggetQrels, QrelsSource, to_qrels
+from freshstack_dspy.measures.run import RunSource
 from freshstack_dspy.measures.statistics import (
     FEWEST,
     LEVEL,
@@ -170,6 +171,7 @@ def compare(
     baseline: str | None = None,
     conventions: str | Conventions = "ours",
     unknown_ids: UnknownIds = "error",
+    covered: float = 1.0,
 ) -> Comparison:
     """Evaluate runs and compare them, every two or all with a baseline.
 
@@ -180,6 +182,7 @@ def compare(
         baseline: The name of a run.
         conventions: By name.
         unknown_ids: What is done with them.
+        covered: Of runs of passages.
 
     Raises:
         FreshstackError: As `evaluate`.
@@ -187,18 +190,27 @@ def compare(
     """
     judgments = to_qrels(qrels)
     evaluations = {
-        name: evaluate(judgments, run, measures, conventions=conventions, unknown_ids=unknown_ids)
-        for name, run in _named(runs).items()
+        name: evaluate(
+            judgments,
+            run,
+            measures,
+            conventions=conventions,
+            unknown_ids=unknown_ids,
+            covered=covered,
+        )
+        for name, run in _named(judgments, runs).items()
     }
     return compare_evaluations(evaluations, baseline=baseline)
 
 
-def _named(runs: Sequence[RunSource] | Mapping[str, RunSource]) -> dict[str, RunSource]:
+def _named(
+    qrels: NuggetQrels, runs: Sequence[RunSource] | Mapping[str, RunSource]
+) -> dict[str, RunSource]:
     if isinstance(runs, Mapping):
         return dict(runs)
     named: dict[str, RunSource] = {}
     for number, source in enumerate(runs, start=1):
-        run = to_run(source, name=f"run {number}")
+        run = read_run_of(qrels, source, name=f"run {number}")
         named[run.name if run.name not in named else f"{run.name} ({number})"] = run
     return named
 

@@ -4,7 +4,7 @@ Source: Ju et al., Controlled Retrieval-augmented Context Evaluation for Long-fo
 2506.20051, sections 3.2 and 3.3.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import Judged
@@ -117,28 +117,14 @@ def density(
     if not ranking:
         return 0.0
     covered = {place for chunk in ranking for place in judged.supported.get(chunk, ())}
-    tokens = _tokens(ranking, judged)
-    labels = required_chunks(judged, sorted(judged.supported))
-    required = _tokens([chunk for chunk, label in labels.items() if label == REQUIRED], judged)
+    tokens = sum(map(judged.length, ranking))
+    labels = required_chunks(judged.of, sorted(judged.of.supported))
+    required = sum(judged.of.length(chunk) for chunk, of in labels.items() if of == REQUIRED)
     if not covered:
         return 0.0
     if tokens == 0 or required == 0:
         raise CollectionError("a text that supports nuggets has 0 tokens, so it has no density")
     return float((len(covered) * required / (len(judged.answerable) * tokens)) ** w)
-
-
-def _tokens(chunks: Iterable[str], judged: Judged) -> int:
-    lengths = {} if judged.tokens is None else judged.tokens
-    total = 0
-    for chunk in chunks:
-        if chunk not in lengths:
-            raise CollectionError(
-                f"the length of chunk {chunk!r} is not known, which Density needs: evaluate on a "
-                "collection that has its text, or only what is judged, as "
-                "Density(judged_only=True)"
-            )
-        total += lengths[chunk]
-    return total
 
 
 def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:

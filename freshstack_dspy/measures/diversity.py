@@ -24,6 +24,7 @@ from heapq import heapify, heappop, heapreplace
 from itertools import chain
 from typing import Literal
 
+from freshstack_dspy.measures.budgets import affordable
 from freshstack_dspy.measures.qrels import Judged, NuggetSet
 from freshstack_dspy.measures.ranking import log2_discounted
 
@@ -113,7 +114,7 @@ def _over_highest(
     gains = ranking_gains(ranking, judged, alpha)
     if not gains:
         return 0.0
-    highest = _highest(discounted, len(ranking) if k is None else k, alpha)
+    highest = _highest(discounted, k or judged.budget or len(ranking), alpha)
     return discounted(gains) / (len(judged.answerable) * highest)
 
 
@@ -125,7 +126,17 @@ def _over_ideal(
     alpha: float,
 ) -> float:
     found = discounted(ranking_gains(ranking, judged, alpha))
-    return found / discounted(ideal_gains(judged, alpha, k))
+    if judged.budget is None:
+        return found / discounted(ideal_gains(judged.of, alpha, k))
+
+    def worth() -> tuple[Callable[[str], float], Callable[[str], None]]:
+        left, of = _Worth(judged.nuggets, alpha), judged.of.supported
+        return lambda chunk: left.of(of[chunk]), lambda chunk: left.lower(of[chunk])
+
+    return found / max(
+        discounted(ideal_gains(judged.of.only(chunks), alpha, k))
+        for chunks in affordable(judged, worth)
+    )
 
 
 def alpha_dcg(
@@ -215,7 +226,7 @@ def average_precision_ia(ranking: Sequence[str], judged: Judged, k: int | None) 
 
     Source: Agrawal et al., Diversifying Search Results, WSDM 2009; `MAP-IA` of `ndeval`.
     """
-    supporting = Counter(chain.from_iterable(judged.supported.values()))
+    supporting = Counter(chain.from_iterable(judged.of.supported.values()))
     found: Counter[int] = Counter()
     precisions = []
     for rank, nuggets in enumerate(map(judged.supported.get, ranking), start=1):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
@@ -10,8 +11,9 @@ from pydantic import Field
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
 from freshstack_dspy.measures.measure import Measure, parse_measure
+from freshstack_dspy.measures.passages import judge_passages, read_run_of
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
-from freshstack_dspy.measures.run import Run, RunSource, to_run
+from freshstack_dspy.measures.run import PassageRun, Run, RunSource
 from freshstack_dspy.records import Record
 
 if TYPE_CHECKING:
@@ -32,15 +34,37 @@ UnknownIds = Literal["error", "drop"]
 class Unjudged(Record):
     """What the top k of a run has that was not judged."""
 
-    k: int
+    k: int | str
+    """The cut-off, as 10 or `2000tok`."""
     shares: dict[str, float]
     """By query with results, the share of its top k chunks (of those there are, where they are
-    fewer) that have a label for none of the query's nuggets."""
+    fewer) that have a label for none of the query's nuggets. Of a run of passages, the mean share
+    of the bytes of each that are in no chunk with such a label."""
     mean: float | None
     """Of these shares; None where no query has results."""
     failed: dict[str, int]
     """By query, how many failed judgments (nugget, chunk) of chunks in its top k were met; queries
     without one are left out."""
+
+
+class PassageNotes(Record):
+    """What has to be known to read the evaluation of a run of passages."""
+
+    covered: float
+    """The share of the evidence that a passage holds at least to support a nugget."""
+    half: dict[str, float]
+    """The means where half of the evidence is enough, by measure; none where `covered` is less."""
+    passages: int
+    """How many passages there are, at different places."""
+    repeated: int
+    """How many results were at the place of another of their query; the better score counts."""
+    unplaced: int
+    """How many results were left out, as it cannot be told where they are."""
+    placed_share: float
+    labels: int
+    """How many labels of support the measured nuggets have."""
+    without_evidence: int
+    """How many of these have no evidence, and count by their whole chunk."""
 
 
 class Evaluation(Record):
@@ -75,7 +99,10 @@ class Evaluation(Record):
     conventions: str = "ours"
     """A key of `CONVENTIONS`."""
     unjudged: tuple[Unjudged, ...] = ()
-    """For each cut-off among the measures, smallest first, what the top has that was not judged."""
+    """For each cut-off among the measures, smallest first, those in tokens last, what the top has
+    that was not judged."""
+    passages: PassageNotes | None = None
+    """Of a run of passages."""
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.means.items())
@@ -107,6 +134,7 @@ def evaluate(
     *,
     conventions: str | Conventions = "ours",
     unknown_ids: UnknownIds = "error",
+    covered: float = 1.0,
 ) -> Evaluation:
     """Evaluate a run on judgments.
 
@@ -117,19 +145,41 @@ def evaluate(
     Args:
         qrels: A collection, its `qrels()`, a file of qrels, {query: {document: grade}}, or
             {query: {nugget: {document: label}}}.
-        run: A run, a file in TREC's format, or {query: {chunk: score}}.
+        run: A run, a file in TREC's format or of passages, or {query: {chunk: score}}.
         measures: Names of measures, as `Coverage@20`, or one; one named twice is measured once.
         conventions: What is done with ties and with what is missing: a key of `CONVENTIONS`.
         unknown_ids: What is done where chunk ids of the run are not in the corpus, if its ids are
             known: an error, or these results are dropped.
+        covered: Of a run of passages, the share of the evidence that a passage must hold to support
+            a nugget, above 0 and at most 1.
 
     Raises:
-        ConfigError: A measure or the conventions are unknown, or no measure is named.
+        ConfigError: `covered` is not such a share; a measure or the conventions are unknown, or no measure is named.
         CollectionError: The judgments or the run cannot be read; no query has judgments, or none
-            of those of the run; chunk ids are not in the corpus; or the conventions go by ranks
-            and two chunks have one.
+            of those of the run; chunk ids are not in the corpus; the conventions go by ranks and
+            two chunks have one; or passages, or measures in bytes or tokens, are not measured on a
+            collection.
     """
-    judgments, found = to_qrels(qrels), to_run(run)
+    if not 0 < covered <= 1:
+        raise ConfigError(f"covered is a share above 0 and at most 1, not {covered!r}")
+    judgments = to_qrels(qrels)
+    given = read_run_of(judgments, run)
+    if isinstance(given, PassageRun):
+        evaluated = _evaluate(*judge_passages(given, judgments, covered), measures, conventions)
+        half: dict[str, float] = {}
+        if covered > 0.5:
+            half = _evaluate(*judge_passages(given, judgments, 0.5), measures, conventions).means
+        return evaluated.model_copy(update={"passages": _notes(judgments, given, covered, half)})
+    return _evaluate(judgments, given, measures, conventions, unknown_ids)
+
+
+def _evaluate(
+    judgments: NuggetQrels,
+    found: Run,
+    measures: str | Sequence[str],
+    conventions: str | Conventions,
+    unknown_ids: UnknownIds = "error",
+) -> Evaluation:
     names = [measures] if isinstance(measures, str) else measures
     chosen = list(dict.fromkeys(map(parse_measure, names)))
     if not chosen:
@@ -141,11 +191,13 @@ def evaluate(
         _warn_of_unknown_ids(judgments, known)
     ordered = [(each, rules.order_of(each, [of.k for of in chosen])) for each in chosen]
     without_value: dict[str, list[str]] = {}
+    reference = judgments if judgments.passages is None else judgments.passages.of
     per_query = {
         query: _measured(query, judgments, known, ordered, rules, without_value)
         for query in judgments.nuggets
     }
-    cutoffs = sorted({each.k for each in chosen if each.k})
+    cuts = {each.cutoff: each for each in chosen if each.cutoff is not None}
+    cutoffs = sorted(cuts.values(), key=lambda each: (each.budget or 0, each.k or 0))
     return Evaluation(
         run=known.name,
         measures=tuple(measure.name for measure in chosen),
@@ -154,14 +206,37 @@ def evaluate(
         absent=tuple(query for query in judgments.nuggets if query not in found.rankings),
         empty=tuple(query for query in judgments.nuggets if known.rankings.get(query) == ()),
         without_relevant=tuple(
-            query for query in judgments.nuggets if not _any_supported(judgments, query)
+            query for query in judgments.nuggets if not _any_supported(reference, query)
         ),
         without_value={name: tuple(of) for name, of in without_value.items()},
         unknown=tuple(query for query in found.rankings if query not in judgments.nuggets),
         unknown_chunks=dropped,
         tied=tuple(query for query in judgments.nuggets if _all_tied(known, query)),
         conventions=rules.name,
-        unjudged=tuple(_unjudged(judgments, known, k, rules.order) for k in cutoffs),
+        unjudged=tuple(_unjudged(judgments, known, each, rules.order) for each in cutoffs),
+    )
+
+
+def _notes(
+    qrels: NuggetQrels, run: PassageRun, covered: float, half: dict[str, float]
+) -> PassageNotes:
+    labels = without = 0
+    for query, nuggets in qrels.nuggets.items():
+        of_query = () if qrels.spans is None else qrels.spans.labels(query).values()
+        for chunk in chain.from_iterable(of_query):
+            for nugget in nuggets:
+                if (chunk.labels.get(nugget) or 0) >= qrels.threshold:
+                    labels += 1
+                    without += nugget in chunk.without_evidence
+    return PassageNotes(
+        covered=covered,
+        half=half,
+        passages=sum(map(len, run.passages.values())),
+        repeated=run.repeated,
+        unplaced=sum(run.unplaced.values()),
+        placed_share=run.placed_share,
+        labels=labels,
+        without_evidence=without,
     )
 
 
@@ -204,19 +279,22 @@ def _mean(
     return rules.mean(measure.family, list(in_qrels.values()), in_run)
 
 
-def _unjudged(qrels: NuggetQrels, run: Run, k: int, order: Order) -> Unjudged:
+def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure, order: Order) -> Unjudged:
     shares: dict[str, float] = {}
     failed: dict[str, int] = {}
     for query, nuggets in qrels.nuggets.items():
-        top = set(order.chunks(run, query)[:k])
+        top = set(measure.top(order.chunks(run, query), qrels.judged(query)))
         if not top:
             continue
-        unjudged = top.difference(*(qrels.labels[nugget] for nugget in nuggets))
-        shares[query] = len(unjudged) / len(top)
+        if qrels.passages is None:
+            unjudged = top.difference(*(qrels.labels[nugget] for nugget in nuggets))
+            shares[query] = len(unjudged) / len(top)
+        else:
+            shares[query] = fmean(map(qrels.passages.unjudged[query].__getitem__, sorted(top)))
         if met := sum(len(top & qrels.failed[nugget]) for nugget in nuggets):
             failed[query] = met
     mean = fmean(shares.values()) if shares else None
-    return Unjudged(k=k, shares=shares, mean=mean, failed=failed)
+    return Unjudged(k=measure.cutoff or 0, shares=shares, mean=mean, failed=failed)
 
 
 def _any_supported(qrels: NuggetQrels, query: str) -> bool:

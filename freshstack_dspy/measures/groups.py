@@ -39,7 +39,7 @@ class GroupMeans(Record):
     """How many evaluated queries are in it."""
     means: dict[str, Interval]
     """By measure, over those that have a value."""
-    unjudged: dict[int, float | None]
+    unjudged: dict[int | str, float | None]
     """By cut-off, the mean share of the top that has no label; None where no query of the group has
     results."""
     absent: int

@@ -14,7 +14,9 @@ from typing import Literal
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures import diversity, ranking
+from freshstack_dspy.measures.budgets import within_budget
 from freshstack_dspy.measures.contexts import density
+from freshstack_dspy.measures.passages import byte_iou, byte_precision, byte_recall
 from freshstack_dspy.measures.qrels import Judged
 
 Value = int | float | str | bool | None
@@ -108,6 +110,9 @@ FAMILIES: dict[str, Family] = {
     "P_IA": Family(diversity.precision_ia),
     "AP_IA": Family(diversity.average_precision_ia, aliases=("MAP_IA",), cutoff="none"),
     "Judged": Family(ranking.judged_share, cutoff="optional", needs_support=False),
+    "BytePrecision": Family(byte_precision, cutoff="optional"),
+    "ByteRecall": Family(byte_recall, cutoff="optional"),
+    "ByteIoU": Family(byte_iou, cutoff="optional"),
     "Density": Family(density, {"w": _number(0.5, 0.01, 1)}, ("Den",), "optional"),
 }
 """By the name that is printed."""
@@ -130,19 +135,26 @@ class Measure:
     family: str
     """A key of `FAMILIES`."""
     k: int | None = None
-    """How many chunks are looked at; None: all."""
+    """How many chunks are looked at; None: all, or as many as are within the budget."""
     parameters: tuple[tuple[str, Value], ...] = ()
     """Those that are not as by default, in the order of the family's table."""
+    budget: int | None = None
+    """How many tokens the chunks that are looked at have together at most."""
 
     @cached_property
     def name(self) -> str:
         """The name that `parse_measure` reads."""
         given = ",".join(f"{name}={value!r}" for name, value in self.parameters)
-        at = "" if self.k is None else f"@{self.k}"
+        at = "" if self.cutoff is None else f"@{self.cutoff}"
         return f"{self.family}{f'({given})' if given else ''}{at}"
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def cutoff(self) -> int | str | None:
+        """What is behind the @: as 10, or `2000tok`."""
+        return self.k if self.budget is None else f"{self.budget}tok"
 
     @property
     def rel(self) -> int | None:
@@ -158,11 +170,20 @@ class Measure:
             judged: The judgments of the query, with this measure's `rel`.
         """
         of = FAMILIES[self.family]
-        if of.needs_support and not judged.supported:
+        if of.needs_support and not judged.of.supported:
             return None
         if self._given.get("judged_only"):
             ranking = [chunk for chunk in ranking if chunk in judged.chunks]
-        return of.function(ranking[: self.k], judged, self.k, **self._own)
+        top = self.top(ranking, judged)
+        if self.budget is not None:
+            judged = judged.within(self.budget)
+        return of.function(top, judged, self.k, **self._own)
+
+    def top(self, ranking: Sequence[str], judged: Judged) -> Sequence[str]:
+        """Give the part of a ranking that is looked at."""
+        if self.budget is None:
+            return ranking[: self.k]
+        return within_budget(ranking, judged, self.budget)
 
     @cached_property
     def _given(self) -> dict[str, Value]:
@@ -184,14 +205,15 @@ def parse_measure(name: str) -> Measure:
         ConfigError: There is no such measure or parameter, or its value is not allowed; the
             message names what there is and what was probably meant.
     """
-    word, given, k = _take_apart(name)
+    word, given, k, budget = _take_apart(name)
     family = _BY_ANY_NAME.get(word)
     if family is None:
         raise ConfigError(f"there is no measure {name!r}; {_meant(word)}")
     of = FAMILIES[family]
-    if k is None and of.cutoff == "required":
+    at = k or budget
+    if at is None and of.cutoff == "required":
         raise ConfigError(f"measure {name!r} needs a cut-off; type {family}@10")
-    if k is not None and of.cutoff == "none":
+    if at is not None and of.cutoff == "none":
         raise ConfigError(f"measure {name!r} takes no cut-off; type {family}")
     allowed = {**of.parameters, **EVERY}
     for each, value in given.items():
@@ -207,11 +229,11 @@ def parse_measure(name: str) -> Measure:
         for each, parameter in allowed.items()
         if each in given and given[each] != parameter.default
     )
-    return Measure(family, k, parameters)
+    return Measure(family, k, parameters, budget)
 
 
-def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None]:
-    """Give family, parameters and cut-off; nothing is evaluated but literal values."""
+def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | None]:
+    """Give family, parameters, cut-off and budget; nothing is evaluated but literal values."""
     found = _WRITTEN.fullmatch(name)
     if found is None:
         raise ConfigError(f"there is no measure {name!r}; measures are as alpha_nDCG(alpha=0.9)@10")
@@ -221,12 +243,14 @@ def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None]:
     if k is None and trec_eval is not None and trec_eval["family"] in _BY_ANY_NAME:
         word, k = trec_eval["family"], trec_eval["k"]
     if k is None:
-        return word, given, None
-    if not re.fullmatch("[1-9][0-9]{0,6}", k) or int(k) > _DEEPEST:
+        return word, given, None, None
+    number = k.removesuffix("tok")
+    if not re.fullmatch("[1-9][0-9]{0,6}", number) or int(number) > _DEEPEST:
         raise ConfigError(
-            f"measure {name!r}: the cut-off is a whole number from 1 to {_DEEPEST}, not {k!r}"
+            f"measure {name!r}: the cut-off is a whole number from 1 to {_DEEPEST}, or a number of "
+            f"tokens as 2000tok, not {k!r}"
         )
-    return word, given, int(k)
+    return word, given, *((int(k), None) if k == number else (None, int(number)))
 
 
 def _parameters(name: str, given: str) -> dict[str, Value]:

@@ -2,7 +2,8 @@
 
 import csv
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.run import PassageRun
+from freshstack_dspy.measures.spans import Place, Span
 
 NuggetLabels = Mapping[str, Mapping[str, int]]
 """The labels of one query: nugget id -> chunk id -> label. Every nugget is a key."""
@@ -26,15 +29,102 @@ class Judged:
         labels: Nugget id -> chunk id -> label, for the nuggets of the query.
         rel: The lowest label that counts as support, at least 1.
         tokens: Chunk id -> its length in tokens, for measures of a context's length.
+        of: Of a run of passages, the judgments of the collection's own chunks, which say what there
+            is to be found: R, the answerable nuggets and the ideal ranking.
+        found: Of a run of passages, how many relevant chunks of the collection each is the first
+            to hold evidence of, by passage id.
+        spans: Where documents and evidence are, for measures in bytes.
+        query_id: That of the query, by which they are found.
     """
 
+    budget: int | None = None
+    """How many tokens the top of a ranking may have, for measures at a token budget."""
+
     def __init__(
-        self, labels: NuggetLabels, rel: int = 1, tokens: Mapping[str, int] | None = None
+        self,
+        labels: NuggetLabels,
+        rel: int = 1,
+        tokens: Mapping[str, int] | None = None,
+        *,
+        of: "Judged | None" = None,
+        found: Mapping[str, int] | None = None,
+        spans: "Spans | None" = None,
+        query_id: str = "",
     ) -> None:
         self.labels = labels
         self.rel = rel
         self.tokens = tokens
+        self.of = self if of is None else of
+        self.spans = spans
+        self._query_id = query_id
+        self._found = found
         self._grades: dict[GradeRule, Mapping[str, int]] = {}
+
+    def within(self, tokens: int) -> "Judged":
+        """Give the same with a token budget."""
+        limited = copy(self)
+        limited.budget = tokens
+        return limited
+
+    def only(self, chunks: Iterable[str]) -> "Judged":
+        """Give the labels of some chunks alone."""
+        kept = frozenset(chunks)
+        labels = {
+            nugget: {chunk: label for chunk, label in of.items() if chunk in kept}
+            for nugget, of in self.labels.items()
+        }
+        return Judged(labels, self.rel, self.tokens)
+
+    @property
+    def relevant(self) -> int:
+        """R, how many chunks of the collection are relevant."""
+        return len(self.of.supported)
+
+    def finds(self, document: str) -> int:
+        """Say how many relevant chunks of the collection a document of the ranking brings.
+
+        A chunk brings itself, 0 or 1; a passage those of which none above it holds evidence.
+        """
+        if self._found is None:
+            return int(document in self.supported)
+        return self._found.get(document, 0)
+
+    def place(self, document: str) -> Place:
+        """Give the place of a document, or a CollectionError where there is no collection."""
+        if self.spans is None:
+            raise CollectionError(
+                "measures in bytes need a collection, whose files tell where documents and "
+                "evidence are; these are qrels alone"
+            )
+        return self.spans.place(document)
+
+    @cached_property
+    def evidence(self) -> dict[str, list[Span]]:
+        """The evidence of all labels of support, by file."""
+        return (
+            {}
+            if self.spans is None
+            else {
+                f"{source}/{path}": [
+                    span
+                    for chunk in chunks
+                    for nugget, spans in chunk.evidence.items()
+                    if nugget in self.labels and (chunk.labels[nugget] or 0) >= self.rel
+                    for span in spans
+                ]
+                for (source, path), chunks in self.spans.labels(self._query_id).items()
+            }
+        )
+
+    def length(self, document: str) -> int:
+        """Give the length of a document in tokens, or a CollectionError where it is not known."""
+        if self.tokens is None or document not in self.tokens:
+            raise CollectionError(
+                f"the length of chunk {document!r} is not known, which Density and token budgets "
+                "need: evaluate on a collection that has its text, or only what is judged, as "
+                "Density(judged_only=True)"
+            )
+        return self.tokens[document]
 
     @property
     def nuggets(self) -> int:
@@ -64,8 +154,8 @@ class Judged:
 
     @cached_property
     def answerable(self) -> frozenset[int]:
-        """The places of the nuggets that some judged chunk supports."""
-        return frozenset(chain.from_iterable(self.supported.values()))
+        """The places of the nuggets that some judged chunk of the collection supports."""
+        return frozenset(chain.from_iterable(self.of.supported.values()))
 
     @cached_property
     def chunks(self) -> frozenset[str]:
@@ -104,6 +194,62 @@ class OfficialDicts(NamedTuple):
     """query id -> chunk id -> how many of the query's nuggets it supports."""
 
 
+class ChunkLabels(NamedTuple):
+    """The labels of one chunk for the nuggets of one query, and where they are in its file."""
+
+    chunk_id: str
+    span: Span
+    labels: Mapping[str, int | None]
+    """Nugget id -> label; None where the judgment failed."""
+    evidence: Mapping[str, Sequence[Span]]
+    """Nugget id -> the evidence of a label above 0; the whole chunk where there is none."""
+    without_evidence: frozenset[str]
+    """The nuggets whose label is above 0 and has no evidence."""
+
+
+class Spans(Protocol):
+    """Where the chunks of a collection, and the evidence of their labels, are in its files."""
+
+    def place(self, document: str) -> Place:
+        """Give the place of a chunk, or of a passage by its id."""
+        ...
+
+    def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
+        """Give the labels of a query by (source, path)."""
+        ...
+
+    def with_passages(self, places: Iterable[Place]) -> "PlacedPassages":
+        """Give the ids and lengths of passages."""
+        ...
+
+    def read(self, path: Path) -> PassageRun:
+        """Read a file of passages, or a CollectionError."""
+        ...
+
+
+class PlacedPassages(NamedTuple):
+    """Passages by id; that of a chunk where a passage is one."""
+
+    ids: Mapping[Place, str]
+    tokens: Mapping[str, int]
+    """Passage id -> length in tokens."""
+    spans: Spans
+    """With the passages."""
+
+
+@dataclass(frozen=True)
+class PassageLabels:
+    """What the judgments of a collection say of the passages of one run."""
+
+    of: "NuggetQrels"
+    """The judgments of the collection's own chunks."""
+    found: Mapping[str, Mapping[str, Sequence[tuple[str, int]]]]
+    """Query id -> passage id -> (chunk id, label) of the chunks of which no passage above it holds
+    this evidence; the passages best first."""
+    unjudged: Mapping[str, Mapping[str, float]]
+    """Query id -> passage id -> the share of its bytes that are in no chunk with a label."""
+
+
 @dataclass(frozen=True, repr=False)
 class NuggetQrels:
     """The nuggets of each query, and which chunks were judged to support them.
@@ -123,10 +269,14 @@ class NuggetQrels:
     threshold: int = 1
     """The lowest label with which a chunk supports the nugget."""
     tokens: Mapping[str, int] = field(default_factory=dict)
-    """Chunk id -> its length in tokens; only Density needs it."""
+    """Chunk id -> its length in tokens; only Density and token budgets need it."""
     chunk_ids: Collection[str] | None = field(default=None, compare=False)
     """All ids of the corpus, by which runs of another one are recognised; None where they are not
     known."""
+    spans: Spans | None = field(default=None, compare=False)
+    """Where chunks and evidence are in the files of the collection; None where there is none."""
+    passages: PassageLabels | None = field(default=None, compare=False)
+    """Of the documents of a run of passages, what the measures ask besides."""
 
     def __post_init__(self) -> None:
         if self.threshold < 1:
@@ -193,7 +343,24 @@ class NuggetQrels:
     def judged(self, query_id: str, rel: int | None = None) -> Judged:
         """Give the judgments of one query; `rel` is the lowest label of support, or None."""
         labels = {nugget: self.labels[nugget] for nugget in self.nuggets[query_id]}
-        return Judged(labels, rel or self.threshold, self.tokens)
+        rel = rel or self.threshold
+        if self.passages is None:
+            return Judged(labels, rel, self.tokens, spans=self.spans, query_id=query_id)
+        seen: set[str] = set()
+        found = {}
+        for passage, chunks in self.passages.found.get(query_id, {}).items():
+            new = {chunk for chunk, label in chunks if label >= rel} - seen
+            seen |= new
+            found[passage] = len(new)
+        return Judged(
+            labels,
+            rel,
+            self.tokens,
+            of=self.passages.of.judged(query_id, rel),
+            found=found,
+            spans=self.spans,
+            query_id=query_id,
+        )
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""

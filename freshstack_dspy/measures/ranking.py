@@ -16,6 +16,7 @@ from functools import cache
 from itertools import compress, count
 from typing import Literal
 
+from freshstack_dspy.measures.budgets import affordable
 from freshstack_dspy.measures.qrels import GradeRule, Judged
 
 
@@ -36,7 +37,7 @@ def recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
 
     Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3; `recall` of trec_eval.
     """
-    return _found(ranking, judged) / len(judged.supported)
+    return sum(map(judged.finds, ranking)) / judged.relevant
 
 
 def f1(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
@@ -44,7 +45,9 @@ def f1(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
 
     Source: van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
     """
-    return 2 * _found(ranking, judged) / ((k or len(ranking)) + len(judged.supported))
+    relevant, found = _found(ranking, judged), sum(map(judged.finds, ranking))
+    both = (k or len(ranking)) * found + judged.relevant * relevant
+    return 2 * relevant * found / both if both else 0.0
 
 
 def success(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
@@ -72,8 +75,7 @@ def r_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     Source: Buckley and Voorhees, Retrieval System Evaluation, in TREC: Experiment and Evaluation
     in Information Retrieval, 2005; `Rprec` of trec_eval.
     """
-    relevant = len(judged.supported)
-    return _found(ranking[:relevant], judged) / relevant
+    return _found(ranking[: judged.relevant], judged) / judged.relevant
 
 
 def average_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
@@ -82,8 +84,11 @@ def average_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> 
     Source: Harman, Evaluation Issues in Information Retrieval, Information Processing and
     Management 28, 1992; `map` and `map_cut` of trec_eval.
     """
-    ranks = compress(count(1), map(judged.supported.__contains__, ranking))
-    return math.fsum([found / rank for found, rank in enumerate(ranks, 1)]) / len(judged.supported)
+    ranks = compress(enumerate(ranking, 1), map(judged.supported.__contains__, ranking))
+    precisions = [
+        judged.finds(chunk) * found / rank for found, (rank, chunk) in enumerate(ranks, 1)
+    ]
+    return math.fsum(precisions) / judged.relevant
 
 
 def bpref(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
@@ -96,13 +101,13 @@ def bpref(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     Source: Buckley and Voorhees, Retrieval Evaluation with Incomplete Information, SIGIR 2004;
     `bpref` of trec_eval.
     """
-    relevant = len(judged.supported)
-    at_most = min(len(judged.chunks) - relevant, relevant)
+    relevant = judged.relevant
+    at_most = max(1, min(len(judged.of.chunks) - relevant, relevant))
     above = 0
     gains = []
     for chunk in ranking:
         if chunk in judged.supported:
-            gains.append(1 - min(above, relevant) / at_most if above else 1.0)
+            gains.append(judged.finds(chunk) * (1 - min(above, at_most) / at_most))
         elif chunk in judged.chunks:
             above += 1
     return math.fsum(gains) / relevant
@@ -149,13 +154,19 @@ def ndcg(
     labels for the nuggets become its grade: their `sum`, the `count` of nuggets that it supports,
     or the `max`.
     """
-    grades = judged.grades(grade)
-    best = sorted(grades.values(), reverse=True)
+    grades, ideal = judged.grades(grade), judged.of.grades(grade)
     found = [(rank, g) for rank, g in enumerate(map(grades.get, ranking), 1) if g]
+    highest = max(ideal.values())
     exponential = dcg == "exp-log2"
-    return _dcg(found, best[0], exponential) / _dcg(
-        list(enumerate(best[:k], 1)), best[0], exponential
+    best = max(
+        _dcg(
+            list(enumerate(sorted(map(ideal.__getitem__, chunks), reverse=True)[:k], 1)),
+            highest,
+            exponential,
+        )
+        for chunks in affordable(judged, lambda: (ideal.__getitem__, lambda _: None))
     )
+    return _dcg(found, highest, exponential) / best
 
 
 def _dcg(grades: list[tuple[int, int]], highest: int, exponential: bool) -> float:

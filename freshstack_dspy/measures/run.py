@@ -111,6 +111,13 @@ class PassageRun:
         placed = sum(map(len, self.passages.values())) + self.repeated
         return placed / total if (total := placed + sum(self.unplaced.values())) else 1.0
 
+    def without(self, query_ids: Iterable[str]) -> Self:
+        """Leave queries out; one that is not there is passed over."""
+        left_out = set(query_ids)
+        passages = {query: of for query, of in self.passages.items() if query not in left_out}
+        unplaced = {query: of for query, of in self.unplaced.items() if query not in left_out}
+        return replace(self, passages=passages, unplaced=unplaced)
+
     @cached_property
     def run(self) -> Run:
         """The same as a run; the id of a passage is made as that of a chunk."""
@@ -123,13 +130,22 @@ class PassageRun:
         )
 
 
-RunSource = Run | Path | str | Mapping[str, Mapping[str, float]]
-"""A run, a file in TREC's format, or {query: {chunk: score}}."""
+RunSource = Run | PassageRun | Path | str | Mapping[str, Mapping[str, float]]
+"""A run, a file in TREC's format or of passages, or {query: {chunk: score}}."""
 
 
-def to_run(source: RunSource, name: str = "run") -> Run:
-    """Give a run in any of these forms; a dictionary has no name of its own."""
-    if isinstance(source, Run):
+def is_passages(path: Path | str) -> bool:
+    """Tell whether a file holds passages, JSON objects a line, and not a run in TREC's format."""
+    try:
+        with Path(path).open("rb") as file:
+            return next(filter(bytes.strip, file), b"").lstrip(b"\xef\xbb\xbf \t").startswith(b"{")
+    except OSError:
+        return False  # whoever reads the run says why
+
+
+def to_run(source: RunSource, name: str = "run") -> Run | PassageRun:
+    """Give a run in any of these forms but a file of passages; a dictionary has no name."""
+    if isinstance(source, Run | PassageRun):
         return source
     if isinstance(source, str | Path):
         return read_run(source)

@@ -1,17 +1,28 @@
 """Runs of passages: read, placed, and measured by where the evidence is."""
 
 import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from freshstack_dspy.collection.passages import place_all, read_passages
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.passages import CollectionSpans, place_all, read_passages
 from freshstack_dspy.collection.placing import Files, Hit
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.compare import compare
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import NuggetQrels
+from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
-from freshstack_dspy.records import SourceFile
+from freshstack_dspy.records import Chunk, Judgment, SourceFile
 
 TEXT = "Größe: how large it is.\n\nThe rest of the page is about colours.\n" * 3
 FILES = Files(
@@ -76,3 +87,217 @@ def test_a_wrong_line_is_named(tmp_path: Path, line: Any, message: str) -> None:
 
     with pytest.raises(CollectionError, match=message):
         read_passages(path, FILES)
+
+
+# Measured by evidence
+
+Label = tuple[int | None, tuple[tuple[int, int], ...]]
+"""A label and its evidence."""
+
+
+def judgments_of(chunks: Sequence[Chunk], labels: Mapping[str, Mapping[int, Label]]) -> NuggetQrels:
+    """Make judgments of query q: nugget id -> number of the chunk -> label and evidence."""
+    judgments = [
+        Judgment(
+            query_id="q",
+            nugget_id=nugget,
+            chunk_id=chunks[number].chunk_id,
+            label=label,
+            status="ok" if label is not None else "refused",
+            reason="",
+            call_id=None,
+            evidence=evidence,
+        )
+        for nugget, of in labels.items()
+        for number, (label, evidence) in of.items()
+    ]
+    stub = SimpleNamespace(chunks=lambda: chunks, judgments=judgments)
+    return NuggetQrels(
+        {"q": tuple(labels)},
+        {
+            nugget: {chunks[n].chunk_id: label for n, (label, _) in of.items() if label is not None}
+            for nugget, of in labels.items()
+        },
+        {
+            nugget: frozenset(chunks[n].chunk_id for n, (label, _) in of.items() if label is None)
+            for nugget, of in labels.items()
+        },
+        tokens={chunk.chunk_id: chunk.tokens for chunk in chunks},
+        chunk_ids={chunk.chunk_id for chunk in chunks},
+        spans=CollectionSpans(cast("Collection", stub)),
+    )
+
+
+def tiles(cuts: Sequence[int]) -> list[Chunk]:
+    return [
+        Chunk(
+            chunk_id=f"lib/a.txt_{start}_{end}",
+            source="lib",
+            path="a.txt",
+            start_byte=start,
+            end_byte=end,
+            text="x" * (end - start),
+            tokens=end - start,
+        )
+        for start, end in pairwise(cuts)
+    ]
+
+
+def passages(*spans: tuple[int, int]) -> PassageRun:
+    """The first is the best."""
+    places = [Place("lib", "a.txt", *span) for span in spans]
+    return PassageRun("p", {"q": {place: -float(rank) for rank, place in enumerate(places)}})
+
+
+@st.composite
+def collections(draw: st.DrawFn) -> tuple[list[Chunk], NuggetQrels]:
+    """Draw a file of 60 bytes in chunks, with labels and their evidence."""
+    inner = draw(st.lists(st.integers(1, 59), min_size=1, max_size=8, unique=True))
+    chunks = tiles([0, *sorted(inner), 60])
+
+    def label(number: int) -> st.SearchStrategy[Label]:
+        start, end = chunks[number].start_byte, chunks[number].end_byte
+        span = st.tuples(st.integers(start, end - 1), st.integers(1, 9)).map(
+            lambda at: (at[0], min(end, at[0] + at[1]))
+        )
+        found = st.lists(span, max_size=2).map(lambda of: tuple(sorted(of)))
+        labels = st.sampled_from([None, 0, 1, 1, 2])
+        return st.tuples(labels, found).map(lambda it: (it[0], it[1] if it[0] else ()))
+
+    labels = {
+        f"n{nugget}": {
+            number: draw(label(number)) for number in range(len(chunks)) if draw(st.booleans())
+        }
+        for nugget in range(draw(st.integers(1, 3)))
+    }
+    return chunks, judgments_of(chunks, labels)
+
+
+NORMALISED = ("Recall", "AP", "F1@3", "StRecall@3", "Recall@20tok", "Rprec", "P@3", "ByteRecall@3")
+MEASURES = (
+    *("alpha_nDCG@3", "alpha_nDCG@20tok", "Coverage@20tok", "nDCG@3", "nDCG(rel=2)@20tok"),
+    *("Bpref", "AP_IA", "P_IA@2", "ERR_IA@2", "nERR_IA@20tok", "alpha_DCG@20tok", "Judged@3"),
+    *("Density@3", "RR(judged_only=True)", "BytePrecision@2", "ByteIoU@20tok", *NORMALISED),
+)
+
+
+@given(drawn=collections(), data=st.data())
+def test_the_collections_own_chunks_are_measured_as_they_are(
+    drawn: tuple[list[Chunk], NuggetQrels], data: st.DataObject
+) -> None:
+    chunks, qrels = drawn
+    found = data.draw(st.lists(st.sampled_from(chunks), unique_by=lambda one: one.chunk_id))
+    scores = [data.draw(st.sampled_from([1.0, 2.0, 3.0])) for _ in found]
+    covered = data.draw(st.sampled_from([1.0, 0.5, 0.1]))
+    run = {"q": {one.chunk_id: score for one, score in zip(found, scores, strict=True)}}
+    own = PassageRun(
+        "run",
+        {
+            "q": {
+                Place("lib", "a.txt", one.start_byte, one.end_byte): score
+                for one, score in zip(found, scores, strict=True)
+            }
+        },
+    )
+    as_chunks = evaluate(qrels, run, MEASURES)
+    as_passages = evaluate(qrels, own, MEASURES, covered=covered)
+
+    assert as_passages.per_query == as_chunks.per_query
+    assert as_passages.without_value == as_chunks.without_value
+    assert [one.failed for one in as_passages.unjudged] == [
+        one.failed for one in as_chunks.unjudged
+    ]
+
+
+SPANS = st.tuples(st.integers(0, 59), st.integers(1, 60)).map(
+    lambda at: (at[0], min(60, at[0] + at[1]))
+)
+
+
+@given(drawn=collections(), spans=st.lists(SPANS, max_size=8, unique=True))
+def test_any_passages_are_between_nothing_and_all(
+    drawn: tuple[list[Chunk], NuggetQrels], spans: list[tuple[int, int]]
+) -> None:
+    whole = evaluate(drawn[1], passages(*spans), NORMALISED)
+    half = evaluate(drawn[1], passages(*spans), NORMALISED, covered=0.5)
+
+    assert all(0 <= value <= 1 for value in whole.per_query["q"].values())
+    for measure in ("Recall", "StRecall@3", "ByteRecall@3"):
+        assert half.means[measure] >= whole.means[measure]
+    assert whole.passages is not None
+    assert whole.passages.half == half.means
+
+
+TWO = judgments_of(
+    tiles([0, 20, 40, 60]),
+    {
+        "n1": {0: (1, ((2, 6),)), 1: (1, ((30, 34), (36, 38)))},
+        "n2": {0: (1, ((10, 14),)), 1: (0, ())},
+    },
+)
+"""Nugget n1 is in the first chunk, and in the second by two quotes; n2 in the first only."""
+
+
+@pytest.mark.parametrize(
+    ("span", "covered", "supported"),
+    [
+        ((0, 6), 1, 1),
+        ((0, 5), 1, 0),
+        ((0, 5), 0.75, 1),
+        ((2, 14), 1, 2),
+        ((30, 34), 1, 0),  # one of two quotes
+        ((30, 34), 0.6, 1),
+        ((30, 38), 1, 1),
+        ((50, 60), 1, 0),
+    ],
+)
+def test_a_passage_supports_what_it_holds_the_evidence_of(
+    span: tuple[int, int], covered: float, supported: int
+) -> None:
+    found = evaluate(TWO, passages(span), "Coverage@1", covered=covered)
+
+    assert found.means["Coverage@1"] == supported / 2
+
+
+def test_evidence_that_is_held_above_counts_once() -> None:
+    once = evaluate(TWO, passages((0, 14), (41, 50)), ["alpha_nDCG", "Recall", "P@2"])
+    twice = evaluate(TWO, passages((0, 14), (1, 15)), ["alpha_nDCG", "Recall", "P@2"])
+    another = evaluate(TWO, passages((0, 14), (30, 40)), ["alpha_nDCG", "Recall"])
+
+    assert once.means == twice.means == {**once.means, "Recall": 1 / 2, "P@2": 1 / 2}
+    assert another.means == {"alpha_nDCG": 1.0, "Recall": 1.0}
+
+
+def test_one_ideal_for_all_cuts() -> None:
+    """The whole file at one rank is more than the best that the collection's chunks can do there."""
+    apart = judgments_of(
+        tiles([0, 20, 40]), {"n1": {0: (1, ((2, 6),))}, "n2": {1: (1, ((30, 34),))}}
+    )
+    names = ["alpha_nDCG@1", "alpha_nDCG@2", "Recall@1", "alpha_nDCG@4tok"]
+    whole = evaluate(apart, passages((0, 40)), names)
+    half = evaluate(apart, passages((0, 20), (20, 40)), names)
+
+    assert list(whole.means.values()) == [2.0, pytest.approx(2 / (1 + 1 / math.log2(3))), 1.0, 0.0]
+    assert list(half.means.values()) == [1.0, 1.0, 1 / 2, 0.0]
+
+
+def test_the_unjudged_share_is_of_bytes() -> None:
+    found = evaluate(TWO, passages((30, 50), (0, 10)), ["P@1", "P@2"])
+
+    assert [one.mean for one in found.unjudged] == [1 / 2, 1 / 4]
+
+
+def test_runs_over_different_cuts_are_compared() -> None:
+    run = {"q": {"lib/a.txt_0_20": 1.0}}
+    found = compare(TWO, {"chunks": run, "mine": passages((30, 40))}, "Recall@1")
+
+    assert found.means == {"chunks": {"Recall@1": 0.5}, "mine": {"Recall@1": 0.5}}
+
+
+def test_passages_need_a_collection() -> None:
+    with pytest.raises(CollectionError, match="measured on a collection"):
+        evaluate({"q": {"d": 1}}, passages((0, 5)))
+    with pytest.raises(CollectionError, match="measures in bytes need a collection"):
+        evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}, "ByteRecall@1")
+    with pytest.raises(CollectionError, match="length of chunk 'd' is not known"):
+        evaluate({"q": {"d": 1}}, {"q": {"d": 1.0}}, "Recall@20tok")

@@ -1,0 +1,148 @@
+"""Passages that are no chunks of the collection: what its judgments say of them, by their evidence.
+
+A label is of a chunk, and its evidence says where in the file the words are that show it. So a
+passage of any other cut supports a nugget if it holds that evidence, and no model is asked.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.qrels import ChunkLabels, Judged, NuggetQrels, PassageLabels, Spans
+from freshstack_dspy.measures.run import PassageRun, Run, RunSource, is_passages, to_run
+from freshstack_dspy.measures.spans import ByteScores, Span, byte_scores, shared, size
+
+
+def read_run_of(qrels: NuggetQrels, source: RunSource, name: str = "run") -> Run | PassageRun:
+    """Give a run in any form; a file of passages only with the judgments of a collection.
+
+    Raises:
+        CollectionError: It cannot be read, or the judgments are not of a collection.
+    """
+    if isinstance(source, str | Path) and is_passages(source):
+        return _spans(qrels, Path(source).name).read(Path(source))
+    return to_run(source, name)
+
+
+def _spans(qrels: NuggetQrels, run: str) -> Spans:
+    if qrels.spans is None:
+        raise CollectionError(
+            f"run {run!r:.200} has passages, which are measured on a collection, whose files tell "
+            "where its evidence is; these are qrels alone"
+        )
+    return qrels.spans
+
+
+def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple[NuggetQrels, Run]:
+    """Give the labels of a run's passages, and the run by passage id.
+
+    For a nugget, a passage has the highest label of those of which it holds the evidence: at least
+    the share `covered` of its bytes, of both spans where it has two. Evidence counts once: where
+    all that a passage holds is held by passages above it, its label is 0. A passage without
+    evidence has the label 0 where at least the share `covered` of it is in chunks with a label for
+    the nugget, and else none.
+
+    Raises:
+        CollectionError: The judgments are not of a collection.
+    """
+    files = _spans(qrels, run.name)
+    ids, tokens, spans = files.with_passages(
+        place for found in run.passages.values() for place in found
+    )
+    places = {passage: place for place, passage in ids.items()}
+    placed = Run.from_scores(
+        {
+            query: {ids[place]: score for place, score in found.items()}
+            for query, found in run.passages.items()
+        },
+        name=run.name,
+    )
+    labels: dict[str, dict[str, int]] = {nugget: {} for nugget in qrels.labels}
+    failed: defaultdict[str, set[str]] = defaultdict(set)
+    found: dict[str, dict[str, list[tuple[str, int]]]] = {}
+    unjudged: dict[str, dict[str, float]] = {}
+    for query, nuggets in qrels.nuggets.items():
+        by_file = files.labels(query)
+        taken: set[tuple[str, str]] = set()
+        found[query], unjudged[query] = {}, {}
+        for passage, _ in placed.rankings.get(query, ()):
+            place = places[passage]
+            span = place.start, place.end
+            near = [
+                chunk
+                for chunk in by_file.get((place.source, place.path), ())
+                if chunk.span[0] < span[1] and span[0] < chunk.span[1]
+            ]
+            new: list[tuple[str, int]] = []
+            for nugget in nuggets:
+                held = _held(near, nugget, span, covered)
+                fresh = [one for one in held if (one[0], nugget) not in taken]
+                taken.update((chunk_id, nugget) for chunk_id, _ in fresh)
+                new += fresh
+                if held or _within(span, _judged(near, nugget), covered):
+                    labels[nugget][passage] = max((label for _, label in fresh), default=0)
+                elif _within(span, (one.span for one in near if nugget in one.labels), covered):
+                    failed[nugget].add(passage)
+            found[query][passage] = new
+            known = (each for nugget in nuggets for each in _judged(near, nugget))
+            unjudged[query][passage] = 1 - shared([span], known) / (span[1] - span[0])
+    judged = replace(
+        qrels,
+        labels=labels,
+        failed={nugget: frozenset(of) for nugget, of in failed.items()},
+        tokens=tokens,
+        chunk_ids=places.keys(),
+        spans=spans,
+        passages=PassageLabels(qrels, found, unjudged),
+    )
+    return judged, placed
+
+
+def _held(
+    chunks: Sequence[ChunkLabels], nugget: str, span: Span, covered: float
+) -> list[tuple[str, int]]:
+    """Give id and label of the chunks whose evidence for a nugget the span holds."""
+    return [
+        (chunk.chunk_id, label)
+        for chunk in chunks
+        if (label := chunk.labels.get(nugget)) is not None and label > 0
+        for evidence in [chunk.evidence[nugget]]
+        if shared([span], evidence) >= covered * size(evidence)
+    ]
+
+
+def _judged(chunks: Sequence[ChunkLabels], nugget: str) -> Iterable[Span]:
+    return (chunk.span for chunk in chunks if chunk.labels.get(nugget) is not None)
+
+
+def _within(span: Span, others: Iterable[Span], covered: float) -> bool:
+    return shared([span], others) >= covered * (span[1] - span[0])
+
+
+def _scores(ranking: Sequence[str], judged: Judged) -> ByteScores:
+    retrieved: defaultdict[str, list[Span]] = defaultdict(list)
+    for place in map(judged.place, ranking):
+        retrieved[f"{place.source}/{place.path}"].append((place.start, place.end))
+    return byte_scores(judged.evidence, retrieved)
+
+
+def byte_precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
+    """Compute BytePrecision@k: the share of the retrieved bytes that is evidence; 0 of none.
+
+    Evidence is that of all labels of support for the query's nuggets. What overlaps counts once.
+    Source of all three: Smith and Troynikov, Evaluating Chunking Strategies for Retrieval, Chroma
+    2024, where it is tokens, and overlapping chunks are summed up.
+    """
+    return _scores(ranking, judged).precision or 0.0
+
+
+def byte_recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
+    """Compute ByteRecall@k: the share of the bytes of evidence that is retrieved."""
+    return _scores(ranking, judged).recall
+
+
+def byte_iou(ranking: Sequence[str], judged: Judged, k: int | None) -> float | None:
+    """Compute ByteIoU@k: the bytes that are both evidence and retrieved, over those that are any."""
+    return _scores(ranking, judged).iou
