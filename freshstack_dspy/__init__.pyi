@@ -8,6 +8,7 @@ from .collection.evaluating import evaluate as evaluate
 from .collection.explain import explain as explain
 from .collection.exports import export_collection as export_collection
 from .collection.imports import import_collection as import_collection
+from .collection.rechunk import rechunk as rechunk
 from .collection.retrieve import retrieve as retrieve
 from .config import BuildConfig as BuildConfig
 from .config import ModelConfig as ModelConfig

@@ -27,6 +27,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "extend": build.extend,
         "refresh": build.refresh,
         "rejudge": build.rejudge,
+        "rechunk": build.rechunk,
         "synthesize": sources.synthesize,
         "decontextualize": sources.decontextualize,
     },

@@ -1,4 +1,4 @@
-"""`freshstack init`, `plan`, `build`, `extend`, `refresh` and `rejudge`."""
+"""`freshstack init`, `plan`, `build`, `extend`, `refresh`, `rejudge` and `rechunk`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -186,6 +186,35 @@ def rejudge(
         show_json({**values, "manifest": made})
     else:
         _show_agreement(found, settings.model.name, out, changes)
+
+
+def rechunk(
+    collection: CollectionArgument,
+    max_tokens: Annotated[int, typer.Option(help="The most tokens in a chunk.")],
+    out: Annotated[Path, typer.Option(help="New folder to write.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Cut a collection's files anew; labels follow their evidence, and no model is asked."""
+    from freshstack_dspy.collection.counts import listed
+    from freshstack_dspy.collection.rechunk import rechunk as rechunk_collection
+
+    check_out(out)
+    found = rechunk_collection(collection, max_tokens, out)
+    manifest = found.collection.manifest
+    if as_json:
+        show_json({**found._asdict(), "collection": manifest})
+        return
+    counts = manifest.counts
+    say(f"{counts.chunks:,} chunks of at most {max_tokens} tokens, {counts.judgments:,} judgments")
+    say(f"supported pairs: {counts.supported:,}; slices: {listed(counts.slices)}")
+    if found.without_evidence:
+        say(f"{found.without_evidence:,} labels of support had no evidence, only their chunk")
+    if found.lost:
+        say(
+            f"{found.lost:,} labels of support are lost, for no chunk holds all of their evidence; "
+            f"{len(found.lost_nuggets):,} nuggets are supported no more"
+        )
+    say(f"{out}: content {manifest.content_hash}")
 
 
 def _show_plan(found: "Plan") -> None:

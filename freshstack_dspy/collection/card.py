@@ -267,6 +267,13 @@ def _making(manifest: Manifest) -> str:
         f"{manifest.scale.threshold} on.\n"
         + (f"Some of what it holds may still be by {earlier}, asked before.\n" if earlier else "")
     )
+    if projected := _section(manifest, "rechunked"):
+        text += (
+            f"Its files were cut anew: its labels are those of the collection "
+            f"{escape(str(projected.get('collection')))} "
+            f"(`{escape(str(projected.get('content_hash')))}`), moved to the chunks that hold their "
+            f"evidence; {projected.get('lost')} labels of support were lost.\n"
+        )
     settings = [
         (f"{name}.{escape(key)}", shown)
         for name in _SHAPING

@@ -168,6 +168,14 @@ class CollectionSpans:
         return tuple(self._collection.chunks())
 
     @cached_property
+    def _ids(self) -> dict[Place, str]:
+        return {self.place(chunk.chunk_id): chunk.chunk_id for chunk in self._chunks}
+
+    @cached_property
+    def _lengths(self) -> dict[str, int]:
+        return {chunk.chunk_id: chunk.tokens for chunk in self._chunks}
+
+    @cached_property
     def _labels(self) -> Mapping[str, Mapping[tuple[str, str], Sequence[ChunkLabels]]]:
         by_chunk: defaultdict[tuple[str, str], list[Judgment]] = defaultdict(list)
         for judgment in self._collection.judgments:
@@ -190,19 +198,10 @@ class CollectionSpans:
 
     def with_passages(self, places: Iterable[Place]) -> PlacedPassages:
         """Give the ids and lengths of passages."""
-        known = {self.place(chunk.chunk_id): chunk for chunk in self._chunks}
-        ids: dict[Place, str] = {}
-        lengths: dict[str, int] = {}
-        for place in places:
-            if place not in ids:
-                chunk = known.get(place)
-                ids[place] = place.passage_id if chunk is None else chunk.chunk_id
-                if chunk is not None:
-                    lengths[chunk.chunk_id] = chunk.tokens
+        ids = {place: self._ids.get(place, place.passage_id) for place in places}
         passages = {passage: place for place, passage in ids.items()}
-        return PlacedPassages(
-            ids, _Lengths(self.files, passages, lengths), _WithPassages(self, passages)
-        )
+        lengths = _Lengths(self.files, passages, self._lengths)
+        return PlacedPassages(ids, lengths, _WithPassages(self, passages))
 
     def read(self, path: Path) -> PassageRun:
         """Read a file of passages; its name is that of the file."""

@@ -154,7 +154,8 @@ def evaluate(
             a nugget, above 0 and at most 1.
 
     Raises:
-        ConfigError: `covered` is not such a share; a measure or the conventions are unknown, or no measure is named.
+        ConfigError: `covered` is not such a share; a measure or the conventions are unknown, or no
+            measure is named.
         CollectionError: The judgments or the run cannot be read; no query has judgments, or none
             of those of the run; chunk ids are not in the corpus; the conventions go by ranks and
             two chunks have one; or passages, or measures in bytes or tokens, are not measured on a

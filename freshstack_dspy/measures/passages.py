@@ -77,7 +77,7 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
             ]
             new: list[tuple[str, int]] = []
             for nugget in nuggets:
-                held = _held(near, nugget, span, covered)
+                held = held_labels(near, nugget, span, covered)
                 fresh = [one for one in held if (one[0], nugget) not in taken]
                 taken.update((chunk_id, nugget) for chunk_id, _ in fresh)
                 new += fresh
@@ -100,7 +100,7 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
     return judged, placed
 
 
-def _held(
+def held_labels(
     chunks: Sequence[ChunkLabels], nugget: str, span: Span, covered: float
 ) -> list[tuple[str, int]]:
     """Give id and label of the chunks whose evidence for a nugget the span holds."""
