@@ -214,8 +214,8 @@ def _chunk_labels(chunk_id: str, span: Span, judgments: Sequence[Judgment]) -> C
         chunk_id,
         span,
         labels={judgment.nugget_id: judgment.label for judgment in judgments},
-        evidence={one.nugget_id: merged(_evidence(one)) or [span] for one in support},
-        without_evidence=frozenset(one.nugget_id for one in support if not _evidence(one)),
+        evidence={one.nugget_id: merged(one.evidence) or [span] for one in support},
+        without_evidence=frozenset(one.nugget_id for one in support if not one.evidence),
     )
 
 
@@ -250,7 +250,3 @@ class _WithPassages:
 
     def place(self, document: str) -> Place:
         return self._passages.get(document) or self._place(document)
-
-
-def _evidence(judgment: Judgment) -> tuple[Span, ...]:
-    return tuple(getattr(judgment, "evidence", ()))

@@ -98,7 +98,7 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
     return Rechunked(
         write_collection(out, contents, chunks, _provenance(before, max_tokens, lost)),
         lost,
-        sum(not getattr(one, "evidence", ()) for one in before.judgments if before.supports(one)),
+        sum(not one.evidence for one in before.judgments if before.supports(one)),
         tuple(sorted(before.supported_nuggets() - contents.supported_nuggets())),
     )
 
