@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from freshstack_dspy.collection.placing import Files, Hit, Unit
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.qrels import ChunkLabels, PlacedPassages, Spans
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place, Span, merged
@@ -227,6 +226,8 @@ class _Lengths(Mapping[str, int]):
 
     def __getitem__(self, passage: str) -> int:
         if passage not in self._known:
+            from freshstack_dspy.lm.tokens import count_tokens
+
             place = self._places[passage]
             file = self._files.text(place.source, place.path)
             text = file.text[file.character_at(place.start) : file.character_at(place.end)]

@@ -284,7 +284,9 @@ def _unjudged(qrels: NuggetQrels, run: Run, measure: Measure, order: Order) -> U
     shares: dict[str, float] = {}
     failed: dict[str, int] = {}
     for query, nuggets in qrels.nuggets.items():
-        top = set(measure.top(order.chunks(run, query), qrels.judged(query)))
+        ranking = order.chunks(run, query)
+        judged = None if measure.budget is None else qrels.judged(query)
+        top = set(ranking[: measure.k] if judged is None else measure.top(ranking, judged))
         if not top:
             continue
         if qrels.passages is None:
