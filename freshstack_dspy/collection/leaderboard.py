@@ -28,7 +28,7 @@ from freshstack_dspy.measures.evaluation import (
     Evaluation,
     evaluate,
 )
-from freshstack_dspy.measures.measure import parse_measure
+from freshstack_dspy.measures.measure import Cutoff, parse_measure
 from freshstack_dspy.measures.run import read_run
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
 from freshstack_dspy.records import Record
@@ -122,7 +122,7 @@ class TopicResult(Record):
     sha256: str
     means: dict[str, Mean]
     """By measure."""
-    unjudged: dict[int | str, float | None]
+    unjudged: dict[Cutoff, float | None]
     """By cut-off: the mean share of the top without a label; None where it is empty."""
     absent: int
     """Queries that are not in the run; like those without results, 0 in every measure."""

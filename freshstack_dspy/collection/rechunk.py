@@ -15,7 +15,7 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.corpus.chunks import SMALLEST_LIMIT, chunk_file
 from freshstack_dspy.corpus.encodings import BOM
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.measures.passages import held_labels
+from freshstack_dspy.measures.passages import chunks_under, held_labels
 from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.spans import Place, Span, shared
 from freshstack_dspy.records import Candidate, Chunk, Judgment, SourceFile
@@ -180,7 +180,7 @@ class _Projection:
                     if chunk.chunk_id in kept:
                         continue
                     span = chunk.start_byte, chunk.end_byte
-                    near = [of for of in labels if of.span[0] < span[1] and span[0] < of.span[1]]
+                    near = chunks_under(span, labels)
                     for nugget in of_query if near else ():
                         judged = self._judgment(near, nugget.nugget_id, span)
                         if judged is not None:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.conventions import Conventions, Order, conventions_named
-from freshstack_dspy.measures.measure import Measure, parse_measure
+from freshstack_dspy.measures.measure import Cutoff, Measure, parse_measure
 from freshstack_dspy.measures.passages import judge_passages, read_run_of
 from freshstack_dspy.measures.qrels import Judged, NuggetQrels, QrelsSource, to_qrels
 from freshstack_dspy.measures.run import PassageRun, Run, RunSource
@@ -34,8 +34,7 @@ UnknownIds = Literal["error", "drop"]
 class Unjudged(Record):
     """What the top k of a run has that was not judged."""
 
-    k: int | str
-    """The cut-off, as 10 or `2000tok`."""
+    k: Cutoff
     shares: dict[str, float]
     """By query with results, the share of its top k chunks (of those there are, where they are
     fewer) that have a label for none of the query's nuggets. Of a run of passages, the mean share

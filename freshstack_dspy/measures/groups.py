@@ -7,6 +7,7 @@ from statistics import fmean
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.evaluation import Evaluation
+from freshstack_dspy.measures.measure import Cutoff
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_interval
 from freshstack_dspy.records import Record
 
@@ -39,7 +40,7 @@ class GroupMeans(Record):
     """How many evaluated queries are in it."""
     means: dict[str, Interval]
     """By measure, over those that have a value."""
-    unjudged: dict[int | str, float | None]
+    unjudged: dict[Cutoff, float | None]
     """By cut-off, the mean share of the top that has no label; None where no query of the group has
     results."""
     absent: int

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property, partial
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.measures import diversity, ranking
@@ -21,8 +23,10 @@ from freshstack_dspy.measures.qrels import Judged
 
 Value = int | float | str | bool | None
 """The value of a parameter."""
-Cutoff = Literal["required", "optional", "none"]
+CutoffRule = Literal["required", "optional", "none"]
 """Whether the name of a measure must have @k, may, or may not."""
+Cutoff = Annotated[int | str, Field(union_mode="left_to_right")]
+"""What is behind the @: a number of chunks, or one of tokens as `2000tok`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Family:
     """By name; besides, every family has `rel` and `judged_only`."""
     aliases: tuple[str, ...] = ()
     """Other names; capitals do not matter."""
-    cutoff: Cutoff = "required"
+    cutoff: CutoffRule = "required"
     needs_support: bool = True
     """Whether it has no value where no chunk supports any nugget."""
 
@@ -152,8 +156,8 @@ class Measure:
         return self.name
 
     @property
-    def cutoff(self) -> int | str | None:
-        """What is behind the @: as 10, or `2000tok`."""
+    def cutoff(self) -> Cutoff | None:
+        """What is behind the @, if anything."""
         return self.k if self.budget is None else f"{self.budget}tok"
 
     @property

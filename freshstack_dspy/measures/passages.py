@@ -66,26 +66,20 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
     for query, nuggets in qrels.nuggets.items():
         by_file = files.labels(query)
         taken: set[tuple[str, str]] = set()
-        found[query], unjudged[query] = {}, {}
+        found[query], unjudged[query] = defaultdict(list), {}
         for passage, _ in placed.rankings.get(query, ()):
             place = places[passage]
             span = place.start, place.end
-            near = [
-                chunk
-                for chunk in by_file.get((place.source, place.path), ())
-                if chunk.span[0] < span[1] and span[0] < chunk.span[1]
-            ]
-            new: list[tuple[str, int]] = []
+            near = chunks_under(span, by_file.get((place.source, place.path), ()))
             for nugget in nuggets:
                 held = held_labels(near, nugget, span, covered)
                 fresh = [one for one in held if (one[0], nugget) not in taken]
                 taken.update((chunk_id, nugget) for chunk_id, _ in fresh)
-                new += fresh
+                found[query][passage] += fresh
                 if held or _within(span, _judged(near, nugget), covered):
                     labels[nugget][passage] = max((label for _, label in fresh), default=0)
                 elif _within(span, (one.span for one in near if nugget in one.labels), covered):
                     failed[nugget].add(passage)
-            found[query][passage] = new
             known = (each for nugget in nuggets for each in _judged(near, nugget))
             unjudged[query][passage] = 1 - shared([span], known) / (span[1] - span[0])
     judged = replace(
@@ -98,6 +92,11 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
         passages=PassageLabels(qrels, found, unjudged),
     )
     return judged, placed
+
+
+def chunks_under(span: Span, chunks: Sequence[ChunkLabels]) -> list[ChunkLabels]:
+    """Give the chunks that share a byte with a span of their file."""
+    return [chunk for chunk in chunks if chunk.span[0] < span[1] and span[0] < chunk.span[1]]
 
 
 def held_labels(
