@@ -28,15 +28,12 @@ def main(requests: Path, replies: Path) -> int:
     query_ids = {}
     for line in (HERE / "questions.jsonl").read_text(encoding="utf-8").splitlines():
         query = json.loads(line)
-        query_ids[f"{query['title']} {query['body']}".strip()] = query["query_id"]
+        query_ids[query["title"]] = query["query_id"]
     written, missing = [], []
     for line in requests.read_text(encoding="utf-8").splitlines():
         request = json.loads(line)
         inputs = json.loads(request["body"]["messages"][-1]["content"])
-        question = inputs["question"]
-        if isinstance(question, dict):
-            question = f"{question['title']} {question['body']}".strip()
-        query_id = query_ids[question]
+        query_id = query_ids[inputs["question"]["title"]]
         task = request["body"]["response_format"]["json_schema"]["name"]
         try:
             content = answer(task, inputs, answers.get(query_id, {}))

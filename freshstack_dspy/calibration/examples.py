@@ -13,6 +13,7 @@ from freshstack_dspy.collection.near_duplicates import alike_pairs, clusters
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.baseline.support import support
 from freshstack_dspy.records import HumanLabel, Scale
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import (
     ChunkSupport,
     ChunkVerdict,
@@ -87,7 +88,7 @@ def split_by_query(examples: Sequence[LabelledExample], test_share: float, seed:
     Raises:
         CollectionError: There are fewer than two queries that differ.
     """
-    questions = {example.query_id: str(example.example.question) for example in examples}
+    questions = {example.query_id: example.example.question.text for example in examples}
     queries = sorted(
         questions,
         key=lambda query_id: hashlib.sha256(f"{seed}\n{query_id}".encode()).hexdigest(),
@@ -130,8 +131,9 @@ def _texts(
     needed: set[tuple[str, ...]] = set()
     for label in labels:
         shown = None if label.chunk is None else (label.chunk_id, label.chunk)
+        asked = None if label.question is None else ShownQuestion(body=label.question)
         own: dict[tuple[str, ...], Any] = {
-            ("question", label.query_id): label.question,
+            ("question", label.query_id): asked,
             ("nugget", label.query_id, label.nugget_id): label.nugget,
             ("chunk", label.chunk_id): shown,
         }
@@ -142,7 +144,7 @@ def _texts(
                     f"two labels give {key[0]} {key[-1]!r} different texts; one id is one {key[0]}"
                 )
     if collection is not None:
-        texts |= {("question", one.query_id): one.text for one in collection.queries}
+        texts |= {("question", one.query_id): ShownQuestion.of(one) for one in collection.queries}
         texts |= {("nugget", one.query_id, one.nugget_id): one.text for one in collection.nuggets}
         texts |= {
             ("chunk", one.chunk_id): (f"{one.source}/{one.path}", one.passage)
@@ -182,7 +184,7 @@ def _example(
         if scale.name == "binary":
             verdicts.append(ChunkVerdict(**said, supported=supported))
             continue
-        nearest = support(question, statements, [text])[0].nearest
+        nearest = support(question.text, statements, [text])[0].nearest
         quoted = [
             {"nugget": place, "grade": grades[place], "quotes": [nearest[place - 1]]}
             for place in supported

@@ -16,16 +16,7 @@ from freshstack_dspy.cli.options import (
     asking,
     check_out,
 )
-from freshstack_dspy.cli.printing import (
-    Bars,
-    Table,
-    counted,
-    labels_by,
-    say,
-    say_wrapped,
-    show,
-    show_json,
-)
+from freshstack_dspy.cli.printing import Bars, Table, labels_by, say, say_wrapped, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
@@ -37,7 +28,7 @@ JudgingOption = Annotated[
 ]
 
 _COMPARED = ("queries", "nuggets", "chunks", "pool", "judgments")
-_WITHOUT_NUGGETS = "without nuggets, as their answers state no fact or the step failed"
+_WITHOUT_NUGGETS = "without nuggets, as the answer states no fact or the step failed"
 
 
 def init(
@@ -236,7 +227,7 @@ def _show_plan(found: "Plan") -> None:
             "terms occur in it): add documents that answer them, or leave them out with [queries] "
             "min_corpus_overlap = 0.7"
         )
-    _say_ids(found.in_images, "with their content in an image, as [queries] images can leave out")
+    _say_ids(found.in_images, 'with content in an image, left out by [queries] images = "drop"')
     _say_ids(found.without_nuggets, _WITHOUT_NUGGETS)
     say("tokens (by cl100k_base) and dollars are of what is not recorded")
     say(
@@ -281,11 +272,11 @@ def _say_left_out(rejected: dict[str, int]) -> None:
 
 
 def _say_ids(ids: Sequence[str], what: str) -> None:
-    """Name some queries, if there are any."""
+    """Name some questions, if there are any."""
     from freshstack_dspy.collection.counts import some_of
 
     if ids:
-        say(f"{counted(len(ids), 'query', 'queries')} {what}: {some_of(ids)}")
+        say(f"questions {what} ({len(ids):,}): {some_of(ids)}")
 
 
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:

@@ -103,9 +103,8 @@ def _show_query(collection: "Collection", query: "Query", *, as_json: bool) -> N
     say(f"nuggets ({len(nuggets)})")
     for one in nuggets:
         rated = f", {one['importance']}" if one["importance"] else ""
-        supported = f"supported by {counted(one['supported_by'], 'chunk')}"
-        if one["doubtful"]:
-            supported = "doubtful, so not judged"
+        by = f"supported by {counted(one['supported_by'], 'chunk')}"
+        supported = "doubtful, so not judged" if one["doubtful"] else by
         say_wrapped(f"{one['nugget_id']}{rated}, {supported}: {one['text']}", 2)
     rows = [(one["chunk_id"], one["best_rank"], ", ".join(one["supports"])) for one in chunks]
     title = f"chunks pooled or judged ({len(chunks):,})"

@@ -15,15 +15,7 @@ if TYPE_CHECKING:
 
 SUPPORTED: tuple[SliceName, ...] = ("answerable", "partly_supported")
 """The queries with a supported nugget, on which measures are taken by default."""
-SlicesName = Literal[
-    "supported",
-    "all",
-    "answerable",
-    "partly_supported",
-    "unanswerable",
-    "undetermined",
-    "without_nuggets",
-]
+SlicesName = Literal["supported", "all"] | SliceName
 Slices = SlicesName | Sequence[SliceName] | None
 """Which queries: a name, or the names of several slices; None: those with a supported nugget."""
 

@@ -1,9 +1,11 @@
 """Texts to search with next to the question: sub-questions, and an answer from memory."""
 
+from collections.abc import Sequence
+
 import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.records import Expansion, Query
+from freshstack_dspy.records import Expansion, ExpansionKind, Query
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 
@@ -19,14 +21,7 @@ class QuestionDecomposer(dspy.Module):
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` of the sub-questions."""
         reply = self.predict(question=ShownQuestion.of(query), limit=self.limit)
-        return dspy.Prediction(
-            expansion=Expansion(
-                query_id=query.query_id,
-                kind="sub_questions",
-                texts=tuple(reply.sub_questions),
-                call_id=reply.call_id,
-            )
-        )
+        return _expansion(query, "sub_questions", reply.sub_questions, reply.call_id)
 
 
 class ClosedBookAnswerer(dspy.Module):
@@ -39,11 +34,11 @@ class ClosedBookAnswerer(dspy.Module):
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `expansion`, an `Expansion` whose one text is the answer."""
         reply = self.predict(question=ShownQuestion.of(query))
-        return dspy.Prediction(
-            expansion=Expansion(
-                query_id=query.query_id,
-                kind="closed_book_answer",
-                texts=(reply.answer,),
-                call_id=reply.call_id,
-            )
-        )
+        return _expansion(query, "closed_book_answer", [reply.answer], reply.call_id)
+
+
+def _expansion(
+    query: Query, kind: ExpansionKind, texts: Sequence[str], call_id: str
+) -> dspy.Prediction:
+    made = Expansion(query_id=query.query_id, kind=kind, texts=tuple(texts), call_id=call_id)
+    return dspy.Prediction(expansion=made)

@@ -9,6 +9,7 @@ from freshstack_dspy.errors import ReplyError
 from freshstack_dspy.lm.reask import IncompleteReplyError
 from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, ScaleName, Spans, Step
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, NumberedChunk, NumberedNugget
 from freshstack_dspy.text import find_quotation
 
@@ -145,15 +146,10 @@ def judge_inputs(
 ) -> dict[str, Any]:
     """The question that a judge is asked: numbers are those of the places, from 1."""
     return {
-        "question": query.text,
-        "nuggets": numbered_nuggets(nuggets),
+        "question": ShownQuestion.of(query),
+        "nuggets": [NumberedNugget(number=n, text=one.text) for n, one in enumerate(nuggets, 1)],
         "chunks": numbered(passages),
     }
-
-
-def numbered_nuggets(nuggets: Sequence[Nugget]) -> list[NumberedNugget]:
-    """Nuggets as a model sees them, numbered from 1."""
-    return [NumberedNugget(number=number, text=one.text) for number, one in enumerate(nuggets, 1)]
 
 
 def numbered(passages: Sequence[Passage]) -> list[NumberedChunk]:

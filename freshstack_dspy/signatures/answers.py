@@ -6,7 +6,6 @@ import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
 from freshstack_dspy.signatures.checks import (
-    QUESTION,
     FilledText,
     Item,
     ShownQuestion,
@@ -58,7 +57,7 @@ class AnswerQuestion(dspy.Signature):
     they answer none of it, set `answerable` to false and give no sentence.
     """
 
-    question: ShownQuestion = dspy.InputField(desc=QUESTION)
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     passages: list[NumberedChunk] = dspy.InputField(
         desc="the passages, numbered, each with its path"
     )
@@ -86,7 +85,7 @@ class CompareAnswers(dspy.Signature):
     First give the reason, then decide.
     """
 
-    question: ShownQuestion = dspy.InputField(desc=QUESTION)
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     references: list[ReferenceAnswer] = dspy.InputField(desc="the reference answers, numbered")
     answer: str = dspy.InputField(desc="the answer to compare with them")
     reason: FilledText = dspy.OutputField(desc="one sentence: what decides it")

@@ -37,10 +37,6 @@ class ShownQuestion(Item):
         return f"{self.title} {self.body}".strip()
 
 
-QUESTION = "the question, with what is known of: title, body (Markdown), date and tags"
-"""What a prompt says of it."""
-
-
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("the text is blank")
@@ -81,11 +77,6 @@ def number_faults(
     if repeated := sorted(number for number, count in counts.items() if count > 1):
         faults.append(f"more than one {item} for {what} {repeated}")
     return faults
-
-
-def question_of(inputs: Mapping[str, Any] | None) -> ShownQuestion:
-    """The question among the inputs; an empty one where it is not known."""
-    return ShownQuestion.model_validate((inputs or {}).get("question") or {})
 
 
 def raise_if(faults: Iterable[str]) -> None:

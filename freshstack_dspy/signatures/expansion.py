@@ -4,7 +4,7 @@ from typing import Annotated
 
 import dspy
 
-from freshstack_dspy.signatures.checks import QUESTION, FilledText, ShownQuestion, within_limit
+from freshstack_dspy.signatures.checks import FilledText, ShownQuestion, within_limit
 
 
 class DecomposeQuestion(dspy.Signature):
@@ -17,7 +17,7 @@ class DecomposeQuestion(dspy.Signature):
     needs only one.
     """
 
-    question: ShownQuestion = dspy.InputField(desc=QUESTION)
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     limit: int = dspy.InputField(desc="the largest number of sub-questions allowed")
     sub_questions: Annotated[list[FilledText], within_limit("sub-questions")] = dspy.OutputField(
         desc="the sub-questions, most important first", min_length=1
@@ -33,5 +33,5 @@ class AnswerClosedBook(dspy.Signature):
     so a plausible answer in the right vocabulary is better than none.
     """
 
-    question: ShownQuestion = dspy.InputField(desc=QUESTION)
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     answer: FilledText = dspy.OutputField(desc="the answer, as Markdown")

@@ -12,6 +12,7 @@ from freshstack_dspy.records import ScaleName
 from freshstack_dspy.signatures.checks import (
     FilledText,
     Item,
+    ShownQuestion,
     number_faults,
     numbers_of,
     quoted,
@@ -40,7 +41,7 @@ class NumberedChunk(Item):
 class JudgingInputs(dspy.Signature):
     """What the judge of every scale is given."""
 
-    question: str = dspy.InputField(desc="the question that the nuggets belong to")
+    question: ShownQuestion = dspy.InputField(desc="the question that the nuggets belong to")
     nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
     chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
 

@@ -9,11 +9,9 @@ from pydantic import AfterValidator, Field, ValidationInfo
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
 from freshstack_dspy.records import Importance
 from freshstack_dspy.signatures.checks import (
-    QUESTION,
     FilledText,
     Item,
     ShownQuestion,
-    question_of,
     quoted,
     raise_if,
     within_limit,
@@ -41,7 +39,7 @@ class NuggetText(Item):
 
 def _faultless(nuggets: list[NuggetText], info: ValidationInfo) -> list[NuggetText]:
     inputs = info.context or {}
-    question = question_of(inputs).text
+    question = ShownQuestion.model_validate(inputs.get("question", {})).text
     faults = []
     if len({" ".join(nugget.text.lower().split()) for nugget in nuggets}) != len(nuggets):
         faults.append("two nuggets have the same text; state each fact once")
@@ -90,7 +88,7 @@ class NuggetizeAnswer(dspy.Signature):
     such as one that is only a link, has none.
     """
 
-    question: ShownQuestion = dspy.InputField(desc=QUESTION)
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
     answer: str = dspy.InputField(desc="the accepted answer, as Markdown")
     limit: int = dspy.InputField(desc="the largest number of nuggets allowed")
     nuggets: Annotated[list[NuggetText], within_limit("nuggets"), AfterValidator(_faultless)] = (

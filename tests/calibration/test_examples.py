@@ -10,6 +10,7 @@ from freshstack_dspy.calibration.examples import LabelledExample, judge_examples
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.records import HumanLabel
+from freshstack_dspy.signatures.checks import ShownQuestion
 from tests.collection.small import A, write_small
 
 from .people import FACTS, label, synthetic_labels
@@ -35,7 +36,7 @@ def test_an_example_is_a_call_of_the_judge_with_what_people_said() -> None:
     (example,) = judge_examples(synthetic_labels(1), None, 5)
 
     assert example.query_id == "q0"
-    assert example.example.question == "What is new in version 0?"
+    assert example.example.question == ShownQuestion(body="What is new in version 0?")
     assert [nugget.text for nugget in example.example.nuggets] == list(FACTS)
     assert [chunk.path for chunk in example.example.chunks] == ["c0a", "c0b", "c0c"]
     assert list(verdicts(example).values()) == [{FACTS[0]}, {FACTS[1]}, set()]
@@ -137,7 +138,8 @@ def test_the_collections_texts_go_before_the_labels(collection: Collection) -> N
 
     other, example = judge_examples(given, collection, 5)
 
-    assert example.example.question == "How? It fails."
+    question = ShownQuestion(title="How?", body="It fails.", asked="2026-01-02", tags=("api",))
+    assert example.example.question == question
     assert [chunk.path for chunk in example.example.chunks] == ["docs/x"]
     assert verdicts(example) == {"alpha": {"fact 12_0"}}
     assert verdicts(other) == {"text elsewhere": {"fact n"}}

@@ -23,7 +23,7 @@ from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.records import HumanLabel
 from freshstack_dspy.signatures.judge_support import ChunkVerdict
-from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, question_of
 
 from .people import synthetic_labels
 
@@ -115,7 +115,7 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
 
 def test_an_example_without_a_valid_reply_is_counted_and_in_no_figure(lm_to: Connect) -> None:
     def check_q3(inputs: Inputs) -> Any:
-        return Said("", "content_filter") if "version 3" in inputs["question"] else judge(inputs)
+        return Said("", "content_filter") if "version 3" in question_of(inputs) else judge(inputs)
 
     labels = synthetic_labels()
     tested = {one.query_id for one in split_by_query(judge_examples(labels, None, 5), 0.4, 0).test}

@@ -12,6 +12,7 @@ from freshstack_dspy.lm.typed import messages_of
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
+from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.judge_support import (
     ChunkSupport,
     NumberedChunk,
@@ -32,7 +33,7 @@ VERDICTS = [
 
 def example(number: int) -> dspy.Example:
     return dspy.Example(
-        question=f"question {number}",
+        question=ShownQuestion(title=f"question {number}"),
         nuggets=[NumberedNugget(number=1, text="fact")],
         chunks=[NumberedChunk(number=1, path="a.py", text="code")],
         verdicts=VERDICTS,

@@ -242,7 +242,7 @@ def test_demonstrations_sample_number_and_new_instructions_go_with_the_targeted_
     store: ReplyStore,
 ) -> None:
     program = SupportJudge()
-    demo = {"question": "?", "nuggets": [{"number": 1, "text": "a"}]}
+    demo = {"question": {"title": "?"}, "nuggets": [{"number": 1, "text": "a"}]}
     demo |= {"chunks": [{"number": 1, "path": "p", "text": "a"}]}
     demo |= {"verdicts": [{"chunk": 1, "reason": "r", "supported": [1]}]}
     program.predict.demos = [demo]

@@ -54,8 +54,6 @@ def nuggetize(inputs: Inputs) -> Any:
 def question_of(inputs: Inputs) -> str:
     """The question of a request: title and body."""
     question = inputs["question"]
-    if isinstance(question, str):  # the judge's
-        return question
     return f"{question.get('title', '')} {question.get('body', '')}".strip()
 
 

@@ -90,7 +90,8 @@ def extra(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
 def missing(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
     ((field, value),) = answer.items()
     if task != "JudgeSupportLevel":
-        return Spoiled(Scripted(json.dumps(chance.choice([{}, {field: []}]))), "unparsed")
+        none = None if task == "NuggetizeAnswer" else []  # an answer may have no nuggets
+        return Spoiled(Scripted(json.dumps(chance.choice([{}, {field: none}]))), "unparsed")
     kept = chance.sample(value, chance.randrange(len(value)))
     return Spoiled(Scripted(json.dumps({field: kept})), "ok" if kept else "unparsed")
 

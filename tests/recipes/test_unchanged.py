@@ -199,8 +199,7 @@ def test_an_invalid_reply_that_was_sent_back_counts_too(tmp_path: Path) -> None:
     assert len(made.manifest.reasked) == 3 + 3, "and what the searches returned"
     assert found_unchanged(config) is not None
     store = ReplyStore(config.cache.path)
-    reply = store.get(made.manifest.reasked[0])
-    assert reply is not None
+    reply = next(found for key in made.manifest.reasked if (found := store.get(key)))
 
     valid = '{"nuggets": []}'
     store.put(reply.model_copy(update={"text": valid}))

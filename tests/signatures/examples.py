@@ -34,7 +34,7 @@ QUESTION = ShownQuestion(
 )
 
 JUDGING: dict[str, Any] = {
-    "question": 'How do I read a "ring" width?\n\nI use `read_rwl`.',
+    "question": QUESTION,
     "nuggets": [
         NumberedNugget(number=1, text="`read_rwl` takes a path."),
         NumberedNugget(number=2, text="Widths are in 0.01 mm."),

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Collection, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from freshstack_dspy.lm.baseline.markdown import Statement, blocks, statements
 from freshstack_dspy.lm.baseline.phrases import expected_share, information, is_common
@@ -27,20 +27,27 @@ _CHATTER = re.compile(
 )
 
 
-def nuggets(question: str, answer: str, limit: int) -> list[dict[str, str]]:
+def nuggets(question: str, answer: str, limit: int) -> list[dict[str, Any]]:
     """Extract nuggets, each with the words of the answer that it was taken from.
 
     Returns:
         `quote` (empty where the words are not together) and `text` of 1 to `limit` different
         nuggets, in the answer's order, none of which restates the question; none if the answer has
-        no text, or says nothing else.
+        no text, or says nothing else. With `importance` and `doubtful`, which none of them is.
     """
     found = [fact for fact in facts(answer) if not restates(shown(fact), question)]
     sentences = [place for place, fact in enumerate(found) if not fact.is_code]
     texts = [fact.text for fact in found]
     places = most_telling(texts, limit, known=set(terms(question)), favoured=sentences)
+    rated = importance(question, [texts[place] for place in places])
     return [
-        {"quote": _quote(texts[place], answer), "text": shown(found[place])} for place in places
+        {
+            "quote": _quote(texts[place], answer),
+            "text": shown(found[place]),
+            "importance": rating,
+            "doubtful": False,
+        }
+        for place, rating in zip(places, rated, strict=True)
     ]
 
 

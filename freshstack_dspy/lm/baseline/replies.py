@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError, validate_call
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.baseline.answers import answer, compare
-from freshstack_dspy.lm.baseline.nuggets import importance, nuggets
+from freshstack_dspy.lm.baseline.nuggets import nuggets
 from freshstack_dspy.lm.baseline.passages import passages
 from freshstack_dspy.lm.baseline.questions import closed_book_answer, queries, sub_questions
 from freshstack_dspy.lm.baseline.support import Json, Judged, Numbered, verdicts
@@ -66,18 +66,6 @@ def _flat(inputs: Json) -> Json:
     return {**inputs, "question": text}
 
 
-@validate_call
-def _nuggetize(question: str, answer: str, limit: int) -> Json:
-    found = nuggets(question, answer, limit)
-    rated = importance(question, [nugget["text"] for nugget in found])
-    return {
-        "nuggets": [
-            {**nugget, "importance": rating, "doubtful": False}
-            for nugget, rating in zip(found, rated, strict=True)
-        ]
-    }
-
-
 def _judge(scale: ScaleName, demos: Sequence[tuple[Json, Json]] = (), **inputs: Any) -> Json:
     judged = [Judged.model_validate(before | after) for before, after in demos]
     return {"verdicts": verdicts(Judged.model_validate(inputs), scale, judged)}
@@ -118,6 +106,6 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "GradeSupport": partial(_judge, "graded_3"),
     "JudgeSupport": partial(_judge, "binary"),
     "JudgeSupportLevel": partial(_judge, "support"),
-    "NuggetizeAnswer": _nuggetize,
+    "NuggetizeAnswer": _giving("nuggets", nuggets),
     "SynthesizeQueries": _synthesize,
 }
