@@ -376,9 +376,14 @@ def diff(
     ] = 5,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which queries, nuggets and labels differ between two collections."""
+    """Show which queries, nuggets, labels and evidence differ between two collections."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, difference
+    from freshstack_dspy.collection.diff import (
+        JudgmentChange,
+        NuggetChange,
+        QueryChange,
+        difference,
+    )
 
     one, other = Collection.load(before), Collection.load(after)
     found = difference(one, other, list(one.chunks()), list(other.chunks()))
@@ -391,15 +396,20 @@ def diff(
     show_table(Table(("", "same", "added", "dropped", "changed"), rows, f"{before} → {after}"))
     nuggets = [change for change in found.changes if isinstance(change, NuggetChange)]
     labels = [change for change in found.changes if isinstance(change, JudgmentChange)]
+    queries = [change for change in found.changes if isinstance(change, QueryChange)]
     slices = Counter(
         f"{change.slice_before} → {change.slice_after}"
-        for change in found.changes
-        if change.kind == "query" and change.slice_before and change.slice_after
+        for change in queries
+        if change.slice_before and change.slice_after
         if change.slice_before != change.slice_after
     )
     if slices:
         moved = ", ".join(f"{number:,} {move}" for move, number in sorted(slices.items()))
         say_wrapped(f"slices of queries: {moved}")
+    titles = {query.query_id: query.title or query.body for query in (*other.queries, *one.queries)}
+    for kind in ("added", "dropped", "edited"):
+        ids = [change.query_id for change in queries if change.change == kind]
+        _list_changes(f"queries {kind}", [f"{id_}: {titles[id_]}" for id_ in ids], limit)
     for kind in ("added", "dropped", "changed"):
         of_kind = [change for change in nuggets if change.change == kind]
         _list_changes(f"nuggets {kind}", [_nugget_line(change) for change in of_kind], limit)
@@ -407,6 +417,8 @@ def diff(
     for move in ("up", "down", "new", "gone"):
         of_move = [change for change in labels if change.move == move]
         _list_changes(f"labels {move}", [_label_line(each, texts) for each in of_move], limit)
+    elsewhere = [_label_line(change, texts) for change in labels if change.change == "evidence"]
+    _list_changes("same label, other evidence", elsewhere, limit)
 
 
 def _list_changes(title: str, lines: Sequence[str], limit: int) -> None:
@@ -431,8 +443,12 @@ def _nugget_line(change: "NuggetChange") -> str:
 def _label_line(change: "JudgmentChange", texts: Mapping[str, str]) -> str:
     judgment = change.after or change.before
     assert judgment is not None
-    ends = ("–" if one is None or one.label is None else str(one.label)
-            for one in (change.before, change.after))  # fmt: skip
+    sides = (change.before, change.after)
+    if change.change == "evidence":  # where it is in the file, in bytes
+        spans = [one.evidence if one else () for one in sides]
+        ends = [" ".join(f"{start}–{end}" for start, end in each) or "none" for each in spans]
+    else:
+        ends = ["–" if one is None or one.label is None else str(one.label) for one in sides]
     return (
         f"{' → '.join(ends)}  {judgment.nugget_id} in {judgment.chunk_id}: "
         f"{texts[judgment.nugget_id]}"

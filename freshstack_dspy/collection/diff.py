@@ -54,10 +54,11 @@ class NuggetChange(Record):
 
 
 class JudgmentChange(Record):
-    """A judgment that came, went, or has another label; what is None is not there."""
+    """A judgment that came, went, or has another label or evidence; what is None is not there."""
 
     kind: Literal["judgment"] = "judgment"
-    change: Literal["added", "dropped", "changed"]
+    change: Literal["added", "dropped", "changed", "evidence"]
+    """`evidence`: the label is the same, and other words of the chunk show it."""
     query_id: str
     move: Literal["up", "down", "new", "gone"] | None = None
     """Where the label went; new and gone are those of pairs that had, or have, no label. None where
@@ -77,6 +78,8 @@ class Difference(Record):
     judgments: Tally
     resliced: int
     """Queries in both that are in another slice."""
+    evidence: int = 0
+    """Judgments in both, with the same label, that other words of the chunk show; in `kept` too."""
     changes: tuple[QueryChange | NuggetChange | JudgmentChange, ...]
     """Queries by id, then nuggets, then judgments by query, nugget and chunk id."""
 
@@ -99,7 +102,9 @@ def difference(
     chunks = match_chunks(chunks_before, chunks_after)
     queries = list(_query_changes(before, after))
     of_nuggets = _nugget_changes(before, after, nuggets)
-    judgments = sorted(_judgment_changes(before, after, nuggets, chunks), key=_in_order)
+    by_id = [{chunk.chunk_id: chunk for chunk in each} for each in (chunks_before, chunks_after)]
+    changes = _judgment_changes(before, after, nuggets, chunks, *by_id)
+    judgments = sorted(changes, key=_in_order)
     moved = {(candidate.query_id, chunks.get(candidate.chunk_id)) for candidate in before.pool}
     pooled = sum((candidate.query_id, candidate.chunk_id) in moved for candidate in after.pool)
     of_queries = Counter(each.change for each in queries)
@@ -123,6 +128,7 @@ def difference(
             each.change in ("edited", "resliced") and each.slice_before != each.slice_after
             for each in queries
         ),
+        evidence=of_judgments["evidence"],
         changes=(*queries, *of_nuggets, *judgments),
     )
 
@@ -236,7 +242,12 @@ def _query_changes(before: Contents, after: Contents) -> Iterator[QueryChange]:
 
 
 def _judgment_changes(
-    before: Contents, after: Contents, nuggets: Mapping[str, str], chunks: Mapping[str, str]
+    before: Contents,
+    after: Contents,
+    nuggets: Mapping[str, str],
+    chunks: Mapping[str, str],
+    chunks_before: Mapping[str, Chunk],
+    chunks_after: Mapping[str, Chunk],
 ) -> Iterator[JudgmentChange]:
     on_support = (  # records that are no collection yet do not say their scale: it is the same
         isinstance(before, Collection)
@@ -247,16 +258,25 @@ def _judgment_changes(
     def label(judgment: Judgment, of: Contents) -> int | bool | None:
         return of.supports(judgment) if on_support and judgment.status == "ok" else judgment.label
 
+    def places(judgment: Judgment, by_id: Mapping[str, Chunk]) -> list[tuple[int, int]]:
+        chunk = by_id[judgment.chunk_id]  # it may be elsewhere in its file now
+        return [(chunk.place_at(start), chunk.place_at(end)) for start, end in judgment.evidence]
+
     left = {(one.nugget_id, one.chunk_id): one for one in after.judgments}
     for was in before.judgments:
         now = left.pop((nuggets.get(was.nugget_id, ""), chunks.get(was.chunk_id, "")), None)
         old, new = label(was, before), label(now, after) if now else None
-        if now is None or old != new:
-            change: Literal["dropped", "changed"] = "dropped" if now is None else "changed"
-            move = _move(old, new)
-            yield JudgmentChange(
-                change=change, query_id=was.query_id, move=move, before=was, after=now
-            )
+        change: Literal["dropped", "changed", "evidence"]
+        if now is None:
+            change = "dropped"
+        elif old != new:
+            change = "changed"
+        elif places(was, chunks_before) != places(now, chunks_after):
+            change = "evidence"
+        else:
+            continue
+        move = None if change == "evidence" else _move(old, new)
+        yield JudgmentChange(change=change, query_id=was.query_id, move=move, before=was, after=now)
     for now in left.values():
         move = _move(None, label(now, after))
         yield JudgmentChange(

@@ -189,6 +189,27 @@ def test_where_labels_went() -> None:
     assert moves == ["down", "up", "new", "gone", "gone", None]
 
 
+def test_evidence_elsewhere_in_the_chunk_is_listed_and_a_chunk_elsewhere_is_none() -> None:
+    labels: dict[tuple[str, str], int | None] = {("1_0", "aa"): 1, ("1_0", "bb"): 1}
+
+    def with_evidence(start: int, *spans: tuple[int, int]) -> tuple[Contents, list[Chunk]]:
+        chunks = [chunk("aa", start), chunk("bb", start + 2)]
+        contents, _ = state({"1": "How?"}, {"1_0": ("1", "f")}, chunks, labels)
+        judgments = (
+            one.model_copy(update={"evidence": (span,)})
+            for one, span in zip(contents.judgments, spans, strict=True)
+        )
+        return replace(contents, judgments=tuple(judgments)), chunks
+
+    found = compare(with_evidence(0, (0, 1), (2, 4)), with_evidence(10, (11, 12), (12, 14)))
+
+    (change,) = found.changes
+    assert isinstance(change, JudgmentChange)
+    assert change.after
+    assert (change.change, change.move, change.after.evidence) == ("evidence", None, ((11, 12),))
+    assert (found.evidence, found.judgments.kept) == (1, 2)
+
+
 def test_a_query_in_another_slice_is_listed() -> None:
     found = compare(
         state({"1": "How?"}, {"1_0": ("1", "f")}, [chunk("a", 0)], {("1_0", "a"): None}),
