@@ -47,10 +47,7 @@ def id_order(query_id: str) -> tuple[bool, int, str, str]:
     return True, 0, "", query_id
 
 
-_IMAGE = re.compile(
-    r"\[?!\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])(?:\]\([^)]*\))?"  # also one that is itself a link
-    r"|<img\b[^>]*>"
-)
+_IMAGE = re.compile(r"!\[[^\]]*\][(\[][^)\]]*[)\]](?:\]\([^)]*\))?|<img\b[^>]*>")
 _CODE_BLOCK = re.compile(r"^ {0,3}(?:```|~~~)|^\s*\n(?: {4}|\t)\s*\S", re.MULTILINE)
 _FEW_WORDS = 80
 

@@ -33,8 +33,6 @@ def closed_book_knowledge(
 ) -> tuple[dict[str, Knowledge], list[Failure]]:
     """Have closed-book answers judged, each as if it were a chunk, in the step `contamination`.
 
-    The judge is not told what it is shown.
-
     Returns:
         Knowledge, by query id, of each query whose answer has a label for every nugget, and what
         failed: a failure names no chunk, for the answer is none of the corpus.

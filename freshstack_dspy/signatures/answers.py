@@ -5,13 +5,7 @@ from typing import Annotated, Literal
 import dspy
 from pydantic import AfterValidator, Field, ValidationInfo
 
-from freshstack_dspy.signatures.checks import (
-    FilledText,
-    Item,
-    ShownQuestion,
-    numbers_of,
-    raise_if,
-)
+from freshstack_dspy.signatures.checks import FilledText, Item, ShownQuestion, numbers_of, raise_if
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 
@@ -50,11 +44,11 @@ class AnswerQuestion(dspy.Signature):
     """Answer a question from passages, and cite the passages that support each sentence.
 
     Use only what the passages say, and nothing else that you know. Some passages may have nothing
-    to do with the question; ignore them. Answer what was asked, with the
-    functions, options, values and steps that it takes, in as few sentences as will do; code
-    belongs to the sentence that introduces it. After each sentence give the numbers of the
-    passages that state it. If the passages answer a part of the question, answer that part. If
-    they answer none of it, set `answerable` to false and give no sentence.
+    to do with the question; ignore them. Answer what was asked, with the functions, options,
+    values and steps that it takes, in as few sentences as will do; code belongs to the sentence
+    that introduces it. After each sentence give the numbers of the passages that state it. If the
+    passages answer a part of the question, answer that part. If they answer none of it, set
+    `answerable` to false and give no sentence.
     """
 
     question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")

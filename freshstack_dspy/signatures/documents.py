@@ -42,9 +42,9 @@ class SynthesizeQueries(dspy.Signature):
 
     A question tells the asker's situation: what they want to do, what they see, or what went
     wrong. It is open-ended rather than a quiz about a detail, and can be understood without the
-    passages: it names the software, or whatever it is about, never mentions the passages, their
-    file or their author, and copies no sentence of them. Do not use rare words of the passages
-    that an asker would not know.
+    passages: it names the software or other subject that it is about, never mentions the passages,
+    their file or their author, and copies no sentence of them. Do not use rare words of the
+    passages that an asker would not know.
     Where there are several passages, each question needs facts from more than one of them.
     The answer states what solves the asker's problem, in full sentences, and uses only what the
     passages say. The questions are about different things.
