@@ -13,7 +13,6 @@ from freshstack_dspy.cli.options import (
     ConventionsOption,
     FormatOption,
     JsonOption,
-    LimitOption,
     SlicesOption,
 )
 from freshstack_dspy.cli.printing import (
@@ -219,7 +218,10 @@ def evaluate(
             "may be repeated."
         ),
     ] = None,
-    limit: LimitOption = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --by: list at most so many groups, the largest; 20."),
+    ] = None,
     slices: SlicesOption = "supported",
     conventions: ConventionsOption = "ours",
     unknown_ids: UnknownIdsOption = "error",
@@ -406,7 +408,7 @@ def _cells(
 
 
 def _folded(text: str) -> str:
-    lines = (textwrap.wrap(cut(line, 5 * _RUN), _RUN, break_on_hyphens=False)
+    lines = (textwrap.wrap(cut(line, 5 * _RUN), _RUN)
              for line in text.split("\n"))  # fmt: skip
     return "\n".join(part for line in lines for part in line)
 

@@ -38,7 +38,6 @@ SlicesOption = Annotated[
         "supported (answerable, the paper's filter), or those of another slice."
     ),
 ]
-LimitOption = Annotated[int | None, typer.Option(min=1, help="Show or take at most so many.")]
 ConventionsName = Literal["ours", "trec_eval", "ndeval", "pyndeval", "freshstack"]
 ConventionsOption = Annotated[
     ConventionsName,

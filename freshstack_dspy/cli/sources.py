@@ -8,7 +8,6 @@ import typer
 
 from freshstack_dspy.cli.options import (
     JsonOption,
-    LimitOption,
     ReplaceOption,
     check_out,
     judging,
@@ -42,7 +41,9 @@ def suggest(
     ignore: Annotated[
         list[str] | None, typer.Option(help="Do not list this tag, as too general. Repeat it.")
     ] = None,
-    limit: LimitOption = 10,
+    limit: Annotated[
+        int, typer.Option(min=1, help="List at most so many of each: those that add the most.")
+    ] = 10,
     as_json: JsonOption = False,
 ) -> None:
     """List the tags, repositories, packages and sites of a topic's questions, for a corpus."""
