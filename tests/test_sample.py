@@ -57,6 +57,18 @@ def test_the_readme_prints_what_its_retrievers_reach(
     assert shares == [*map(str.strip, unjudged)]
 
 
+def test_every_label_of_support_has_its_words_in_the_files(sample: Collection) -> None:
+    supporting = [one for one in sample.judgments if one.label]
+    for one in supporting:
+        chunk = sample.chunk(one.chunk_id)
+        data = (QUICKSTART / "corpus" / chunk.source / chunk.path).read_bytes()
+        assert one.evidence
+        for start, end in one.evidence:
+            assert chunk.start_byte <= start < end <= chunk.end_byte
+            assert data[start:end].decode(chunk.encoding).strip() in chunk.text
+    assert len(supporting) == sample.manifest.counts.evidence == 284
+
+
 def test_every_written_answer_is_used(sample: Collection) -> None:
     """What is written for a chunk that is no longer pooled would be dead weight."""
     pooled = Counter(candidate.query_id for candidate in sample.pool)

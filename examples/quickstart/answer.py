@@ -5,8 +5,10 @@
     freshstack requests import replies.jsonl examples/quickstart/build.toml
 
 `answers/<query_id>.json` holds, for each question, the nuggets with the words of the answer that
-each is from and how important it is, sub-questions, closed-book answer with the verdict on it, and the verdict on every
-chunk that was pooled, by path and by the beginning of the SHA-256 of its text. A request that nothing was written for is named, and left for a person.
+each is from and how important it is, sub-questions, closed-book answer with the verdict on it, and
+the verdict on every chunk that was pooled, by path and by the beginning of the SHA-256 of its text:
+the nuggets that it supports, by their place, each with its grade and the words that show it. A
+request that nothing was written for is named, and left for a person.
 """
 
 import hashlib
@@ -65,7 +67,10 @@ def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[s
             verdict = written["closed_book_verdict"]
         else:
             verdict = written["verdicts"][chunk_key(chunk)]
-        supported = [numbers[written["nuggets"][place]] for place in verdict["supported"]]
+        supported = [
+            {**one, "nugget": numbers[written["nuggets"][one["nugget"]]]}
+            for one in verdict["supported"]
+        ]
         verdicts.append(
             {"chunk": chunk["number"], "reason": verdict["reason"], "supported": supported}
         )
