@@ -90,8 +90,9 @@ def extra(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
 def missing(task: str, answer: dict[str, Any], chance: Random) -> Spoiled:
     ((field, value),) = answer.items()
     if task != "JudgeSupportLevel":
-        none = None if task == "NuggetizeAnswer" else []  # an answer may have no nuggets
-        return Spoiled(Scripted(json.dumps(chance.choice([{}, {field: none}]))), "unparsed")
+        # An answer may have no nuggets.
+        answers: list[Any] = [{}, {field: None if task == "NuggetizeAnswer" else []}]
+        return Spoiled(Scripted(json.dumps(chance.choice(answers))), "unparsed")
     kept = chance.sample(value, chance.randrange(len(value)))
     return Spoiled(Scripted(json.dumps({field: kept})), "ok" if kept else "unparsed")
 
