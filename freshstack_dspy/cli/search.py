@@ -132,11 +132,11 @@ def retrieve(
     out: OutOption = None,
     replace: ReplaceOption = False,
 ) -> None:
-    """Search for a collection's queries; write a TREC run, or passages as JSON Lines."""
+    """Search for a collection's queries; write a TREC run, or passages (--out FILE.jsonl)."""
     from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.collection.passages import write_passages
+    from freshstack_dspy.collection.passages import passages_of, write_passages
     from freshstack_dspy.collection.retrieve import retrieve as run_retriever
-    from freshstack_dspy.measures.run import PassageRun, write_run
+    from freshstack_dspy.measures.run import PassageRun, Run, write_run
     from freshstack_dspy.recipes.corpus import Stages, search_models
 
     settings = _settings(config, embedder)
@@ -147,6 +147,7 @@ def retrieve(
     check_out(run_path, replace=replace)
     if module:
         check_out(passages_path, replace=replace)
+    searched = Collection.load(collection)
     with (
         search_models(_without_unused(settings, name)) as models,
         Bars() as bars,
@@ -154,8 +155,8 @@ def retrieve(
     ):
         warnings.simplefilter("ignore")  # a framework may have many about itself
         warnings.simplefilter("always", UserWarning)
-        run = run_retriever(
-            Collection.load(collection),
+        run: Run | PassageRun = run_retriever(
+            searched,
             _imported(module, own) if module else name,
             depth=k,
             models=models,
@@ -165,6 +166,8 @@ def retrieve(
         )
     for message in dict.fromkeys(str(one.message) for one in warned):
         complain(f"warning: {message}")
+    if isinstance(run, Run) and out is not None and out.suffix == ".jsonl":
+        run = passages_of(searched, run)
     path = passages_path if isinstance(run, PassageRun) else run_path
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(run, PassageRun):

@@ -13,7 +13,7 @@ from freshstack_dspy.collection.placing import Files, Hit, Unit
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.measures.qrels import ChunkLabels, PlacedPassages, Spans
-from freshstack_dspy.measures.run import PassageRun
+from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place, Span, merged
 from freshstack_dspy.records import Chunk, Judgment
 
@@ -146,6 +146,16 @@ def place_all(files: Files, hits: Mapping[str, Iterable[Hit]], name: str) -> Pas
                 repeated += place in found
                 found[place] = max(hit.score, found.get(place, hit.score))
     return PassageRun(name, passages, unplaced, repeated)
+
+
+def passages_of(collection: "Collection", run: Run) -> PassageRun:
+    """Give a run of a collection's chunks as passages, for another collection of the same files."""
+    place = Files(collection.chunks()).place_of
+    found = {
+        query: {place(chunk_id): score for chunk_id, score in ranking}
+        for query, ranking in run.rankings.items()
+    }
+    return PassageRun(run.name, found)
 
 
 class CollectionSpans:

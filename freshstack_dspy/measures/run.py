@@ -7,7 +7,6 @@ Chunk ids may hold spaces, so a line is taken apart from both ends.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -117,17 +116,6 @@ class PassageRun:
         passages = {query: of for query, of in self.passages.items() if query not in left_out}
         unplaced = {query: of for query, of in self.unplaced.items() if query not in left_out}
         return replace(self, passages=passages, unplaced=unplaced)
-
-    @cached_property
-    def run(self) -> Run:
-        """The same as a run; the id of a passage is made as that of a chunk."""
-        return Run.from_scores(
-            {
-                query: {place.passage_id: score for place, score in found.items()}
-                for query, found in self.passages.items()
-            },
-            name=self.name,
-        )
 
 
 RunSource = Run | PassageRun | Path | str | Mapping[str, Mapping[str, float]]

@@ -5,6 +5,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -313,3 +314,39 @@ def test_a_difference_that_is_found_fails_and_noise_does_not(
     assert "noise.run" not in worse.err
     assert freshstack("compare", "qrels.txt", "noise.run", *gate, "main.run").code == 0
     assert freshstack("compare", "qrels.txt", "main.run", *gate, "worse.run").code == 0
+
+
+# Passages
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_collection_is_cut_anew_searched_and_compared(
+    freshstack: Command, built: Path, same: bool
+) -> None:
+    before = Collection.load(built)
+    chunking: Any = before.manifest.config["chunking"]
+    max_tokens = chunking["max_tokens"] if same else 20
+    cut = freshstack("rechunk", built, "--max-tokens", max_tokens, "--out", "anew")
+    freshstack("retrieve", "anew", "--retriever", "bm25", "--out", "anew.jsonl")
+    freshstack("retrieve", built, "--retriever", "bm25", "--out", "own.run")
+    names = ("-m", "alpha_nDCG@200tok", "-m", "ByteRecall@10")
+    done = freshstack("compare", built, "own.run", "anew.jsonl", *names)
+
+    assert cut.code == done.code == 0
+    means = [row[1:] for row in cells_of(done.out)][::3][:2]
+    if same:
+        assert Collection.load("anew").manifest.content_hash == before.manifest.content_hash
+        assert means[0] == means[1]
+    assert "100.0% of the results placed; one supports a nugget if it" in done.out
+    assert "if half of the evidence were enough: alpha_nDCG@200tok" in done.out
+
+
+def test_a_wrong_passage_is_one_line(freshstack: Command, built: Path, tmp_path: Path) -> None:
+    line = {"query_id": "10", "path": "docs/rest.md", "start": 0, "end": 5, "score": 1}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(line))
+    done = freshstack("evaluate", built, "mine.jsonl")
+
+    assert (done.code, done.err) == (
+        1,
+        "error: mine.jsonl:1: the collection has no file 'docs/rest.md'; the nearest is docs/reset.md\n",
+    )

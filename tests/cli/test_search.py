@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.passages import read_passages
 from freshstack_dspy.index import models
 from freshstack_dspy.measures.run import read_run
 from tests.index.pieces import Letters
@@ -169,7 +170,7 @@ def test_retrieve_overwrites_nothing_unless_told(
     assert questions.read_text() == "mine"
     again = freshstack("retrieve", built, "--retriever", "bm25", "--out", questions, "--replace")
     assert again.code == 0
-    assert read_run(questions).rankings
+    assert read_passages(questions)
 
 
 def test_retrieve_takes_an_embedder_without_a_configuration(
