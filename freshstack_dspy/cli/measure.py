@@ -205,6 +205,11 @@ class _Evaluated(NamedTuple):
         """The mean share of unjudged chunks, by cut-off."""
         return {of.k: of.mean for of in self.evaluation.unjudged}
 
+    @property
+    def placed_share(self) -> float | None:
+        """Of a run of passages, the share of the results whose place is known."""
+        return None if (notes := self.evaluation.passages) is None else notes.placed_share
+
 
 def evaluate(
     judgments: JudgmentsArgument,
@@ -336,7 +341,7 @@ def _grouping(judgments: _Judgments, name: str) -> "QueryGroups":
 
 _COLUMNS = (
     *("file", "run", "by", "group", "average", "queries", "measure", "mean", "low", "high"),
-    *("unjudged_at_k", "absent", "empty"),
+    *("unjudged_at_k", "absent", "empty", "placed"),
 )
 
 
@@ -354,7 +359,8 @@ def _rows(found: Mapping[str, _Evaluated]) -> Table:
     ) -> None:
         for measure, mean in means.items():
             share = unjudged.get(parse_measure(measure).cutoff or 0)
-            rows.append((*head, measure, mean.value, mean.low, mean.high, share, *missing))
+            values = (mean.value, mean.low, mean.high, share, *missing, run.placed_share)
+            rows.append((*head, measure, *values))
 
     for name, run in found.items():
         of = run.evaluation
@@ -423,7 +429,10 @@ def _show_means(
     form: Literal["markdown", "latex", "csv"] | None = None,
 ) -> None:
     """Print a row for each run, and what has to be known to read it."""
-    rows = [((name,), run.means, run.unjudged) for name, run in runs.items()]
+    rows = []
+    for name, run in runs.items():
+        placed = "" if run.placed_share is None else f"\n{run.placed_share:.1%} placed"
+        rows.append(((name + placed,), run.means, run.unjudged))
     title = f"{judgments.title}; 95% bootstrap intervals in brackets" if form else judgments.title
     show(_mean_table(["run"], rows, title, pasted=form is not None), form)
     if form is not None:
@@ -494,7 +503,9 @@ def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) 
 
 
 def _passage_notes(notes: "PassageNotes") -> Iterable[str]:
-    found = f"{counted(notes.passages, 'passage')}, {notes.placed_share:.1%} of the results placed"
+    found = counted(notes.passages, "passage")
+    if notes.unplaced:
+        found += f", {counted(notes.unplaced, 'result')} left out, as their place is not known"
     if notes.repeated:
         found += f", {notes.repeated:,} at the place of another (the better score counts)"
     yield f"{found}; one supports a nugget if it holds {notes.covered:.0%} of its evidence"

@@ -105,7 +105,9 @@ class Evaluation(Record):
 
     def __repr__(self) -> str:
         means = ", ".join(f"{name} {mean:.4f}" for name, mean in self.means.items())
-        return f"Evaluation({self.run!r}, {len(self.per_query):,} queries, {means})"
+        notes = self.passages
+        placed = "" if notes is None else f", {notes.placed_share:.1%} of the results placed"
+        return f"Evaluation({self.run!r}, {len(self.per_query):,} queries{placed}, {means})"
 
     __str__ = __repr__
 

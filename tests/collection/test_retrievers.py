@@ -234,6 +234,8 @@ def test_a_retriever_is_evaluated_as_its_run_is(collection: Collection) -> None:
     assert evaluate(collection, search) == evaluate(collection, run) == collection.evaluate(search)
     runs = {"mine": search, "other": {"12": {ONE: 1.0}}}
     assert compare(collection, runs) == compare(collection, runs | {"mine": run})
+    passages = evaluate(collection, lambda _: [{"path": "page.md", "text": "`len(a)`"}])
+    assert "100.0% of the results placed" in str(passages)
     with pytest.raises(CollectionError, match="give the collection in place of its qrels"):
         evaluate(collection.qrels(), search)
 
