@@ -433,6 +433,9 @@ class Chunk(Record):
     """Of a document that came with one, as those of BEIR do; it is shown in front of the text."""
     url: str | None = None
     """Where the text is, as an imported corpus says it."""
+    headings: tuple[str, ...] = ()
+    """What the text is below in its file, the outermost first: the titles of sections, or the names
+    of the definitions that code is in. It is shown and searched with the text, and no part of it."""
 
     def byte_at(self, place: int) -> int:
         """The offset in the source file, in bytes, of the character `text[place]`."""

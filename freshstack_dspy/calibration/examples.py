@@ -123,14 +123,14 @@ def _tested(groups: Sequence[Sequence[str]], count: int) -> set[str]:
 def _texts(
     labels: Sequence[HumanLabel], collection: Collection | None
 ) -> dict[tuple[str, ...], Any]:
-    """The texts of labels: the collection's, or else their own; of a chunk its path and text.
+    """The texts of labels: the collection's, or else their own; of a chunk path, text and headings.
 
     By ("question", query_id), ("nugget", query_id, nugget_id) and ("chunk", chunk_id).
     """
     texts: dict[tuple[str, ...], Any] = {}
     needed: set[tuple[str, ...]] = set()
     for label in labels:
-        shown = None if label.chunk is None else (label.chunk_id, label.chunk)
+        shown = None if label.chunk is None else (label.chunk_id, label.chunk, ())
         asked = None if label.question is None else ShownQuestion(body=label.question)
         own: dict[tuple[str, ...], Any] = {
             ("question", label.query_id): asked,
@@ -147,7 +147,7 @@ def _texts(
         texts |= {("question", one.query_id): ShownQuestion.of(one) for one in collection.queries}
         texts |= {("nugget", one.query_id, one.nugget_id): one.text for one in collection.nuggets}
         texts |= {
-            ("chunk", one.chunk_id): (f"{one.source}/{one.path}", one.passage)
+            ("chunk", one.chunk_id): (f"{one.source}/{one.path}", one.passage, one.headings)
             for one in collection.chunks()
             if ("chunk", one.chunk_id) in needed
         }
@@ -176,8 +176,8 @@ def _example(
     shown: list[NumberedChunk] = []
     verdicts: list[ChunkVerdict | ChunkSupport] = []
     for number, (chunk_id, labels) in enumerate(chunks.items(), 1):
-        path, text = texts["chunk", chunk_id]
-        shown.append(NumberedChunk(number=number, path=path, text=text))
+        path, text, headings = texts["chunk", chunk_id]
+        shown.append(NumberedChunk(number=number, path=path, headings=headings, text=text))
         grades = {place: labels[nugget] for place, nugget in enumerate(nugget_ids, 1)}
         supported = [place for place, grade in grades.items() if grade]
         said: dict[str, Any] = {"chunk": number, "reason": _REASON[bool(supported)]}

@@ -164,6 +164,8 @@ def _print_chunk(chunk: "Chunk") -> None:
         f"{chunk.end_byte:,}, {chunk.tokens:,} tokens {chunk.url or ''}",
         2,
     )
+    if chunk.headings:
+        say_wrapped(f"below {' > '.join(chunk.headings)}", 2)
     for line in chunk.titled.splitlines():
         say(f"  | {line.rstrip().expandtabs(4)}".rstrip())
     print()

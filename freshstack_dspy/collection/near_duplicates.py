@@ -87,7 +87,7 @@ def _prefix(rarest: Sequence[str], share: float) -> Sequence[str]:
 def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, Chunk]:
     """Find the chunks that say the same as an earlier one, as far as these nuggets can tell.
 
-    Two do if, white space aside, their texts are the same; or nearly so: the Jaccard index of
+    Two do if they are below the same headings and, white space aside, their texts are the same; or nearly so: the Jaccard index of
     their runs of three words is 0.9 or more, they have the same numbers and words of denial in the
     same order, and no nugget has a term that only one of them has.
 
@@ -95,11 +95,12 @@ def same_texts(chunks: Iterable[Chunk], nuggets: Iterable[Nugget]) -> dict[str, 
         By the id of each such chunk, the earlier one, which is like no chunk before it.
     """
     wanted = frozenset(term for nugget in nuggets for term in terms(nugget.text))
-    firsts: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Chunk]] = {}
+    firsts: dict[tuple[tuple[str, ...], ...], list[Chunk]] = {}
     found: dict[str, Chunk] = {}
     for chunk in chunks:
         text = chunk.passage
-        alike = firsts.setdefault((tuple(_NUMBER.findall(text)), denials(text)), [])
+        marks = (chunk.headings, tuple(_NUMBER.findall(text)), denials(text))
+        alike = firsts.setdefault(marks, [])
         same = next((first for first in alike if _say_the_same(first, chunk, wanted)), None)
         if same is None:
             alike.append(chunk)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from freshstack_dspy.corpus.encodings import FileText, chunk_encoding
+from freshstack_dspy.corpus.headings import trails
 from freshstack_dspy.corpus.outlines import Boundary, file_kind, has_text, outline_of, refine
 from freshstack_dspy.lm.tokens import count_tokens, encoding
 from freshstack_dspy.records import Chunk, SourceFile
@@ -60,6 +61,8 @@ class Piece(NamedTuple):
     start: int
     end: int
     tokens: int
+    headings: tuple[str, ...] = ()
+    """See `Chunk.headings`."""
 
 
 class Packer:
@@ -184,6 +187,7 @@ def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
             tokens=piece.tokens,
             revision=file.revision,
             encoding=chunk_encoding(file.data, start, file.encoding),
+            headings=piece.headings,
         )
         for piece, (start, end) in zip(pieces, bounds, strict=False)
     ]
@@ -206,5 +210,9 @@ def _pieces(text: FileText, path: str, max_tokens: int) -> list[Piece]:
     size = len(text.utf8)
     if fits(0, size):
         return [Piece(0, size, table.count(0, size))]
-    boundaries = refine(outline_of(file_kind(path), text.utf8, fits), text.utf8, fits)
-    return list(Packer(text.utf8, boundaries, table).pieces(max_tokens))
+    kind = file_kind(path)
+    outline = list(outline_of(kind, text.utf8, fits))
+    boundaries = refine(outline, text.utf8, fits)
+    pieces = list(Packer(text.utf8, boundaries, table).pieces(max_tokens))
+    found = trails(kind, text.utf8, outline, [piece.start for piece in pieces])
+    return [piece._replace(headings=each) for piece, each in zip(pieces, found, strict=True)]

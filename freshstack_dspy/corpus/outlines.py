@@ -198,6 +198,7 @@ _READS_PER_BLOCK, _STEPS_PER_BLOCK = 20, 60
 _ALLOWANCE = 1000
 
 
+@functools.lru_cache(maxsize=1)  # its outline and its headings are looked for one after the other
 def syntax_tree(data: bytes, language: Language) -> Tree | None:
     """Parse source code in UTF-8, also with errors in it.
 
@@ -342,7 +343,7 @@ def latex_outline(data: bytes) -> Iterator[Boundary]:
     return (Boundary(one.start(), _RANKS.index(one[1]) + 1) for one in _LATEX.finditer(data))
 
 
-_BLOCK_LEVEL = 50
+BLOCK_LEVEL = 50
 """Below every heading."""
 _ATX_HEADING = re.compile(rb" {0,3}(#{1,6})(?:[ \t]|$)")
 _SETEXT_UNDERLINE = re.compile(rb" {0,3}(=+|-+)[ \t]*$")
@@ -379,7 +380,7 @@ def markdown_outline(data: bytes) -> Iterator[Boundary]:
         if heading:
             yield heading
         elif after_blank and not line[:1].isspace():
-            yield Boundary(start, _BLOCK_LEVEL)
+            yield Boundary(start, BLOCK_LEVEL)
         opening = _FENCE.match(text)
         fence = opening[1] if opening else b""
         if heading or opening:
@@ -430,10 +431,10 @@ def rst_outline(data: bytes) -> Iterator[Boundary]:
             overlined = title[1]
             if title not in styles:
                 styles.append(title)
-            yield Boundary(start, min(styles.index(title) + 1, _BLOCK_LEVEL - 1))
+            yield Boundary(start, min(styles.index(title) + 1, BLOCK_LEVEL - 1))
             skip_to = number + (3 if overlined else 2)
         elif not text[:1].isspace() and (number == 0 or not texts[number - 1]):
-            yield Boundary(start, _BLOCK_LEVEL)
+            yield Boundary(start, BLOCK_LEVEL)
         after_title = title is not None
 
 

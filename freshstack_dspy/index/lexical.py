@@ -26,7 +26,7 @@ _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 
 
 def indexed_text(chunk: Chunk) -> str:
-    """What a chunk is found by: its path, for names of files and folders tell much, title and text.
+    """What a chunk is found by: its path, headings, title and text; names of files tell much.
 
     The id of a document that is no file is not searched: a path that is the chunk's id, or one with
     a digit and without an extension, as `802` and `doc/802`.
@@ -34,7 +34,7 @@ def indexed_text(chunk: Chunk) -> str:
     is_id = chunk.path == chunk.chunk_id or (
         re.search(r"\d", chunk.path) and not _EXTENSION.search(chunk.path)
     )
-    return chunk.titled if is_id else f"{chunk.path}\n{chunk.titled}"
+    return "\n".join([*([] if is_id else [chunk.path]), *chunk.headings, chunk.titled])
 
 
 class CorpusTerms(NamedTuple):

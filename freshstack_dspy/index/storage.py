@@ -23,7 +23,7 @@ from freshstack_dspy.errors import IndexingError
 from freshstack_dspy.files import write_file
 from freshstack_dspy.records import Record
 
-SCHEMA_VERSION: Literal[6] = 6
+SCHEMA_VERSION: Literal[7] = 7
 """Raise it with any change to the files of an index, or to the terms, vectors or scores in it."""
 MANIFEST = "manifest.json"
 _VERSION = re.compile(r"\d{6}")
@@ -54,7 +54,7 @@ class VectorColumn(Record):
 class Manifest(Record):
     """What an index is made from, and what it holds."""
 
-    schema_version: Literal[6] = SCHEMA_VERSION
+    schema_version: Literal[7] = SCHEMA_VERSION
     version: str
     """The folder of the current version."""
     fingerprint: str

@@ -13,7 +13,9 @@ from freshstack_dspy.records import Chunk
 
 _NAME = "chunks"
 _ROWS_AT_ONCE = 4096
-_OF_CHUNK = tuple("chunk_id source path start_byte end_byte text tokens encoding title url".split())
+_OF_CHUNK = tuple(
+    "chunk_id source path start_byte end_byte text tokens encoding title url headings".split()
+)
 
 
 class ChunkTable:
@@ -37,7 +39,7 @@ class ChunkTable:
         import pyarrow as pa
 
         types: dict[str, Any] = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
-        types["text"] = pa.large_string()
+        types |= {"text": pa.large_string(), "headings": pa.list_(pa.string())}
         columns = {"row": pa.array(range(len(chunks)))}
         for name in _OF_CHUNK:
             values = [getattr(chunk, name) for chunk in chunks]

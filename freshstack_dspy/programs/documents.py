@@ -58,7 +58,11 @@ class QuerySynthesizer(dspy.Module):
         """
         reply = self.predict(
             passages=[
-                SeedPassage(path=f"{chunk.source}/{chunk.path}", text=chunk.passage)
+                SeedPassage(
+                    path=f"{chunk.source}/{chunk.path}",
+                    headings=chunk.headings,
+                    text=chunk.passage,
+                )
                 for chunk in chunks
             ],
             style_examples=list(style_examples),

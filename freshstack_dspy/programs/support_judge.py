@@ -155,7 +155,12 @@ def judge_inputs(
 def numbered(passages: Sequence[Passage]) -> list[NumberedChunk]:
     """Passages as a model sees them, numbered from 1."""
     return [
-        NumberedChunk(number=number, path=passage.path, text=passage.text)
+        NumberedChunk(
+            number=number,
+            path=passage.path,
+            headings=passage.chunk.headings,
+            text=passage.text,
+        )
         for number, passage in enumerate(passages, 1)
     ]
 

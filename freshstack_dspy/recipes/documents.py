@@ -69,7 +69,7 @@ def decontextualize(session: Session, path: Path, *, limit: int = 3) -> Harvest:
     program = PassageDecontextualizer(limit)
 
     def of_piece(piece: Chunk) -> Sequence[Record]:
-        reply = program(document=piece.text, title=piece.path)
+        reply = program(document=piece.text, title=" > ".join([piece.path, *piece.headings]))
         return [
             Passage(**_place(piece), text=text, call_id=reply.call_id) for text in reply.passages
         ]

@@ -20,7 +20,7 @@ from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.lm.prices import longest_input_of
 from freshstack_dspy.lm.request import BASELINE, canonical_json
 from freshstack_dspy.lm.tokens import count_tokens
-from freshstack_dspy.lm.typed import answer_schema, messages_of
+from freshstack_dspy.lm.typed import answer_schema, messages_of, plain
 from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, moved, whole
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.session import Session
@@ -391,10 +391,11 @@ def prompt_tokens(model: ModelConfig, predictor: Any, inputs: dict[str, Any]) ->
     return sum(counted(message["content"]) for message in messages) + counted(schema)
 
 
-def passage_tokens(path: str, text: str) -> int:
+def passage_tokens(path: str, text: str, headings: tuple[str, ...] = ()) -> int:
     """Count a chunk, or a part of one, as it is shown in a judge's prompt."""
-    numbered = NumberedChunk(number=10, path=path, text=text)  # any number of two digits
-    return count_tokens(json.dumps([numbered.model_dump()], ensure_ascii=False, indent=1))
+    # Any number of two digits.
+    numbered = NumberedChunk(number=10, path=path, headings=headings, text=text)
+    return count_tokens(json.dumps([plain(dict(numbered))], ensure_ascii=False, indent=1))
 
 
 class Window:
@@ -404,7 +405,7 @@ class Window:
         """Take the room that the replies of a `TypedPredict` leave, or raise a ConfigError."""
         self._model = model
         self._predictor = predictor
-        self._sizes: dict[tuple[str, str], int] = {}
+        self._sizes: dict[tuple[str, str, tuple[str, ...]], int] = {}
         context = context_of(model)
         self._most = None if context is None else int((context - model.max_tokens) / MARGIN)
         if self._most is not None and self._most < LEAST_ROOM:
@@ -422,14 +423,16 @@ class Window:
 
     def size(self, passage: Passage) -> int:
         """Tokens of a passage in the prompt; equal ones are counted once."""
-        key = (passage.path, passage.text)  # not the id: answers of a run share one
+        # Not the id: answers of a run share one.
+        key = (passage.path, passage.text, passage.chunk.headings)
         if key not in self._sizes:
-            self._sizes[key] = passage_tokens(passage.path, passage.text)
+            self._sizes[key] = passage_tokens(*key)
         return self._sizes[key]
 
     def split(self, passage: Passage, room: int) -> list[Passage]:
         """Split a passage that is too long into parts that each fit, at line ends."""
-        texts = split_text(passage.text, lambda text: passage_tokens(passage.path, text) <= room)
+        path, headings = passage.path, passage.chunk.headings
+        texts = split_text(passage.text, lambda text: passage_tokens(path, text, headings) <= room)
         starts = accumulate(map(len, texts), initial=passage.start)
         return [
             Passage(passage.chunk, text, start, number, len(texts))

@@ -87,10 +87,10 @@ class Searches:
 
     @functools.cached_property
     def _digest(self) -> str:
-        """SHA-256 of the ids and texts of all chunks."""
+        """SHA-256 of the ids, headings and texts of all chunks."""
         digest = hashlib.sha256()
         for chunk in sorted(self.chunks, key=lambda chunk: chunk.chunk_id):
-            digest.update(f"{chunk.chunk_id}\0{chunk.passage}\0".encode())
+            digest.update("\0".join([chunk.chunk_id, *chunk.headings, chunk.passage, ""]).encode())
         return digest.hexdigest()
 
 

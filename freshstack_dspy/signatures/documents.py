@@ -24,9 +24,10 @@ class DecontextualizePassages(dspy.Signature):
 
 
 class SeedPassage(Item):
-    """A passage that questions are made from, with its path."""
+    """A passage that questions are made from, with its path and the headings that it is below."""
 
     path: str
+    headings: tuple[str, ...] = ()
     text: str
 
 

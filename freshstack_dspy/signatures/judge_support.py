@@ -31,10 +31,11 @@ class NumberedNugget(Item):
 
 
 class NumberedChunk(Item):
-    """A chunk as the judge sees it."""
+    """A chunk as the judge sees it, without headings where it has none."""
 
     number: int
     path: str
+    headings: tuple[str, ...] = ()
     text: str
 
 
@@ -43,7 +44,9 @@ class JudgingInputs(dspy.Signature):
 
     question: ShownQuestion = dspy.InputField(desc="the question that the nuggets belong to")
     nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
-    chunks: list[NumberedChunk] = dspy.InputField(desc="the chunks, numbered, each with its path")
+    chunks: list[NumberedChunk] = dspy.InputField(
+        desc="the chunks, numbered, each with its path and the headings that it is below"
+    )
 
 
 def _checked(faults_of: Callable[[Any, Mapping[str, Any]], list[str]]) -> AfterValidator:
@@ -198,8 +201,8 @@ class JudgeSupportLevel(JudgingInputs):
     conjunct, number and qualifier that changes the meaning must be there. A reported or hedged
     claim fully supports a nugget that is hedged as much and a firmer one partially. A claim that
     the chunk denies, or makes of another subject, cause, version or direction, is no support.
-    Pronouns in a nugget are read with the question in mind; the chunk's path may supply the
-    subject. Facts are judged as of the documents.
+    Pronouns in a nugget are read with the question in mind; the chunk's path and headings may
+    supply the subject. Facts are judged as of the documents.
 
     For each chunk first give the reason, then list the nuggets with grade 1 or 2 only, each with
     its evidence: the words of the chunk that show it, copied exactly and as few as will do, in

@@ -41,7 +41,7 @@ JUDGING: dict[str, Any] = {
     ],
     "chunks": [
         NumberedChunk(number=1, path="xylo/io.py", text="def read_rwl(path):\n    ..."),
-        NumberedChunk(number=2, path="xylo/README.md", text="# xylo"),
+        NumberedChunk(number=2, path="xylo/README.md", headings=("Usage",), text="# xylo"),
     ],
 }
 
