@@ -129,45 +129,39 @@ def _hit(result: Any) -> Hit:
         return _hit(result[0])._replace(score=_score(result[1]))
     if isinstance(result, str):
         return Hit(math.nan, chunk_id=result)
-    if isinstance(result, Mapping):
-        chunk_id, path = _first(result, _IDS), _first(result, ("path", "file_path"))
-        if chunk_id is None and path is None:
-            raise CollectionError(
-                f"a dictionary with {', '.join(map(str, result)) or 'nothing'}, without path (or "
-                "chunk_id)"
-            )
-        unit = result.get("unit", "chars")
-        if unit not in ("chars", "bytes"):
-            raise CollectionError(f"unit {unit!r}; it is 'chars' or 'bytes'")
-        return Hit(
-            _score(result.get("score")),
-            chunk_id,
-            result.get("source"),
-            path,
-            _first(result, ("text",)),
-            _offset(result.get("start")),
-            _offset(result.get("end")),
-            unit,
-        )
+    return _of_mapping(result) if isinstance(result, Mapping) else _of_document(result)
+
+
+def _of_mapping(result: Mapping[Any, Any]) -> Hit:
+    chunk_id, path = _first(result, _IDS), _first(result, ("path", "file_path"))
+    if chunk_id is None and path is None:
+        names = ", ".join(map(str, result)) or "nothing"
+        raise CollectionError(f"a dictionary with {names}, without path (or chunk_id)")
+    if (unit := result.get("unit", "chars")) not in ("chars", "bytes"):
+        raise CollectionError(f"unit {unit!r}; it is 'chars' or 'bytes'")
+    source, text = result.get("source"), _first(result, ("text",))
+    start, end = _offset(result.get("start")), _offset(result.get("end"))
+    return Hit(_score(result.get("score")), chunk_id, source, path, text, start, end, unit)
+
+
+def _of_document(result: Any) -> Hit:
     if hasattr(result, "page_content"):  # LangChain
-        start = result.metadata.get("start_index")
-        return _document(result.page_content, result.metadata, start, getattr(result, "id", None))
-    if hasattr(result, "node"):  # LlamaIndex
+        text, metadata, start = result.page_content, result.metadata, "start_index"
+    elif hasattr(result, "node"):  # LlamaIndex
         node = result.node
-        start = getattr(node, "start_char_idx", None)
-        hit = _document(node.get_content(), node.metadata, start, node.node_id)
-        return hit._replace(score=_score(result.score))
-    if hasattr(result, "content") and hasattr(result, "meta"):  # Haystack
-        start = result.meta.get("split_idx_start")
-        hit = _document(result.content, result.meta, start, result.id)
-        return hit._replace(score=_score(result.score))
-    raise CollectionError(f"a list of {type(result).__name__}, and not {_KINDS}")
-
-
-def _document(text: str, metadata: Mapping[str, Any], start: Any, own_id: Any) -> Hit:
-    chunk_id = _first({"id": own_id, **metadata}, ("chunk_id", "id"))
-    path = _first(metadata, _PATHS)
-    return Hit(math.nan, chunk_id=chunk_id, path=path, text=text, start=_offset(start))
+        text, start = node.get_content(), "start_char_idx"
+        metadata = {start: getattr(node, start, None), "id": node.node_id, **node.metadata}
+    elif hasattr(result, "content") and hasattr(result, "meta"):  # Haystack
+        text, metadata, start = result.content, result.meta, "split_idx_start"
+    else:
+        raise CollectionError(f"a list of {type(result).__name__}, and not {_KINDS}")
+    return Hit(
+        _score(getattr(result, "score", None)),
+        chunk_id=_first({"id": getattr(result, "id", None), **metadata}, _IDS),
+        path=_first(metadata, _PATHS),
+        text=text,
+        start=_offset(metadata.get(start)),
+    )
 
 
 def _first(values: Mapping[str, Any], names: Iterable[str]) -> str | None:
