@@ -5,7 +5,8 @@
 COLLECTION is the folder of any collection that a build wrote; QUERIES, how many of its queries to
 count, evenly spread; all by default. Tokens are those of cl100k_base in the whole prompt: the
 instructions, the reply's schema, question, nuggets and chunks. Reply tokens are expected: 49 for the
-verdict on a chunk, and on graded scales 14 for each nugget. `--tiny` builds the sample of the
+verdict on a chunk; on the scale support 44 for each pair that supports, as many as the collection
+has, for grade and quotes, and on the graded scales 14 for each nugget. `--tiny` builds the sample of the
 quickstart for it.
 
 Prints one JSON line for each shape and scale: calls, prompt and expected reply tokens of the mean
@@ -105,13 +106,15 @@ class Counter:
         return self._chunks[chunk_id]
 
 
-def row(judge_section: dict[str, Any], pairs: Sequence[ToJudge]) -> dict[str, Any]:
-    """Count one way to judge."""
+def row(
+    judge_section: dict[str, Any], pairs: Sequence[ToJudge], supported: float
+) -> dict[str, Any]:
+    """Count one way to judge; `supported` is the share of pairs that are support."""
     config = settings(judge_section)
     judge = SupportJudge(config.judge.scale)
     calls = judge_calls(config, judge, pairs)
     counter = Counter(config, judge)
-    grade = 0 if config.judge.scale == "binary" else 14
+    grade = {"binary": 0, "support": 44 * supported}.get(config.judge.scale, 14)
     replies = sum(len(call.passages) * (49 + grade * len(call.nuggets)) for call in calls)
     return {
         **judge_section,
@@ -161,9 +164,10 @@ def table(collection: Collection, queries: int | None) -> None:
             }
         )
     )
+    supported = collection.manifest.counts.supported / collection.manifest.counts.judgments
     for scale in ("binary", "support", "graded_3", "graded_5"):
         shapes = SHAPES if scale == "binary" else (SHAPES[0], SHAPES[-1])
-        rows = [row({**shape, "scale": scale}, pairs) for shape in shapes]
+        rows = [row({**shape, "scale": scale}, pairs, supported) for shape in shapes]
         for each in rows:
             times = each["prompt_tokens"] / rows[0]["prompt_tokens"]
             print(json.dumps({**each, "times_batch": round(times, 2)}), flush=True)

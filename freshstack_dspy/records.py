@@ -444,6 +444,10 @@ class Chunk(Record):
         text_bytes = self.text.encode(self.encoding)
         return self.end_byte - len(text_bytes) + len(self.text[:place].encode(self.encoding))
 
+    def text_at(self, start: int, end: int) -> str:
+        """The part of `text` between two offsets in the source file."""
+        return self.text[self.place_at(start) : self.place_at(end)]
+
     def place_at(self, offset: int) -> int:
         """The place in `text` of the character that an offset in the file is at, or inside of."""
         text_bytes = self.text.encode(self.encoding)

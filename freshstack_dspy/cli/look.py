@@ -223,6 +223,8 @@ def _print_judgments(found: "Explanation") -> None:
         say_wrapped(nugget.text, 4)
         if judgment.same_as:
             say_wrapped(f"judged as {judgment.same_as}, which says the same", 4)
+        for (start, end), words in zip(judgment.evidence, judged.evidence, strict=True):
+            say_wrapped(f"bytes {start:,} to {end:,}: “{' '.join(words.split())}”", 4)
         reason = f"{judgment.reason or '(none)'}{_by(judgment.call_id)}"
         say_wrapped(f"reason: {'as above' if reason == before else reason}", 4)
         before = reason

@@ -44,6 +44,8 @@ class JudgedNugget(Record):
     """None: the pair was not judged."""
     supports: bool | None
     """Whether its label counts as support; None without a label."""
+    evidence: tuple[str, ...] = ()
+    """The words of the chunk at the places that the judgment names."""
 
 
 class Explanation(Record):
@@ -115,13 +117,14 @@ def explain(
         reply = Several(*replies).entry(key)
         found = reply if isinstance(reply, Reply) else None
         calls.append(Call(call_id=key, judgments=named[key], reply=found))
+    chunk = collection.chunk(chunk_id)
     return Explanation(
         query=query,
         slice=next(part for part in collection.slices if part.query_id == query_id),
-        chunk=collection.chunk(chunk_id),
+        chunk=chunk,
         scale=collection.manifest.scale,
         candidate=candidates.get(chunk_id),
-        nuggets=_judged_nuggets(collection, query_id, of_chunk),
+        nuggets=_judged_nuggets(collection, query_id, chunk, of_chunk),
         failures=failures,
         calls=tuple(calls),
     )
@@ -143,7 +146,7 @@ def find_query(collection: Collection, query_id: str) -> Query:
 
 
 def _judged_nuggets(
-    collection: Collection, query_id: str, judgments: Mapping[str, Judgment]
+    collection: Collection, query_id: str, chunk: Chunk, judgments: Mapping[str, Judgment]
 ) -> tuple[JudgedNugget, ...]:
     """All nuggets of the query, by id; a call numbers from 1 those that it was asked about."""
     judged = []
@@ -155,8 +158,15 @@ def _judged_nuggets(
             number = calls[judgment.call_id]
         if judgment is not None and judgment.label is not None:
             supports = collection.supports(judgment)
+        spans = judgment.evidence if judgment is not None else ()
         judged.append(
-            JudgedNugget(nugget=nugget, number=number, judgment=judgment, supports=supports)
+            JudgedNugget(
+                nugget=nugget,
+                number=number,
+                judgment=judgment,
+                supports=supports,
+                evidence=tuple(chunk.text_at(*span) for span in spans),
+            )
         )
     return tuple(sorted(judged, key=lambda one: one.nugget.nugget_id))
 

@@ -134,7 +134,7 @@ def moved(judgment: Judgment, old: Chunk, new: Chunk) -> Judgment:
         return judgment
 
     def found(spans: Spans) -> Spans:
-        return evidence([old.text[slice(*map(old.place_at, span))] for span in spans], whole(new))
+        return evidence([old.text_at(*span) for span in spans], whole(new))
 
     votes = [one.model_copy(update={"evidence": found(one.evidence)}) for one in judgment.votes]
     update = {"chunk_id": new.chunk_id, "evidence": found(judgment.evidence), "votes": (*votes,)}

@@ -9,11 +9,13 @@ from hypothesis import strategies as st
 from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import HumanLabel
+from freshstack_dspy.records import HumanLabel, Scale
 from freshstack_dspy.signatures.checks import ShownQuestion
 from tests.collection.small import A, write_small
 
 from .people import FACTS, label, synthetic_labels
+
+label_of = label
 
 
 def with_texts(one: HumanLabel, **texts: str) -> HumanLabel:
@@ -54,6 +56,36 @@ def test_the_majority_counts_and_a_tie_is_left_out() -> None:
     (example,) = judge_examples(labels, None, 9)
 
     assert verdicts(example) == {"text a": {"fact n"}, "text b": set(), "text d": {"fact n"}}
+
+
+@pytest.mark.parametrize(
+    ("values", "scale", "label"),
+    [
+        ((1,), Scale(), 2),  # yes and no: yes is full support
+        ((1, 2, 2), Scale(), 2),
+        ((1, 1, 2), Scale(), 1),
+        ((1, 2), Scale(), 1),
+        ((0, 0, 2), Scale(), 0),
+        ((1, 1, 2), Scale(threshold=2), 1),
+        ((1, 2, 2), Scale(name="binary"), 1),
+    ],
+)
+def test_what_people_said_is_what_the_judge_of_a_scale_says(
+    values: tuple[int, ...], scale: Scale, label: int
+) -> None:
+    said = [
+        with_texts(
+            label_of("1", "n", "a", value, f"annotator {number}"), chunk="No. It is a fact n."
+        )
+        for number, value in enumerate(values)
+    ]
+
+    (example,) = judge_examples(said, None, 9, scale)
+
+    (verdict,) = example.example.verdicts
+    assert verdict.label_of(1) == label
+    quotes = ["No. It is a fact n."] if label and scale.name == "support" else []
+    assert verdict.quotes_of(1) == quotes
 
 
 def test_chunks_go_together_that_were_labelled_for_the_same_nuggets() -> None:

@@ -21,7 +21,7 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import messages_of
-from freshstack_dspy.records import HumanLabel
+from freshstack_dspy.records import HumanLabel, Scale, ScaleName
 from freshstack_dspy.signatures.judge_support import ChunkVerdict
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, judge, question_of
 
@@ -232,6 +232,17 @@ def test_mipro_runs_to_the_end(lm_to: Connect, capfd: pytest.CaptureFixture[str]
     for demo in optimized.program.predict.demos:
         assert demo.keys() == {"question", "nuggets", "chunks", "verdicts"}
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("name", ["support", "binary"])
+def test_the_judge_of_either_scale_is_optimized(lm_to: Connect, name: ScaleName) -> None:
+    optimized = optimize(synthetic_labels(), lm_to(), optimizer="labeled", scale=Scale(name=name))
+
+    assert optimized.program.scale == name
+    (shown, *_) = [demo["verdicts"][0].supported for demo in optimized.program.predict.demos]
+    assert shown == [1] if name == "binary" else (shown[0].grade, len(shown[0].quotes)) == (2, 1)
+    with pytest.raises(ConfigError, match="on support or binary"):
+        optimize(synthetic_labels(), lm_to(), scale=Scale(name="graded_3"))
 
 
 def test_the_metric_is_the_share_of_pairs_agreed_on() -> None:

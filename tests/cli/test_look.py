@@ -99,6 +99,8 @@ def test_an_explanation_leads_from_pool_to_reason(
         line.startswith(f"  {supporting.nugget_id}, vital: supports ({supporting.label}), nugget ")
         for line in lines
     )
+    start, end = supporting.evidence[0]
+    assert any(line.startswith(f"    bytes {start:,} to {end:,}: “") for line in lines)
     assert f"  {supporting.call_id}" in lines
     assert "--config BUILD.toml shows the call" in done.out
     assert COUNTER in lines

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError
 
-from .small import CHUNKS, CONTENTS, PROVENANCE, write_small
+from .small import CHUNKS, CONTENTS, PROVENANCE, A, write_small
 
 
 def test_a_collection_as_it_was_written_has_no_fault(tmp_path: Path) -> None:
@@ -34,6 +35,22 @@ def test_all_faults_are_found_and_not_the_first_alone(tmp_path: Path) -> None:
     assert "judgments.jsonl names chunk 'gone/" in found
     assert "corpus.parquet: the chunks are not those" in found
     assert "manifest.json: counts.judgments is 8, the files have 7" in found
+
+
+@pytest.mark.parametrize(
+    ("span", "is_right"),
+    [((0, 5), True), ((1, 2), True), ((0, 6), False), ((3, 3), False), ((4, 2), False)],
+)
+def test_evidence_is_text_inside_its_chunk(
+    tmp_path: Path, span: tuple[int, int], is_right: bool
+) -> None:
+    one = CONTENTS.judgments[0].model_copy(update={"chunk_id": A, "evidence": (span,)})
+    others = [each for each in CONTENTS.judgments if each.chunk_id != A]
+    contents = replace(CONTENTS, judgments=(one, *others))
+    write_collection(tmp_path / "c", contents, CHUNKS, PROVENANCE)
+
+    faults = [fault for fault in validate(tmp_path / "c").faults if "evidence from byte" in fault]
+    assert bool(faults) != is_right
 
 
 def test_a_damaged_and_a_missing_file_are_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.lm.baseline.support import (
     DENIAL,
     DOUBT,
+    FULL,
     SLOPE,
     SPREAD,
     THRESHOLD,
@@ -109,6 +110,22 @@ def graded(scale: ScaleName, inputs: dict[str, Any]) -> Any:
     outputs = reply(signature.__name__, inputs)
     with validating_against(inputs):
         return answer_model(signature).model_validate_json(json.dumps(outputs), strict=True)
+
+
+@given(st.lists(LINES, min_size=1, max_size=3), st.lists(LINES, min_size=1, max_size=3))
+def test_its_quotes_are_in_the_chunk_and_full_support_is_above_partial(
+    nuggets: list[str], chunks: list[str]
+) -> None:
+    inputs = judge_inputs(nuggets, [*chunks, *nuggets])
+    texts = {chunk["number"]: chunk["text"] for chunk in inputs["chunks"]}
+    scored = support("", nuggets, texts.values())
+
+    for verdict, found in zip(graded("support", inputs).verdicts, scored, strict=True):
+        for one in verdict.supported:
+            assert all(quote in texts[verdict.chunk] for quote in one.quotes)
+        for number, score in enumerate(found.scores, 1):
+            asked = sum(score >= cut for cut in (THRESHOLD, THRESHOLD + FULL))
+            assert verdict.label_of(number) == asked
 
 
 @pytest.mark.parametrize("scale", GRADED)
