@@ -49,7 +49,7 @@ def baseline_verdicts(people: list[Row]) -> ByQuestion:
         if (references := gold.get(plain(row["Question"]))) is None:
             continue
         inputs = {
-            "question": row["Question"],
+            "question": {"title": row["Question"]},
             "references": [{"number": n, "text": text} for n, text in enumerate(references, 1)],
             "answer": row["Model answer"],
         }

@@ -226,11 +226,10 @@ class Expansion(Record):
 class QuerySlice(Record):
     """To which slice of the collection a query belongs, by the support of its nuggets.
 
-    Doubtful nuggets do not count.
-
     `answerable`: every nugget has a supporting chunk; `partly_supported`: some have one;
     `unanswerable`: none has one; `undetermined`: none has one so far, and judgments failed;
     `without_nuggets`: there are none, for its answer states no fact or was not cut into nuggets.
+    Doubtful nuggets do not count.
     """
 
     query_id: str

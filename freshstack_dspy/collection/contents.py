@@ -163,8 +163,7 @@ class Contents:
         labels: dict[str, dict[str, int | None]] = {}
         for nugget in self.nuggets:
             measured = nugget.nugget_id in supported or nugget.query_id not in some
-            measured = measured and (every_nugget or not nugget.doubtful)
-            if nugget.query_id in nuggets and measured:
+            if nugget.query_id in nuggets and measured and (every_nugget or not nugget.doubtful):
                 nuggets[nugget.query_id].append(nugget.nugget_id)
                 labels[nugget.nugget_id] = {}
         for one in self.judgments:

@@ -59,11 +59,10 @@ def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> J
 
 def _flat(inputs: Json) -> Json:
     """The inputs with the question as its title and body, in one text."""
-    question = inputs.get("question")
-    if not isinstance(question, dict):
-        return inputs
-    text = f"{question.get('title', '')} {question.get('body', '')}".strip()
-    return {**inputs, "question": text}
+    if isinstance(question := inputs.get("question"), dict):
+        text = f"{question.get('title', '')} {question.get('body', '')}".strip()
+        return {**inputs, "question": text}
+    return inputs
 
 
 def _judge(scale: ScaleName, demos: Sequence[tuple[Json, Json]] = (), **inputs: Any) -> Json:
