@@ -1,10 +1,13 @@
 """The headings above a place in a text."""
 
+from pathlib import Path
+
 import pytest
 
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.corpus.headings import trails
 from freshstack_dspy.corpus.outlines import file_kind, outline_of
+from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.records import SourceFile
 
 MARKDOWN = """# Guide
@@ -85,3 +88,15 @@ def test_each_chunk_has_the_headings_above_its_first_byte() -> None:
     assert first.headings == ()
     assert {chunk.headings for chunk in rest} == {("Size",)}
     assert "class Size" not in rest[0].text
+
+
+def test_an_index_finds_chunks_by_their_headings_and_gives_them_back(tmp_path: Path) -> None:
+    text = b"# Crossdating\n\n" + b"Look for the best place.\n" * 20
+    chunks = chunk_file(SourceFile("s", "a.md", text), 64)
+
+    index = HybridIndex.build(tmp_path, "x", chunks, dimensions=0)
+
+    (found,) = index.search("bm25", ["crossdating"], 10)
+    assert {one.chunk_id for one in found} == {chunk.chunk_id for chunk in chunks}
+    assert len(chunks) > 1
+    assert sorted(index.chunks(), key=lambda chunk: chunk.start_byte) == chunks

@@ -20,16 +20,22 @@ COPY = "docs/old/install.md"
 
 
 def with_copy(folder: Path, **sections: dict[str, Any]) -> BuildConfig:
-    """The domain with a copy of one page, with other line breaks."""
+    """The domain with a copy of one page, with other line breaks and two lines farther down."""
     config = domain(folder, **sections)
     copy = folder / "corpus" / COPY
     copy.parent.mkdir()
-    copy.write_text(FILES["docs/install.md"].replace(". ", ".\n"))
+    copy.write_text("\n\n" + FILES["docs/install.md"].replace(". ", ".\n"))
     return config
 
 
 def of_file(collection: Collection, path: str) -> list[Judgment]:
     return [one for one in collection.judgments if f"/{path}_" in one.chunk_id]
+
+
+def words(folder: Path, path: str, judgment: Judgment) -> list[bytes]:
+    """The evidence of a judgment, as it is in the file."""
+    data = (folder / "corpus" / path).read_bytes()
+    return [data[start:end] for start, end in judgment.evidence]
 
 
 def shown(provider: ScriptedProvider) -> list[str]:
@@ -47,7 +53,10 @@ def test_a_copy_is_not_asked_about_and_has_the_judgment_of_the_other(tmp_path: P
     assert {one.nugget_id for one in copies} == {one.nugget_id for one in originals} != set()
     for copy, original in zip(copies, originals, strict=True):
         assert copy.same_as == original.chunk_id
-        assert copy.model_copy(update={"chunk_id": copy.same_as, "same_as": None}) == original
+        as_original = {"chunk_id": copy.same_as, "same_as": None, "evidence": original.evidence}
+        assert copy.model_copy(update=as_original) == original
+        assert words(tmp_path, COPY, copy) == words(tmp_path, "docs/install.md", original)
+    assert any(words(tmp_path, COPY, one) for one in copies)
     assert collection.manifest.counts.shared == len(copies)
     assert f"which was judged: {len(copies)}." in (config.out / "README.md").read_text()
     assert not validate(config.out).faults
