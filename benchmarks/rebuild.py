@@ -75,13 +75,13 @@ ANSWERS: dict[str, Callable[[dict[str, Any]], Any]] = {
         "sub_questions": inputs["question"]["title"].split(". ")[:3]
     },
     "AnswerClosedBook": lambda inputs: {"answer": f"Perhaps: {inputs['question']['title']}"},
-    "JudgeSupport": lambda inputs: {
+    "JudgeSupportLevel": lambda inputs: {
         "verdicts": [
             {
                 "chunk": chunk["number"],
                 "reason": "The chunk defines what the nugget names and shows how it is called.",
                 "supported": [
-                    nugget["number"]
+                    {"nugget": nugget["number"], "grade": 2, "quotes": [chunk["text"].split()[0]]}
                     for nugget in inputs["nuggets"]
                     if supports(nugget["text"], chunk["text"])
                 ],
