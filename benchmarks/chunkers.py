@@ -100,9 +100,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = chosen.folder or Path(scratch)
         config = configured(folder, chosen.dump, chosen.wheels)
-        config = config.model_copy(
-            update={"nuggets": config.nuggets.model_copy(update={"importance": False})}
-        )
         collection = timed("build", lambda: build(config))
         measure(collection, Path(scratch))
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from freshstack_dspy.collection.placing import Files, Hit, Unit
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.measures.qrels import ChunkLabels, PlacedPassages, Spans
+from freshstack_dspy.measures.qrels import ChunkLabels
 from freshstack_dspy.measures.run import PassageRun, Run
 from freshstack_dspy.measures.spans import Place, Span, merged
 from freshstack_dspy.records import Chunk, Judgment
@@ -166,6 +166,7 @@ class CollectionSpans:
 
     def __init__(self, collection: "Collection") -> None:
         self._collection = collection
+        self._passages: dict[str, Place] = {}
 
     @cached_property
     def files(self) -> Files:
@@ -178,11 +179,12 @@ class CollectionSpans:
 
     @cached_property
     def _ids(self) -> dict[Place, str]:
-        return {self.place(chunk.chunk_id): chunk.chunk_id for chunk in self._chunks}
+        return {self.files.place_of(chunk.chunk_id): chunk.chunk_id for chunk in self._chunks}
 
     @cached_property
-    def _lengths(self) -> dict[str, int]:
-        return {chunk.chunk_id: chunk.tokens for chunk in self._chunks}
+    def lengths(self) -> Mapping[str, int]:
+        """The lengths of chunks and passages in tokens, by id."""
+        return _Lengths(self, self._chunks)
 
     @cached_property
     def _labels(self) -> Mapping[str, Mapping[tuple[str, str], Sequence[ChunkLabels]]]:
@@ -198,19 +200,18 @@ class CollectionSpans:
         return found
 
     def place(self, document: str) -> Place:
-        """Give the place of a chunk."""
-        return self.files.place_of(document)
+        """Give the place of a chunk, or of a passage whose id was given."""
+        return self._passages.get(document) or self.files.place_of(document)
 
     def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
         """Give the labels of a query by (source, path)."""
         return self._labels.get(query_id, {})
 
-    def with_passages(self, places: Iterable[Place]) -> PlacedPassages:
-        """Give the ids and lengths of passages."""
-        ids = {place: self._ids.get(place, place.passage_id) for place in places}
-        passages = {passage: place for place, passage in ids.items()}
-        lengths = _Lengths(self.files, passages, self._lengths)
-        return PlacedPassages(ids, lengths, _WithPassages(self, passages))
+    def passage_id(self, place: Place) -> str:
+        """Give the id of a passage, that of a chunk where it is one."""
+        passage = self._ids.get(place, place.passage_id)
+        self._passages[passage] = place
+        return passage
 
     def read(self, path: Path) -> PassageRun:
         """Read a file of passages; its name is that of the file."""
@@ -228,36 +229,17 @@ def _chunk_labels(chunk_id: str, span: Span, judgments: Sequence[Judgment]) -> C
     )
 
 
-class _Lengths(Mapping[str, int]):
-    """The lengths of passages in tokens, counted when asked for."""
+class _Lengths(dict[str, int]):
+    """The lengths of chunks in tokens, and of passages, which are counted when asked for."""
 
-    def __init__(self, files: Files, places: Mapping[str, Place], known: dict[str, int]) -> None:
-        self._files, self._places, self._known = files, places, known
+    def __init__(self, spans: CollectionSpans, chunks: Iterable[Chunk]) -> None:
+        super().__init__((chunk.chunk_id, chunk.tokens) for chunk in chunks)
+        self._spans = spans
 
-    def __getitem__(self, passage: str) -> int:
-        if passage not in self._known:
-            from freshstack_dspy.lm.tokens import count_tokens
+    def __missing__(self, passage: str) -> int:
+        from freshstack_dspy.lm.tokens import count_tokens
 
-            place = self._places[passage]
-            file = self._files.text(place.source, place.path)
-            text = file.text[file.character_at(place.start) : file.character_at(place.end)]
-            self._known[passage] = count_tokens(text)
-        return self._known[passage]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-class _WithPassages:
-    """The same spans, and those of passages."""
-
-    def __init__(self, spans: Spans, passages: Mapping[str, Place]) -> None:
-        self._passages = passages
-        self.labels, self.with_passages, self.read = spans.labels, spans.with_passages, spans.read
-        self._place = spans.place
-
-    def place(self, document: str) -> Place:
-        return self._passages.get(document) or self._place(document)
+        place = self._spans.place(passage)
+        file = self._spans.files.text(place.source, place.path)
+        text = file.text[file.character_at(place.start) : file.character_at(place.end)]
+        return self.setdefault(passage, count_tokens(text))

@@ -189,7 +189,7 @@ def _evaluate(
     rules = conventions_named(conventions) if isinstance(conventions, str) else conventions
     _check_queries(judgments, found)
     known, dropped = _known_chunks(judgments, found, unknown_ids)
-    if judgments.chunk_ids is None:
+    if judgments.chunk_ids is None and judgments.passages is None:
         _warn_of_unknown_ids(judgments, known)
     ordered = [(each, rules.order_of(each, [of.k for of in chosen])) for each in chosen]
     without_value: dict[str, list[str]] = {}

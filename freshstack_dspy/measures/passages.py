@@ -48,17 +48,11 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
         CollectionError: The judgments are not of a collection.
     """
     files = _spans(qrels, run.name)
-    ids, tokens, spans = files.with_passages(
-        place for found in run.passages.values() for place in found
-    )
-    places = {passage: place for place, passage in ids.items()}
-    placed = Run.from_scores(
-        {
-            query: {ids[place]: score for place, score in found.items()}
-            for query, found in run.passages.items()
-        },
-        name=run.name,
-    )
+    scores = {
+        query: {files.passage_id(place): score for place, score in found.items()}
+        for query, found in run.passages.items()
+    }
+    placed = Run.from_scores(scores, name=run.name)
     labels: dict[str, dict[str, int]] = {nugget: {} for nugget in qrels.labels}
     failed: defaultdict[str, set[str]] = defaultdict(set)
     found: dict[str, dict[str, list[tuple[str, int]]]] = {}
@@ -68,7 +62,7 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
         taken: set[tuple[str, str]] = set()
         found[query], unjudged[query] = defaultdict(list), {}
         for passage, _ in placed.rankings.get(query, ()):
-            place = places[passage]
+            place = files.place(passage)
             span = place.start, place.end
             near = chunks_under(span, by_file.get((place.source, place.path), ()))
             for nugget in nuggets:
@@ -86,9 +80,8 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
         qrels,
         labels=labels,
         failed={nugget: frozenset(of) for nugget, of in failed.items()},
-        tokens=tokens,
-        chunk_ids=places.keys(),
-        spans=spans,
+        tokens=files.lengths,
+        chunk_ids=None,
         passages=PassageLabels(qrels, found, unjudged),
     )
     return judged, placed

@@ -101,30 +101,25 @@ class Judged:
     @cached_property
     def evidence(self) -> dict[str, list[Span]]:
         """The evidence of all labels of support, by file."""
-        return (
-            {}
-            if self.spans is None
-            else {
-                f"{source}/{path}": [
-                    span
-                    for chunk in chunks
-                    for nugget, spans in chunk.evidence.items()
-                    if nugget in self.labels and (chunk.labels[nugget] or 0) >= self.rel
-                    for span in spans
-                ]
-                for (source, path), chunks in self.spans.labels(self._query_id).items()
-            }
-        )
+        found: defaultdict[str, list[Span]] = defaultdict(list)
+        by_file = {} if self.spans is None else self.spans.labels(self._query_id)
+        for (source, path), chunks in by_file.items():
+            for chunk in chunks:
+                for nugget, spans in chunk.evidence.items():
+                    if nugget in self.labels and (chunk.labels[nugget] or 0) >= self.rel:
+                        found[f"{source}/{path}"] += spans
+        return found
 
     def length(self, document: str) -> int:
         """Give the length of a document in tokens, or a CollectionError where it is not known."""
-        if self.tokens is None or document not in self.tokens:
+        try:
+            return (self.tokens or {})[document]
+        except KeyError:
             raise CollectionError(
                 f"the length of chunk {document!r} is not known, which Density and token budgets "
                 "need: evaluate on a collection that has its text, or only what is judged, as "
                 "Density(judged_only=True)"
-            )
-        return self.tokens[document]
+            ) from None
 
     @property
     def nuggets(self) -> int:
@@ -211,30 +206,25 @@ class Spans(Protocol):
     """Where the chunks of a collection, and the evidence of their labels, are in its files."""
 
     def place(self, document: str) -> Place:
-        """Give the place of a chunk, or of a passage by its id."""
+        """Give the place of a chunk, or of a passage whose id was given."""
         ...
 
     def labels(self, query_id: str) -> Mapping[tuple[str, str], Sequence[ChunkLabels]]:
         """Give the labels of a query by (source, path)."""
         ...
 
-    def with_passages(self, places: Iterable[Place]) -> "PlacedPassages":
-        """Give the ids and lengths of passages."""
+    def passage_id(self, place: Place) -> str:
+        """Give the id of a passage, that of a chunk where it is one."""
+        ...
+
+    @property
+    def lengths(self) -> Mapping[str, int]:
+        """The lengths of chunks and passages in tokens, by id."""
         ...
 
     def read(self, path: Path) -> PassageRun:
         """Read a file of passages, or a CollectionError."""
         ...
-
-
-class PlacedPassages(NamedTuple):
-    """Passages by id; that of a chunk where a passage is one."""
-
-    ids: Mapping[Place, str]
-    tokens: Mapping[str, int]
-    """Passage id -> length in tokens."""
-    spans: Spans
-    """With the passages."""
 
 
 @dataclass(frozen=True)
