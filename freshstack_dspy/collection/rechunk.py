@@ -173,7 +173,7 @@ class _Projection:
                 found.append(one.model_copy(update={**ids, "same_as": same}))
                 self.held.add((nugget_id, old_id))
         spans = CollectionSpans(self._before)
-        nuggets = nuggets_by_query(self._before.nuggets)
+        nuggets = nuggets_by_query(self._before.nuggets, doubtful=True)
         for query, of_query in nuggets.items():
             for key, labels in spans.labels(query).items():
                 for chunk in self._new[key]:
