@@ -24,6 +24,11 @@ def _found(ranking: Sequence[str], judged: Judged) -> int:
     return sum(map(judged.supported.__contains__, ranking))
 
 
+def _brought(ranking: Sequence[str], judged: Judged) -> int:
+    """How many relevant chunks of the collection are found."""
+    return _found(ranking, judged) if judged.of is judged else sum(map(judged.finds, ranking))
+
+
 def precision(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
     """Compute P@k: the relevant chunks of the top k, divided by k, however many were retrieved.
 
@@ -37,7 +42,7 @@ def recall(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
 
     Source: Thakur et al., FreshStack, arXiv 2504.13128, section 4.3; `recall` of trec_eval.
     """
-    return sum(map(judged.finds, ranking)) / judged.relevant
+    return _brought(ranking, judged) / judged.relevant
 
 
 def f1(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
@@ -45,7 +50,7 @@ def f1(ranking: Sequence[str], judged: Judged, k: int | None) -> float:
 
     Source: van Rijsbergen, Information Retrieval, 2nd edition, 1979, chapter 7.
     """
-    relevant, found = _found(ranking, judged), sum(map(judged.finds, ranking))
+    relevant, found = _found(ranking, judged), _brought(ranking, judged)
     both = (k or len(ranking)) * found + judged.relevant * relevant
     return 2 * relevant * found / both if both else 0.0
 
