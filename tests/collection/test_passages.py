@@ -228,6 +228,23 @@ def test_any_passages_are_between_nothing_and_all(
     assert whole.passages.half == half.means
 
 
+IDEAL = ("alpha_nDCG@3", "alpha_nDCG", "nDCG@3", "nDCG", "nERR_IA@5", "AP_IA", "Bpref")
+
+
+@given(drawn=collections(), spans=st.lists(SPANS, max_size=8, unique=True))
+def test_parts_of_chunks_are_no_better_than_the_best_chunks(
+    drawn: tuple[list[Chunk], NuggetQrels], spans: list[tuple[int, int]]
+) -> None:
+    """However often they overlap; the greedy ideal is all but the best ranking."""
+    within = [next(one for one in drawn[0] if start < one.end_byte) for start, _ in spans]
+    parts = [
+        (start, min(end, one.end_byte)) for (start, end), one in zip(spans, within, strict=True)
+    ]
+    found = evaluate(drawn[1], passages(*dict.fromkeys(parts)), IDEAL)
+
+    assert max(found.means.values()) <= 1.05
+
+
 TWO = judgments_of(
     tiles([0, 20, 40, 60]),
     {
