@@ -227,8 +227,8 @@ def corpus_schema() -> "pa.Schema":
     """Give the Arrow schema of the corpus: the fields of `Chunk`, in their order."""
     import pyarrow as pa
 
-    types = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
-    types["headings"] = pa.list_(pa.string())
+    integers = dict.fromkeys(("start_byte", "end_byte", "tokens"), pa.int64())
+    types: dict[str, Any] = {**integers, "headings": pa.list_(pa.string())}
     fields = [
         pa.field(name, types.get(name, pa.string()), nullable=name in ("revision", "url"))
         for name in Chunk.model_fields
