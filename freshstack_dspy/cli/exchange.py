@@ -199,7 +199,7 @@ def _tables(results: "Results") -> "list[Table]":
         tables.append(Table(("entry", "type", *results.measures, ""), rows, title, keys=2))
     for topic, data in results.collections.items():
         found = [entry.topics.get(topic) for entry in ranked]
-        cutoffs = sorted({k for result in found if result for k in result.unjudged})
+        cutoffs = list(dict.fromkeys(k for result in found if result for k in result.unjudged))
         rows = []
         for entry, result in zip(ranked, found, strict=True):
             means, unjudged, note = None, {}, "no run"

@@ -29,7 +29,6 @@ from freshstack_dspy.measures.evaluation import (
     evaluate,
 )
 from freshstack_dspy.measures.measure import Cutoff, parse_measure
-from freshstack_dspy.measures.run import read_run
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_intervals
 from freshstack_dspy.records import Record
 
@@ -257,7 +256,7 @@ def _evaluate(
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    return evaluate(collection.qrels(), read_run(path), board.measures), sha256
+    return evaluate(collection.qrels(), path, board.measures), sha256
 
 
 def _topic_result(run: str, sha256: str, evaluation: Evaluation) -> TopicResult:

@@ -13,7 +13,7 @@ import pytest
 import freshstack_dspy
 from tests.cli.conftest import Command
 from tests.collection.exports.odd import write_odd
-from tests.collection.leaderboard.boards import write_lists, write_small_board
+from tests.collection.leaderboard.boards import edit, write_lists, write_small_board
 from tests.collection.small import write_small
 
 
@@ -94,6 +94,14 @@ def test_leaderboard_has_an_average_and_every_topic(freshstack: Command, board: 
                  "[0.500, 1.000]", "unjudged@1", "no run for two", "labels by openai/some-model"):  # fmt: skip
         assert text in done.out
     assert (board / "leaderboard.json").is_file()
+
+
+def test_leaderboard_takes_token_budgets(freshstack: Command, board: Path) -> None:
+    edit(board / "leaderboard.toml", '"Recall@1"', '"Recall@5tok"')
+    done = freshstack("leaderboard", board)
+
+    assert done.code == freshstack("leaderboard", board, "--check").code == 0
+    assert "unjudged@5tok" in "".join(done.out.split())
 
 
 def test_leaderboard_check_writes_nothing_and_fails_where_something_differs(
