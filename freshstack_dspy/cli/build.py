@@ -202,8 +202,8 @@ def rechunk(
         say(f"{found.without_evidence:,} labels of support had no evidence, only their chunk")
     if found.lost:
         say(
-            f"{found.lost:,} labels of support are lost, for no chunk holds all of their evidence; "
-            f"{len(found.lost_nuggets):,} nuggets are supported no more"
+            f"labels of support that are lost, as no chunk holds all of their evidence: "
+            f"{found.lost:,}; nuggets that are supported no more: {len(found.lost_nuggets):,}"
         )
     say(f"{out}: content {manifest.content_hash}")
 
