@@ -110,7 +110,8 @@ def optimize(
         with step("optimize: test before"):
             before = _measured(student, split.test, lm, scale.threshold)
         with step("optimize: compile"):
-            compiled = _compile(student, trainset, _optimizer(optimizer, lm, metric))
+            chosen = _optimizer(optimizer, lm, metric)
+            compiled = _compile(student, trainset, chosen, JUDGES[scale.name].__name__)
             student.stop.raise_if_set()
         with step("optimize: test after"):
             after = _measured(compiled, split.test, lm, scale.threshold)
@@ -214,13 +215,13 @@ def share_agreed(
     return share if trace is None else share >= _GOOD_ENOUGH
 
 
-def _compile(student: TypedPredict, trainset: list[Any], optimizer: Any) -> Any:
+def _compile(student: TypedPredict, trainset: list[Any], optimizer: Any, task: str) -> Any:
     # The optimizers print their progress; what they found is in the report.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         compiled = optimizer.compile(student, trainset=trainset)
     # With new instructions DSPy makes a signature without a name; the request is known by it.
     compiled.signature = compiled.signature.with_instructions(compiled.signature.instructions)
-    compiled.signature.__name__ = student.signature.__name__
+    compiled.signature.__name__ = task
     # Bootstrapped demonstrations also carry what the call brought next to the answer.
     compiled.demos = [
         {field: demo[field] for field in compiled.signature.fields} for demo in compiled.demos

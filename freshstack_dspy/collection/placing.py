@@ -147,10 +147,12 @@ class Files:
             return self._places[hit.chunk_id]
         if hit.path is None:
             return None
+        files = [(key, self.text(*key)) for key in self.named(hit.path, hit.source)]
+        # Of many files of one name most are told apart by the text alone, which is quick.
+        if hit.text is not None and len(files) > 1:
+            files = [one for one in files if hit.text in one[1].text] or files
         found = [
-            Place(*key, *span)
-            for key in self.named(hit.path, hit.source)
-            if (span := _span(self.text(*key), hit)) is not None
+            Place(*key, *span) for key, file in files if (span := _span(file, hit)) is not None
         ]
         return found[0] if len(found) == 1 else None
 

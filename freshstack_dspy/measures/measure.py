@@ -254,7 +254,8 @@ def _take_apart(name: str) -> tuple[str, dict[str, Value], int | None, int | Non
             f"measure {name!r}: the cut-off is a whole number from 1 to {_DEEPEST}, or a number of "
             f"tokens as 2000tok, not {k!r}"
         )
-    return word, given, *((int(k), None) if k == number else (None, int(number)))
+    is_budget = k != number
+    return word, given, None if is_budget else int(k), int(number) if is_budget else None
 
 
 def _parameters(name: str, given: str) -> dict[str, Value]:

@@ -59,6 +59,7 @@ def check_overlap(
         for query in reading.queries
     }
     least = config.queries.min_corpus_overlap
+    too_far = 0
     if least is not None:
         near = [query for query in reading.queries if shares[query.query_id] >= least]
         if not near:
@@ -67,8 +68,9 @@ def check_overlap(
                 f"min_corpus_overlap = {least}; the most is {max(shares.values()):.2f}"
             )
         kept = tuple(near[: config.queries.limit])
+        too_far = len(reading.queries) - len(near)
         left_out = {
-            "below min_corpus_overlap": len(reading.queries) - len(near),
+            "below min_corpus_overlap": too_far,
             "beyond limit": len(near) - len(kept),
         }
         rejected = reading.rejected | {why: number for why, number in left_out.items() if number}
@@ -77,7 +79,7 @@ def check_overlap(
     little = {query_id: shares[query_id] for query_id in sorted(ids, key=shares.__getitem__)}
     note = overlap_note(little, len(reading.queries))
     if least is not None:
-        note = f"{left_out['below min_corpus_overlap']:,} questions left out; {note}"
+        note = f"{too_far:,} questions left out; {note}"
     report(progress, "overlap", note)
     return reading, little
 

@@ -104,3 +104,17 @@ def test_offsets_without_a_text_are_taken_in_their_unit() -> None:
 
 def test_the_nearest_path_is_named() -> None:
     assert FILES.nearest("docs/sizes.md") == "docs/size.md"
+
+
+def test_of_files_of_one_name_the_text_tells_which_it_is() -> None:
+    """As it is in one of them; in another only its white space differs."""
+    files = Files(
+        [
+            *chunks_of("one  two three", path="a/README.md"),
+            *chunks_of("zero one two three", path="b/README.md"),
+        ]
+    )
+
+    assert files.place(Hit(1.0, path="README.md", text="one two")) == Place(
+        "lib", "b/README.md", 5, 12
+    )

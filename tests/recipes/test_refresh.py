@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.diff import JudgmentChange, QueryChange, Tally
+from freshstack_dspy.collection.diff import JudgmentChange, NuggetChange, QueryChange, Tally
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import ConfigError, DeferredError
 from freshstack_dspy.recipes.build import build
@@ -70,7 +70,7 @@ def labels(collection: Collection) -> Counter[tuple[str, str, str, int | None]]:
     )
 
 
-def changes(found: Refreshed) -> list[QueryChange | JudgmentChange]:
+def changes(found: Refreshed) -> list[QueryChange | NuggetChange | JudgmentChange]:
     return list(found.difference.changes)
 
 
