@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from freshstack_dspy.cli.printing import Cell, Table
     from freshstack_dspy.collection.leaderboard import EntryResult, Mean, Results
 
-ExportName = Literal["freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer"]
-ImportName = Literal["freshstack", "beir", "crux", "nuggetizer"]
+ExportName = Literal["freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer", "autojudge"]
+ImportName = Literal["freshstack", "beir", "crux", "nuggetizer", "autojudge"]
 
 
 def export(

@@ -7,6 +7,7 @@
     hf           a data set of the Hugging Face hub: Parquet for each kind of record, and the card
     crux         topics, ratings, three qrels and passages
     nuggetizer   nuggets and assignments as castorini's nuggetizer writes them
+    autojudge    topics, nugget banks, qrels and documents as TREC Auto-Judge reads them
 
 Every export has a README with the authors of its texts, `export.json`, the licences of the corpus,
 and `ids.json` where a format could not hold an id: exported id -> ours, by kind.
@@ -30,6 +31,14 @@ from pydantic import BaseModel
 from freshstack_dspy.collection.card import attribution, baseline_warning, escape
 from freshstack_dspy.collection.collection import Collection, corpus_schema, write_rows
 from freshstack_dspy.collection.manifest import NO_MODEL, exported_from, makers
+from freshstack_dspy.collection.nugget_banks import (
+    BankNugget,
+    bank,
+    by_text,
+    claim,
+    nugget_docs,
+    ragtime_bank,
+)
 from freshstack_dspy.collection.slices import Slices, check_any, left_out, slices_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import canonical_json, encode_records, replace_folder
@@ -43,12 +52,15 @@ from freshstack_dspy.records import (
     Nugget,
     Query,
     Scale,
+    Spans,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ExportFormat = Literal["freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer"]
+ExportFormat = Literal[
+    "freshstack", "beir", "mteb", "trec", "hf", "crux", "nuggetizer", "autojudge"
+]
 EXPORT_FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 EXPORT_FILE, IDS_FILE, LICENCES_FILE = "export.json", "ids.json", "licences.jsonl"
 R = TypeVar("R", Query, Nugget, Judgment, Candidate)
@@ -338,6 +350,15 @@ asked for. In `test_qrels_oracle_context_pr.txt`, 3 is a required passage, 2 a p
 
 A judgment that failed is `failed`, which nuggetizer counts as no support. Chunks that were not
 pooled or judged are left out. Nuggets that were not rated are `vital`, with `"rated": false`.""",
+    "autojudge": f"""\
+    auto-judge run --workflow workflow.yml --rag-topics topics.jsonl --nugget-banks nuggets.jsonl
+    auto-judge-evaluate qrel-evaluate --truth-qrels qrels.txt --predict-qrels theirs.qrels.txt
+
+`nuggets.jsonl` has banks of format v3: a reference is a chunk that supports the claim, its offsets
+are bytes of the chunk's text, and `metadata.labels` has the label of each judged chunk, null where
+judging failed. `ragtime26.jsonl` and `nugget_docs` have the same nuggets.
+
+{_GRADES}""",
 }
 
 
@@ -895,6 +916,73 @@ def _best_rank(candidate: Candidate) -> tuple[float, str]:
     return min(ranks, default=float("inf")), candidate.chunk_id
 
 
+# TREC Auto-Judge: autojudge-base 1.0.0
+
+
+def _autojudge(selection: Selection) -> Files:
+    chunks = {chunk_id: word(chunk_id) for chunk_id in selection.collection.corpus.rows}
+    ids = {one.query_id: _file_word(one.query_id) for one in selection.queries}
+    of_chunk = {chunk.chunk_id: chunk for chunk in selection.collection.chunks()}
+    texts = {chunks[chunk_id]: chunk.text for chunk_id, chunk in of_chunk.items()}
+    spans: dict[str, dict[str, Spans]] = defaultdict(dict)
+    for one in selection.collection.judgments:
+        if one.evidence:
+            chunk = of_chunk[one.chunk_id]
+            spans[one.nugget_id][chunks[one.chunk_id]] = _in_text(chunk, one.evidence)
+    topics, banks, ragtime, documents = [], [], [], {}
+    for query in selection.queries:
+        topic = ids[query.query_id]
+        row = {"title": query.title, "problem_statement": query.body, "answer": query.answer}
+        topics.append({"request_id": topic, **row, "metadata": _query_metadata(query)})
+        nuggets = by_text(
+            [
+                BankNugget(
+                    nugget_id=one.nugget_id,
+                    text=one.text,
+                    importance=one.importance,
+                    labels={chunks[c]: n for c, n in selection.labels[one.nugget_id].items()},
+                    evidence=spans[one.nugget_id],
+                )
+                for one in selection.nuggets[query.query_id]
+            ]
+        )
+        supporting = {
+            key: [chunks[c] for c, n in selection.support[str(one.nugget_id)].items() if n]
+            for key, one in nuggets.items()
+        }
+        claims = {key: claim(one, supporting[key], texts) for key, one in nuggets.items()}
+        banks.append(bank(topic, query.title, claims))
+        name = selection.collection.name
+        ragtime.append(ragtime_bank(topic, name, query.text, supporting))
+        documents[f"nugget_docs/nuggets_{topic}.json"] = nugget_docs(supporting)
+    yield "topics.jsonl", topics
+    yield "nuggets.jsonl", banks
+    yield "ragtime26.jsonl", ragtime
+    yield from documents.items()
+    yield "qrels.txt", (f"{ids[q]} 0 {chunks[c]} {grade}" for q, c, grade in selection.grades())
+    corpus = _corpus_rows(selection, chunks)
+    yield "corpus.jsonl", ({"id": row.pop("_id"), **row} for row in corpus)
+    yield from _changed_ids(queries=ids.items(), chunks=chunks.items())
+    yield "README.md", selection.readme()
+
+
+def _file_word(id_: str) -> str:
+    """Give an id as it is where a file can be called so, or else by a hash."""
+    plain = re.fullmatch(r"[A-Za-z0-9._-]{1,100}", id_)
+    return id_ if plain else f"~{hashlib.sha256(id_.encode()).hexdigest()[:32]}"
+
+
+def _in_text(chunk: Chunk, spans: Spans) -> Spans:
+    """Places in a chunk's file as places in its text in UTF-8."""
+    return tuple(
+        (
+            len(chunk.text[: chunk.place_at(start)].encode()),
+            len(chunk.text[: chunk.place_at(end)].encode()),
+        )
+        for start, end in spans
+    )
+
+
 _LAYOUTS: dict[ExportFormat, Callable[[Selection], Files]] = {
     "freshstack": _freshstack,
     "beir": _beir,
@@ -903,4 +991,5 @@ _LAYOUTS: dict[ExportFormat, Callable[[Selection], Files]] = {
     "hf": _hf,
     "crux": _crux,
     "nuggetizer": _nuggetizer,
+    "autojudge": _autojudge,
 }

@@ -1,4 +1,4 @@
-"""Making a collection of one that others made: official FreshStack, BEIR, CRUX, nuggetizer.
+"""Making a collection of one that others made: FreshStack, BEIR, CRUX, nuggetizer, Auto-Judge.
 
 Ids, texts and labels stay as they are. A failure there (a rating of -1, a negative grade, an
 assignment `failed`) becomes a judgment without a label. Nothing of the files is executed, sizes
@@ -19,6 +19,7 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.exports import EXPORT_FILE, IDS_FILE, LICENCES_FILE, Description
 from freshstack_dspy.collection.manifest import NO_MODEL, Provenance, is_collection
+from freshstack_dspy.collection.nugget_banks import Bank, BankNugget, read_bank, read_nugget_docs
 from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import CollectionError, FailureStatus, SourceError
@@ -41,13 +42,14 @@ from freshstack_dspy.records import (
     Scale,
     ScaleName,
     SkippedFile,
+    Spans,
     Status,
     Step,
 )
 from freshstack_dspy.rows import Row, read_rows, row_files
 
 R = TypeVar("R", bound=Record)
-ImportFormat = Literal["freshstack", "beir", "crux", "nuggetizer"]
+ImportFormat = Literal["freshstack", "beir", "crux", "nuggetizer", "autojudge"]
 IMPORT_FORMATS: tuple[ImportFormat, ...] = get_args(ImportFormat)
 NO_TEXT = "the imported data have no text of it"
 UNJUDGED = "not in the qrels"
@@ -69,7 +71,8 @@ def import_collection(
     """Make a collection of one that others made.
 
     Args:
-        format: `freshstack`, `beir` (also of MTEB exports), `crux` or `nuggetizer`.
+        format: `freshstack`, `beir` (also of MTEB exports), `crux`, `nuggetizer` or
+            `autojudge`.
         path: Its folder or file; see docs/formats.md.
         out: The folder of the new collection, which is called as it is.
         corpus: Where the corpus is, if not in `path`.
@@ -265,6 +268,7 @@ class Imported:
         label: int | None,
         status: Status = "ok",
         reason: str = "",
+        evidence: Spans = (),
     ) -> None:
         """Take a judgment; one without a label has a status."""
         self.judgments.append(
@@ -276,6 +280,7 @@ class Imported:
                 status=status,
                 reason=reason,
                 call_id=None,
+                evidence=evidence,
             )
         )  # fmt: skip
 
@@ -778,9 +783,115 @@ def _take_assignment(found: Imported, row: Row, nuggets: dict[str, Nugget], chun
         raise row.fault("assignment", f"{', '.join(_ASSIGNED)} or failed")
 
 
+# TREC Auto-Judge: autojudge-base 1.0.0
+
+_BANKS = (
+    "*nuggets*.jsonl",
+    "*nuggets*.jsonl.gz",
+    "*bank*.jsonl",
+    "nuggets_*.json",
+    "*/nuggets_*.json",
+)
+
+
+def _read_autojudge(found: Imported) -> None:
+    """Read nugget banks of topics: a document that a nugget refers to supports it.
+
+    A document that the qrels grade 0 supports none of its topic's nuggets. Of one that they grade
+    higher, they do not tell which it supports.
+    """
+    found.use_scale(found.export.scale if found.export else Scale(name="binary"))
+    files = found.parts(*_BANKS) if found.path.is_dir() else [found.path]
+    topics = found.optional_part("topics", "*topics*.jsonl", "*requests*.jsonl")
+    of_topic = {row.id("request_id"): row for row in (found.rows(topics) if topics else ())}
+    nuggets: dict[str, list[tuple[Nugget, BankNugget]]] = {}
+    for row, given in _banks(found, files):
+        topic = of_topic.get(given.query_id, row)
+        query_id = found.add_query(
+            topic if topic is not row else Row(row.place, {}),
+            given.query_id,
+            title=topic.text("title", default=given.query),
+            body="\n\n".join(
+                filter(None, map(topic.optional, ("problem_statement", "background")))
+            ),
+            answer=topic.text("answer", default=""),
+        ).query_id
+        nuggets[query_id] = [
+            (
+                found.add_nugget(
+                    row,
+                    query_id,
+                    one.nugget_id or f"{query_id}_{number}",
+                    one.text,
+                    importance=one.importance,
+                ),
+                one,
+            )
+            for number, one in enumerate(given.nuggets)
+        ]
+    found.find_corpus("the documents", "corpus*", "documents*")
+    wanted = {document for of in nuggets.values() for _, one in of for document in one.evidence}
+    chunks = {}
+    if wanted and found.documents is not None:
+        found.documents = list(found.documents)
+        ours = {found.ours("chunks", document) for document in wanted}
+        chunks = {one.chunk_id: one for one in found.documents if one.chunk_id in ours}
+    unsupporting = _graded_zero(found)
+    for query_id, of_query in nuggets.items():
+        for nugget, one in of_query:
+            labels = {**dict.fromkeys(unsupporting.get(query_id, ()), 0), **one.labels}
+            for document, label in labels.items():
+                if label is not None and type(label) is not int:
+                    raise SourceError(f"{found.path}: label {label!r} of {_shown(document)}")
+                chunk = chunks.get(found.ours("chunks", document))
+                spans = one.evidence.get(document, ()) if chunk else ()
+                status: Status = "ok" if label is not None else "failed"
+                found.judge(nugget, document, label, status, evidence=_in_file(chunk, spans))
+
+
+def _banks(found: Imported, files: Sequence[Path]) -> Iterator[tuple[Row, Bank]]:
+    if not files:
+        raise SourceError(
+            f"{found.path}: has no nugget banks; looked for {', '.join(_BANKS)}; qrels without "
+            "nuggets are imported with: --format beir"
+        )
+    for file in files:
+        for row in found.rows(file):
+            if row.has("claim_bank") or row.has("nugget_bank") or row.has("qid"):
+                yield row, read_bank(row)
+            else:
+                topic = file.name.removeprefix("nuggets_").removesuffix(".json")
+                yield row, read_nugget_docs(row, topic)
+
+
+def _graded_zero(found: Imported) -> dict[str, list[str]]:
+    """Give the documents that the qrels grade 0, by query; of an export of ours all is known."""
+    file = None if found.export else found.optional_part("qrels", "*qrels.txt", "*.qrels")
+    if file is None:
+        return {}
+    found.files.append(file)
+    qrels = read_qrels(file)
+    return {
+        found.ours("queries", query): [
+            one for one, grade in qrels.labels[query].items() if not grade
+        ]
+        for query in qrels.nuggets
+    }
+
+
+def _in_file(chunk: Chunk | None, spans: Spans) -> Spans:
+    """Places in a chunk's text in UTF-8 as places in its file."""
+    if chunk is None:
+        return ()
+    data = chunk.text.encode()
+    places = [[len(data[:place].decode("utf-8", "ignore")) for place in span] for span in spans]
+    return tuple((chunk.byte_at(start), chunk.byte_at(end)) for start, end in places)
+
+
 _READERS: dict[ImportFormat, Callable[[Imported], None]] = {
     "freshstack": _read_freshstack,
     "beir": _read_beir,
     "crux": _read_crux,
     "nuggetizer": _read_nuggetizer,
+    "autojudge": _read_autojudge,
 }

@@ -40,6 +40,13 @@ def loaded(code: str, home: Path, *words: object) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def stopwords(home: Path) -> None:
+    """Autojudge-base reads NLTK's list of stop words when it is imported, and has none offline."""
+    folder = home / "nltk_data/corpora/stopwords"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "english").write_text("the\na\nof\n")
+
+
 def lines_of(path: Path) -> list[Any]:
     """The values of a file of JSON Lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -42,7 +42,11 @@ def test_a_small_collection_comes_back(tmp_path: Path, format_: ExportFormat) ->
         assert collection.qrels().official() == back.qrels().official()
 
 
-@given(query_ids=_IDS, chunk_ids=_IDS, format_=st.sampled_from(["freshstack", "beir", "crux"]))
+@given(
+    query_ids=_IDS,
+    chunk_ids=_IDS,
+    format_=st.sampled_from(["freshstack", "beir", "crux", "autojudge"]),
+)
 def test_arbitrary_ids_come_back(
     query_ids: list[str], chunk_ids: list[str], format_: ImportFormat
 ) -> None:
