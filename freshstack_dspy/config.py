@@ -17,9 +17,11 @@ from pydantic import (
     PrivateAttr,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticKnownError
 
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.faults import in_one_line
@@ -359,6 +361,17 @@ class SubQuestionsConfig(Section):
     limit: int = Field(default=5, ge=1, le=20)
 
 
+class CruxConfig(Section):
+    """How `recipe = "crux"` makes a collection of reports and their documents."""
+
+    sub_questions: int = Field(default=10, ge=1, le=50)
+    """Of each report: exactly so many. The paper has 10 for Multi-News and 15 for DUC."""
+    passages: int = Field(default=3, ge=1, le=20)
+    """The most that are written from one piece of a document, of at most 1,024 tokens."""
+    min_words: int = Field(default=0, ge=0)
+    """Leave out reports with fewer words."""
+
+
 class PoolConfig(Section):
     """Which chunks are judged."""
 
@@ -385,7 +398,7 @@ class PoolConfig(Section):
 
 
 class JudgeConfig(Section):
-    """How support is judged."""
+    """How support is judged; of recipe crux on scale graded_5 where none is named."""
 
     shape: Literal["batch", "windowed", "pairwise"] = "batch"
     """What one call holds: all nuggets and several chunks (FreshStack), some nuggets and one chunk
@@ -449,10 +462,11 @@ class BuildConfig(Section):
     """All of a build."""
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    recipe: Literal["freshstack"] = "freshstack"
+    recipe: Literal["freshstack", "crux"] = "freshstack"
     out: Path
     queries: QueriesConfig
-    corpus: tuple[CorpusConfig, ...] = Field(min_length=1)
+    corpus: tuple[CorpusConfig, ...] = Field(default=(), validate_default=True)
+    """The documents; of `crux` those that no report was written from, and that may lack."""
     chunking: ChunkingConfig = ChunkingConfig()
     index: IndexConfig = IndexConfig()
     embedder: tuple[EmbedderConfig, ...] = ()
@@ -463,6 +477,7 @@ class BuildConfig(Section):
     budget: BudgetConfig = BudgetConfig()
     cache: CacheConfig = CacheConfig()
     nuggets: NuggetsConfig = NuggetsConfig()
+    crux: CruxConfig = CruxConfig()
     sub_questions: SubQuestionsConfig = SubQuestionsConfig()
     pool: PoolConfig = PoolConfig()
     judge: JudgeConfig = JudgeConfig()
@@ -474,6 +489,31 @@ class BuildConfig(Section):
     def file(self) -> Path:
         """The TOML file it was read from, for messages that say what to type."""
         return self._file
+
+    @field_validator("corpus")
+    @classmethod
+    def _corpus_where_needed(
+        cls, corpus: tuple[CorpusConfig, ...], info: ValidationInfo
+    ) -> tuple[CorpusConfig, ...]:
+        if not corpus and info.data.get("recipe") == "freshstack":
+            raise PydanticKnownError("missing")
+        return corpus
+
+    @model_validator(mode="after")
+    def _fits_the_recipe(self) -> Self:
+        if self.recipe != "crux":
+            return self
+        if self.queries.source not in ("jsonl", "stackexchange"):
+            raise ValueError(
+                f"recipe crux reads queries of source jsonl or stackexchange, and this is "
+                f"{self.queries.source}"
+            )
+        if self.judge.scale == "support":
+            raise ValueError(
+                "recipe crux has passages that a model wrote, in which words cannot be placed in "
+                "the document; take judge.scale graded_5, graded_3 or binary"
+            )
+        return self
 
     @model_validator(mode="after")
     def _names_lead_somewhere(self) -> Self:
@@ -532,6 +572,8 @@ def load_judging(path: Path | str | None) -> BuildConfig:
 
 
 def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
+    if values.get("recipe") == "crux" and isinstance(judge := values.get("judge", {}), dict):
+        values = {**values, "judge": {"scale": "graded_5", **judge}}
     # As JSON, so that dates are text and nothing else is silently made into another type.
     text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:

@@ -21,6 +21,8 @@ class Record(BaseModel):
 Status = Literal["ok", "unparsed", "refused", "truncated", "failed"]
 Step = Literal[
     "synthesis",
+    "passages",
+    "request",
     "nuggets",
     "sub_questions",
     "closed_book_answer",
@@ -412,7 +414,8 @@ _BLANK_LINES = re.compile(r"\A(?:[^\S\n\r]*[\n\r])+")
 class Chunk(Record):
     """A run of bytes of one file: `chunking.text_of(file_bytes, chunk) == chunk.text`.
 
-    Of a file in UTF-8 that is `file_bytes[start_byte:end_byte].decode()`.
+    Of a file in UTF-8 that is `file_bytes[start_byte:end_byte].decode()`. Only a passage of recipe
+    crux, whose id ends in `#` and a number, is what a model wrote from these bytes.
     """
 
     chunk_id: str
@@ -505,6 +508,7 @@ CandidateOrigin = Literal[
     "pooled",
     "run",  # unjudged in a run, judged by `freshstack extend`
     "seed",  # what a synthetic query was made from
+    "document",  # a passage of the documents that the query's report was written from (CRUX)
     "reused",  # judged before a refresh, and pooled no more
     "imported",
 ]

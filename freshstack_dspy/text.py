@@ -295,3 +295,32 @@ def _beginnings_and_ends(words: list[str]) -> Iterator[_Sentence]:
                     frozenset().union(*(one.terms for one in sentences)),
                     any(one.denies for one in sentences),
                 )
+
+
+_WRITTEN_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_PROPER_NAME = re.compile(r"(?<=[\w,] )[A-Z]\w+")
+"""A capitalised word that begins no sentence."""
+_MOST_NEW = 0.25
+"""The share of a passage's terms that may be new in it."""
+
+
+def unsupported_words(passage: str, source: str) -> list[str]:
+    """List what a passage says that the text it was written from does not, by its words.
+
+    Returns:
+        Numbers and capitalised words that the source lacks, in the order of the passage; and, where
+        more than a quarter of the passage's terms are not in the source, these. Wording of its own
+        below that is no fault, so a passage that was reworded and says the contrary is not found.
+    """
+    held, written = set(terms(source)), set(_WRITTEN_NUMBER.findall(source))
+    new = [number for number in _WRITTEN_NUMBER.findall(passage) if number not in written]
+    new += [
+        name
+        for name in _PROPER_NAME.findall(passage)
+        if terms(name) and not held.intersection(terms(name))
+    ]
+    own = dict.fromkeys(terms(passage))
+    unknown = [term for term in own if term not in held]
+    if len(unknown) > _MOST_NEW * len(own):
+        new += unknown
+    return list(dict.fromkeys(new))

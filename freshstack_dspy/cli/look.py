@@ -175,6 +175,7 @@ _ORIGINS = {
     "pooled": "pooled by",
     "run": "added for a run, pooled by no technique",
     "seed": "the query was made from it, pooled by no technique",
+    "document": "of the documents that the report was written from",
     "reused": "judged before a refresh, and pooled no more",
     "imported": "imported: the format does not say what found it",
 }

@@ -30,6 +30,7 @@ _STEP_NAMES = {
     "lsa": "index: lsa",
     "table": "index: table",
     "synthesis": "synthetic questions",
+    "request": "report requests",
     "sub_questions": "sub-questions",
     "closed_book_answer": "closed-book answers",
     "support": "support judgments",

@@ -4,7 +4,7 @@ A build is a pure function of its configuration, its inputs and the replies. It 
 its own: kill it at any moment and run it again, and only what was in flight is asked again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -32,7 +32,7 @@ from freshstack_dspy.recipes.session import (
     open_session,
     report,
 )
-from freshstack_dspy.records import Chunk
+from freshstack_dspy.records import Chunk, Query
 
 if TYPE_CHECKING:
     from freshstack_dspy.questions.reading import QueryReading
@@ -117,6 +117,8 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     from freshstack_dspy.recipes.synthesis import Synthesis
 
     config, progress = session.config, session.progress
+    if config.recipe == "crux":
+        return _make_crux(session, known or NOTHING, most)
     recipe = FreshStack(config)
     little: dict[str, float] = {}
     reading = None if config.queries.is_synthetic else read_questions(config, progress)
@@ -132,10 +134,32 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
         reading = Synthesis(session, recipe, searches).run(exactly=most is None)
     elif session.mode != "replay" or most or config.queries.min_corpus_overlap is not None:
         reading, little = check_overlap(config, reading, searches.index, progress)
-    every = -(-len(reading.queries) // most) or 1 if most else 1
-    queries = known_seeds(reading.queries[(every - 1) // 2 :: every], corpus.chunks)
+    queries = known_seeds(sampled(reading.queries, most), corpus.chunks)
     contents = judged_collection(session, recipe, queries, searches, known or NOTHING)
     return Made(contents, corpus.chunks, reading, little)
+
+
+def _make_crux(session: Session, known: "Known", most: int | None) -> Made:
+    """Make a collection of reports; see `make`."""
+    from freshstack_dspy.questions.groups import read_groups
+    from freshstack_dspy.recipes.corpus import cut_corpora
+    from freshstack_dspy.recipes.crux import Crux, crux_collection
+
+    config = session.config
+    groups = read_groups(config)
+    queries = sampled(groups.reading.queries, most)
+    documents = sum(map(len, groups.documents.values()))
+    note = f"{len(groups.reading.queries):,} reports of {documents:,} documents"
+    report(session.progress, "questions", note)
+    others = cut_corpora(config, session.progress)
+    contents, chunks = crux_collection(session, Crux(config), queries, groups, others, known)
+    return Made(contents, chunks, groups.reading, {})
+
+
+def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
+    """At most so many of the queries, evenly spread; None: all."""
+    every = -(-len(queries) // most) or 1 if most else 1
+    return queries[(every - 1) // 2 :: every]
 
 
 def check_place(config: BuildConfig) -> None:

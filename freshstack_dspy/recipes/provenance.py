@@ -65,10 +65,12 @@ def provenance(
         contents: Its records; replies that were used and that none of these names are listed.
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
     """
+    from freshstack_dspy.recipes.crux import Crux
     from freshstack_dspy.recipes.freshstack import FreshStack
 
     config, used = session.config, session.used()
-    predictors = FreshStack(config).named_predictors()
+    recipe = Crux if config.recipe == "crux" else FreshStack
+    predictors = recipe(config).named_predictors()
     return Provenance(
         name=config.name,
         recipe=config.recipe,

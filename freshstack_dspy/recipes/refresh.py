@@ -63,12 +63,7 @@ def refresh(
         raise ConfigError(
             f"{config.out}: no collection to refresh; type: freshstack build {config.file}"
         )
-    if config.queries.is_synthetic:
-        raise ConfigError(
-            "[queries] source is synthetic: its questions are made anew from the corpus; to keep "
-            f"those of the collection, copy {config.out / 'queries.jsonl'} elsewhere and name the "
-            'copy as path, with source = "jsonl"'
-        )
+    _check_questions_stay(config)
     check_place(config)
     before = Collection.load(config.out)
     old = before.manifest
@@ -105,6 +100,21 @@ def refresh(
         write_changes(found, difference_file)
     written = write_collection(config.out, made.contents, chunks, described, rejected=rejected)
     return Refreshed(written, found, changed=True, calls=calls)
+
+
+def _check_questions_stay(config: BuildConfig) -> None:
+    """Check that the questions are not made anew by each build."""
+    if config.queries.is_synthetic:
+        raise ConfigError(
+            "[queries] source is synthetic: its questions are made anew from the corpus; to keep "
+            f"those of the collection, copy {config.out / 'queries.jsonl'} elsewhere and name the "
+            'copy as path, with source = "jsonl"'
+        )
+    if config.recipe == "crux":
+        raise ConfigError(
+            "passages and sub-questions of recipe crux are made anew from the documents; type: "
+            f"freshstack build {config.file} --replace, which asks only for what is not recorded"
+        )
 
 
 def _check_judge(

@@ -285,10 +285,11 @@ class ChunkRatings(GradedChunk):
 class GradeAnswerability(JudgingInputs):  # after CRUX's scale
     """Grade how well whoever has only one document chunk could come to know each nugget.
 
-    A nugget is a fact that a good answer to the question must hold. Take it as a question of its
-    own, ask that of the chunk alone, and grade what the chunk has to answer:
+    A nugget is a fact that a good answer to the question must hold, or a sub-question that it must
+    answer. Take a fact as a question of its own too, ask each question of the chunk alone, and
+    grade what the chunk has to answer:
 
-    5: all of the fact, exact and beyond doubt.
+    5: all of the answer, exact and beyond doubt.
     4: nearly all of it; what is missing is a detail.
     3: enough of it to be used, though something is left open.
     2: some of it, too little to be used alone.

@@ -177,7 +177,7 @@ def inputs_of(messages: list[str]) -> Inputs:
     raise AssertionError(f"no turn of {messages!r} holds inputs")
 
 
-_INPUTS = {"question", "passages", "document"}
+_INPUTS = {"question", "passages", "document", "report"}
 
 
 def when(marker: str, script: Script, otherwise: Script) -> Script:

@@ -24,6 +24,7 @@ from freshstack_dspy.signatures.judge_support import (
     NumberedNugget,
 )
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.reports import WriteReportRequest, WriteSubQuestions
 
 PROMPTS = Path(__file__).parent / "prompts"
 QUESTION = ShownQuestion(
@@ -68,6 +69,8 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
         "style_examples": ["Why?"],
         "limit": 3,
     },
+    WriteReportRequest: {"report": "It reads them."},
+    WriteSubQuestions: {"report": "It reads them.", "count": 2},
 }
 
 

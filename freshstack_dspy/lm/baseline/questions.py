@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from freshstack_dspy.lm.baseline.markdown import Statement, blocks, statements
 from freshstack_dspy.lm.baseline.nuggets import facts, is_chatter, most_telling, shortened, shown
 from freshstack_dspy.lm.baseline.phrases import faults, is_common, key_phrases, names
-from freshstack_dspy.text import terms
+from freshstack_dspy.text import jaccard, terms
 
 _ASKS = re.compile(
     r"(?:how|why|what|which|where|when|who|is|are|can|could|should|does|do)\b", re.IGNORECASE
@@ -14,6 +14,8 @@ _ASKS = re.compile(
 _LONGEST_SENTENCE = 300
 _CONTEXT = 3
 _FEW_TERMS = 6
+_ALIKE = 0.7
+"""From which similarity on two questions ask the same."""
 
 
 def sub_questions(question: str, limit: int) -> list[str]:
@@ -48,6 +50,28 @@ def queries(
         answer = "\n\n".join(map(shown, together))
         answers.setdefault(ask.rstrip("?") if bare else ask, answer)
     return [{"question": ask, "answer": answer} for ask, answer in answers.items()]
+
+
+def report_request(report: str) -> str:
+    """The request for a report on its names and key phrases; empty if it has no text."""
+    about = [*names(report, _CONTEXT), *key_phrases(report, _PHRASES)] or prose(report)[:1]
+    return f"Write a report about {listed(list(dict.fromkeys(about)))}." if about else ""
+
+
+def report_questions(report: str, count: int) -> list[str]:
+    """What the most telling statements of a report are about, then its key phrases, as questions.
+
+    Returns:
+        `count` questions, no two alike; none if the report does not give so many.
+    """
+    asks = [*map(_ask_for, _telling(report, count))]
+    asks += [f"What is {phrase}?" for phrase in key_phrases(report, 4 * count)]
+    found: dict[str, set[str]] = {}
+    for ask in asks:
+        asked = set(terms(ask))
+        if all(asked != other and jaccard(asked, other) < _ALIKE for other in found.values()):
+            found[ask] = asked
+    return list(found)[:count] if len(found) >= count else []
 
 
 def prose(text: str) -> list[str]:

@@ -11,7 +11,13 @@ from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.baseline.answers import answer, compare
 from freshstack_dspy.lm.baseline.nuggets import nuggets
 from freshstack_dspy.lm.baseline.passages import passages
-from freshstack_dspy.lm.baseline.questions import closed_book_answer, queries, sub_questions
+from freshstack_dspy.lm.baseline.questions import (
+    closed_book_answer,
+    queries,
+    report_questions,
+    report_request,
+    sub_questions,
+)
 from freshstack_dspy.lm.baseline.support import Json, Judged, Numbered, verdicts
 from freshstack_dspy.records import ScaleName
 
@@ -107,4 +113,6 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "JudgeSupportLevel": partial(_judge, "support"),
     "NuggetizeAnswer": _giving("nuggets", nuggets),
     "SynthesizeQueries": _synthesize,
+    "WriteReportRequest": _giving("request", report_request),
+    "WriteSubQuestions": _giving("questions", report_questions),
 }

@@ -17,6 +17,7 @@ from freshstack_dspy.signatures.answers import AnswerQuestion
 from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.reports import WriteReportRequest
 
 QUESTION = """\
 How do I stop JSONLoader from splitting my file? I have an array of jobs:
@@ -207,6 +208,7 @@ def questions(text: str, limit: int) -> list[tuple[Any, dict[str, Any]]]:
         (AnswerClosedBook, {"question": {"title": text}}),
         (SynthesizeQueries, {"passages": [seed(text)], "style_examples": [], "limit": limit}),
         (DecontextualizePassages, {"document": text, "title": "", "limit": limit}),
+        (WriteReportRequest, {"report": text}),
     ]
 
 

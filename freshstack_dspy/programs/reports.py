@@ -1,0 +1,45 @@
+"""From a report to the request that it answers, and to its sub-questions."""
+
+import dspy
+
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.records import Nugget, Query
+from freshstack_dspy.signatures.reports import WriteReportRequest, WriteSubQuestions
+
+
+class RequestWriter(dspy.Module):
+    """From a report to an open-ended query (CRUX §3.2)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = TypedPredict(WriteReportRequest)
+
+    def forward(self, query: Query) -> dspy.Prediction:
+        """Return a prediction with `query`: the given one, with the request of its answer."""
+        reply = self.predict(report=query.answer)
+        update = {"body": reply.request.strip(), "origin": "synthetic", "call_id": reply.call_id}
+        return dspy.Prediction(query=query.model_copy(update=update))
+
+
+class SubQuestionWriter(dspy.Module):
+    """From a report to exactly `count` sub-questions, no two alike (CRUX §3.2)."""
+
+    def __init__(self, count: int = 10) -> None:
+        super().__init__()
+        self.count = count
+        self.predict = TypedPredict(WriteSubQuestions)
+
+    def forward(self, query: Query) -> dspy.Prediction:
+        """Return a prediction with `nuggets`, a tuple of `Nugget` whose texts are questions."""
+        reply = self.predict(report=query.answer, count=self.count)
+        return dspy.Prediction(
+            nuggets=tuple(
+                Nugget(
+                    nugget_id=f"{query.query_id}_{number}",
+                    query_id=query.query_id,
+                    text=text.strip(),
+                    call_id=reply.call_id,
+                )
+                for number, text in enumerate(reply.questions)
+            )
+        )

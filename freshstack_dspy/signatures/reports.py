@@ -1,0 +1,51 @@
+"""What a report answers: the request that it was written for, and its sub-questions (CRUX §3.2)."""
+
+from typing import Annotated
+
+import dspy
+from pydantic import AfterValidator, ValidationInfo
+
+from freshstack_dspy.signatures.checks import FilledText, quoted, raise_if
+from freshstack_dspy.text import jaccard, terms
+
+ALIKE = 0.7
+"""From which similarity on two sub-questions ask the same: Jaccard of their terms."""
+
+
+def _exactly_and_different(questions: list[str], info: ValidationInfo) -> list[str]:
+    faults = []
+    count = (info.context or {}).get("count", len(questions))
+    if len(questions) != count:
+        faults.append(f"exactly {count} questions are wanted, and there are {len(questions)}")
+    asked = [set(terms(question)) for question in questions]
+    for place, question in enumerate(questions):
+        if any(one == asked[place] or jaccard(one, asked[place]) >= ALIKE for one in asked[:place]):
+            faults.append(f"{quoted(question)} asks nearly the same as an earlier one")
+    raise_if(faults)
+    return questions
+
+
+class WriteReportRequest(dspy.Signature):
+    """Write the request that a report was written for, in about 50 words.
+
+    It names the subject and the aspects that the report has to cover, and says neither what the
+    report found nor that there is one already.
+    """
+
+    report: str = dspy.InputField(desc="the report")
+    request: FilledText = dspy.OutputField(desc="the request")
+
+
+class WriteSubQuestions(dspy.Signature):
+    """Write diverse questions that can reveal the information contained in a report.
+
+    Each question asks for one thing that the report says, and the report answers it. It is
+    self-contained: it names what it is about, has the necessary context, and does not mention the
+    report. No two ask the same. Together they cover all of the report. Give exactly `count`.
+    """
+
+    report: str = dspy.InputField(desc="the report")
+    count: int = dspy.InputField(desc="how many questions to write")
+    questions: Annotated[list[FilledText], AfterValidator(_exactly_and_different)] = (
+        dspy.OutputField(desc="the questions, in the order of the report", min_length=1)
+    )

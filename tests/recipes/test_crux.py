@@ -1,0 +1,267 @@
+"""Recipe crux: from documents and their report to graded passages.
+
+With the scripts below a document is one passage, the sub-questions of a report are what it writes
+between commas, and a passage answers a sub-question, with grade 5, if it holds its words.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.config import load_config
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy.text import unsupported_words
+from tests.questions.dump import write_dump
+
+from .scripted import Inputs, ScriptedProvider
+
+DAM = {
+    "id": "dam",
+    "report": "the wall cracked, the village flooded, nobody drowned",
+    "documents": [
+        "In March the wall cracked and the village flooded.",
+        {"title": "Flood", "text": "Then the village flooded. Ångström saw it."},
+    ],
+}
+BRIDGE = {
+    "example_id": "bridge",
+    "summary": "the bridge opened, a band played",
+    "document": "At noon the bridge opened. ||||| A band played at noon.",
+    "topic": "Report on the opening of the bridge.",
+}
+
+
+def sub_questions(inputs: Inputs) -> Any:
+    return {"questions": inputs["report"].split(", ")[: inputs["count"]]}
+
+
+def grade(inputs: Inputs) -> Any:
+    return {
+        "verdicts": [
+            {
+                "chunk": chunk["number"],
+                "reason": "whether the words are there",
+                "grades": [
+                    {
+                        "nugget": nugget["number"],
+                        "grade": 5 * (nugget["text"].lower() in chunk["text"].lower()),
+                    }
+                    for nugget in inputs["nuggets"]
+                ],
+            }
+            for chunk in inputs["chunks"]
+        ]
+    }
+
+
+def scripted(**scripts: Any) -> ScriptedProvider:
+    return ScriptedProvider(
+        **{
+            "DecontextualizePassages": lambda inputs: {"passages": [inputs["document"].strip()]},
+            "WriteReportRequest": lambda _: {"request": "Report on the flood."},
+            "WriteSubQuestions": sub_questions,
+            "GradeAnswerability": grade,
+            **scripts,
+        }
+    )
+
+
+def written(folder: Path, *groups: Any, tables: str = "", crux: str = "sub_questions = 2") -> Path:
+    (folder / "groups.jsonl").write_text("".join(json.dumps(one) + "\n" for one in groups))
+    path = folder / "build.toml"
+    path.write_text(
+        f'name = "a"\nrecipe = "crux"\nout = "out"\n[queries]\npath = "groups.jsonl"\n[crux]\n{crux}\n'
+        '[model]\nname = "openai/scripted"\nretries = 0\n[cache]\npath = "cache"\n'
+        f'[index]\npath = "index"\n{tables}'
+    )
+    return path
+
+
+def built(folder: Path, *groups: Any, provider: ScriptedProvider | None = None, **more: str) -> Any:
+    return build(written(folder, *groups, **more), provider=provider or scripted())
+
+
+def test_documents_and_reports_become_a_judged_collection(tmp_path: Path) -> None:
+    provider = scripted()
+    made = built(tmp_path, DAM, BRIDGE, provider=provider, crux="sub_questions = 2")
+
+    assert {query.query_id: (query.text, query.origin) for query in made.queries} == {
+        "bridge": ("Report on the opening of the bridge.", "community"),
+        "dam": ("Report on the flood.", "synthetic"),
+    }
+    assert provider.calls["WriteReportRequest"] == 1
+    assert [nugget.text for nugget in made.nuggets] == [
+        "the bridge opened",
+        "a band played",
+        "the wall cracked",
+        "the village flooded",
+    ]
+    second = made.chunk(
+        f"documents/dam/2.md_0_{len('Then the village flooded. Ångström saw it.') + 2}#1"
+    )
+    assert (second.source, second.path, second.start_byte) == ("documents", "dam/2.md", 0)
+    pooled = {(one.query_id, one.chunk_id.split("_")[0], one.origin) for one in made.pool}
+    assert pooled == {
+        (query, f"documents/{query}/{number}.md", "document")
+        for query in ("bridge", "dam")
+        for number in (1, 2)
+    }
+    assert made.manifest.scale.model_dump() == {"name": "graded_5", "threshold": 3}
+    run = {"dam": {second.chunk_id: 1.0}}
+    assert evaluate(made.qrels(), run, ["Cov@1"]).per_query["dam"] == {"StRecall@1": 0.5}
+
+
+def test_what_no_document_answers_is_listed_and_not_measured(tmp_path: Path) -> None:
+    made = built(tmp_path, DAM, crux="sub_questions = 3")
+
+    (part,) = made.slices
+    assert (part.slice, part.supported) == ("partly_supported", 2)
+    (unanswered,) = part.unsupported_nuggets
+    assert {one.nugget_id: one.text for one in made.nuggets}[unanswered] == "nobody drowned"
+
+
+def test_a_replay_from_the_replies_is_the_same(tmp_path: Path) -> None:
+    first = built(tmp_path, DAM, BRIDGE)
+    again = build(tmp_path / "build.toml", mode="replay", replace=True)
+    assert again.manifest.content_hash == first.manifest.content_hash
+
+    planned = plan(tmp_path / "build.toml")
+    assert planned.total.requests == planned.total.recorded > 0
+
+
+@pytest.mark.parametrize(
+    ("questions", "said"),
+    [
+        (["the wall cracked"], "exactly 2 questions are wanted, and there are 1"),
+        (["the wall cracked", "The walls crack"], "asks nearly the same as an earlier one"),
+    ],
+)
+def test_other_numbers_of_sub_questions_and_near_duplicates_are_refused(
+    tmp_path: Path, questions: list[str], said: str
+) -> None:
+    bad = lambda inputs: (  # noqa: E731
+        {"questions": questions} if "wall" in inputs["report"] else sub_questions(inputs)
+    )
+    made = built(tmp_path, DAM, BRIDGE, provider=scripted(WriteSubQuestions=bad))
+
+    (failure,) = made.failures
+    assert (failure.query_id, failure.step, failure.status) == ("dam", "nuggets", "unparsed")
+    assert said in failure.message
+    assert {one.query_id: one.slice for one in made.slices}["dam"] == "without_nuggets"
+
+
+def test_a_passage_that_says_more_than_its_document_is_left_out_and_listed(tmp_path: Path) -> None:
+    def invent(inputs: Inputs) -> Any:
+        return {"passages": [inputs["document"].strip(), inputs["document"] + "In 1962 Rome paid."]}
+
+    made = built(tmp_path, DAM, provider=scripted(DecontextualizePassages=invent))
+
+    assert len(list(made.chunks())) == 2
+    messages = [one.message for one in made.failures if one.step == "passages"]
+    assert len(messages) == 2
+    assert all("#2 says what its document does not: 1962, Rome" in one for one in messages)
+
+
+def test_other_corpora_are_searched_and_not_judged(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "moon.md").write_text("# Moons\n\nThere is one.\n")
+    more = '[[corpus]]\nname = "docs"\npath = "docs"\n'
+    made = built(tmp_path, DAM, tables=more)
+
+    assert sorted({chunk.source for chunk in made.chunks()}) == ["docs", "documents"]
+    assert {one.chunk_id.split("/")[0] for one in made.pool} == {"documents"}
+
+
+def test_the_other_answers_of_a_community_are_the_documents(tmp_path: Path) -> None:
+    at = "2020-01-01T00:00:00.000"
+    write_dump(
+        tmp_path / "Posts.xml",
+        {"Id": 1, "PostTypeId": 1, "Title": "Why?", "Body": "<p>It broke.</p>", "Tags": "<a>",
+         "CreationDate": at, "AcceptedAnswerId": 2},
+        {"Id": 2, "PostTypeId": 2, "ParentId": 1, "Body": "<p>rust, age</p>", "CreationDate": at},
+        {"Id": 3, "PostTypeId": 2, "ParentId": 1, "Body": "<p>It was rust.</p>", "CreationDate": at},
+        {"Id": 4, "PostTypeId": 1, "Title": "How?", "Body": "<p>So?</p>", "Tags": "<a>",
+         "CreationDate": at, "AcceptedAnswerId": 5},
+        {"Id": 5, "PostTypeId": 2, "ParentId": 4, "Body": "<p>one, two</p>", "CreationDate": at},
+    )  # fmt: skip
+    path = written(tmp_path)
+    text = path.read_text().replace(
+        'path = "groups.jsonl"', 'source = "stackexchange"\npath = "Posts.xml"\nsite = "a.org"'
+    )
+    path.write_text(text)
+    made = build(path, provider=scripted())
+
+    assert [(one.query_id, one.title, one.answer) for one in made.queries] == [
+        ("1", "Why?", "rust, age")
+    ]
+    assert [(one.path, one.text, one.url) for one in made.chunks()] == [
+        ("1/3.md", "It was rust.", "https://a.org/a/3")
+    ]
+    assert made.manifest.counts.rejected == {"no documents": 1}
+
+
+@pytest.mark.parametrize(
+    ("group", "said"),
+    [
+        ({"id": "a", "documents": ["x"]}, "groups.jsonl:1: has no 'answer'"),
+        ({"id": "a", "report": "x"}, "no group is left .1 no documents"),
+        ({"id": "a", "report": "x", "documents": [3]}, "groups.jsonl:1: not a JSON object"),
+    ],
+)
+def test_rows_that_are_no_group_are_named(tmp_path: Path, group: Any, said: str) -> None:
+    with pytest.raises(SourceError, match=said):
+        built(tmp_path, group)
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [('[judge]\nscale = "support"\n', "take judge.scale graded_5"), ("", "")],
+)
+def test_the_scale_is_one_without_quotes(tmp_path: Path, tables: str, said: str) -> None:
+    path = written(tmp_path, DAM, tables=tables)
+    if not said:
+        assert load_config(path).judge.graded.model_dump() == {"name": "graded_5", "threshold": 3}
+        return
+    with pytest.raises(ConfigError, match=said):
+        load_config(path)
+
+
+def test_words_that_a_source_lacks() -> None:
+    source = "The dam of Vajont, 262 m high, was finished in 1960."
+
+    assert unsupported_words("The Vajont dam was finished in 1960.", source) == []
+    assert unsupported_words(
+        "In 1961 the dam of Longarone, 262 m high, was finished in 1960.", source
+    ) == [
+        "1961",
+        "Longarone",
+    ]
+    assert unsupported_words("Engineers praised the slender concrete.", source) == [
+        "engin",
+        "prais",
+        "slender",
+        "concret",
+    ]
+
+
+def test_the_baseline_builds_it_in_one_go(tmp_path: Path) -> None:
+    story = [
+        f"The {name} mill on the {river} river ground {grain} until the {river} flood broke its wheel."
+        for name, river, grain in zip(
+            ("Abbot", "Baker", "Carter"), ("Avon", "Brent", "Cam"), ("barley", "oats", "rye"),
+            strict=True,
+        )
+    ]  # fmt: skip
+    path = written(tmp_path, {"id": "mills", "report": " ".join(story), "documents": story})
+    path.write_text(path.read_text().replace("openai/scripted", "extractive/baseline"))
+    made: Collection = build(path)
+
+    assert len(made.nuggets) == 2
+    assert made.failures == ()
+    assert len(made.judgments) == 2 * 3
