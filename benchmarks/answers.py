@@ -1,8 +1,10 @@
-"""Measure how far the baseline's comparison of answers agrees with people (LLM-retEval's third step).
+"""Measure how far each comparer of answers agrees with people (LLM-retEval's third step).
 
 Reads qa-eval's NQ301 from `../shared/data`: answers of models to 301 questions of NQ-open, with a
 person's yes or no; gold answers are at hand for 230 of the questions. Intervals are 95 % bootstrap
-intervals over questions. GPT-4's verdicts on all 301, where they say yes or no, are a yardstick.
+intervals over questions. GPT-4's verdicts, where they say yes or no, are a yardstick: on all 301
+questions, and on those with gold answers. A score is compared with its default threshold, and with
+the one that is best on the other half of the questions.
 
 Prints one JSON line a value: {"name", "value", "goal", "holds"}. With `--tiny` of ten questions only.
 """
@@ -12,12 +14,16 @@ import gzip
 import json
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.measures.agreement import LabelPair, class_precision, class_recall, cohen_kappa
+from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.measures.statistics import bootstrap_interval
+from freshstack_dspy.recipes.reteval import COMPARERS
 
 SHARED = (folder / "shared" / "data" for folder in Path(__file__).resolve().parents)
 DATA = next((folder for folder in SHARED if folder.is_dir()), Path("shared")) / "qa-eval-nq301"
@@ -42,20 +48,52 @@ def plain(question: str) -> str:
     return question.lower().strip(" ?")
 
 
-def baseline_verdicts(people: list[Row]) -> ByQuestion:
+Scores = dict[str, list[tuple[float, int]]]
+"""By question, of each answer the comparer's score and the person's label."""
+
+
+def scored(people: list[Row], compare: Callable[[str, list[str], str], float]) -> Scores:
     gold = gold_answers()
-    pairs: ByQuestion = defaultdict(list)
+    found: Scores = defaultdict(list)
     for row in people:
-        if (references := gold.get(plain(row["Question"]))) is None:
-            continue
-        inputs = {
-            "question": {"title": row["Question"]},
-            "references": [{"number": n, "text": text} for n, text in enumerate(references, 1)],
-            "answer": row["Model answer"],
-        }
-        agrees = reply("CompareAnswers", inputs)["agrees"] == "yes"
-        pairs[row["Question"]].append((int(agrees), int(row["Acceptable?"] == "Yes")))
-    return pairs
+        question, given = row["Question"], row["Model answer"]
+        if (references := gold.get(plain(question))) is not None:
+            score = compare(question, references, given)
+            found[question].append((score, int(row["Acceptable?"] == "Yes")))
+    return found
+
+
+def by_baseline(question: str, references: list[str], given: str) -> float:
+    inputs = {
+        "question": {"title": question},
+        "references": [{"number": n, "text": text} for n, text in enumerate(references, 1)],
+        "answer": given,
+    }
+    return float(reply("CompareAnswers", inputs)["agrees"] == "yes")
+
+
+def at(scores: Scores, threshold: float) -> ByQuestion:
+    return {
+        question: [(int(score >= threshold), person) for score, person in of]
+        for question, of in scores.items()
+    }
+
+
+def at_best_of_other_half(scores: Scores) -> tuple[ByQuestion, list[float]]:
+    questions = sorted(scores)
+    halves = [questions[::2], questions[1::2]]
+    verdicts: ByQuestion = {}
+    chosen = []
+    for tuned, tested in (halves, halves[::-1]):
+        known = {question: scores[question] for question in tuned}
+
+        def kappa(threshold: float, known: Scores = known) -> float:
+            return cohen_kappa([*chain(*at(known, threshold).values())]).value or 0.0
+
+        best = max((n / 20 for n in range(1, 21)), key=kappa)
+        chosen.append(best)
+        verdicts |= at({question: scores[question] for question in tested}, best)
+    return verdicts, chosen
 
 
 def gpt4_verdicts(people: list[Row]) -> ByQuestion:
@@ -94,8 +132,24 @@ def main() -> None:
     if "--tiny" in sys.argv:
         chosen = sorted({row["Question"] for row in people})[:10]
         people = [row for row in people if row["Question"] in chosen]
-    agreement("answers compared by the baseline", baseline_verdicts(people), GOAL)
-    agreement("answers compared by GPT-4", gpt4_verdicts(people))
+    agreement("answers compared by the baseline", at(scored(people, by_baseline), 1), GOAL)
+    for name, similarity in SIMILARITIES.items():
+
+        def nearest(_: str, references: list[str], given: str, by: Any = similarity) -> float:
+            return max(by(one, given) for one in references)
+
+        scores = scored(people, nearest)
+        agreement(f"answers compared by {name}", at(scores, COMPARERS[name]))
+        if name != "exact_match":
+            verdicts, chosen = at_best_of_other_half(scores)
+            report(f"{name}: lower threshold of the two halves", min(chosen))
+            report(f"{name}: higher threshold of the two halves", max(chosen))
+            agreement(f"answers compared by {name}, threshold of the other half", verdicts)
+    gpt4 = gpt4_verdicts(people)
+    agreement("answers compared by GPT-4", gpt4)
+    known = gold_answers()
+    same = {question: of for question, of in gpt4.items() if plain(question) in known}
+    agreement("answers compared by GPT-4, questions with gold answers", same)
 
 
 if __name__ == "__main__":

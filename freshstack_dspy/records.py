@@ -32,6 +32,7 @@ Step = Literal[
     "gold_answer",
     "answer",
     "assignment",
+    "citation",
     "comparison",
 ]
 ScaleName = Literal["binary", "support", "graded_3", "graded_5"]
@@ -345,6 +346,8 @@ class Agreement(Record):
     """The reply that compared; None where it was plain without asking."""
     answer_call_id: str | None = None
     gold_call_ids: tuple[str, ...] = ()
+    scores: dict[str, float] = Field(default_factory=dict)
+    """By comparer, how near the answer is to the nearest gold one; the first has decided."""
 
     @model_validator(mode="after")
     def _said_only_when_ok(self) -> Self:
@@ -367,6 +370,8 @@ class AssignedNugget(Record):
     """On the judge's scale; None where the assignment is `failed`."""
     reason: str
     call_id: str | None
+    evidence: Spans = ()
+    """Places in `answer_text`, in bytes, of the words that the judge quotes."""
 
 
 class AssignedAnswer(Record):
@@ -379,6 +384,63 @@ class AssignedAnswer(Record):
     run_id: str
     nuggets: tuple[AssignedNugget, ...]
     status: AnswerStatus
+
+
+class JudgedCitation(Record):
+    """A chunk that a sentence cites, and how far it supports the sentence, as TREC RAG has it."""
+
+    citationID: int = Field(ge=0)  # noqa: N815 - NIST's name
+    reference: str
+    """The id of the chunk."""
+    support: Literal[-1, 0, 1, 2]
+    """2 full, 1 partial, 0 none; -1 where judging failed."""
+    reason: str
+    call_id: str | None
+    evidence: Spans = ()
+    """Places in the chunk's file, in bytes, of the words that the judge quotes."""
+
+
+class JudgedSentence(Record):
+    """A sentence of an answer with its citations, in order."""
+
+    sentenceID: int = Field(ge=0)  # noqa: N815 - NIST's name
+    text: str
+    citations: tuple[JudgedCitation, ...]
+
+
+class JudgedAnswer(Record):
+    """An answer whose citations were judged, as TREC RAG's support labels are written."""
+
+    topic_id: str
+    run_id: str
+    references: tuple[str, ...]
+    sentences: tuple[JudgedSentence, ...]
+
+
+Case = Literal["A", "B", "C", "D", "E", "F"]
+"""Where recall and agreement fail (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §4.1)."""
+
+
+class FailureCase(Record):
+    """An answer about which recall and agreement differ, and whose failure it seems to be."""
+
+    case: Case
+    run_id: str
+    query_id: str
+    question: str
+    recall: float
+    agrees: bool | None
+    reason: str
+    """Of the comparison."""
+    answer: str
+    gold_answer: str
+    """The first."""
+    nuggets: tuple[str, ...]
+    """Ids of the nuggets that the answer supports."""
+    gold_nuggets: tuple[str, ...]
+    """Of those that the gold answer supports."""
+    chunk_id: str | None = None
+    """In case B, the chunk that is another version of a gold one."""
 
 
 class AnsweringFailure(Failure):

@@ -1,5 +1,6 @@
 """`freshstack answer`: the retriever through the answer (LLM-retEval)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,12 +14,13 @@ from freshstack_dspy.cli.options import (
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import Table, counted, say, show
+from freshstack_dspy.cli.printing import Table, counted, cut, say, say_wrapped, show
 from freshstack_dspy.cli.score import show_relations, show_scores
 
 if TYPE_CHECKING:
     from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
     from freshstack_dspy.recipes.reteval import Answering
+    from freshstack_dspy.records import FailureCase
 
 _GOLD = "gold"
 
@@ -32,8 +34,11 @@ def answer(
     ],
     out: Annotated[Path, typer.Option(help="Folder of the answers and their judgments.")],
     k: Annotated[
-        int, typer.Option("--k", min=1, help="Chunks that an answer is written from.")
-    ] = 10,
+        list[int] | None,
+        typer.Option(
+            "--k", min=1, help="Chunks that an answer is written from, by default 10; repeatable."
+        ),
+    ] = None,
     gold_answers: Annotated[
         int,
         typer.Option(
@@ -43,6 +48,15 @@ def answer(
             "temperature 0.5.",
         ),
     ] = 1,
+    comparer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=THRESHOLD]",
+            help="What compares answers: yes_no or graded (the model), exact_match, token_f1, "
+            "rouge_l, embedding (by the first [[embedder]]); the score from which on they agree. "
+            "Repeatable: the first decides. By default yes_no, and what needs no model.",
+        ),
+    ] = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
 ) -> None:
@@ -51,9 +65,11 @@ def answer(
     from freshstack_dspy.measures.run import read_run
 
     check_out(out, replace=replace)
+    depths = k or [10]
+    comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1", "rouge_l"])
     loaded = Collection.load(collection)
     read = [read_run(path) for path in runs]
-    with judging(config, mode) as session:
+    with judging(config, mode, searching="embedding" in comparers) as session:
         from freshstack_dspy.recipes.answers import (
             answer_metrics,
             answering_account,
@@ -61,10 +77,33 @@ def answer(
         )
         from freshstack_dspy.recipes.reteval import answer_from_runs
 
-        found = answer_from_runs(session, loaded, read, k=k, gold_answers=gold_answers)
-        account = answering_account(session, loaded, found, k=k, gold_answers=gold_answers)
-    write_answers(out, found, account)
-    _show(out, found, account, answer_metrics(found, account, loaded, read))
+        found = answer_from_runs(
+            session, loaded, read, k=depths, gold_answers=gold_answers, comparers=comparers
+        )
+        account = answering_account(
+            session, loaded, found, k=depths, gold_answers=gold_answers, comparers=comparers
+        )
+    metrics = answer_metrics(found, account, loaded, read)
+    write_answers(out, found, account, metrics.cases)
+    _show(out, found, account, metrics)
+
+
+def _comparers(given: Sequence[str]) -> dict[str, float]:
+    """Read comparers, each with its threshold."""
+    from freshstack_dspy.errors import ConfigError
+    from freshstack_dspy.recipes.reteval import COMPARERS
+
+    comparers = {}
+    for each in given:
+        name, _, threshold = each.partition("=")
+        try:
+            comparers[name] = float(threshold or COMPARERS[name])
+        except (KeyError, ValueError):
+            raise ConfigError(
+                f"--comparer {each}: give one of {', '.join(COMPARERS)}, and perhaps its threshold, "
+                "as token_f1=0.6"
+            ) from None
+    return comparers
 
 
 def _show(
@@ -73,8 +112,11 @@ def _show(
     """Print how far the answers agree, what they hold, and what rankings say next to them."""
     from freshstack_dspy.lm.request import BASELINE
 
-    say(f"agreement with the answers from the gold chunks, top {account.k} (LLM-retEval)")
-    show_scores(metrics.agreement, ["agreement"], ("agree", "disagree", "undecided"))
+    depths = ", ".join(map(str, account.k))
+    say(f"agreement with the answers from the gold chunks, top {depths} (LLM-retEval)")
+    decides, *others = (f"{name} ≥ {least:g}" for name, least in account.comparers.items())
+    say(f"agreement is by {decides}" + (f"; next to it {', '.join(others)}" if others else ""))
+    show_scores(metrics.agreement, metrics.agreement.measures, ("agree", "disagree", "undecided"))
     say("")
     say("nuggets that the answers support; gold: the answers from the gold chunks")
     partly = account.scale.name != "binary"
@@ -83,14 +125,26 @@ def _show(
     shown = [name for name in names if name in measured]
     show_scores(metrics.nuggets, shown, ("nuggets", "failed"), last=_GOLD)
     say("")
+    if metrics.citations is not None:
+        say("support of the sentences by the first chunk that each cites (TREC RAG)")
+        names = ["weighted_precision_first", "weighted_recall_first"]
+        show_scores(metrics.citations, names, ("uncited", "unlabelled"), last=_GOLD)
+        say("")
+    # Of several depths each run has its own cut-off, which its name says.
     measures = next(iter(metrics.rankings.values())).measures
+    if len(account.k) > 1:
+        measures = tuple(name.partition("@")[0] for name in measures)
     rows = []
-    for run, mean in sorted(metrics.coverage.items(), key=lambda one: (one[0] == _GOLD, one[0])):
-        means = metrics.rankings[run].means if run in metrics.rankings else {}
-        rows.append([run, mean.value, mean.groups, *map(means.get, measures)])
+    for run in (*metrics.rankings, _GOLD):
+        if (mean := metrics.coverage.get(run)) is not None:
+            means = metrics.rankings[run].means.values() if run in metrics.rankings else ()
+            rows.append(
+                [run, mean.value, mean.groups, *means, *[None] * (len(measures) - len(means))]
+            )
     title = "answerable nuggets that the answers support, next to the rankings"
     show(Table(("run", "Cov(y)", "answers", *measures), rows, title))
     show_relations(metrics.relations)
+    _show_cases(metrics.cases, out)
     model = f"{account.model}, a word counter" if account.model == BASELINE else account.model
     say(f"answered, compared and judged by {model}")
     if omitted := sum(len(one.omitted) for one in (*found.answers, *found.gold_answers)):
@@ -103,3 +157,17 @@ def _show(
     if found.failures:
         say(f"{counted(len(found.failures), 'failure')}; see {out / 'failures.jsonl'}")
     say(f"{out}: {counted(len(found.answers), 'answer')} from {counted(len(account.runs), 'run')}")
+
+
+def _show_cases(cases: "Sequence[FailureCase]", out: Path) -> None:
+    """Print an example of every case of failure."""
+    from freshstack_dspy.measures.answers import CASES
+
+    first = {one.case: one for one in reversed(cases)}
+    for case, one in sorted(first.items()):
+        say_wrapped(f"case {case} ({sum(each.case == case for each in cases)}): {CASES[case]}")
+        shown = {"question": one.question, "gold": one.gold_answer or "–", one.run_id: one.answer}
+        for name, text in shown.items():
+            say(f"  {name}: {cut(' '.join(text.split()) or '–', 100)}")
+    if cases:
+        say(f"all {len(cases)} with their nuggets: {out / 'cases.jsonl'}; read them to be sure")

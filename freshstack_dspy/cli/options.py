@@ -86,14 +86,16 @@ def asking(mode: ModeName, log: Path | None = None) -> Iterator[tuple["SessionOp
 
 
 @contextmanager
-def judging(config: Path, mode: ModeName = "live") -> Iterator["Session"]:
-    """Open a session for a configuration's model, with progress."""
+def judging(
+    config: Path, mode: ModeName = "live", *, searching: bool = False
+) -> Iterator["Session"]:
+    """Open a session for a configuration's model, and its embedders if searching, with progress."""
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.session import open_session
 
     settings = load_judging(config)
     with (
         asking(mode) as (options, _),
-        open_session(settings, searching=False, **options) as session,
+        open_session(settings, searching=searching, **options) as session,
     ):
         yield session

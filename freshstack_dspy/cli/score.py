@@ -122,7 +122,7 @@ def _run_rows(
     ends = ("", "_low", "_high") if spread else ("",)
     header = ["answers", *(f"{name}{end}" for name in measures for end in ends)]
     rows = []
-    for one in sorted(scores.runs, key=lambda each: (each.run == last, each.run)):
+    for one in sorted(scores.runs, key=lambda each: (each.run == last, by_depth(each.run))):
         cells: list[Cell] = []
         for name in measures:
             mean = one.means[name]
@@ -135,6 +135,12 @@ def _run_rows(
         numbers = [one.counts.get(name, 0) for name in counts]
         rows.append([one.run, one.answers, *cells, *numbers, len(one.absent)])
     return [*header, *counts, "absent"], rows
+
+
+def by_depth(run: str) -> tuple[str, int]:
+    """Order NAME@5 before NAME@10."""
+    name, _, depth = run.rpartition("@")
+    return (name, int(depth)) if depth.isdecimal() else (run, 0)
 
 
 def _missing(scores: "Scores", measures: Sequence[str], *, annotators: bool) -> list[str]:
@@ -178,17 +184,18 @@ def show_relations(relations: "Mapping[str, Sequence[FoundAndAgrees]]") -> None:
         for each in of_run:
             found = (each.found_agree, each.found_disagree)
             missed = (each.missed_agree, each.missed_disagree)
-            correlations = (each.phi.value, each.spearman.value)
+            correlations = (each.phi.value, each.spearman.value, each.refined.value)
             rows.append([run, each.measure, each.queries, *found, *missed, *correlations])
     header = (
         *("run", "measure", "queries", "above,\nagrees", "above,\nnot", "below,\nagrees"),
-        *("below,\nnot", "phi", "Spearman"),
+        *("below,\nnot", "phi", "Spearman\nall", "Spearman\nrefined"),
     )
     title = "queries by the ranking measure and by whether the answer agrees"
     show(Table(header, rows, title, keys=2))
     say_wrapped("above: the measure's value is above 0; below: it is 0")
     say_wrapped("above, not: look for distracting chunks (case C of the paper), or model errors")
     say_wrapped("below, agrees: look for unjudged chunks (cases A, B), or what the model knows")
+    say_wrapped("refined: without the queries on which recall seems to fail (cases A, B and C)")
     for run, of_run in relations.items():
         for each in of_run:
             for ids, what in (

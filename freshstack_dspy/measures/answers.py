@@ -7,7 +7,7 @@ measure is undefined is left out of that mean, and counted.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
@@ -17,7 +17,7 @@ from freshstack_dspy.measures.statistics import (
     mean_interval,
     spearman_rho,
 )
-from freshstack_dspy.records import Assignment, Importance, Record
+from freshstack_dspy.records import Assignment, Case, Importance, Record
 
 NOT_RETRIEVED = "not_retrieved"
 """The status of an answer for which nothing was retrieved: its query is absent."""
@@ -359,6 +359,8 @@ class ComparedAnswer(NamedTuple):
     status: str | None = None
     """Where there is no verdict, the kind of the reason, as `no_gold_answer`. One that is
     `not_retrieved` is no answer: its query is absent."""
+    others: Mapping[str, bool] = {}
+    """By comparer, whether it agrees."""
 
 
 def agrees_with_any(verdicts: Sequence[bool | None]) -> bool | None:
@@ -376,6 +378,7 @@ def score_agreement(answers: Iterable[ComparedAnswer]) -> Scores:
 
     The rate is the share of queries whose answer from the retrieved chunks agrees with any of the
     answers that the same model gave from the gold chunks. An answer without a verdict is left out.
+    The rates of other comparers are by their names.
 
     Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
     Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
@@ -384,7 +387,8 @@ def score_agreement(answers: Iterable[ComparedAnswer]) -> Scores:
         CollectionError: There is no answer, or a run answers a query twice.
     """
     scored, not_retrieved = [], []
-    for run, query, verdicts, reason, status in answers:
+    comparers: dict[str, None] = {}
+    for run, query, verdicts, reason, status, others in answers:
         if status == NOT_RETRIEVED:
             not_retrieved.append((run, query))
             continue
@@ -399,8 +403,10 @@ def score_agreement(answers: Iterable[ComparedAnswer]) -> Scores:
         }
         if agrees is None and status:
             counts[f"undecided: {status}"] = 1
-        scored.append(_answer_score(run, query, {"agreement": found}, counts))
-    return _summarise(("agreement",), scored, not_retrieved=not_retrieved)
+        comparers |= dict.fromkeys(others)
+        values = {name: Estimate(value=float(agrees)) for name, agrees in others.items()}
+        scored.append(_answer_score(run, query, {"agreement": found, **values}, counts))
+    return _summarise(("agreement", *comparers), scored, not_retrieved=not_retrieved)
 
 
 def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
@@ -410,6 +416,56 @@ def verdicts_of(scores: Scores, run: str) -> dict[str, bool | None]:
         for answer in scores.answers
         if answer.run == run
     }
+
+
+CASES: dict[Case, str] = {
+    "A": "missed, and the answer agrees: a chunk without a label of support answers the query",
+    "B": "missed, and the answer agrees: a cited chunk is another version of a gold one",
+    "C": "found, and the answer lacks what a chunk of its context says: distracted",
+    "D": "the gold answer is none, or supports no nugget",
+    "E": "the answer disagrees, and supports all nuggets of the gold answer and more",
+    "F": "the verdict is contrary to the nuggets that both answers support",
+}
+"""What they are here; A to C are failures of recall, D to F of answers and their comparison."""
+RECALL_FAILS: tuple[Case, ...] = ("A", "B", "C")
+
+
+def case_of(
+    *,
+    found: bool,
+    agrees: bool | None,
+    held: Set[str],
+    gold: Set[str],
+    retrieved: Set[str],
+    version: bool = False,
+) -> Case | None:
+    """Tell which case of failure an answer is, from the nuggets that are supported.
+
+    A person has to read to be sure; this says which case the labels speak for. There is none where
+    recall and agreement are of one mind, or where the gold answer has more than the retrieved
+    chunks hold: then recall is above 0, below 1, and the disagreement right.
+
+    Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1.
+
+    Args:
+        found: Whether recall is above 0.
+        agrees: The verdict; None: there was no gold answer to agree with.
+        held: The nuggets that the answer supports.
+        gold: Those that the gold answer supports.
+        retrieved: Those that the chunks of the answer's context support.
+        version: Whether the answer cites a chunk that is nearly a gold one.
+    """
+    if agrees is None or (found != agrees and not gold):
+        return "D"
+    if found == agrees:
+        return None
+    if agrees:
+        if not held & gold:
+            return "F"
+        return "B" if version else "A"
+    if held >= gold:
+        return "E" if held > gold else "F"
+    return "C" if (gold - held) & retrieved else None
 
 
 class FoundAndAgrees(Record):
@@ -426,11 +482,15 @@ class FoundAndAgrees(Record):
     missed_agree: int
     """Here is where to look for relevant chunks that are not annotated, or of another version
     (cases A and B), and for what the model knows itself."""
+    cases: dict[Case, int]
+    """How many queries are of which case of failure."""
     missed_disagree: int
     phi: Estimate
     """Correlation of found with agreeing."""
     spearman: Estimate
-    """Correlation of the measure's values with agreeing, which the paper reports."""
+    """Correlation of the measure's values with agreeing, which the paper reports (ALL)."""
+    refined: Estimate
+    """The same without the failures of recall, cases A to C (Refined)."""
     without_value: tuple[str, ...]
     """Queries with a verdict and no value of the measure, ascending."""
     without_verdict: tuple[str, ...]
@@ -438,12 +498,16 @@ class FoundAndAgrees(Record):
 
 
 def found_and_agrees(
-    values: Mapping[str, float], verdicts: Mapping[str, bool | None], *, measure: str
+    values: Mapping[str, float],
+    verdicts: Mapping[str, bool | None],
+    *,
+    measure: str,
+    cases: Mapping[str, Case] | None = None,
 ) -> FoundAndAgrees:
     """Compare a ranking measure with whether the answers agree, query by query.
 
-    A query counts as found where the measure's value is above 0. Only a person can say which case
-    it is: the table shows where to look.
+    A query counts as found where the measure's value is above 0. Only a person can be sure which
+    case it is: the table shows where to look.
 
     Source: Alinejad, Kumar and Vahdat, 2024 (arXiv 2406.06458), section 4.1 (cases A to F) and
     4.2 (failures and correlation).
@@ -452,11 +516,14 @@ def found_and_agrees(
         values: Of the measure, by query id.
         verdicts: Whether the answer agrees, by query id; None where it was not decided.
         measure: The name of the measure.
+        cases: By query id, those that are failures; see `case_of`.
     """
+    cases = cases or {}
     decided = {query: agrees for query, agrees in verdicts.items() if agrees is not None}
     both = sorted(decided.keys() & values.keys())
     given = {query: values[query] for query in both}
     agrees = {query: float(decided[query]) for query in both}
+    refined = [query for query in both if cases.get(query) not in RECALL_FAILS]
     cells = Counter((given[query] > 0, decided[query]) for query in both)
     return FoundAndAgrees(
         measure=measure,
@@ -466,7 +533,11 @@ def found_and_agrees(
         missed_agree=cells[False, True],
         missed_disagree=cells[False, False],
         phi=_pearson([float(value > 0) for value in given.values()], agrees),
+        cases=dict(sorted(Counter(cases.values()).items())),
         spearman=spearman_rho(given, agrees),
+        refined=spearman_rho(
+            {query: given[query] for query in refined}, {query: agrees[query] for query in refined}
+        ),
         without_value=tuple(sorted(decided.keys() - values.keys())),
         without_verdict=tuple(sorted(values.keys() - decided.keys())),
     )

@@ -1,7 +1,7 @@
 """Answer a question from the chunks of a context, with citations; compare answers."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 import dspy
 
@@ -9,9 +9,11 @@ from freshstack_dspy.lm.typed import TypedPredict
 from freshstack_dspy.programs.support_judge import numbered, whole
 from freshstack_dspy.records import Answer, Chunk, CitedSentence, Query
 from freshstack_dspy.signatures.answers import (
+    AgreementGrade,
     AnswerQuestion,
     AnswerSentence,
     CompareAnswers,
+    GradeAgreement,
     ReferenceAnswer,
 )
 from freshstack_dspy.signatures.checks import ShownQuestion
@@ -89,25 +91,29 @@ def generator_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:
 
 
 class AnswerComparer(dspy.Module):
-    """From a question, its reference answers and another answer to yes or no.
+    """From a question, its reference answers and another answer to yes or no, or to a grade.
 
     LLM-retEval's third step (Alinejad, Kumar and Vahdat, arXiv 2406.06458, §2.2): all references in
     one call, and agreeing with any of them is enough.
 
     The paper's question (Appendix A, Figure 3) asks whether all information of a reference is in
     the prediction; it was written for answers of five tokens. For answers of several sentences ours
-    asks whether what answers the question is the same, and for a reason.
+    asks whether what answers the question is the same, and for a reason. Where nuances matter, the
+    paper recommends grades (§2.2).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, graded: bool = False) -> None:
+        """Make a comparer; `graded`: with a grade from 0, none, to 3, full, in place of yes or no."""
         super().__init__()
-        self.predict = TypedPredict(CompareAnswers)
+        self.graded = graded
+        self.predict = TypedPredict(GradeAgreement if graded else CompareAnswers)
 
     def forward(self, query: Query, references: Sequence[str], answer: str) -> dspy.Prediction:
         """Compare; the query's own answer is not shown.
 
         Returns:
-            A prediction with `agrees`, True or False, `reason` and `call_id`.
+            A prediction with `agrees`, True or False, `score` (a grade, or 1 for yes and 0 for no),
+            `reason` and `call_id`. From grade 2 on an answer agrees.
         """
         numbered_from_1 = enumerate(references, 1)
         reply = self.predict(
@@ -115,6 +121,11 @@ class AnswerComparer(dspy.Module):
             references=[ReferenceAnswer(number=n, text=text) for n, text in numbered_from_1],
             answer=answer,
         )
+        grades: tuple[str, ...] = get_args(AgreementGrade) if self.graded else ("no", "yes")
+        score = grades.index(reply.grade if self.graded else reply.agrees)
         return dspy.Prediction(
-            agrees=reply.agrees == "yes", reason=reply.reason, call_id=reply.call_id
+            agrees=score >= (2 if self.graded else 1),
+            score=score,
+            reason=reply.reason,
+            call_id=reply.call_id,
         )

@@ -7,21 +7,25 @@ of the query. Each answer is also judged by the nuggets that it supports.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.exports import assignment
-from freshstack_dspy.errors import CollectionError, FatalModelError, ReplyError
+from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
+from freshstack_dspy.lm.usage import step
 from freshstack_dspy.measures.contexts import REQUIRED, required_chunks
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
+from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, judge
+from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, grouped, judge
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -29,7 +33,11 @@ from freshstack_dspy.records import (
     AnsweringFailure,
     AssignedAnswer,
     AssignedNugget,
+    Assignment,
     Chunk,
+    JudgedAnswer,
+    JudgedCitation,
+    JudgedSentence,
     Judgment,
     Nugget,
     OmittedChunk,
@@ -42,6 +50,26 @@ GOLD = "gold"
 """The run id of answers from gold chunks."""
 SAMPLED_TEMPERATURE = 0.5
 """Of several gold answers (§3.2: three); at 0 they would all be the same."""
+COMPARERS = {
+    "yes_no": 1.0,
+    "graded": 2.0,
+    "exact_match": 1.0,
+    "token_f1": 0.5,
+    "rouge_l": 0.5,
+    "embedding": 0.9,
+}
+"""What can compare answers (§2.2), and the score from which on two agree unless told otherwise. A
+model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
+_HIGHEST = {"graded": 3.0}
+_SUPPORT: dict[Assignment, Literal[-1, 0, 1, 2]] = {
+    "support": 2,
+    "partial_support": 1,
+    "not_support": 0,
+    "failed": -1,
+}
+YES_OR_NO = {"yes_no": COMPARERS["yes_no"]}
+Comparer = Callable[[Query, Sequence[str], str], Mapping[str, Any]]
+"""From a query, its gold answers and another answer to `score`, `reason` and perhaps `call_id`."""
 
 
 class Context(NamedTuple):
@@ -75,6 +103,10 @@ class Answering(NamedTuple):
     """The nuggets of each answer."""
     gold_assignments: tuple[AssignedAnswer, ...]
     """The nuggets of the first gold answer to each query."""
+    citations: tuple[JudgedAnswer, ...]
+    """Of each answer with sentences, how far the chunks that it cites support them."""
+    gold_citations: tuple[JudgedAnswer, ...]
+    """Of the first gold answers."""
     failures: tuple[AnsweringFailure, ...]
 
 
@@ -83,8 +115,9 @@ def answer_from_runs(
     collection: Collection,
     runs: Sequence[Run],
     *,
-    k: int = 10,
+    k: Sequence[int] = (10,),
     gold_answers: int = 1,
+    comparers: Mapping[str, float] = YES_OR_NO,
 ) -> Answering:
     """Answer every query with gold chunks from these and from the top of every run, and compare.
 
@@ -92,22 +125,26 @@ def answer_from_runs(
         session: Its `[model]` answers and compares; its `[judge]` judges answers by nuggets.
         collection: With the queries, the gold chunks and the texts.
         runs: Over its queries and its corpus; each has a name of its own.
-        k: How many chunks of a ranking, and of the gold ones, an answer is written from at most.
+        k: From how many chunks of a ranking an answer is written at most; for several there is an
+            answer from each, see `at_depths`. The gold ones are as many as the largest.
         gold_answers: How often the gold context is answered; several are drawn at
             `SAMPLED_TEMPERATURE`.
+        comparers: Some of `COMPARERS`, each with the score from which on answers agree. The first
+            decides; the scores of the others are next to it.
 
     Raises:
         BudgetError: The budget is used up; what was answered is recorded.
         DeferredError: In mode `defer`, requests were written down.
-        ConfigError: Replies leave no room for a prompt.
+        ConfigError: Replies leave no room for a prompt; or answers are to be compared by an
+            embedder, and there is none.
         CollectionError: No query has a supported nugget, or a run cannot be used.
         FatalModelError: Not one answer came.
     """
     qrels = collection.qrels()
     by_id = {query.query_id: query for query in collection.queries}
     queries = {query_id: by_id[query_id] for query_id in sorted(qrels.nuggets)}
-    gold = {query_id: gold_chunks(qrels.judged(query_id), k) for query_id in queries}
-    tops = _tops(collection, runs, queries, k)
+    gold = {query_id: gold_chunks(qrels.judged(query_id), max(k)) for query_id in queries}
+    tops = _tops(collection, at_depths(runs, k), queries)
 
     golds = _contexts(session, collection, {GOLD: gold}, queries, samples=gold_answers)
     contexts = _contexts(session, collection, tops, queries)
@@ -127,23 +164,21 @@ def answer_from_runs(
     firsts = [one for one in gold_records if one.sample == 1]
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
     assigned, unassigned = _assign(session, [*firsts, *answers], queries, nuggets)
+    cited, uncited = _judge_citations(session, collection, [*firsts, *answers], queries)
     of_query: dict[str, list[Answer]] = {}
     for one in gold_records:
         of_query.setdefault(one.topic_id, []).append(one)
-    comparer = AnswerComparer()
-    compared = session.each(
-        "comparison",
-        lambda one: _compared(comparer, queries[one.topic_id], of_query[one.topic_id], one),
-        answers,
-    )
+    agreements, uncompared = _agree(session, comparers, answers, queries, of_query)
     session.stop_if_deferred()
-    failures += [*unassigned, *(one.failure for one in compared if one.failure is not None)]
+    failures += [*unassigned, *uncited, *uncompared]
     return Answering(
         answers=tuple(answers),
         gold_answers=tuple(gold_records),
-        agreements=tuple(one.record for one in compared),
+        agreements=tuple(agreements),
         assignments=tuple(assigned[len(firsts) :]),
         gold_assignments=tuple(assigned[: len(firsts)]),
+        citations=tuple(one for one in cited if one.run_id != GOLD),
+        gold_citations=tuple(one for one in cited if one.run_id == GOLD),
         failures=tuple(failures),
     )
 
@@ -236,23 +271,88 @@ def _answered(generator: AnswerGenerator, context: Context) -> Outcome:
     return Outcome(answer.model_copy(update={"omitted": context.omitted}))
 
 
+def _agree(
+    session: Session,
+    comparers: Mapping[str, float],
+    answers: Sequence[Answer],
+    queries: Mapping[str, Query],
+    golds: Mapping[str, Sequence[Answer]],
+) -> tuple[list[Agreement], list[AnsweringFailure]]:
+    """Compare every answer with the gold ones by every comparer; the first decides."""
+    texts = [one.text for one in (*chain(*golds.values()), *answers)]
+    columns: list[list[Outcome]] = []
+    for name, threshold in comparers.items():
+        ask = partial(_compared, _comparer(session, name, texts), name, threshold, queries, golds)
+        asks_model = name in ("yes_no", "graded")
+        columns.append(
+            session.each("comparison", ask, answers) if asks_model else [*map(ask, answers)]
+        )
+    agreements = []
+    for found in zip(*columns, strict=False):  # of deferred ones there are fewer
+        scores = {name: score for one in found for name, score in one.record.scores.items()}
+        agreements.append(found[0].record.model_copy(update={"scores": scores}))
+    failures = [one.failure for one in chain(*columns) if one.failure is not None]
+    return agreements, failures
+
+
+def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
+    """Make the comparer of a name; an embedder embeds all texts at once."""
+    if name in ("yes_no", "graded"):
+        program = AnswerComparer(graded=name == "graded")
+        return lambda query, references, answer: program(query, references, answer).toDict()
+    similarity = SIMILARITIES.get(name)
+    if similarity is None:
+        if not session.models.embedders:
+            raise ConfigError(
+                f"{session.config.file}: comparing answers by an embedder needs an [[embedder]]; "
+                "add one, or leave the comparer 'embedding' out"
+            )
+        similarity = _cosine(session, sorted({text for text in texts if text}))
+
+    def compare(_: Query, references: Sequence[str], answer: str) -> Mapping[str, Any]:
+        score = max(similarity(one, answer) for one in references)
+        return {"score": score, "reason": f"{name} with the nearest gold answer: {score:.3f}"}
+
+    return compare
+
+
+def _cosine(session: Session, texts: Sequence[str]) -> Callable[[str, str], float]:
+    embedder = session.models.embedders[0]
+    with step("comparison"):
+        vectors = embedder.embed_passages(texts, lambda _: None).astype(float)
+    vectors /= (vectors**2).sum(axis=1, keepdims=True) ** 0.5
+    vector_of = dict(zip(texts, vectors, strict=True))
+    return lambda one, other: float(vector_of[one] @ vector_of[other])
+
+
 def _compared(
-    comparer: AnswerComparer, query: Query, gold: Sequence[Answer], answer: Answer
+    compare: Comparer,
+    name: str,
+    threshold: float,
+    queries: Mapping[str, Query],
+    golds: Mapping[str, Sequence[Answer]],
+    answer: Answer,
 ) -> Outcome:
-    """Whether an answer agrees with a gold one, asked only where it is not plain."""
+    """Whether an answer agrees with a gold one by one comparer, asked only where it is not plain."""
+    query, gold = queries[answer.topic_id], golds[answer.topic_id]
     references = [one.text for one in gold if one.is_answered]
     failed = next((one for one in gold if one.status != "ok"), None)
     found, failure = _known(answer, references, failed), None
     if not found:
         try:
-            reply = comparer(query=query, references=references, answer=answer.text)
-            found = reply.toDict()
-            if failed is not None and not reply.agrees:
+            reply = compare(query, references, answer.text)
+            agrees = reply["score"] >= threshold
+            found = {"agrees": agrees, "reason": reply["reason"], "call_id": reply.get("call_id")}
+            if failed is None or agrees:
+                found["scores"] = {name: reply["score"]}
+            else:
                 reason = "it agrees with no gold answer, and one of them failed"
                 found |= {"agrees": None, "status": failed.status, "reason": reason}
         except ReplyError as error:
             found = {"status": error.status, "reason": str(error), "call_id": error.call_id}
             failure = _failure(answer, "comparison", error)
+    elif "agrees" in found:
+        found["scores"] = {name: found["agrees"] * _HIGHEST.get(name, 1.0)}
     agreement = Agreement(
         run_id=answer.run_id,
         query_id=query.query_id,
@@ -282,18 +382,35 @@ def _known(answer: Answer, references: Sequence[str], failed: Answer | None) -> 
     return {"agrees": True, "reason": "the same text"} if answer.text in references else {}
 
 
+class Depth(NamedTuple):
+    """A run of which the first k chunks are shown."""
+
+    run: Run
+    k: int
+
+
+def at_depths(runs: Sequence[Run], k: Sequence[int]) -> list[Depth]:
+    """Give every run at every depth, by name and depth; of several depths it is named NAME@k."""
+    depths = sorted(set(k))
+    return [
+        Depth(run if len(depths) == 1 else replace(run, name=f"{run.name}@{depth}"), depth)
+        for run in sorted(runs, key=lambda run: run.name)
+        for depth in depths
+    ]
+
+
 def _tops(
-    collection: Collection, runs: Sequence[Run], queries: Mapping[str, Query], k: int
+    collection: Collection, depths: Sequence[Depth], queries: Mapping[str, Query]
 ) -> dict[str, dict[str, list[str]]]:
-    """Run name, query id -> ids of the chunks in its top, the best first; runs by name."""
-    names = Counter([GOLD, *(run.name for run in runs)])
+    """Run name, query id -> ids of the chunks in its top, the best first."""
+    names = Counter([GOLD, *(run.name for run, _ in depths)])
     if repeated := next((name for name, count in names.items() if count > 1), None):
         raise CollectionError(
             f"two runs are named {repeated!r} (answers from gold chunks are run {GOLD!r}); give "
             "each a name of its own, in the last field of its lines"
         )
     tops = {}
-    for run in sorted(runs, key=lambda run: run.name):
+    for run, k in depths:
         tops[run.name] = {
             query_id: [one.chunk_id for one in run.rankings.get(query_id, ())[:k]]
             for query_id in queries
@@ -366,7 +483,95 @@ def _assigned(
         label=label,
         reason=reason,
         call_id=call_id,
+        evidence=() if judged is None else judged.evidence,
     )
+
+
+def _judge_citations(
+    session: Session,
+    collection: Collection,
+    answers: Sequence[Answer],
+    queries: Mapping[str, Query],
+) -> tuple[list[JudgedAnswer], list[AnsweringFailure]]:
+    """Judge how far each cited chunk supports its sentence, as if that were a nugget.
+
+    The chunks of an answer that the same sentences cite are in one call.
+    """
+    answers = [one for one in answers if one.is_answered]
+    wanted = {id_ for one in answers for id_ in one.references}
+    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
+    pairs: list[ToJudge] = []
+    runs: dict[str, str] = {}
+    for one in answers:
+        sentences = [
+            Nugget(query_id=one.topic_id, nugget_id=id_, text=sentence.text, call_id=one.call_id)
+            for id_, sentence in zip(_sentence_ids(one), one.answer, strict=True)
+        ]
+        runs |= dict.fromkeys(_sentence_ids(one), one.run_id)
+        cited = {
+            (id_, one.references[number])
+            for id_, sentence in zip(_sentence_ids(one), one.answer, strict=True)
+            for number in sentence.citations
+        }
+        shown = [chunks[id_] for id_ in one.references]
+        pairs += grouped(queries[one.topic_id], sentences, shown, cited)
+    found = judge(session, FreshStack(session.config), pairs, step="citation", once=True)
+    judged = {(one.nugget_id, one.chunk_id): one for one in found.judgments}
+    failures = {
+        (runs[one.nugget_id], one.query_id, one.call_id): AnsweringFailure(
+            query_id=one.query_id,
+            step="citation",
+            status=one.status,
+            message=one.reason,
+            call_id=one.call_id,
+            run_id=runs[one.nugget_id],
+        )
+        for one in found.judgments
+        if one.status != "ok"
+    }
+    scale = session.config.judge.graded
+    return [_cited(one, judged, scale) for one in answers], [*failures.values()]
+
+
+def _cited(
+    answer: Answer, judged: Mapping[tuple[str, str], Judgment], scale: Scale
+) -> JudgedAnswer:
+    """An answer with the judgments of its citations, by sentence and chunk."""
+
+    def citation(place: int, reference: str, found: Judgment | None) -> JudgedCitation:
+        return JudgedCitation(
+            citationID=place,
+            reference=reference,
+            support=_SUPPORT[assignment(None if found is None else found.label, scale)],
+            reason="" if found is None else found.reason,
+            call_id=None if found is None else found.call_id,
+            evidence=() if found is None else found.evidence,
+        )
+
+    return JudgedAnswer(
+        topic_id=answer.topic_id,
+        run_id=answer.run_id,
+        references=answer.references,
+        sentences=tuple(
+            JudgedSentence(
+                sentenceID=number,
+                text=sentence.text,
+                citations=tuple(
+                    citation(place, reference, judged.get((id_, reference)))
+                    for place, reference in enumerate(
+                        answer.references[cited] for cited in sentence.citations
+                    )
+                ),
+            )
+            for number, (id_, sentence) in enumerate(
+                zip(_sentence_ids(answer), answer.answer, strict=True)
+            )
+        ),
+    )
+
+
+def _sentence_ids(answer: Answer) -> list[str]:
+    return [f"{answer.run_id}/{answer.topic_id}/{place}" for place in range(len(answer.answer))]
 
 
 def _failure(answer: Answer, step: Step, error: ReplyError) -> AnsweringFailure:

@@ -86,3 +86,28 @@ class CompareAnswers(dspy.Signature):
     agrees: Literal["yes", "no"] = dspy.OutputField(
         desc="yes if the answer agrees with at least one reference answer, else no"
     )
+
+
+AgreementGrade = Literal["none", "little", "most", "full"]
+"""Ascending, from 0 to 3."""
+
+
+class GradeAgreement(dspy.Signature):
+    """Grade how far an answer to a question agrees with the reference answer that it is nearest to.
+
+    full: it gives all that answers the question in that reference, in whatever words and detail.
+    most: it gives the main thing; a detail, a qualifier or one of several parts is missing.
+    little: it shares something with the reference, and lacks the main thing or contradicts it.
+    none: it gives nothing of what answers the question, or something else.
+
+    It may say more, as long as nothing in it contradicts the reference. Do not grade which answer is right, or better written: only how far they agree. Side
+    remarks of a reference do not count. First give the reason, then the grade.
+    """
+
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
+    references: list[ReferenceAnswer] = dspy.InputField(desc="the reference answers, numbered")
+    answer: str = dspy.InputField(desc="the answer to compare with them")
+    reason: FilledText = dspy.OutputField(desc="one sentence: what decides it")
+    grade: AgreementGrade = dspy.OutputField(
+        desc="how far the answer agrees with the reference answer that it is nearest to"
+    )

@@ -42,6 +42,6 @@ def test_answers_are_written_and_what_they_are_worth_is_said(
     assert "answers: 4 answers from 2 runs" in done.out
     assert files_of(desk / "answers") == files_of(desk / "again")
     account = json.loads((desk / "answers" / "answering.json").read_text())
-    assert (account["k"], account["queries"], account["model"]) == (5, 2, "extractive/baseline")
+    assert (account["k"], account["queries"], account["model"]) == ([5], 2, "extractive/baseline")
     scored = freshstack("score", "agreement", "answers/agreement.jsonl")
     assert scored.code == 0, scored.err

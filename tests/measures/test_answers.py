@@ -17,6 +17,7 @@ from freshstack_dspy.measures.answers import (
     NuggetVerdict,
     ReadNuggets,
     agrees_with_any,
+    case_of,
     citation_support,
     found_and_agrees,
     nugget_quality,
@@ -182,6 +183,44 @@ def test_the_table_of_two_by_two() -> None:
     assert (found.missed_agree, found.missed_disagree) == (2, 1)
     assert found.without_value == ("judged",)
     assert found.without_verdict == ("null", "only")
+
+
+@pytest.mark.parametrize(
+    ("found", "agrees", "held", "gold", "retrieved", "case"),
+    [
+        (False, True, "ab", "ac", "", "A"),
+        (True, False, "a", "ab", "b", "C"),
+        (True, False, "a", "ab", "a", None),  # the context lacks b: both are right
+        (True, None, "a", "", "a", "D"),
+        (True, False, "a", "", "a", "D"),
+        (False, True, "a", "", "", "D"),
+        (True, False, "abc", "ab", "ab", "E"),
+        (True, False, "ab", "ab", "ab", "F"),
+        (False, True, "a", "b", "", "F"),
+        (True, True, "a", "ab", "ab", None),
+        (False, False, "ab", "ab", "", None),
+    ],
+)
+def test_cases_of_failure(
+    found: bool, agrees: bool | None, held: str, gold: str, retrieved: str, case: str | None
+) -> None:
+    labels = {"held": {*held}, "gold": {*gold}, "retrieved": {*retrieved}}
+
+    assert case_of(found=found, agrees=agrees, **labels) == case
+    if case == "A":
+        assert case_of(found=found, agrees=agrees, **labels, version=True) == "B"
+
+
+def test_refined_is_without_the_failures_of_recall() -> None:
+    values = {"a": 1.0, "b": 0.5, "c": 0.0, "d": 0.0, "e": 1.0}
+    verdicts = {"a": True, "b": True, "c": False, "d": True, "e": False}
+
+    found = found_and_agrees(values, verdicts, measure="m", cases={"d": "A", "e": "E"})
+
+    assert found.cases == {"A": 1, "E": 1}
+    refined = spearmanr([1.0, 0.5, 0.0, 1.0], [True, True, False, False]).statistic
+    assert found.refined.value == pytest.approx(refined)
+    assert found.spearman.value != found.refined.value
 
 
 @given(pairs_found_and_agrees)

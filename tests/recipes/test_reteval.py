@@ -2,19 +2,22 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
-from freshstack_dspy.collection.answers import read_agreement, read_assignments
+from freshstack_dspy.collection.answers import read_agreement, read_assignments, read_citations
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_judging
 from freshstack_dspy.errors import (
     CollectionError,
+    ConfigError,
     DeferredError,
     FatalModelError,
 )
-from freshstack_dspy.measures.answers import score_agreement, score_assignments
+from freshstack_dspy.index.models import Models
+from freshstack_dspy.measures.answers import score_agreement, score_assignments, score_citations
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import read_run
 from freshstack_dspy.recipes.answers import (
@@ -60,7 +63,7 @@ def agreed(found: Answering) -> dict[tuple[str, str], Any]:
 def accounted(found: Answering, config: Path, collection: Path) -> AnsweringAccount:
     loaded = Collection.load(collection)
     with open_session(load_judging(config), "replay", provider=provider(), searching=False) as one:
-        return answering_account(one, loaded, found, k=10, gold_answers=1)
+        return answering_account(one, loaded, found, k=[10], gold_answers=1)
 
 
 def written(folder: Path, found: Answering, config: Path, collection: Path) -> Path:
@@ -124,9 +127,50 @@ def test_answers_are_held_against_the_nuggets(
         ("gold", "10"): ["support"],
         ("gold", "2"): ["support"] * 2,
     }
-    shown = [asked["chunks"] for asked in model.asked if "chunks" in asked]
-    assert {chunk["path"] for chunks in shown for chunk in chunks} == {"docs/notes.md"}
-    assert model.calls["JudgeSupportLevel"] == 3  # the two equal answers are one question
+    shown = [chunk["path"] for asked in model.asked for chunk in asked.get("chunks", ())]
+    assert shown.count("docs/notes.md") == 3  # the two equal answers are one question
+
+
+def test_citations_are_judged_with_evidence(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    def level(inputs: Any) -> Any:
+        refused = inputs["nuggets"][0]["text"] == "phase of the moon."
+        return Said("No.", "content_filter") if refused else judge_level(inputs)
+
+    loaded = Collection.load(collection)
+    ids = chunk_ids(loaded)
+    model = provider(JudgeSupportLevel=level)
+
+    found = answering(collection, files[:1], model, tmp_path)
+
+    labels = {
+        (one.run_id, one.topic_id): [
+            [(each.reference, each.support) for each in sentence.citations]
+            for sentence in one.sentences
+        ]
+        for one in (*found.citations, *found.gold_citations)
+    }
+    install = [[(ids["docs/install.md"], 2)]] * 2
+    assert labels == {
+        ("good", "2"): install,
+        ("gold", "2"): install,
+        ("good", "10"): [[(ids["docs/reset.md"], 2)], [(ids["docs/dial.md"], -1)]],
+        ("gold", "10"): [[(ids["docs/reset.md"], 2)]],
+    }
+    (failure,) = (one for one in found.failures if one.step == "citation")
+    assert (failure.run_id, failure.query_id, failure.status) == ("good", "10", "refused")
+    chunk = next(one for one in loaded.chunks() if one.path == "docs/install.md")
+    (good,) = (one for one in found.citations if (one.run_id, one.topic_id) == ("good", "2"))
+    quoted = [chunk.text_at(*one.citations[0].evidence[0]) for one in good.sentences]
+    assert quoted == ["Install it with pip.", "Python 3.11 is needed."]
+    folder = written(tmp_path / "out", found, tmp_path / "answer.toml", collection)
+    (run,) = score_citations(read_citations([folder / "citations.jsonl"])).runs
+    assert (run.counts["full"], run.counts["unlabelled"]) == (3, 1)
+    assert run.means["weighted_precision_first"].value == 1.0
+    (held,) = (one for one in found.gold_assignments if one.qid == "10")
+    ((start, end),) = held.nuggets[0].evidence
+    assert held.answer_text.encode()[start:end].decode() in held.nuggets[0].text
 
 
 def test_where_the_gold_chunks_give_no_answer_nothing_can_agree(
@@ -189,6 +233,8 @@ def test_a_comparison_or_an_assignment_that_failed_stays_a_failure(
     assert [(one.step, one.run_id) for one in found.failures] == [
         ("assignment", "gold"),
         ("assignment", "good"),
+        ("citation", "gold"),
+        ("citation", "good"),
         ("comparison", "good"),
     ]
 
@@ -247,6 +293,117 @@ def test_disagreeing_while_a_gold_answer_failed_is_no_verdict(
     )
 
     assert agreed(found)["good", "10"] == (None, "refused")
+
+
+def test_each_comparer_scores_next_to_the_one_that_decides(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    def graded(inputs: Any) -> Any:
+        return {"reason": "all of it", "grade": "most"}
+
+    model = provider(GradeAgreement=graded)
+    comparers = {"token_f1": 0.7, "exact_match": 1.0, "graded": 3.0}
+
+    found = answering(collection, files, model, tmp_path, comparers=comparers)
+
+    scores = {(one.run_id, one.query_id): one.scores for one in found.agreements}
+    # gold: call reset twice; answer: call reset twice phase of moon
+    expected = {"token_f1": pytest.approx(2 * 3 / (3 + 6)), "exact_match": 0.0, "graded": 2.0}
+    assert scores["good", "10"] == expected
+    assert scores["good", "2"] == {"token_f1": 1.0, "exact_match": 1.0, "graded": 3.0}
+    assert scores["bad", "10"] == {}
+    assert agreed(found)["good", "10"] == (False, "ok")
+    account = accounted(found, tmp_path / "answer.toml", collection)
+    account = account.model_copy(update={"comparers": comparers})
+    read = [read_run(file) for file in files]
+    metrics = answer_metrics(found, account, Collection.load(collection), read)
+    assert metrics.agreement.measures == ("agreement", "exact_match", "graded")
+    good = next(run for run in metrics.agreement.runs if run.run == "good")
+    assert {name: mean.value for name, mean in good.means.items()} == {
+        "agreement": 0.5,
+        "exact_match": 0.5,
+        "graded": 0.5,
+    }
+    assert model.calls["CompareAnswers"] == 0
+
+
+def test_an_embedder_compares_by_the_cosine(
+    collection: Path, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lengths:
+        """Two texts of one length are the same to it."""
+
+        name = "lengths"
+
+        def embed_passages(self, texts: Any, _: Any) -> Any:
+            return np.array([[float(len(text.split())), 3.0] for text in texts], np.float32)
+
+    monkeypatch.setattr(
+        "freshstack_dspy.recipes.session.Models", lambda: Models([cast("Any", Lengths())])
+    )
+    found = answering(
+        collection, files, provider(), tmp_path, comparers={"embedding": 0.9, "yes_no": 1.0}
+    )
+
+    (one,) = (one for one in found.agreements if (one.run_id, one.query_id) == ("good", "10"))
+    # 3 and 7 words: (3, 3) and (7, 3)
+    assert one.scores["embedding"] == pytest.approx(30 / (18 * 58) ** 0.5)
+    assert one.agrees
+    assert "embedding with the nearest gold answer" in one.reason
+
+
+def test_comparing_by_an_embedder_takes_one(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"needs an \[\[embedder\]\]"):
+        answering(collection, files, provider(), tmp_path, comparers={"embedding": 0.9})
+
+
+def test_a_run_is_answered_at_every_depth(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    found = answering(collection, files[:1], provider(), tmp_path, k=[2, 1])
+
+    shown = {(one.run_id, one.topic_id): len(one.references) for one in found.answers}
+    assert shown == {
+        ("good@1", "10"): 1,
+        ("good@1", "2"): 1,
+        ("good@2", "10"): 2,
+        ("good@2", "2"): 1,
+    }
+    assert len(found.gold_answers) == 2
+    assert agreed(found)["good@1", "10"] == (False, "ok")
+    account = accounted(found, tmp_path / "answer.toml", collection)
+    account = account.model_copy(update={"k": (1, 2)})
+    read = [read_run(files[0])]
+    metrics = answer_metrics(found, account, Collection.load(collection), read)
+    assert metrics.rankings["good@1"].means == {
+        "alpha_nDCG@1": 0.5,
+        "Coverage@1": 0.5,
+        "P@1": 0.5,
+        "Recall@1": 0.5,
+        "F1@1": 0.5,
+    }
+    assert metrics.rankings["good@2"].means["P@2"] == 0.5
+    assert [one.spearman.value for one in metrics.relations["good@1"]] == [1.0]
+
+
+def test_cases_of_failure_are_told_by_nuggets(
+    collection: Path, files: list[Path], tmp_path: Path
+) -> None:
+    def never(_: Any) -> Any:
+        return {"reason": "another", "agrees": "no"}
+
+    found = answering(collection, files, provider(CompareAnswers=never), tmp_path)
+    account = accounted(found, tmp_path / "answer.toml", collection)
+    read = [read_run(file) for file in files]
+    metrics = answer_metrics(found, account, Collection.load(collection), read)
+
+    # good's answer to 10 supports the gold answer's nugget: the comparer was wrong
+    (one,) = metrics.cases
+    assert (one.case, one.run_id, one.query_id, one.recall) == ("F", "good", "10", 1.0)
+    assert one.nuggets == one.gold_nuggets
+    assert metrics.relations["good"][0].cases == {"F": 1}
 
 
 def test_what_cannot_be_answered_is_said_before_anything_is_asked(
@@ -384,6 +541,6 @@ def test_deferred_requests_take_two_rounds(
 
     assert rounds == [
         ["AnswerQuestion"] * 4,
-        ["CompareAnswers", "JudgeSupportLevel", "JudgeSupportLevel", "JudgeSupportLevel"],
+        ["CompareAnswers", *["JudgeSupportLevel"] * 6],
     ]
     assert agreed(found)["good", "10"] == (True, "ok")

@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from freshstack_dspy.lm.typed import messages_of
-from freshstack_dspy.signatures.answers import AnswerQuestion, CompareAnswers, ReferenceAnswer
+from freshstack_dspy.signatures.answers import (
+    AnswerQuestion,
+    CompareAnswers,
+    GradeAgreement,
+    ReferenceAnswer,
+)
 from freshstack_dspy.signatures.checks import ShownQuestion
 from freshstack_dspy.signatures.documents import (
     DecontextualizePassages,
@@ -46,19 +51,22 @@ JUDGING: dict[str, Any] = {
     ],
 }
 
+COMPARING = {
+    "question": QUESTION,
+    "references": [
+        ReferenceAnswer(number=1, text="Read `width`."),
+        ReferenceAnswer(number=2, text="It is the second column."),
+    ],
+    "answer": "`width` holds it.",
+}
+
 EXAMPLES: dict[Any, dict[str, Any]] = {
     AnswerClosedBook: {"question": QUESTION},
     AnswerQuestion: {"question": QUESTION, "passages": JUDGING["chunks"]},
-    CompareAnswers: {
-        "question": QUESTION,
-        "references": [
-            ReferenceAnswer(number=1, text="Read `width`."),
-            ReferenceAnswer(number=2, text="It is the second column."),
-        ],
-        "answer": "`width` holds it.",
-    },
+    CompareAnswers: COMPARING,
     DecomposeQuestion: {"question": QUESTION, "limit": 5},
     DecontextualizePassages: {"title": "docs/años.md", "document": "It reads them.", "limit": 3},
+    GradeAgreement: COMPARING,
     GradeAnswerability: JUDGING,
     GradeSupport: JUDGING,
     JudgeSupport: JUDGING,

@@ -63,13 +63,25 @@ def answer(question: str, passages: Mapping[int, str]) -> list[Json]:
 
 def compare(question: str, references: Mapping[int, str], given: str) -> Json:
     """Say whether an answer repeats enough of a reference."""
+    best, share = _nearest(question, references, given)
+    return {
+        "reason": f"It repeats {share:.0%} of what reference {best} says ({AGREES:.0%} is needed).",
+        "agrees": "yes" if share >= AGREES else "no",
+    }
+
+
+def grade(question: str, references: Mapping[int, str], given: str) -> Json:
+    """Grade how much of a reference an answer repeats: little from a quarter on, full from .9."""
+    best, share = _nearest(question, references, given)
+    reason = f"It repeats {share:.0%} of what reference {best} says."
+    grades = ("none", "little", "most", "full")
+    return {"reason": reason, "grade": grades[sum(share >= least for least in (0.25, AGREES, 0.9))]}
+
+
+def _nearest(question: str, references: Mapping[int, str], given: str) -> tuple[int, float]:
     shares = {number: _repeated(text, given, question) for number, text in references.items()}
     best = max(shares, key=lambda number: (shares[number], -number))
-    return {
-        "reason": f"It repeats {shares[best]:.0%} of what reference {best} says "
-        f"({AGREES:.0%} is needed).",
-        "agrees": "yes" if shares[best] >= AGREES else "no",
-    }
+    return best, shares[best]
 
 
 def _weights(asked: set[str], found: Sequence[_Statement]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, ValidationError, validate_call
 
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.faults import first_fault
-from freshstack_dspy.lm.baseline.answers import answer, compare
+from freshstack_dspy.lm.baseline.answers import answer, compare, grade
 from freshstack_dspy.lm.baseline.nuggets import nuggets
 from freshstack_dspy.lm.baseline.passages import passages
 from freshstack_dspy.lm.baseline.questions import (
@@ -87,11 +87,17 @@ def _answer(question: str, passages: list[Numbered]) -> Json:
     return {"answerable": bool(found), "sentences": found}
 
 
+_References = Annotated[list[Numbered], Field(min_length=1)]
+
+
 @validate_call
-def _compare(
-    question: str, references: Annotated[list[Numbered], Field(min_length=1)], answer: str
-) -> Json:
+def _compare(question: str, references: _References, answer: str) -> Json:
     return compare(question, {one.number: one.text for one in references}, answer)
+
+
+@validate_call
+def _grade(question: str, references: _References, answer: str) -> Json:
+    return grade(question, {one.number: one.text for one in references}, answer)
 
 
 def _giving(field: str, function: Callable[..., Any]) -> Callable[..., Json]:
@@ -107,6 +113,7 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "CompareAnswers": _compare,
     "DecomposeQuestion": _giving("sub_questions", sub_questions),
     "DecontextualizePassages": _giving("passages", passages),
+    "GradeAgreement": _grade,
     "GradeAnswerability": partial(_judge, "graded_5"),
     "GradeSupport": partial(_judge, "graded_3"),
     "JudgeSupport": partial(_judge, "binary"),
