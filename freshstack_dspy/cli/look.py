@@ -248,9 +248,12 @@ def _print_calls(found: "Explanation", config: Path | None) -> None:
             facts = "--config BUILD.toml shows the call; with --json also its prompt and reply"
         if reply := call.reply:
             cost = "cost unknown" if reply.cost is None else f"${reply.cost:.4f}"
+            tokens = "tokens unknown"
+            if reply.input_tokens is not None:
+                tokens = f"{reply.input_tokens} + {reply.output_tokens} tokens"
             facts = (
                 f"{reply.request.model}, {reply.request.task or 'no named task'}; "
-                f"{reply.input_tokens} + {reply.output_tokens} tokens, {cost}; {reply.status}, "
+                f"{tokens}, {cost}; {reply.status}, "
                 f"finish reason {reply.finish_reason}, {reply.received_at}"
             )
         say_wrapped(f"{facts}; {call.judgments:,} judgments of the collection name it", 4)

@@ -1,5 +1,6 @@
 """`freshstack evaluate` and `compare`: means of runs with intervals, and which differences hold."""
 
+import math
 import textwrap
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -283,9 +284,11 @@ def _bound(given: str) -> tuple[str, float]:
     measure, _, least = given.rpartition("=")  # parameters of a measure have an = too
     try:
         bound = float(least)
+        if not 0 < bound < math.inf:
+            raise ValueError  # noqa: TRY301 - nan too
     except ValueError:
         raise ConfigError(
-            f"--fail-under {given}: allowed: MEASURE=BOUND, as alpha_nDCG@10=.45"
+            f"--fail-under {given}: allowed: MEASURE=BOUND with a bound above 0, as alpha_nDCG@10=.45"
         ) from None
     return parse_measure(measure).name, bound
 
@@ -489,6 +492,12 @@ def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) 
         say_wrapped(
             f"{name}: {counted(evaluation.unknown_chunks, 'result')} dropped, not in the corpus"
         )
+    looked = [of.k for of in evaluation.unjudged if isinstance(of.k, int)]
+    if looked and 0 < evaluation.most_results < max(looked):
+        say_wrapped(
+            f"{name}: at most {counted(evaluation.most_results, 'result')} for a query, and a measure "
+            f"looks at {max(looked)}"
+        )
     if not evaluation.unjudged:
         return
     first, deepest = evaluation.unjudged[0], evaluation.unjudged[-1]
@@ -505,7 +514,7 @@ def _say_missing(name: str, evaluation: "Evaluation", query_ids: Sequence[str]) 
 def _passage_notes(notes: "PassageNotes") -> Iterable[str]:
     found = counted(notes.passages, "passage")
     if notes.unplaced:
-        found += f", {counted(notes.unplaced, 'result')} left out, as their place is not known"
+        found += f", {counted(notes.unplaced, 'result')} without a place, which support nothing"
     if notes.repeated:
         found += f", {notes.repeated:,} at the place of another (the better score counts)"
     yield f"{found}; one supports a nugget if it holds {notes.covered:.0%} of its evidence"

@@ -7,7 +7,6 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Mapping, Sized
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -172,14 +171,16 @@ def retrieve(
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(run, PassageRun):
         write_passages(run, path)
-        rankings: Mapping[str, Sized] = run.passages
+        found = {
+            query: len(of) + len(run.unplaced.get(query, ())) for query, of in run.passages.items()
+        }
     else:
         run = dataclasses.replace(run, name=own if module else run.name)
         write_run(run, path)
-        rankings = run.rankings
-    line = f"{path}: {counted(len(rankings), 'query', 'queries')} by {own if module else run.name}"
+        found = {query: len(ranking) for query, ranking in run.rankings.items()}
+    line = f"{path}: {counted(len(found), 'query', 'queries')} by {own if module else run.name}"
     if module:  # where the retriever decides, it may be fewer than measures look at
-        line += f", at most {counted(max(map(len, rankings.values())), 'result')} each"
+        line += f", at most {counted(max(found.values()), 'result')} each"
     say(line)
 
 

@@ -129,6 +129,11 @@ def _queries(source: Path) -> "QueriesConfig":
     from freshstack_dspy.config import QueriesConfig, load_judging
     from freshstack_dspy.errors import ConfigError
 
+    if source.suffix in (".jsonl", ".json", ".csv", ".tsv", ".parquet"):
+        raise ConfigError(
+            f"{source}: give a configuration whose [queries] name this file (freshstack init "
+            "writes one)"
+        )
     if source.suffix != ".toml":
         return QueriesConfig(source="stackexchange", path=source)
     config = load_judging(source).queries

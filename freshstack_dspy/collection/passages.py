@@ -28,7 +28,7 @@ _LINE = (
 class _Line(BaseModel):
     """A line of a file of passages."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
     query_id: str
     path: str | None
     source: str | None = None
@@ -41,7 +41,8 @@ class _Line(BaseModel):
     @model_validator(mode="after")
     def _has_a_place(self) -> "_Line":
         if self.path is not None and self.text is None and (self.start is None or self.end is None):
-            raise ValueError("neither text nor start and end are given")
+            missing = "start" if self.start is None else "end"
+            raise ValueError(f"{missing} is missing; a passage has start and end, or text")
         if self.start is not None and self.end is not None and self.end <= self.start:
             raise ValueError(f"the passage starts at {self.start} and ends at {self.end}")
         return self
@@ -53,7 +54,7 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
     A line is `{"query_id", "source", "path", "start", "end", "score"}`. `source` may be left out
     where the path alone names one file; `text` may be given in place of the offsets or with them;
     offsets are in bytes of the file, or with `"unit": "chars"` in characters of its text.
-    A result whose place is not known has the path null, and is counted.
+    A result whose place is not known has the path null.
 
     Args:
         path: A UTF-8 text file.
@@ -75,7 +76,7 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
                             f"{path}:{number}: {first_fault(error)}; {_LINE}"
                         ) from None
                     hit = Hit(**line.model_dump(exclude={"query_id"}))
-                    if files is not None and (fault := _fault(files, hit)):
+                    if files and hit.path is not None and (fault := _fault(files, hit)):
                         raise CollectionError(f"{path}:{number}: {fault}")
                     found.setdefault(line.query_id, []).append(hit)
     except UnicodeDecodeError:
@@ -87,9 +88,9 @@ def read_passages(path: Path | str, files: Files | None = None) -> dict[str, lis
 
 def _fault(files: Files, hit: Hit) -> str | None:
     """Say what is wrong with the path or the offsets of a passage."""
-    if hit.path is None:
-        return None
-    wanted = hit.path
+    wanted = hit.path or ""
+    if hit.source is not None and hit.source not in files.sources:
+        return f"there is no source {hit.source!r:.200}; there are {', '.join(files.sources)}"
     if not (named := files.whole(wanted, hit.source)):
         near = files.nearest(wanted)
         hint = f"; the nearest is {near}" if near else ""
@@ -109,7 +110,11 @@ def _fault(files: Files, hit: Hit) -> str | None:
 def why_unplaced(files: Files, hit: Hit) -> str:
     """Say why it cannot be told where a result is."""
     if hit.path is None:
-        return "it has no path" if hit.chunk_id is None else f"no chunk {hit.chunk_id!r:.200}"
+        if hit.chunk_id is None:
+            return "it has no path"
+        is_text = len(hit.chunk_id.split()) > 1
+        hint = "; a text is given as a dictionary with path and text" if is_text else ""
+        return f"the collection has no chunk {hit.chunk_id!r:.100}{hint}"
     if hit.text is None and (hit.start is None or hit.end is None):
         return f"of {hit.path!r:.200} it has neither text nor start and end"
     return _fault(files, hit) or f"its text is not in {hit.path!r:.200}, or several times"
@@ -123,25 +128,25 @@ def write_passages(run: PassageRun, path: Path | str) -> None:
         for place, score in sorted(found.items(), key=lambda item: (-item[1], item[0]))
     ]
     lines += [
-        {"query_id": query, "path": None, "score": 0.0}
-        for query, number in run.unplaced.items()
-        for _ in range(number)
+        {"query_id": query, "path": None, "score": score}
+        for query, scores in run.unplaced.items()
+        for score in scores
     ]
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
     Path(path).write_text(text, encoding="utf-8", newline="\n")
 
 
 def place_all(files: Files, hits: Mapping[str, Iterable[Hit]], name: str) -> PassageRun:
-    """Place all results of a retriever, by query; those without a place are counted."""
+    """Place all results of a retriever, by query; those without a place keep their scores."""
     passages: dict[str, dict[Place, float]] = {}
-    unplaced: dict[str, int] = {}
+    unplaced: dict[str, list[float]] = {}
     repeated = 0
     for query, of in hits.items():
         found = passages.setdefault(query, {})
         for hit in of:
             place = files.place(hit)
             if place is None:
-                unplaced[query] = unplaced.get(query, 0) + 1
+                unplaced.setdefault(query, []).append(hit.score)
             else:
                 repeated += place in found
                 found[place] = max(hit.score, found.get(place, hit.score))

@@ -3,7 +3,7 @@
 Retrievers give texts with offsets in characters of text that they decoded themselves: a loader
 that translates line ends shifts them, and some splitters give none. So a result is placed by the
 first that holds of: its id is a chunk's; its text is at its offset; its text is in the file once;
-it is there once if white space is passed over. Anything else is unplaced, and counted.
+it is there once if white space is passed over. Anything else is unplaced.
 """
 
 import difflib
@@ -101,6 +101,11 @@ class Files:
             for of in self._chunks.values()
             for chunk in of
         }
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """The names of the corpora."""
+        return sorted({source for source, _ in self._chunks})
 
     def place_of(self, chunk_id: str) -> Place:
         """Where a chunk is."""

@@ -124,7 +124,7 @@ def _placed(
     """Make a run of chunks where all hits are chunks, and one of passages otherwise."""
     every = [hit for of in hits.values() for hit in of]
     known = collection.corpus.rows
-    if all((hit.path is None and hit.text is None) or hit.chunk_id in known for hit in every):
+    if all(hit.chunk_id in known for hit in every):
         # Of a chunk that is there twice the better score counts: hits are in descending order.
         best = {
             query: {hit.chunk_id or "": hit.score for hit in reversed(of)}
@@ -133,7 +133,7 @@ def _placed(
         return Run.from_scores(best, name=name)
     files = Files(collection.chunks())
     run = place_all(files, hits, name)
-    if lost := sum(run.unplaced.values()):
+    if lost := sum(map(len, run.unplaced.values())):
         first = next(hit for hit in every if files.place(hit) is None)
         message = (
             f"{lost:,} of {len(every):,} results of {name} cannot be placed in a file of the "

@@ -92,6 +92,8 @@ class Evaluation(Record):
     """Queries of the run that have no judgments: passed over."""
     unknown_chunks: int = 0
     """How many results were dropped, as the corpus does not have them."""
+    most_results: int = 0
+    """Of all its queries in the judgments; where a cut-off is deeper, the run may have been cut."""
     tied: tuple[str, ...] = ()
     """Queries all of whose chunks, two or more, have one score: their order is that of the ids and
     not of the retriever."""
@@ -213,6 +215,9 @@ def _evaluate(
         without_value={name: tuple(of) for name, of in without_value.items()},
         unknown=tuple(query for query in found.rankings if query not in judgments.nuggets),
         unknown_chunks=dropped,
+        most_results=max(
+            (len(known.rankings.get(query, ())) for query in judgments.nuggets), default=0
+        ),
         tied=tuple(query for query in judgments.nuggets if _all_tied(known, query)),
         conventions=rules.name,
         unjudged=tuple(_unjudged(judgments, known, each, rules.order) for each in cutoffs),
@@ -235,7 +240,7 @@ def _notes(
         half=half,
         passages=sum(map(len, run.passages.values())),
         repeated=run.repeated,
-        unplaced=sum(run.unplaced.values()),
+        unplaced=sum(map(len, run.unplaced.values())),
         placed_share=run.placed_share,
         labels=labels,
         without_evidence=without,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.qrels import ChunkLabels, Judged, NuggetQrels, PassageLabels, Spans
-from freshstack_dspy.measures.run import PassageRun, Run, RunSource, is_passages, to_run
+from freshstack_dspy.measures.run import UNPLACED, PassageRun, Run, RunSource, is_passages, to_run
 from freshstack_dspy.measures.spans import ByteScores, Span, byte_scores, shared, size
 
 
@@ -42,7 +42,8 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
     the share `covered` of its bytes, of both spans where it has two. Evidence counts once: where
     all that a passage holds is held by passages above it, its label is 0. A passage without
     evidence has the label 0 where at least the share `covered` of it is in chunks with a label for
-    the nugget, and else none.
+    the nugget, and else none. Results without a place keep their ranks and have no label; their
+    length is not known, and counts as 0 tokens.
 
     Raises:
         CollectionError: The judgments are not of a collection.
@@ -50,6 +51,10 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
     files = _spans(qrels, run.name)
     scores = {
         query: {files.passage_id(place): score for place, score in found.items()}
+        | {
+            f"{UNPLACED}{number}": score
+            for number, score in enumerate(run.unplaced.get(query, ()), 1)
+        }
         for query, found in run.passages.items()
     }
     placed = Run.from_scores(scores, name=run.name)
@@ -62,6 +67,9 @@ def judge_passages(run: PassageRun, qrels: NuggetQrels, covered: float) -> tuple
         taken: set[tuple[str, str]] = set()
         found[query], unjudged[query] = defaultdict(list), {}
         for passage, _ in placed.rankings.get(query, ()):
+            if passage.startswith(UNPLACED):
+                unjudged[query][passage] = 1.0
+                continue
             place = files.place(passage)
             span = place.start, place.end
             near = chunks_under(span, by_file.get((place.source, place.path), ()))
@@ -115,7 +123,7 @@ def _within(span: Span, others: Iterable[Span], covered: float) -> bool:
 
 def _scores(ranking: Sequence[str], judged: Judged) -> ByteScores:
     retrieved: defaultdict[str, list[Span]] = defaultdict(list)
-    for place in map(judged.place, ranking):
+    for place in (judged.place(one) for one in ranking if not one.startswith(UNPLACED)):
         retrieved[f"{place.source}/{place.path}"].append((place.start, place.end))
     return byte_scores(judged.evidence, retrieved)
 

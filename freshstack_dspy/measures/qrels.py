@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self
 
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.run import PassageRun
+from freshstack_dspy.measures.run import UNPLACED, PassageRun
 from freshstack_dspy.measures.spans import Place, Span
 
 NuggetLabels = Mapping[str, Mapping[str, int]]
@@ -111,7 +111,9 @@ class Judged:
         return found
 
     def length(self, document: str) -> int:
-        """Give the length of a document in tokens, or a CollectionError where it is not known."""
+        """Give the length of a document in tokens, 0 of an unplaced one, or a CollectionError."""
+        if document.startswith(UNPLACED):
+            return 0
         try:
             return (self.tokens or {})[document]
         except KeyError:

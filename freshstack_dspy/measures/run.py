@@ -5,7 +5,7 @@ Chunk ids may hold spaces, so a line is taken apart from both ends.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -92,6 +92,10 @@ class Run:
         )
 
 
+UNPLACED = "unplaced#"
+"""How the id of a result begins whose place in the files is not known."""
+
+
 @dataclass(frozen=True)
 class PassageRun:
     """What a retriever with chunks of its own found, each passage with its place in a file."""
@@ -99,8 +103,9 @@ class PassageRun:
     name: str
     passages: Mapping[str, Mapping[Place, float]]
     """Query id -> place -> score."""
-    unplaced: Mapping[str, int] = field(default_factory=dict)
-    """By query, how many results were left out, as it cannot be told where they are."""
+    unplaced: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """By query, the scores of the results of which it cannot be told where they are. They keep
+    their ranks, and support nothing."""
     repeated: int = 0
     """How many results were at the place of another of their query; the better score counts."""
 
@@ -108,7 +113,7 @@ class PassageRun:
     def placed_share(self) -> float:
         """The share of the results whose place is known; 1 where there are no results."""
         placed = sum(map(len, self.passages.values())) + self.repeated
-        return placed / total if (total := placed + sum(self.unplaced.values())) else 1.0
+        return placed / total if (total := placed + sum(map(len, self.unplaced.values()))) else 1.0
 
     def without(self, query_ids: Iterable[str]) -> Self:
         """Leave queries out; one that is not there is passed over."""
@@ -179,8 +184,7 @@ def read_run(path: Path | str) -> Run:
                     query_id, chunk_id, rank, score, name = _fields(line)
                 except ValueError:
                     raise CollectionError(
-                        f"{path}:{number}: {line.strip()[:200]!r} is no line of a run; {_LINE}, "
-                        "the name in one word"
+                        f"{path}:{number}: {line.strip()[:200]!r} {_fault(line)}"
                     ) from None
                 if run_name not in ("", name):
                     raise CollectionError(
@@ -221,6 +225,13 @@ def _fields(line: str) -> tuple[str, str, int, float, str]:
     if not math.isfinite(float(score)):
         raise ValueError
     return query_id, chunk_id, int(rank), float(score), name
+
+
+def _fault(line: str) -> str:
+    """Say what is wrong with a line that cannot be taken apart."""
+    if line.lstrip().startswith("{"):
+        return "is a passage; only evaluate, compare and leaderboards take those"
+    return f"is no line of a run; {_LINE}, the name in one word"
 
 
 def _by_rank(listed: list[str], ranks: list[int]) -> tuple[str, ...]:

@@ -234,12 +234,12 @@ def test_a_retriever_of_ones_own_gives_passages(
 
     assert (done.code, done.out) == (
         0,
-        "search.jsonl: 3 queries by search, at most 1 result each\n",
+        "search.jsonl: 3 queries by search, at most 2 results each\n",
     )
     assert "warning: 3 of 6 results of search cannot be placed" in done.err
     place = {"source": "dial", "path": "docs/reset.md", "start": 22, "end": 40}
     assert lines[0] == {"query_id": "10", **place, "score": -1.0}
-    assert lines[3:] == [{"query_id": q, "path": None, "score": 0.0} for q in ("10", "2", "x")]
+    assert lines[3:] == [{"query_id": q, "path": None, "score": -2.0} for q in ("10", "2", "x")]
     assert (
         "search.jsonl exists" in freshstack("retrieve", built, "--retriever", f"{own}:search").err
     )

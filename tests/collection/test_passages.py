@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -66,7 +67,7 @@ def test_a_text_that_is_in_no_file_is_counted_as_unplaced(tmp_path: Path) -> Non
     path = written(tmp_path, LINE | {"start": 0, "end": 8}, LINE | {"text": "Nothing of the kind."})
     run = place_all(FILES, read_passages(path, FILES), "mine")
 
-    assert run.unplaced == {"q": 1}
+    assert run.unplaced == {"q": [1.0]}
     assert run.placed_share == 0.5
 
 
@@ -76,7 +77,7 @@ def test_a_text_that_is_in_no_file_is_counted_as_unplaced(tmp_path: Path) -> Non
         ('{"query_id": "q"', "mine.jsonl:2: Invalid JSON"),
         (LINE | {"start": -1, "end": 8}, "mine.jsonl:2: start: Input should be greater than"),
         (LINE | {"start": 8, "end": 8}, "starts at 8 and ends at 8"),
-        (LINE, "neither text nor start and end"),
+        (LINE, "start is missing; a passage has start and end, or text"),
         (LINE | {"start": 0, "end": 9999}, "ends at 9999, and 'docs/size.md' has 198 bytes"),
         (LINE | {"start": 0, "end": 8, "path": "docs/sizes.md"}, "the nearest is docs/size.md"),
         (LINE | {"start": 0, "end": 8, "path": "notes.md"}, "may be lib/docs/"),
@@ -302,6 +303,18 @@ def test_the_unjudged_share_is_of_bytes() -> None:
     found = evaluate(TWO, passages((30, 50), (0, 10)), ["P@1", "P@2"])
 
     assert [one.mean for one in found.unjudged] == [1 / 2, 1 / 4]
+
+
+def test_a_result_without_a_place_keeps_its_rank() -> None:
+    known = passages((0, 14), (30, 40))
+    first = replace(known, unplaced={"q": (5.0,)})
+    found = evaluate(TWO, first, ["RR", "Recall@2", "Recall@20tok", "BytePrecision@2"])
+    alone = evaluate(TWO, known, ["BytePrecision@1", "Recall@20tok"])
+
+    assert (found.means["RR"], found.means["Recall@2"]) == (1 / 2, 1 / 2)
+    assert found.means["Recall@20tok"] == alone.means["Recall@20tok"]
+    assert found.means["BytePrecision@2"] == alone.means["BytePrecision@1"]
+    assert (found.unjudged[0].mean, found.most_results) == (1 / 2, 3)
 
 
 def test_runs_over_different_cuts_are_compared() -> None:
