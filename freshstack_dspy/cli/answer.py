@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from freshstack_dspy.cli.build import show_plan
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ModeOption,
@@ -14,12 +15,15 @@ from freshstack_dspy.cli.options import (
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import Table, counted, cut, say, say_wrapped, show
+from freshstack_dspy.cli.printing import Bars, Table, counted, cut, say, say_wrapped, show
 from freshstack_dspy.cli.score import show_relations, show_scores
 
 if TYPE_CHECKING:
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.measures.run import Run
     from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
     from freshstack_dspy.recipes.reteval import Answering
+    from freshstack_dspy.recipes.session import Session
     from freshstack_dspy.records import FailureCase
 
 _GOLD = "gold"
@@ -59,6 +63,9 @@ def answer(
     ] = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Say what it would ask for and cost; nothing is sent.")
+    ] = False,
 ) -> None:
     """Answer from runs and from gold chunks; say how often both agree."""
     from freshstack_dspy.collection.collection import Collection
@@ -69,6 +76,9 @@ def answer(
     comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1", "rouge_l"])
     loaded = Collection.load(collection)
     read = [read_run(path) for path in runs]
+    if plan:
+        _plan(config, loaded, read, depths, gold_answers, comparers)
+        return
     with judging(config, mode, searching="embedding" in comparers) as session:
         from freshstack_dspy.recipes.answers import (
             answer_metrics,
@@ -86,6 +96,37 @@ def answer(
     metrics = answer_metrics(found, account, loaded, read)
     write_answers(out, found, account, metrics.cases)
     _show(out, found, account, metrics)
+
+
+def _plan(
+    config: Path,
+    collection: "Collection",
+    runs: "Sequence[Run]",
+    depths: Sequence[int],
+    gold_answers: int,
+    comparers: dict[str, float],
+) -> None:
+    """Print what answering would ask for; comparing by an embedder is left out."""
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.plan import plan_asking
+    from freshstack_dspy.recipes.reteval import answer_from_runs
+
+    asked = {name: least for name, least in comparers.items() if name != "embedding"}
+
+    def ask(session: "Session") -> None:
+        answer_from_runs(
+            session, collection, runs, k=depths, gold_answers=gold_answers, comparers=asked
+        )
+
+    with Bars() as bars:
+        found = plan_asking(
+            load_judging(config),
+            ask,
+            name=collection.name,
+            queries=len(collection.qrels().nuggets),
+            progress=bars,
+        )
+    show_plan(found)
 
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:

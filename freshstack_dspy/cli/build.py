@@ -50,7 +50,7 @@ def plan(config: ConfigArgument, as_json: JsonOption = False) -> None:
     if as_json:
         show_json(found)
     else:
-        _show_plan(found)
+        show_plan(found)
 
 
 def build(
@@ -208,7 +208,8 @@ def rechunk(
     say(f"{out}: content {manifest.content_hash}")
 
 
-def _show_plan(found: "Plan") -> None:
+def show_plan(found: "Plan") -> None:
+    """Print what a dry run asked for, by step."""
     header = ("step", "requests", "recorded", "input tokens", "output tokens")
     rows: list[tuple[str | int, ...]] = []
     for one in (*found.steps, found.total):
@@ -240,7 +241,7 @@ def _show_plan(found: "Plan") -> None:
             "US dollars per million tokens"
         )
     if found.missing_key is not None:
-        say(f"a build cannot ask yet: {found.missing_key}")
+        say(f"it cannot ask yet: {found.missing_key}")
     for each in found.embeddings:
         say(
             f"[[embedder]] {each.name}: {each.texts:,} texts in {each.requests:,} requests, "

@@ -5,7 +5,7 @@ that follow have something to work on. Of many questions a sample is run and sca
 """
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -113,7 +113,6 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
     with _dry_session(config, progress) as (session, dry_run):
         made = make(session, most=SAMPLE)
         queries = made.contents.queries
-        account = session.lm.ledger.steps()
         embeddings = tuple(
             estimate_embedding(
                 embedder,
@@ -123,20 +122,10 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
             )
             for embedder in config.embedder
         )
-        store = session.replies.store
-        spent = store.spent(config.name) if store is not None else Spent()
     synthetic = config.queries.is_synthetic
     number = (config.queries.count or 0) if synthetic else len(made.reading.queries)
     scale = number / max(1, len(queries))
-    sent = dry_run.sent
-    steps = [
-        _planned(name, config, sent.get(name, []), account[name].cached, scale)
-        for name in get_args(Step)
-        if name in account
-    ]
-    everything = [each for of_step in sent.values() for each in of_step]
-    recorded = sum(one.cached for one in account.values())
-    total = _planned("total", config, everything, recorded, scale)
+    steps, total = _totals(session, dry_run, scale)
     return Plan(
         name=config.name,
         model=config.model.name,
@@ -146,10 +135,40 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         little_overlap=made.little_overlap,
         in_images=tuple(one.query_id for one in made.reading.queries if is_in_image(one.body)),
         without_nuggets=tuple(one.query_id for one in made.contents.slices if not one.nuggets),
-        steps=tuple(steps),
+        steps=steps,
         total=total,
         embeddings=embeddings,
-        budget=tuple(_caps(config, total, embeddings, spent)),
+        budget=tuple(_caps(config, total, embeddings, dry_run.spent)),
+        missing_key=dry_run.missing_key,
+    )
+
+
+def plan_asking(
+    config: BuildConfig,
+    ask: Callable[[Session], object],
+    *,
+    name: str,
+    queries: int,
+    progress: Progress | None = None,
+) -> Plan:
+    """Plan what a function would send that asks in a session about so many queries.
+
+    Raises:
+        FreshstackError: As the function does.
+    """
+    with _dry_session(config, progress or Silence()) as (session, dry_run):
+        ask(session)
+    steps, total = _totals(session, dry_run)
+    return Plan(
+        name=name,
+        model=config.model.name,
+        queries=queries,
+        sampled=queries,
+        left_out={},
+        little_overlap={},
+        steps=steps,
+        total=total,
+        budget=tuple(_caps(config, total, (), dry_run.spent)),
         missing_key=dry_run.missing_key,
     )
 
@@ -157,9 +176,10 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
 class DryRun:
     """Answers by the embedded baseline, and counts what would be sent."""
 
-    def __init__(self, model: ModelConfig, missing_key: str | None) -> None:
+    def __init__(self, model: ModelConfig, missing_key: str | None, spent: Spent) -> None:
         self._model = model
         self.missing_key = missing_key
+        self.spent = spent
         self._baseline = BaselineProvider()
         self.sent: dict[str, list[tuple[int, int]]] = {}
         """By step, the tokens of each request and of its reply."""
@@ -176,6 +196,21 @@ class DryRun:
         reply = CLOSED_BOOK_TOKENS if typical else count_tokens(response.text or "")
         self.sent.setdefault(step, []).append((prompt, min(reply, self._model.max_tokens)))
         return response
+
+
+def _totals(
+    session: Session, dry_run: DryRun, scale: float = 1
+) -> tuple[tuple[PlannedStep, ...], PlannedStep]:
+    """Give the plan of every step that asked, and of all."""
+    account, config, sent = session.lm.ledger.steps(), session.config, dry_run.sent
+    steps = [
+        _planned(name, config, sent.get(name, []), account[name].cached, scale)
+        for name in get_args(Step)
+        if name in account
+    ]
+    everything = [each for of_step in sent.values() for each in of_step]
+    recorded = sum(one.cached for one in account.values())
+    return tuple(steps), _planned("total", config, everything, recorded, scale)
 
 
 def _planned(
@@ -221,7 +256,9 @@ def _dry_session(config: BuildConfig, progress: Progress) -> Iterator[tuple[Sess
         recorded = Several(*replies)
         with file_named(config.file):
             missing_key = _missing_key(config.model, recorded)
-        provider = DryRun(config.model, missing_key)
+        store = replies.store
+        spent = store.spent(config.name) if store is not None else Spent()
+        provider = DryRun(config.model, missing_key, spent)
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         passing = stack.enter_context(closing(ReplyStore(Path(folder) / "replies")))
         lm = connect(

@@ -1,6 +1,7 @@
 """`freshstack answer`, as it is typed."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -45,3 +46,38 @@ def test_answers_are_written_and_what_they_are_worth_is_said(
     assert (account["k"], account["queries"], account["model"]) == ([5], 2, "extractive/baseline")
     scored = freshstack("score", "agreement", "answers/agreement.jsonl")
     assert scored.code == 0, scored.err
+
+
+def test_a_plan_counts_what_is_then_asked(freshstack: Command, desk: Path) -> None:
+    words = ("answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers")
+    words += ("--k", "1", "--k", "2", "--comparer", "graded")
+
+    def total(text: str) -> list[int]:
+        (row, *_) = re.findall(r"│ total +│ +(\d+) │ +(\d+) │", text)
+        return [int(each) for each in row]
+
+    before = freshstack(*words, "--plan")
+    assert before.code == 0, before.err
+    assert not (desk / "answers").exists()
+    done = freshstack(*words)
+    assert done.code == 0, done.err
+    after = freshstack(*words, "--plan", "--replace")
+
+    asked = sum(int(each) for each in re.findall(r"(\d+) calls", done.err))
+    requests, recorded = total(before.out)
+    assert requests - recorded == asked > 0
+    assert total(after.out) == [requests, requests]
+
+
+def test_a_comparer_has_a_name_and_a_threshold(freshstack: Command, desk: Path) -> None:
+    words = ("answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers")
+
+    for wrong in ("bleu", "token_f1=high"):
+        done = freshstack(*words, "--comparer", wrong)
+        assert done.code == 1
+        assert f"--comparer {wrong}: give one of yes_no, graded" in done.err
+    done = freshstack(*words, "--comparer", "token_f1=0.25", "--comparer", "exact_match")
+    assert done.code == 0, done.err
+    assert "agreement is by token_f1 ≥ 0.25; next to it exact_match ≥ 1" in done.out
+    account = json.loads((desk / "answers" / "answering.json").read_text())
+    assert account["comparers"] == {"token_f1": 0.25, "exact_match": 1.0}
