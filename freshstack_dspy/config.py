@@ -353,6 +353,10 @@ class NuggetsConfig(Section):
     """How answers are cut into nuggets."""
 
     limit: int = Field(default=10, ge=1, le=50)
+    """With recipe = "nuggets", by default 20."""
+    edited: Path | None = None
+    """Nuggets that people edited, as lines of `nuggets.jsonl`: each query that the file names has
+    these and no others."""
 
 
 class SubQuestionsConfig(Section):
@@ -449,6 +453,14 @@ class ContaminationConfig(Section):
     """From which similarity on two questions ask nearly the same: Jaccard of their terms."""
 
 
+OF_THE_QUESTION: tuple[Technique, ...] = ("question", "sub_questions", "closed_book_answer")
+_WITHOUT_ANSWERS: dict[str, dict[str, Any]] = {
+    "pool": {"techniques": OF_THE_QUESTION},
+    "nuggets": {"limit": 20},
+}
+"""Defaults of recipe = "nuggets" in a TOML file, where they differ."""
+
+
 class ProgramsConfig(Section):
     """Optimized programs, saved by `freshstack optimize`, to use in place of the plain ones."""
 
@@ -462,7 +474,8 @@ class BuildConfig(Section):
     """All of a build."""
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    recipe: Literal["freshstack", "crux"] = "freshstack"
+    recipe: Literal["freshstack", "crux", "nuggets"] = "freshstack"
+    """`nuggets`: for questions without answers; see `recipes/nuggets.py`."""
     out: Path
     queries: QueriesConfig
     corpus: tuple[CorpusConfig, ...] = Field(default=(), validate_default=True)
@@ -495,7 +508,7 @@ class BuildConfig(Section):
     def _corpus_where_needed(
         cls, corpus: tuple[CorpusConfig, ...], info: ValidationInfo
     ) -> tuple[CorpusConfig, ...]:
-        if not corpus and info.data.get("recipe") == "freshstack":
+        if not corpus and info.data.get("recipe") != "crux":
             raise PydanticKnownError("missing")
         return corpus
 
@@ -513,6 +526,22 @@ class BuildConfig(Section):
                 "recipe crux has passages that a model wrote, in which words cannot be placed in "
                 "the document; take judge.scale graded_5, graded_3 or binary"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _nuggets_without_answers(self) -> Self:
+        if self.recipe != "nuggets":
+            return self
+        if answered := [name for name in self.pool.techniques if name in ("answer", "nuggets")]:
+            raise ValueError(
+                f'pool.techniques names {answered}, and with recipe = "nuggets" these are not '
+                f"there before the pool; allowed: {', '.join(OF_THE_QUESTION)}"
+            )
+        if self.queries.is_synthetic or self.programs.nuggetizer:
+            what = (
+                "queries.source synthetic" if self.queries.is_synthetic else "programs.nuggetizer"
+            )
+            raise ValueError(f'{what} needs answers; take it with recipe = "freshstack"')
         return self
 
     @model_validator(mode="after")
@@ -574,6 +603,10 @@ def load_judging(path: Path | str | None) -> BuildConfig:
 def _loaded(values: dict[str, Any], path: Path) -> BuildConfig:
     if values.get("recipe") == "crux" and isinstance(judge := values.get("judge", {}), dict):
         values = {**values, "judge": {"scale": "graded_5", **judge}}
+    if values.get("recipe") == "nuggets":
+        for name, defaults in _WITHOUT_ANSWERS.items():
+            if isinstance(section := values.get(name, {}), dict):
+                values = {**values, name: {**defaults, **section}}
     # As JSON, so that dates are text and nothing else is silently made into another type.
     text = json.dumps(values, default=lambda moment: moment.isoformat())
     try:
@@ -631,6 +664,7 @@ def _missing_inputs(config: BuildConfig) -> Iterator[str]:
         *((f"corpus {corpus.name!r}: path", corpus.path) for corpus in config.corpus),
         *((f"embedder {one.name!r}: path", one.path) for one in config.embedder),
         ("reranker.path", config.reranker.path if config.reranker else None),
+        ("nuggets.edited", config.nuggets.edited),
         *(("cache.bundles", bundle) for bundle in config.cache.bundles),
         *((f"programs.{name}", value) for name, value in config.programs),
     ]

@@ -4,6 +4,7 @@ A record is one line of JSON in the file named in `docs/data-model.md`. Those th
 made carry `call_id`, the key of the reply they came from.
 """
 
+import operator
 import re
 from typing import Annotated, Literal, NamedTuple, Self, get_args
 
@@ -26,6 +27,9 @@ Step = Literal[
     "nuggets",
     "sub_questions",
     "closed_book_answer",
+    # Of the recipe `nuggets`, for questions without answers:
+    "relevance",
+    "importance",
     "support",
     "contamination",
     # Of answering from a run, which a build does not do:
@@ -166,14 +170,14 @@ class Attribution(Record):
 
 
 class Query(Record):
-    """A question with its accepted answer, both as Markdown."""
+    """A question, with its accepted answer where it has one, both as Markdown."""
 
     query_id: str = Field(min_length=1)
     title: str
     body: str
     answer_id: str | None = None
     answer: str = ""
-    """Empty only where a collection was imported that has none."""
+    """Empty where there is none: of an import, or by the recipe `nuggets`."""
     tags: tuple[str, ...] = ()
     asked_at: str | None = None
     """ISO 8601 date and time."""
@@ -185,12 +189,6 @@ class Query(Record):
     """Of a synthetic query: the chunks that it was made from."""
     call_id: str | None = None
     """Of a synthetic query: the key of the reply that it came from."""
-
-    @model_validator(mode="after")
-    def _answered(self) -> Self:
-        if not self.answer and self.origin != "imported":
-            raise ValueError("a query has an answer; only an imported one may lack it")
-        return self
 
     @property
     def text(self) -> str:
@@ -205,7 +203,7 @@ class Nugget(Record):
     query_id: str
     text: str = Field(min_length=1)
     call_id: str | None
-    """None where it was imported."""
+    """None where it was imported, or is from a file that people edited."""
     answer_span: tuple[int, int] | None = None
     """Where in the answer it comes from, as `query.answer[start:end]`; None where it is unknown."""
     importance: Importance | None = None
@@ -215,6 +213,8 @@ class Nugget(Record):
     and neither searched with, nor judged, nor measured."""
     duplicate_of: str | None = None
     """An earlier nugget of its query that says nearly the same."""
+    chunk_ids: tuple[str, ...] = Field(default=(), exclude_if=operator.not_)
+    """By the recipe `nuggets`: the chunks that it was made from, by id."""
 
 
 class Expansion(Record):
@@ -601,6 +601,19 @@ class RunRank(Record):
     rank: int = Field(ge=1)
 
 
+RELEVANT = 2
+"""The lowest grade of relevance from which nuggets are made (TREC RAG 2024)."""
+
+
+class Relevance(Record):
+    """How relevant a passage is to a question, on UMBRELA's scale."""
+
+    grade: int = Field(ge=0, le=3)
+    """0: unrelated, 1: related, 2: holds some of the answer, 3: is dedicated to it."""
+    reason: str
+    call_id: str | None
+
+
 class Candidate(Record):
     """A chunk to be judged for a query, with everything that found it."""
 
@@ -615,6 +628,8 @@ class Candidate(Record):
     lost_without: tuple[str, ...] = ()
     """Retrievers without any one of which it would not have been pooled."""
     runs: tuple[RunRank, ...] = ()
+    relevance: Relevance | None = Field(default=None, exclude_if=operator.not_)
+    """By the recipe `nuggets`; None otherwise, and where no grade came."""
 
 
 class ScoredChunk(NamedTuple):

@@ -282,7 +282,7 @@ def _say_ids(ids: Sequence[str], what: str) -> None:
 
 def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -> None:
     """Say what a build made, and what each step asked and cost, unless it was made already."""
-    from freshstack_dspy.collection.counts import listed
+    from freshstack_dspy.collection.counts import FROM_PASSAGES, listed
     from freshstack_dspy.records import Step
 
     manifest = collection.manifest
@@ -308,7 +308,12 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     )
     _say_left_out(counts.rejected)
     say(f"slices: {listed(counts.slices)}")
-    _say_ids([one.query_id for one in collection.slices if not one.nuggets], _WITHOUT_NUGGETS)
+    without = {one.query_id: one.slice for one in collection.slices if not one.nuggets}
+    irrelevant = [query_id for query_id, name in without.items() if name == "unanswerable"]
+    _say_ids(irrelevant, "for which nothing relevant was found")
+    _say_ids([query_id for query_id in without if query_id not in irrelevant], _WITHOUT_NUGGETS)
+    if manifest.recipe == "nuggets":
+        say_wrapped(f"{FROM_PASSAGES}; for an estimate type: freshstack diagnose {path}")
     if measured := collection.left_out():
         few = 2 * counts.slices["unanswerable"] > counts.queries
         hint = f"; add documents that answer them, or see: freshstack diagnose {path}"

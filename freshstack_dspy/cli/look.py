@@ -288,6 +288,9 @@ def diagnose(collection: CollectionArgument, as_json: JsonOption = False) -> Non
         say_wrapped(f"who found what is not known: {found.unknown}")
     else:
         _print_tables(found)
+    if found.from_passages is not None:
+        print()
+        say_wrapped(str(found.from_passages))
     if votes := found.votes:
         print()
         say_wrapped(

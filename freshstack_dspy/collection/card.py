@@ -47,7 +47,7 @@ _COUNTED = (
 _SLICES: dict[SliceName, str] = {
     "answerable": "every nugget has a supporting chunk",
     "partly_supported": "some nuggets have one",
-    "unanswerable": "no nugget has one",
+    "unanswerable": "no nugget has one, or nothing relevant was found to make nuggets of",
     "undetermined": "no nugget has one so far, and judgments failed",
     "without_nuggets": "there is no nugget: the answer states no fact, or was not cut into nuggets",
 }
@@ -108,7 +108,8 @@ def attribution(queries: Sequence[Query]) -> str:
     for query in queries:
         author = "made by a model" if query.origin == "synthetic" else UNKNOWN
         unknown = Attribution(author=author, url="", licence=author)
-        for part, source in (("question", query.question_source), ("answer", query.answer_source)):
+        parts = ("question", query.question_source), ("answer", query.answer_source)
+        for part, source in parts[: 1 + bool(query.answer)]:
             by = source or unknown
             licences[by.licence] += 1
             cells = escape(by.author), link(by.url), escape(by.licence)
@@ -165,11 +166,14 @@ def _heading(contents: Contents, manifest: Manifest) -> str:
     origins = {query.origin for query in contents.queries}
     made_of = " and ".join(text for origin, text in _ORIGINS.items() if origin in origins)
     warning = baseline_warning(manifest)
+    source = (
+        "the passages that retrieval found" if manifest.recipe == "nuggets" else "their answers"
+    )
     return (
         f"# {escape(manifest.name)}\n\n"
         + (f"{warning}\n\n" if warning else "")
         + f"A judged test collection for retrieval: {made_of or 'questions'}, nuggets (the atomic "
-        "facts of their answers), a corpus cut into chunks, and for each nugget the "
+        f"facts of {source}), a corpus cut into chunks, and for each nugget the "
         "chunks that were judged to support it or not.\n"
         f"The identity of its data is `{manifest.content_hash}`; `manifest.json` has the hash of "
         "every file.\n"
@@ -469,6 +473,8 @@ def _pool(contents: Contents) -> str:
 
 
 def _limits(contents: Contents, manifest: Manifest) -> str:
+    from freshstack_dspy.collection.diagnose import from_passages
+
     failed = sum(judgment.label is None for judgment in contents.judgments)
     shared = sum(judgment.same_as is not None for judgment in contents.judgments)
     return (
@@ -478,6 +484,7 @@ def _limits(contents: Contents, manifest: Manifest) -> str:
         f"- Judgments that failed: {failed}. They have no label and are counted, never "
         "made 0.\n"
         f"- Evidence: {manifest.counts.missing_evidence}.\n"
+        + (f"- {made}.\n" if (made := from_passages(contents)) else "")
         + (
             f"- Judgments of chunks that say the same as another, which was judged: {shared:,}. "
             "`same_as` names that one.\n"

@@ -34,6 +34,13 @@ def listed(counts: Mapping[Any, int]) -> str:
 _IDS_SHOWN = 10
 
 
+FROM_PASSAGES = (
+    "nuggets were made from passages that the pool holds, and cannot hold what retrieval never "
+    "found"
+)
+"""Said of each collection of the recipe `nuggets`."""
+
+
 def some_of(ids: Iterable[str]) -> str:
     """List ids in their order, the first ten by name."""
     ordered = sorted(ids)

@@ -3,11 +3,13 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import comb
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.counts import FROM_PASSAGES
 from freshstack_dspy.collection.slices import Slices, check_any, slices_of
 from freshstack_dspy.measures.agreement import vote_agreement
 from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, evaluate
@@ -15,6 +17,7 @@ from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Estimate
 from freshstack_dspy.records import (
+    RELEVANT,
     TECHNIQUES,
     Candidate,
     CandidateOrigin,
@@ -348,6 +351,71 @@ def _run(pool: Pooled, technique: Technique, retriever: str | None) -> Run:
     return Run(f"{technique} by {retriever or 'fusion'}", rankings)
 
 
+class FromPassages(Record):
+    """What nuggets that were made from passages cannot hold, estimated from the passages found.
+
+    A nugget is held by the relevant passages that it was made from or that support it. Both numbers
+    are lower bounds: they know nothing of passages unlike any that was found.
+    """
+
+    nuggets: int
+    """Those made from passages."""
+    held_by_one: int
+    """Those that only one passage holds."""
+    lost_without_half: float
+    """The share that no passage would hold without a random half of each query's relevant ones."""
+    missing: float
+    """How many more there are at least, by Chao2: for each query (m - 1)/m f1 (f1 - 1) / 2 (f2 + 1),
+    of m relevant passages, with f1 nuggets held by exactly one of them and f2 by exactly two."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.nuggets:,} {FROM_PASSAGES}: {self.held_by_one:,} are held by one relevant "
+            f"passage only; without a random half of the relevant passages "
+            f"{self.lost_without_half:.0%} of them would be lost, and by Chao2 at least "
+            f"{self.missing:,.0f} more are missing"
+        )
+
+
+def from_passages(contents: Contents) -> FromPassages | None:
+    """Estimate what nuggets made from passages cannot hold; None where there are none.
+
+    Source: Chao and Colwell, Thirty years of progeny from Chao's inequality, SORT 41, 2017: the
+    bias-corrected form for incidence data. The share without a half is its exact expectation over
+    all choices of half of the passages, the smaller half where their number is odd.
+    """
+    relevant: defaultdict[str, set[str]] = defaultdict(set)
+    for candidate in contents.pool:
+        if candidate.relevance is not None and candidate.relevance.grade >= RELEVANT:
+            relevant[candidate.query_id].add(candidate.chunk_id)
+    holding = {
+        one.nugget_id: relevant[one.query_id].intersection(one.chunk_ids)
+        for one in contents.nuggets
+        if one.chunk_ids and not one.doubtful
+    }
+    for judgment in filter(contents.supports, contents.judgments):
+        if judgment.nugget_id in holding and judgment.chunk_id in relevant[judgment.query_id]:
+            holding[judgment.nugget_id].add(judgment.chunk_id)
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for nugget in contents.nuggets:
+        if number := len(holding.get(nugget.nugget_id, ())):
+            numbers[nugget.query_id].append(number)
+    if not numbers:
+        return None
+    lost = missing = 0.0
+    for query_id, held in numbers.items():
+        m, counts = len(relevant[query_id]), Counter(held)
+        lost += sum(comb(m - number, m - m // 2) for number in held) / comb(m, m // 2)
+        missing += (m - 1) / m * counts[1] * (counts[1] - 1) / (2 * (counts[2] + 1))
+    every = [number for held in numbers.values() for number in held]
+    return FromPassages(
+        nuggets=len(every),
+        held_by_one=every.count(1),
+        lost_without_half=lost / len(every),
+        missing=missing,
+    )
+
+
 class Diagnosis(Record):
     """What the records say of a pool; where they do not say who found what, why not."""
 
@@ -378,6 +446,8 @@ class Diagnosis(Record):
     losses: tuple[Loss, ...]
     depths: tuple[Depth, ...]
     results: tuple[PoolingResult, ...]
+    from_passages: FromPassages | None
+    """What the nuggets cannot hold, where they were made from passages."""
     votes: SelfAgreement | None
     """How far several votes of the judge agree; None where it had one vote."""
 
@@ -429,5 +499,6 @@ def diagnose(collection: Contents | Path | str, slices: Slices = None) -> Diagno
         losses=leave_one_out(pool),
         depths=depth_curve(pool),
         results=pooling_results(pool),
+        from_passages=from_passages(contents),
         votes=votes if votes.pairs or votes.failed_votes else None,
     )

@@ -82,10 +82,16 @@ def rechunk(collection: Collection | Path | str, max_tokens: int, out: Path | st
     records |= {
         "judgments": tuple(judgments),
         "pool": _pool(before.pool, judgments, over, projection.unchanged),
-        "slices": slice_queries(before.queries, before.nuggets, judgments, before.threshold),
+        "slices": slice_queries(
+            before.queries, before.nuggets, judgments, before.threshold, before.pool
+        ),
         "queries": [
             one.model_copy(update={"seed_chunk_ids": _all_over(one.seed_chunk_ids, over)})
             for one in before.queries
+        ],
+        "nuggets": [
+            one.model_copy(update={"chunk_ids": _all_over(one.chunk_ids, over)})
+            for one in before.nuggets
         ],
         "failures": [
             one.model_copy(update={"chunk_ids": _all_over(one.chunk_ids, over)})

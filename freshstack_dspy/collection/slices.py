@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Literal, get_args
 from freshstack_dspy.collection.contamination import CONTAMINATED, asked, day_of
 from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.records import Judgment, Nugget, Query, QueryOrigin, QuerySlice, SliceName
+from freshstack_dspy.records import (
+    RELEVANT,
+    Candidate,
+    Judgment,
+    Nugget,
+    Query,
+    QueryOrigin,
+    QuerySlice,
+    SliceName,
+)
 
 if TYPE_CHECKING:
     from freshstack_dspy.measures.groups import QueryGroups
@@ -235,13 +244,21 @@ def slice_queries(
     nuggets: Sequence[Nugget],
     judgments: Sequence[Judgment],
     threshold: int = 1,
+    pool: Iterable[Candidate] = (),
 ) -> list[QuerySlice]:
     """Say for each query whether the corpus supports its nuggets.
 
     A nugget is supported by one judgment whose label is `threshold` or more. One without any is
     unsupported only if all its judgments were made: a failed one could have been the positive, so
-    it is undetermined. Doubtful nuggets do not count.
+    it is undetermined. Doubtful nuggets do not count. A query without nuggets, for which no passage
+    of the pool was graded as relevant, and each was graded, is unanswerable.
     """
+    grades: dict[str, list[int]] = {}
+    for one in pool:
+        grades.setdefault(one.query_id, []).append(
+            RELEVANT if one.relevance is None else one.relevance.grade
+        )
+    irrelevant = {query_id for query_id, found in grades.items() if max(found) < RELEVANT}
     supported = {one.nugget_id for one in judgments if (one.label or 0) >= threshold}
     in_doubt = {one.nugget_id for one in judgments if one.status != "ok"} - supported
     nuggets_of: dict[str, set[str]] = {query.query_id: set() for query in queries}
@@ -251,7 +268,11 @@ def slice_queries(
     return [
         QuerySlice(
             query_id=query_id,
-            slice=_slice(len(own), len(own & supported), len(own & in_doubt)),
+            slice=(
+                "unanswerable"
+                if not own and query_id in irrelevant
+                else _slice(len(own), len(own & supported), len(own & in_doubt))
+            ),
             nuggets=len(own),
             supported=len(own & supported),
             undetermined=len(own & in_doubt),

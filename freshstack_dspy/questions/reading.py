@@ -35,7 +35,9 @@ class QueryReading(NamedTuple):
     reason that holds."""
 
 
-def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) -> QueryReading:
+def read_queries(
+    config: QueriesConfig, progress: ReadProgress | None = None, *, answered: bool = True
+) -> QueryReading:
     """Read the questions that have an accepted answer and pass the filters.
 
     Numeric ids come first, by number; other ids follow in code point order. `limit` keeps the
@@ -44,6 +46,7 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
     Args:
         config: The source and the filters.
         progress: Is called with the bytes read so far, and with all there are.
+        answered: Whether questions without an accepted answer are left out.
 
     Raises:
         ConfigError: A filter cannot be understood, or a tag occurs nowhere.
@@ -57,15 +60,16 @@ def read_queries(config: QueriesConfig, progress: ReadProgress | None = None) ->
     rejected: Counter[str] = Counter()
     selection = Selection(config)
     if config.source == "stackexchange":
-        queries = read_stackexchange(config, selection, rejected, progress)
+        queries = read_stackexchange(config, selection, rejected, progress, answered=answered)
     else:
-        queries = _read_table(config, selection, rejected, progress)
+        queries = _read_table(config, selection, rejected, progress, answered=answered)
     selection.check_tags()
     if rejected and not queries and set(rejected) <= _WITHOUT_ANSWER:
         raise SourceError(
             f"{config.location}: none of its {rejected.total():,} questions has an answer, and "
-            "what a good answer holds is taken from there; add an answer to each, or let the "
-            'questions be made from the documents, with [queries] source = "synthetic"'
+            "what a good answer holds is taken from there; add an answer to each, take it from "
+            'what retrieval finds, with recipe = "nuggets", or let the questions be made from the '
+            'documents, with [queries] source = "synthetic"'
         )
     if config.images == "drop":
         rejected["content in an image"] = sum(is_in_image(query.body) for query in queries)
@@ -81,8 +85,11 @@ def _read_table(
     selection: Selection,
     rejected: Counter[str],
     progress: ReadProgress | None,
+    *,
+    answered: bool,
 ) -> list[Query]:
-    columns = OFFICIAL_COLUMNS if config.source == "freshstack" else Columns(config.columns)
+    is_official = config.source == "freshstack"
+    columns = OFFICIAL_COLUMNS if is_official else Columns(config.columns, answered=answered)
     queries: list[Query] = []
     place_of: dict[str, str] = {}
     for place, values in _rows(config, columns, progress):
@@ -96,7 +103,7 @@ def _read_table(
                 f"{place}: query_id {found.query_id!r} is already at {first}; "
                 "each question needs an id of its own"
             )
-        reason = selection.reason_against_query(found, place)
+        reason = selection.reason_against_query(found, place, answered=answered)
         if reason:
             rejected[reason] += 1
         else:

@@ -123,7 +123,9 @@ class Selection:
         broken = next((reason for broken, reason in rules if broken), None)
         return broken or _score_reason(score, self._config.min_score, "score", "min_score")
 
-    def reason_against_query(self, query: Query, place: str) -> str | None:
+    def reason_against_query(
+        self, query: Query, place: str, *, answered: bool = True
+    ) -> str | None:
         """Say why a question of a table is left out, or None where it is kept."""
         try:
             asked = None if query.asked_at is None else instant(query.asked_at)
@@ -132,10 +134,10 @@ class Selection:
                 f"{place}: asked_at is {query.asked_at!r}; allowed: an ISO 8601 date and time, "
                 "as 2023-01-31T12:00:00"
             ) from None
-        sources = (query.question_source, query.answer_source)
+        sources = (query.question_source, query.answer_source)[: 1 + bool(query.answer)]
         licences = (source.licence if source else None for source in sources)
         return (
-            (None if query.answer.strip() else "empty answer")
+            (None if query.answer.strip() or not answered else "empty answer")
             or self.reason_against(query.query_id, query.tags, asked, query.score)
             or self.reason_against_licences(*licences)
         )

@@ -68,8 +68,10 @@ def read_stackexchange(
     selection: Selection,
     rejected: Counter[str],
     progress: ReadProgress | None = None,
+    *,
+    answered: bool = True,
 ) -> list[Query]:
-    """Read the questions of a dump that pass the filters and have an accepted answer.
+    """Read the questions of a dump that pass the filters and, if `answered`, have an accepted answer.
 
     At most `config.limit` in order of id; all others are counted in `rejected`, by reason.
     """
@@ -83,7 +85,8 @@ def read_stackexchange(
     # An empty name: SQLite keeps the database in a temporary file, where SQLITE_TMPDIR says.
     with closing(sqlite3.connect("", isolation_level=None)) as base:
         base.executescript(_SCHEMA)
-        dump.read(dump_tables(config), _Gathering(base, selection, rejected).take, progress)
+        gathering = _Gathering(base, selection, rejected, answered=answered)
+        dump.read(dump_tables(config), gathering.take, progress)
         queries: list[Query] = []
         for question, answer, is_duplicate in base.execute(
             "SELECT question.post, answer.post, duplicate.id IS NOT NULL FROM question "
@@ -94,7 +97,7 @@ def read_stackexchange(
             found: Query | str = "closed as a duplicate"
             if not is_duplicate:
                 pair = json.loads(question), json.loads(answer or "null")
-                found = _query(*pair, address, selection, base)
+                found = _query(*pair, address, selection, base, answered=answered)
             if isinstance(found, str):
                 rejected[found] += 1
             elif len(queries) == config.limit:
@@ -133,8 +136,14 @@ class _Gathering:
     """Gathers the questions that pass the filters and name an accepted answer, and what they need."""
 
     def __init__(
-        self, base: sqlite3.Connection, selection: Selection, rejected: Counter[str]
+        self,
+        base: sqlite3.Connection,
+        selection: Selection,
+        rejected: Counter[str],
+        *,
+        answered: bool,
     ) -> None:
+        self._answered = answered
         self._base = base
         self._selection = selection
         self._rejected = rejected
@@ -163,7 +172,7 @@ class _Gathering:
         reason = self._selection.reason_against(str(post_id), _tags(row), asked, score)
         accepted = _integer(row.get("AcceptedAnswerId"))
         insert = "INSERT OR IGNORE INTO question VALUES (?, ?, ?)"
-        if reason is None and accepted is not None:
+        if reason is None and (accepted is not None or not self._answered):
             self._run(insert, post_id, accepted, _stored(row))
             self._await_owner(row)
         else:
@@ -204,19 +213,29 @@ def _stored(row: Row) -> str:
 
 
 def _query(
-    question: Row, answer: Row | None, address: str, selection: Selection, base: sqlite3.Connection
+    question: Row,
+    answer: Row | None,
+    address: str,
+    selection: Selection,
+    base: sqlite3.Connection,
+    *,
+    answered: bool,
 ) -> Query | str:
     """Convert a question and its answer; or say why they are left out."""
+    text = ""
     if answer is None:
-        return "accepted answer is not in the dump"
-    if _date(answer) is None:
+        if answered:
+            return "accepted answer is not in the dump"
+        reason = selection.reason_against_licences(_licence(question))
+    elif _date(answer) is None:
         return "malformed accepted answer"
-    text = html_to_markdown(answer.get("Body", ""))
-    reason = (
-        (None if text else "empty answer")
-        or selection.reason_against_answer(_integer(answer.get("Score")))
-        or selection.reason_against_licences(_licence(question), _licence(answer))
-    )
+    else:
+        text = html_to_markdown(answer.get("Body", ""))
+        reason = (
+            (None if text or not answered else "empty answer")
+            or selection.reason_against_answer(_integer(answer.get("Score")))
+            or selection.reason_against_licences(_licence(question), _licence(answer))
+        )
     if reason:
         return reason
 
@@ -228,13 +247,13 @@ def _query(
         query_id=str(int(question["Id"])),
         title=question.get("Title", "").strip(),
         body=html_to_markdown(question.get("Body", "")),
-        answer_id=str(int(answer["Id"])),
+        answer_id=str(int(answer["Id"])) if answer else None,
         answer=text,
         tags=_tags(question),
         asked_at=question["CreationDate"],
         score=_integer(question.get("Score")),
         question_source=source(question, "questions"),
-        answer_source=source(answer, "a"),
+        answer_source=source(answer, "a") if answer else None,
     )
 
 

@@ -46,15 +46,17 @@ _SPLITS, _STATE = "dataset_dict.json", "state.json"
 class Columns:
     """Which column holds each part of a query: the one that is named, else the one of its name."""
 
-    def __init__(self, named: Mapping[QueryColumn, str]) -> None:
+    def __init__(self, named: Mapping[QueryColumn, str], *, answered: bool = True) -> None:
         self._named = named
+        self._answered = answered
         self._column_of: dict[QueryColumn, str] = {
             part: named.get(part, part) for part in get_args(QueryColumn)
         }
 
     def choose(self, present: Collection[str], file: str) -> list[str]:
         """Choose the columns to read; each that is named or needed must be there."""
-        needed = [*self._named.values(), self._column_of["query_id"], self._column_of["answer"]]
+        needed = [*self._named.values(), self._column_of["query_id"]]
+        needed += [self._column_of["answer"]] * self._answered
         missing = [column for column in needed if column not in present]
         texts = [self._column_of["title"], self._column_of["body"]]
         if not missing and not any(column in present for column in texts):
@@ -81,10 +83,10 @@ class Columns:
             raise self._missing(row, place, "query_id")
         if cells["title"] is None and cells["body"] is None:
             raise self._missing(row, place, "title", "body")
-        if not cells["answer"]:
+        if not cells["answer"] and self._answered:
             return "no accepted answer" if cells["answer"] is None else "empty answer"
         values = {part: cells[part] for part in cells if part in Query.model_fields}
-        values |= {"title": cells["title"] or "", "body": cells["body"] or ""}
+        values |= {part: cells[part] or "" for part in ("title", "body", "answer")}
         values |= {key: row[key] for key in _OF_SYNTHETIC if row.get(key)}
         for side in ("question", "answer"):
             flat = {key: cells[f"{side}_{key}"] or "" for key in Attribution.model_fields}

@@ -112,6 +112,7 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
     from freshstack_dspy.recipes.freshstack import FreshStack, judged_collection
     from freshstack_dspy.recipes.known import NOTHING
+    from freshstack_dspy.recipes.nuggets import WithoutAnswers, collection_without_answers
     from freshstack_dspy.recipes.pooling import Searches
     from freshstack_dspy.recipes.questions import check_overlap, known_seeds, read_questions
     from freshstack_dspy.recipes.synthesis import Synthesis
@@ -119,7 +120,8 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     config, progress = session.config, session.progress
     if config.recipe == "crux":
         return _make_crux(session, known or NOTHING, most)
-    recipe = FreshStack(config)
+    known = known or NOTHING
+    recipe = WithoutAnswers(config) if config.recipe == "nuggets" else FreshStack(config)
     little: dict[str, float] = {}
     reading = None if config.queries.is_synthetic else read_questions(config, progress)
     corpus = cut_corpora(config, progress)
@@ -135,7 +137,10 @@ def make(session: Session, known: "Known | None" = None, *, most: int | None = N
     elif session.mode != "replay" or most or config.queries.min_corpus_overlap is not None:
         reading, little = check_overlap(config, reading, searches.index, progress)
     queries = known_seeds(sampled(reading.queries, most), corpus.chunks)
-    contents = judged_collection(session, recipe, queries, searches, known or NOTHING)
+    if isinstance(recipe, WithoutAnswers):
+        contents = collection_without_answers(session, recipe, queries, searches, known)
+    else:
+        contents = judged_collection(session, recipe, queries, searches, known)
     return Made(contents, corpus.chunks, reading, little)
 
 

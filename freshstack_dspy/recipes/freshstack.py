@@ -5,6 +5,7 @@ one query, as a DSPy module that an optimizer can compile.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, product
 from typing import Any
 
@@ -21,6 +22,7 @@ from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
 from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of
+from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.judge import (
     Duplicate,
     JudgeCall,
@@ -42,6 +44,7 @@ from freshstack_dspy.records import (
     Expansion,
     ExpansionKind,
     Failure,
+    Judgment,
     Nugget,
     Query,
     Step,
@@ -68,6 +71,23 @@ def judged_collection(
 
     pooled = pool_queries(session, queries, nuggets, expansions, searches)
     candidates = known.candidates(queries, pooled, searches.chunks)
+    made = judged_contents(
+        session, recipe, queries, nuggets, expansions, candidates, searches, known
+    )
+    return replace(made, failures=(*failures, *not_expanded, *made.failures))
+
+
+def judged_contents(
+    session: Session,
+    recipe: "FreshStack",
+    queries: Sequence[Query],
+    nuggets: Sequence[Nugget],
+    expansions: Sequence[Expansion],
+    candidates: Sequence[Candidate],
+    searches: Searches,
+    known: Known,
+) -> Contents:
+    """Judge the candidates, and put all records together."""
     judged = judge_pool(session, recipe, queries, nuggets, candidates, searches.chunks, known)
     knowledge, not_scored = closed_book_knowledge(
         session, recipe, queries, nuggets, expansions, known
@@ -91,8 +111,8 @@ def judged_collection(
             searches.chunks,
             knowledge,
         ),
-        failures=(*failures, *not_expanded, *judged.failures, *not_scored),
-        slices=tuple(slice_queries(queries, nuggets, judged.judgments, threshold)),
+        failures=(*judged.failures, *not_scored),
+        slices=tuple(slice_queries(queries, nuggets, judged.judgments, threshold, candidates)),
         skipped=searches.skipped,
         licences=searches.licences,
     )
@@ -102,7 +122,8 @@ def nuggetize(
     session: Session, recipe: "FreshStack", queries: Sequence[Query], known: Known
 ) -> tuple[list[Nugget], list[Failure]]:
     """Cut every accepted answer into nuggets (§3.3)."""
-    reused = {query.query_id: known.nuggets(query) for query in queries}
+    edited = edited_nuggets(session.config.nuggets.edited, queries, {})
+    reused = {one.query_id: edited.get(one.query_id) or known.nuggets(one) for one in queries}
     asked = [{"query": query} for query in queries if not reused[query.query_id]]
     made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
     nuggets = list(chain(*reused.values(), *(one.nuggets for one in made)))
@@ -257,6 +278,17 @@ class FreshStack(dspy.Module):
         texts = {query.query_id: technique_texts(query, nuggets, expansions)}
         candidates = tuple(pool(index, texts, self.config.pool, self.config.fusion))
         chunks = list(index.chunks_by_id(candidate.chunk_id for candidate in candidates).values())
+        return dspy.Prediction(
+            nuggets=nuggets,
+            expansions=expansions,
+            pool=candidates,
+            judgments=self.judged_pairs(query, nuggets, chunks),
+        )
+
+    def judged_pairs(
+        self, query: Query, nuggets: Sequence[Nugget], chunks: Sequence[Chunk]
+    ) -> tuple[Judgment, ...]:
+        """The judgments of all pairs of a query; those that failed have no label."""
         wanted = [nugget for nugget in nuggets if not nugget.doubtful]
         same = shares(self.config.judge, ToJudge(query, wanted, chunks))
         judged = ToJudge(query, wanted, [one for one in chunks if one.chunk_id not in same])
@@ -267,12 +299,7 @@ class FreshStack(dspy.Module):
             for nugget, chunk in product(wanted, chunks)
             if chunk.chunk_id in same
         ]
-        return dspy.Prediction(
-            nuggets=nuggets,
-            expansions=expansions,
-            pool=candidates,
-            judgments=(*judgments, *shared(judgments, duplicates)),
-        )
+        return (*judgments, *shared(judgments, duplicates))
 
     def judged(self, call: JudgeCall) -> JudgedBatch:
         """The judgments of one call; what failed has no labels."""

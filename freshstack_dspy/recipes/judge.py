@@ -217,7 +217,9 @@ def with_judgments(
     **others: Any,
 ) -> Contents:
     """The records of a collection with these judgments, the slices that follow, and `others`."""
-    slices = slice_queries(collection.queries, collection.nuggets, judgments, scale.threshold)
+    slices = slice_queries(
+        collection.queries, collection.nuggets, judgments, scale.threshold, collection.pool
+    )
     records = {
         **collection.records(),
         "judgments": tuple(judgments),
@@ -276,11 +278,11 @@ def _calls(judge: JudgeConfig, window: "Window", pair: ToJudge, vote: int) -> It
                 yield JudgeCall(pair.query, nuggets, passages, vote, unfit=why)
             continue
         size = judge.batch if judge.shape == "batch" else 1
-        for batch in _packed(window, passages, size, room):
+        for batch in packed(window, passages, size, room):
             yield JudgeCall(pair.query, nuggets, batch, vote)
 
 
-def _packed(
+def packed(
     window: "Window", passages: Sequence[Passage], size: int, room: int | None
 ) -> list[Sequence[Passage]]:
     """Pack passages into the fewest even batches of at most `size` that fit.

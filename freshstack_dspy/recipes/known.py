@@ -21,6 +21,7 @@ from freshstack_dspy.records import (
     Judgment,
     Nugget,
     Query,
+    Relevance,
     Step,
 )
 
@@ -32,6 +33,7 @@ class Known:
         """Read the judgments of a collection that have a label."""
         self._collection = collection
         self._judgments: dict[tuple[str, str, str], dict[str, tuple[Judgment, Chunk]]] = {}
+        self._grades: dict[tuple[str, str], Relevance] = {}
         if collection is None:
             return
         self._queries = {query.query_id: query for query in collection.queries}
@@ -44,12 +46,20 @@ class Known:
         self._scored = {one.query_id: one for one in collection.contamination}
         texts = {nugget.nugget_id: nugget.text for nugget in collection.nuggets}
         chunks = {chunk.chunk_id: chunk for chunk in collection.chunks()}
+        for pooled in collection.pool:
+            if pooled.relevance is not None:
+                asked = self._queries[pooled.query_id].text
+                self._grades[asked, chunks[pooled.chunk_id].passage] = pooled.relevance
         for one in collection.judgments:
             if one.label is not None:
                 question = self._queries[one.query_id].text
                 chunk = chunks[one.chunk_id]
                 key = (question, texts[one.nugget_id], chunk.passage)
                 self._judgments.setdefault(key, {})[one.chunk_id] = one, chunk
+
+    def relevance(self, query: Query, chunk: Chunk) -> Relevance | None:
+        """The grade of the same passage for the same question, or None."""
+        return self._grades.get((query.text, chunk.passage))
 
     def judgment(self, query: Query, nugget: Nugget, chunk: Chunk) -> Judgment | None:
         """The judgment of a pair, under the ids of now; that of the same chunk id goes first.

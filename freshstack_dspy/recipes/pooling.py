@@ -128,7 +128,9 @@ def technique_texts(
 
     A technique whose text a model failed to give is left out, and so are doubtful nuggets.
     """
-    texts: dict[Technique, tuple[str, ...]] = {"question": (query.text,), "answer": (query.answer,)}
+    texts: dict[Technique, tuple[str, ...]] = {"question": (query.text,)}
+    if query.answer:
+        texts["answer"] = (query.answer,)
     for expansion in expansions:
         texts[expansion.kind] = expansion.texts
     if wanted := tuple(nugget.text for nugget in nuggets if not nugget.doubtful):

@@ -67,10 +67,11 @@ def provenance(
     """
     from freshstack_dspy.recipes.crux import Crux
     from freshstack_dspy.recipes.freshstack import FreshStack
+    from freshstack_dspy.recipes.nuggets import WithoutAnswers
 
     config, used = session.config, session.used()
-    recipe = Crux if config.recipe == "crux" else FreshStack
-    predictors = recipe(config).named_predictors()
+    recipes = {"crux": Crux, "nuggets": WithoutAnswers, "freshstack": FreshStack}
+    predictors = recipes[config.recipe](config).named_predictors()
     return Provenance(
         name=config.name,
         recipe=config.recipe,
@@ -210,12 +211,14 @@ def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
         cannot be read, for the build itself then says what is wrong with it.
     """
     without = {**WITHOUT_EFFECT, **dict.fromkeys(_WITH_FILES, True)}
+    without["nuggets"] = {"edited"}
     without["model"] = without["model"] | {"api_base"}  # its credentials do not matter
     most = config.chunking.max_file_bytes
     try:
         settings = {
             "config": config.model_dump(mode="json", exclude=without),
             "endpoint": endpoint_identity(config.model.name, config.model.api_base),
+            "edited": config.nuggets.edited and _sha256(config.nuggets.edited),
             "programs": {name: path and _sha256(path) for name, path in config.programs},
         }
         queries = {

@@ -29,7 +29,7 @@ def read_questions(config: BuildConfig, progress: Progress) -> QueryReading:
     if queries.min_corpus_overlap is not None:
         queries = queries.model_copy(update={"limit": None})
     with file_named(config.file):
-        reading = read_queries(queries)
+        reading = read_queries(queries, answered=config.recipe != "nuggets")
     if not reading.queries:
         left_out = "; ".join(f"{number} {why}" for why, number in reading.rejected.items())
         raise SourceError(

@@ -68,11 +68,10 @@ def test_the_text_of_a_query_is_title_and_body(title: str, body: str, text: str)
     assert Query(query_id="1", title=title, body=body, answer="a").text == text
 
 
-def test_a_query_has_an_id_and_an_answer() -> None:
-    for empty in ("query_id", "answer"):
-        values = {"query_id": "1", "title": "", "body": "", "answer": "a", empty: ""}
-        with pytest.raises(ValidationError, match=empty):
-            Query.model_validate(values)
+def test_a_query_has_an_id_and_may_lack_an_answer() -> None:
+    with pytest.raises(ValidationError, match="query_id"):
+        Query(query_id="", title="a", body="")
+    assert Query(query_id="1", title="a", body="").answer == ""
 
 
 def test_a_record_survives_json() -> None:

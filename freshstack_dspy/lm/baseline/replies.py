@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError, validate_call
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.lm.baseline.answers import answer, compare, grade
-from freshstack_dspy.lm.baseline.nuggets import nuggets
+from freshstack_dspy.lm.baseline.nuggets import importance, nuggets
 from freshstack_dspy.lm.baseline.passages import passages
 from freshstack_dspy.lm.baseline.questions import (
     closed_book_answer,
@@ -18,6 +18,7 @@ from freshstack_dspy.lm.baseline.questions import (
     report_request,
     sub_questions,
 )
+from freshstack_dspy.lm.baseline.relevance import grades, updated
 from freshstack_dspy.lm.baseline.support import Json, Judged, Numbered, verdicts
 from freshstack_dspy.records import ScaleName
 
@@ -91,6 +92,23 @@ _References = Annotated[list[Numbered], Field(min_length=1)]
 
 
 @validate_call
+def _relevance(question: str, passages: list[Numbered]) -> Json:
+    return {"grades": grades(question, {passage.number: passage.text for passage in passages})}
+
+
+@validate_call
+def _update(question: str, passages: list[Numbered], nuggets: list[Numbered], limit: int) -> Json:
+    shown, listed = ({one.number: one.text for one in given} for given in (passages, nuggets))
+    return {"found": updated(question, shown, listed, limit)}
+
+
+@validate_call
+def _rate(question: str, nuggets: list[Numbered]) -> Json:
+    rated = zip(nuggets, importance(question, [one.text for one in nuggets]), strict=True)
+    return {"ratings": [{"nugget": one.number, "importance": how} for one, how in rated]}
+
+
+@validate_call
 def _compare(question: str, references: _References, answer: str) -> Json:
     return compare(question, {one.number: one.text for one in references}, answer)
 
@@ -105,7 +123,7 @@ def _giving(field: str, function: Callable[..., Any]) -> Callable[..., Json]:
     return lambda **inputs: {field: validated(**inputs)}
 
 
-_MAY_BE_EMPTY = frozenset(["nuggets", "verdicts", "answerable", "sentences"])
+_MAY_BE_EMPTY = frozenset(["nuggets", "found", "verdicts", "answerable", "sentences"])
 """Outputs that say by it that there is nothing."""
 _TASKS: dict[str, Callable[..., Json]] = {
     "AnswerClosedBook": _giving("answer", closed_book_answer),
@@ -115,11 +133,14 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "DecontextualizePassages": _giving("passages", passages),
     "GradeAgreement": _grade,
     "GradeAnswerability": partial(_judge, "graded_5"),
+    "GradeRelevance": _relevance,
     "GradeSupport": partial(_judge, "graded_3"),
     "JudgeSupport": partial(_judge, "binary"),
     "JudgeSupportLevel": partial(_judge, "support"),
     "NuggetizeAnswer": _giving("nuggets", nuggets),
+    "RateImportance": _rate,
     "SynthesizeQueries": _synthesize,
+    "UpdateNuggets": _update,
     "WriteReportRequest": _giving("request", report_request),
     "WriteSubQuestions": _giving("questions", report_questions),
 }

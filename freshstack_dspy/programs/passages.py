@@ -1,0 +1,115 @@
+"""Nuggets of a question without an answer: made from passages that are relevant to it.
+
+The steps of TREC RAG's AutoNuggetizer; see `recipes/nuggets.py`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from freshstack_dspy.lm.reask import IncompleteReplyError
+from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.programs.support_judge import Passage, numbered
+from freshstack_dspy.records import Nugget, Query, Relevance
+from freshstack_dspy.signatures.checks import ShownQuestion
+from freshstack_dspy.signatures.judge_support import NumberedNugget
+from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
+
+
+class RelevanceGrader(dspy.Module):
+    """From a question and several passages to the grade of each, 0 to 3 (UMBRELA)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = TypedPredict(GradeRelevance)
+
+    def forward(self, query: Query, passages: Sequence[Passage]) -> dspy.Prediction:
+        """Grade.
+
+        Returns:
+            A prediction with `grades`, a `Relevance` for each passage, or None where every reply
+            left it out; `error` is then the `ReplyError` that says so, and else None.
+        """
+        error: IncompleteReplyError | None = None
+        try:
+            outputs: Any = self.predict(**passage_inputs(query, passages))
+        except IncompleteReplyError as incomplete:
+            outputs, error = incomplete.outputs, incomplete
+        found = {
+            one.passage: Relevance(grade=one.grade, reason=one.reason, call_id=call_id)
+            for one, call_id in zip(outputs["grades"], outputs["call_ids"], strict=True)
+        }
+        grades = [found.get(number) for number in range(1, len(passages) + 1)]
+        return dspy.Prediction(grades=grades, error=error)
+
+
+class NuggetUpdater(dspy.Module):
+    """From the nuggets so far and a window of passages to at most `limit` nuggets."""
+
+    def __init__(self, limit: int = 30) -> None:
+        super().__init__()
+        self.limit = limit
+        self.predict = TypedPredict(UpdateNuggets)
+
+    def forward(
+        self, query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage]
+    ) -> dspy.Prediction:
+        """Update.
+
+        Returns:
+            A prediction with `nuggets`, most important first. Each has the ids of the chunks that
+            it comes from: of those listed that it takes up, and of the passages that state it.
+        """
+        reply = self.predict(**update_inputs(query, nuggets, passages, self.limit))
+        made = []
+        for number, one in enumerate(reply.found):
+            before = [chunk_id for n in one.nuggets for chunk_id in nuggets[n - 1].chunk_ids]
+            here = [passages[n - 1].chunk.chunk_id for n in one.passages]
+            made.append(
+                Nugget(
+                    nugget_id=f"{query.query_id}_{number}",
+                    query_id=query.query_id,
+                    text=one.text.strip(),
+                    call_id=reply.call_id,
+                    chunk_ids=tuple(sorted({*before, *here})),
+                )
+            )
+        return dspy.Prediction(nuggets=tuple(made))
+
+
+class ImportanceRater(dspy.Module):
+    """From a question and nuggets to `importances`: `vital`, `okay`, or None where it is left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = TypedPredict(RateImportance)
+
+    def forward(self, query: Query, nuggets: Sequence[Nugget]) -> dspy.Prediction:
+        """Rate; `error` is the `ReplyError` that says which were left out, or None."""
+        error: IncompleteReplyError | None = None
+        try:
+            outputs: Any = self.predict(
+                question=ShownQuestion.of(query), nuggets=_numbered(nuggets)
+            )
+        except IncompleteReplyError as incomplete:
+            outputs, error = incomplete.outputs, incomplete
+        rated = {one.nugget: one.importance for one in outputs["ratings"]}
+        importances = [rated.get(number) for number in range(1, len(nuggets) + 1)]
+        return dspy.Prediction(importances=importances, error=error)
+
+
+def passage_inputs(query: Query, passages: Sequence[Passage]) -> dict[str, Any]:
+    """A question and its passages, numbered from 1."""
+    return {"question": ShownQuestion.of(query), "passages": numbered(passages)}
+
+
+def update_inputs(
+    query: Query, nuggets: Sequence[Nugget], passages: Sequence[Passage], limit: int
+) -> dict[str, Any]:
+    """What one step of creating nuggets is asked."""
+    return {**passage_inputs(query, passages), "nuggets": _numbered(nuggets), "limit": limit}
+
+
+def _numbered(nuggets: Sequence[Nugget]) -> list[NumberedNugget]:
+    return [NumberedNugget(number=n, text=one.text) for n, one in enumerate(nuggets, 1)]

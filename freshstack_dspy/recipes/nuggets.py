@@ -1,0 +1,330 @@
+"""Questions without answers: nuggets from what retrieval finds, as TREC RAG's AutoNuggetizer.
+
+Source: Pradeep et al., The Great Nugget Recall (arXiv 2504.15068). Grades of relevance are those of
+UMBRELA (arXiv 2406.06519). Such nuggets cannot hold what no retriever of the pool found.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import dspy
+
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.errors import FatalModelError, ReplyError
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.programs.nuggetizer import with_near_duplicates
+from freshstack_dspy.programs.passages import (
+    ImportanceRater,
+    NuggetUpdater,
+    RelevanceGrader,
+    passage_inputs,
+    update_inputs,
+)
+from freshstack_dspy.programs.support_judge import Passage, failure_of, whole
+from freshstack_dspy.recipes.edited import edited_nuggets
+from freshstack_dspy.recipes.freshstack import FreshStack, by_query, expand, judged_contents
+from freshstack_dspy.recipes.judge import LEAST_ROOM, Window, even, packed
+from freshstack_dspy.recipes.known import NOTHING, Known
+from freshstack_dspy.recipes.pooling import Searches, pool, technique_texts
+from freshstack_dspy.recipes.session import Session, report
+from freshstack_dspy.records import (
+    RELEVANT,
+    Candidate,
+    Chunk,
+    Failure,
+    Importance,
+    Nugget,
+    Query,
+    Relevance,
+)
+
+WINDOW = 10
+"""Most relevant passages that one step of creating nuggets is shown, and most nuggets that one
+call rates (TREC RAG 2024)."""
+CREATED = 30
+"""Most nuggets of the list while it is made; `[nuggets] limit` of them are kept."""
+_NUGGET_TOKENS = 40
+"""Of room that is left for each nugget of the list."""
+
+
+def collection_without_answers(
+    session: Session,
+    recipe: "WithoutAnswers",
+    queries: Sequence[Query],
+    searches: Searches,
+    known: Known = NOTHING,
+) -> Contents:
+    """Make the records of a collection: pools, grades of relevance, nuggets, and judgments.
+
+    Raises:
+        BudgetError: The budget is used up; what was answered is recorded.
+        DeferredError: In mode `defer`, requests were written down.
+        FatalModelError: Not one passage has a grade, no nuggets came of any relevant one, or not
+            one pair has a label.
+    """
+    expansions, failures = expand(session, recipe, queries, known)
+    session.stop_if_deferred()
+
+    expansions_of = by_query(expansions)
+    texts = {
+        query.query_id: technique_texts(query, (), expansions_of.get(query.query_id, ()))
+        for query in queries
+    }
+    pooled = known.candidates(queries, searches.pool(texts), searches.chunks)
+    report(session.progress, "pool", f"{len(pooled)} chunks for {len(texts)} queries")
+    chunks = {chunk.chunk_id: chunk for chunk in searches.chunks}
+    candidates, not_graded = grade(session, recipe, queries, pooled, chunks, known)
+    session.stop_if_deferred()
+
+    nuggets, not_made = nuggets_of(session, recipe, queries, candidates, chunks, known)
+    made = judged_contents(
+        session, recipe, queries, nuggets, expansions, candidates, searches, known
+    )
+    return replace(made, failures=(*failures, *not_graded, *not_made, *made.failures))
+
+
+class ToRead(NamedTuple):
+    """Passages of one query that one call is shown."""
+
+    query: Query
+    passages: Sequence[Passage]
+
+
+class Graded(NamedTuple):
+    """The grades of a call, in the order of its passages; None where none came."""
+
+    asked: ToRead
+    grades: Sequence[Relevance | None]
+    failure: Failure | None
+
+
+def grade(
+    session: Session,
+    recipe: "WithoutAnswers",
+    queries: Sequence[Query],
+    pooled: Sequence[Candidate],
+    chunks: Mapping[str, Chunk],
+    known: Known = NOTHING,
+) -> tuple[list[Candidate], list[Failure]]:
+    """Grade how relevant each pooled chunk is; of a chunk in parts the highest grade counts."""
+    found: dict[tuple[str, str], Relevance] = {}
+    calls: list[ToRead] = []
+    ids = {
+        query_id: sorted(one.chunk_id for one in of) for query_id, of in by_query(pooled).items()
+    }
+    for query in queries:
+        asked = []
+        for chunk_id in ids.get(query.query_id, ()):
+            if (before := known.relevance(query, chunks[chunk_id])) is not None:
+                found[query.query_id, chunk_id] = before
+            else:
+                asked.append(whole(chunks[chunk_id]))
+        calls += recipe.windows(query, asked, session.config.judge.batch)
+    graded = session.each("relevance", recipe.graded, calls)
+    failed = {
+        (one.asked.query.query_id, passage.chunk.chunk_id)
+        for one in graded
+        for passage, grade in zip(one.asked.passages, one.grades, strict=True)
+        if grade is None
+    }
+    for one in graded:
+        for passage, grade in zip(one.asked.passages, one.grades, strict=True):
+            key = one.asked.query.query_id, passage.chunk.chunk_id
+            if grade is not None and key not in failed:
+                found[key] = max(found.get(key, grade), grade, key=lambda each: each.grade)
+    failures = [one.failure for one in graded if one.failure is not None]
+    if failures and not found:
+        raise FatalModelError(
+            f"no passage has a grade of relevance, so nothing was written; the first: "
+            f"{failures[0].message}"
+        )
+    candidates = [
+        one.model_copy(update={"relevance": found.get((one.query_id, one.chunk_id))})
+        for one in pooled
+    ]
+    number = sum(map(is_relevant, candidates))
+    report(session.progress, "relevant", f"{number} of {len(candidates)} passages")
+    return candidates, failures
+
+
+def nuggets_of(
+    session: Session,
+    recipe: "WithoutAnswers",
+    queries: Sequence[Query],
+    candidates: Sequence[Candidate],
+    chunks: Mapping[str, Chunk],
+    known: Known = NOTHING,
+) -> tuple[list[Nugget], list[Failure]]:
+    """Make the nuggets of every query with a relevant passage, rate them, and keep the best.
+
+    Those of the edited file, and of unchanged questions of `known`, are taken as they are.
+    """
+    reused = edited_nuggets(session.config.nuggets.edited, queries, chunks)
+    for query in queries:
+        if query.query_id not in reused and (before := known.nuggets(query)):
+            reused[query.query_id] = tuple(
+                one.model_copy(
+                    update={"chunk_ids": tuple(id_ for id_ in one.chunk_ids if id_ in chunks)}
+                )
+                for one in before
+            )
+    relevant = by_query(list(filter(is_relevant, candidates)))
+    asked = []
+    for query in queries:
+        if query.query_id not in reused and query.query_id in relevant:
+            ordered = sorted(
+                relevant[query.query_id], key=lambda one: (-one.relevance.grade, one.chunk_id)
+            )
+            asked.append(ToRead(query, [whole(chunks[one.chunk_id]) for one in ordered]))
+    created = session.each("nuggets", recipe.created, asked)
+    session.stop_if_deferred()
+    rated = session.each("importance", recipe.rated, [(one.query, one.nuggets) for one in created])
+    session.stop_if_deferred()
+    made = [recipe.kept(one.nuggets) for one in rated]
+    failures = list(chain(*(one.failures for one in (*created, *rated))))
+    if asked and not any(made) and failures:
+        raise FatalModelError(
+            f"no nuggets came of the relevant passages of any of the {len(asked)} questions, so "
+            f"nothing was written; the first: {failures[0].message}"
+        )
+    return list(chain(*reused.values(), *made)), failures
+
+
+def is_relevant(candidate: Candidate) -> bool:
+    """Whether nuggets are made from a candidate."""
+    return candidate.relevance is not None and candidate.relevance.grade >= RELEVANT
+
+
+class Listed(NamedTuple):
+    """The nuggets of a query in the making."""
+
+    query: Query
+    nuggets: tuple[Nugget, ...]
+    failures: tuple[Failure, ...]
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first; the account counts one for each query."""
+        return next(iter(self.failures), None)
+
+
+class WithoutAnswers(FreshStack):
+    """Pool, grades, nuggets and support judgments of a query that has no answer."""
+
+    def __init__(self, config: BuildConfig) -> None:
+        """Make the steps; expanders and judge may be optimized programs."""
+        super().__init__(config)
+        del self.nuggetizer  # there is no answer to cut
+        self.relevance_grader = RelevanceGrader()
+        self.nugget_updater = NuggetUpdater(max(CREATED, config.nuggets.limit))
+        self.importance_rater = ImportanceRater()
+
+    def forward(self, query: Query, index: HybridIndex) -> dspy.Prediction:
+        """Run every step for one query; the prediction is that of `FreshStack`."""
+        expansions = tuple(program(query=query).expansion for program in self.expanders.values())
+        texts = {query.query_id: technique_texts(query, (), expansions)}
+        candidates = pool(index, texts, self.config.pool, self.config.fusion)
+        chunks = index.chunks_by_id(one.chunk_id for one in candidates)
+        calls = self.windows(query, list(map(whole, chunks.values())), self.config.judge.batch)
+        grades: dict[str, Relevance] = {}
+        for one in map(self.graded, calls):
+            for passage, grade in zip(one.asked.passages, one.grades, strict=True):
+                if grade is not None:
+                    before = grades.get(passage.chunk.chunk_id, grade)
+                    grades[passage.chunk.chunk_id] = max(before, grade, key=lambda one: one.grade)
+        pooled = tuple(
+            one.model_copy(update={"relevance": grades.get(one.chunk_id)}) for one in candidates
+        )
+        relevant = [whole(chunks[one.chunk_id]) for one in pooled if is_relevant(one)]
+        relevant.sort(key=lambda one: (-grades[one.chunk.chunk_id].grade, one.chunk.chunk_id))
+        nuggets = self.kept(
+            self.rated((query, self.created(ToRead(query, relevant)).nuggets)).nuggets
+        )
+        judgments = self.judged_pairs(query, nuggets, list(chunks.values()))
+        return dspy.Prediction(
+            nuggets=nuggets, expansions=expansions, pool=pooled, judgments=judgments
+        )
+
+    def windows(self, query: Query, passages: Sequence[Passage], size: int) -> list[ToRead]:
+        """Pack passages into calls of the grader."""
+        window = Window(self.config.model, self.relevance_grader.predict)
+        room = window.room_next_to(passage_inputs(query, []))
+        if room is not None:
+            room = max(room, LEAST_ROOM)
+        return [ToRead(query, part) for part in packed(window, passages, size, room)]
+
+    def graded(self, asked: ToRead) -> Graded:
+        """The grades of one call; where it failed there are none."""
+        query, passages = asked
+        fail = partial(failure_of, query, "relevance")
+        try:
+            reply: Any = self.relevance_grader(query=query, passages=passages)
+        except ReplyError as error:
+            failure = fail(error, [one.chunk for one in passages])
+            return Graded(asked, [None] * len(passages), failure)
+        left_out = [
+            one.chunk for one, grade in zip(passages, reply.grades, strict=True) if grade is None
+        ]
+        return Graded(asked, reply.grades, fail(reply.error, left_out) if reply.error else None)
+
+    def created(self, asked: ToRead) -> Listed:
+        """The list of nuggets after all windows; one that failed leaves it as it was before."""
+        query, passages = asked
+        nuggets: tuple[Nugget, ...] = ()
+        failures: list[Failure] = []
+        updater = self.nugget_updater
+        window = Window(self.config.model, updater.predict)
+        room = window.room_next_to(update_inputs(query, [], [], updater.limit))
+        if room is not None:
+            room = max(room - _NUGGET_TOKENS * updater.limit, LEAST_ROOM)
+        for shown in packed(window, passages, WINDOW, room):
+            try:
+                reply: Any = updater(query=query, nuggets=nuggets, passages=shown)
+                nuggets = reply.nuggets
+            except ReplyError as error:
+                failures.append(failure_of(query, "nuggets", error, [one.chunk for one in shown]))
+        return Listed(query, nuggets, tuple(failures))
+
+    def rated(self, asked: tuple[Query, Sequence[Nugget]]) -> Listed:
+        """The nuggets with their importance, which is None where no rating came."""
+        query, nuggets = asked
+        importances: list[Importance | None] = []
+        failures: list[Failure] = []
+        for some in even(nuggets, -(-len(nuggets) // WINDOW)):
+            error: ReplyError | None
+            try:
+                reply: Any = self.importance_rater(query=query, nuggets=some)
+                importances += reply.importances
+                error = reply.error
+            except ReplyError as failed:
+                importances += [None] * len(some)
+                error = failed
+            if error is not None:
+                failures.append(failure_of(query, "importance", error))
+        pairs = zip(nuggets, importances, strict=True)
+        rated = (one.model_copy(update={"importance": importance}) for one, importance in pairs)
+        return Listed(query, tuple(rated), tuple(failures))
+
+    def kept(self, nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
+        """Merge near-duplicates, and keep the first `[nuggets] limit`, vital ones first."""
+        merged: dict[str, Nugget] = {}
+        first_of: dict[str | None, str] = {}
+        for one in with_near_duplicates(nuggets):
+            first_of[one.nugget_id] = first_of.get(one.duplicate_of, one.nugget_id)
+            first = merged.get(first_of[one.nugget_id], one)
+            vital = "vital" in (first.importance, one.importance)
+            update = {
+                "chunk_ids": tuple(sorted({*first.chunk_ids, *one.chunk_ids})),
+                "importance": "vital" if vital else first.importance,
+                "duplicate_of": None,
+            }
+            merged[first.nugget_id] = first.model_copy(update=update)
+        ordered = sorted(merged.values(), key=lambda one: one.importance == "okay")
+        return tuple(
+            one.model_copy(update={"nugget_id": f"{one.query_id}_{number}"})
+            for number, one in enumerate(ordered[: self.config.nuggets.limit])
+        )

@@ -1,0 +1,160 @@
+"""Which facts do passages hold that answer a question? For questions without an answer."""
+
+from typing import Annotated, Literal
+
+import dspy
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from freshstack_dspy.lm.reask import OneForEach
+from freshstack_dspy.records import Importance
+from freshstack_dspy.signatures.checks import (
+    FilledText,
+    Item,
+    ShownQuestion,
+    number_faults,
+    numbers_of,
+    quoted,
+    raise_if,
+    within_limit,
+)
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget
+from freshstack_dspy.text import restates
+
+
+class PassageGrade(Item):
+    """How relevant one passage is."""
+
+    passage: int = Field(description="the number of the passage")
+    reason: FilledText = Field(description="one sentence: what in the passage decides it")
+    grade: Literal[0, 1, 2, 3] = Field(description="from 0, unrelated, to 3, dedicated to it")
+
+    @field_validator("grade", mode="before")
+    @classmethod
+    def _whole(cls, grade: object) -> object:
+        if type(grade) is not int:  # `true` and `1.0` equal 1
+            raise ValueError(f"a grade is a whole number, not {grade!r}")
+        return grade
+
+
+def _each_once(grades: list[PassageGrade], info: ValidationInfo) -> list[PassageGrade]:
+    if passages := numbers_of(info.context, "passages"):
+        raise_if(number_faults("passage", "grade", (one.passage for one in grades), passages))
+    return grades
+
+
+class GradeRelevance(dspy.Signature):  # UMBRELA's scale, several passages in one call
+    """Grade how relevant each passage is to a question.
+
+    3: the passage is about what was asked, and what answers it is stated there exactly.
+    2: it holds some of the answer, but unclearly, incompletely or among other things.
+    1: it is about the same matter and does not answer any of the question.
+    0: it has nothing to do with the question.
+
+    Think of what the asker wants to know or to do, and how much of that someone learns who reads
+    the passage. Grade every passage by itself. For each passage first give the reason, then the
+    grade. Answer for every passage exactly once.
+    """
+
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
+    passages: list[NumberedChunk] = dspy.InputField(
+        desc="the passages, numbered, each with its path and the headings that it is below"
+    )
+    grades: Annotated[
+        list[PassageGrade],
+        AfterValidator(_each_once),
+        OneForEach("passages", number="number", answered="passage"),
+    ] = dspy.OutputField(desc="one grade for each passage", min_length=1)
+
+
+class FoundNugget(Item):
+    """A nugget of the list as it is now, and where it comes from."""
+
+    text: FilledText
+    nuggets: list[int] = Field(
+        description="the numbers of the listed nuggets that it keeps, rewords or merges; empty for "
+        "a new one"
+    )
+    passages: list[int] = Field(
+        description="the numbers of the passages that state it; may be empty for a listed one"
+    )
+
+
+def _grounded(found: list[FoundNugget], info: ValidationInfo) -> list[FoundNugget]:
+    inputs = info.context or {}
+    question = ShownQuestion.model_validate(inputs.get("question", {})).text
+    faults = []
+    if len({" ".join(one.text.lower().split()) for one in found}) != len(found):
+        faults.append("two nuggets have the same text; state each fact once")
+    for one in found:
+        name = f"the nugget {quoted(one.text)}"
+        if not one.nuggets and not one.passages:
+            faults.append(
+                f"{name} names no passage and no listed nugget; leave it out, or say where"
+            )
+        if restates(one.text, question):
+            faults.append(f"{name} only restates the question; leave it out")
+        for key, numbers in (("passages", one.passages), ("nuggets", one.nuggets)):
+            if inputs and (unknown := sorted(set(numbers) - numbers_of(inputs, key))):
+                faults.append(f"{name} names {key} {unknown}, which do not exist")
+    raise_if(faults)
+    return found
+
+
+class UpdateNuggets(dspy.Signature):  # after AutoNuggetizer's iterative creation
+    """Update the nuggets of a question, the facts that a good answer holds, from more passages.
+
+    You write grading notes for a question that nobody has answered yet. From the passages, and
+    from nothing else that you know, take the facts that answer the question. Given are the nuggets
+    found so far; return the whole list as it should be now: keep what is there, reword or merge
+    nuggets where the passages show how, and add what is new. Drop a nugget only if there are
+    better ones and the list is full.
+    A nugget is one fact, in one short sentence that stands alone: it names the concepts, products,
+    functions, options, values and causes that it is about. Leave out what the question itself
+    says, what does not help its asker, opinions and bare links. State each fact once.
+    For each nugget give the numbers of the listed nuggets that it takes up, and of the passages
+    here that state it; one that is new is stated by at least one of them. Give the most important
+    first, and at most `limit`; passages that answer nothing add nothing.
+    """
+
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
+    passages: list[NumberedChunk] = dspy.InputField(
+        desc="the passages, numbered, each with its path and the headings that it is below"
+    )
+    nuggets: list[NumberedNugget] = dspy.InputField(
+        desc="the nuggets found so far, numbered; may be empty"
+    )
+    limit: int = dspy.InputField(desc="the largest number of nuggets allowed")
+    found: Annotated[list[FoundNugget], within_limit("nuggets"), AfterValidator(_grounded)] = (
+        dspy.OutputField(desc="the whole list of nuggets now, most important first; may be empty")
+    )
+
+
+class RatedNugget(Item):
+    """How much a good answer needs one nugget."""
+
+    nugget: int = Field(description="the number of the nugget")
+    importance: Importance
+
+
+def _rated_once(ratings: list[RatedNugget], info: ValidationInfo) -> list[RatedNugget]:
+    if nuggets := numbers_of(info.context, "nuggets"):
+        raise_if(number_faults("nugget", "rating", (one.nugget for one in ratings), nuggets))
+    return ratings
+
+
+class RateImportance(dspy.Signature):
+    """Rate how much a good answer to a question needs each nugget.
+
+    vital: an answer without it would not answer the question.
+    okay: it is worth saying and not needed: background, an alternative, a detail or a caution.
+
+    Rate every nugget exactly once.
+    """
+
+    question: ShownQuestion = dspy.InputField(desc="the question; its body is Markdown")
+    nuggets: list[NumberedNugget] = dspy.InputField(desc="the nuggets, numbered")
+    ratings: Annotated[
+        list[RatedNugget],
+        AfterValidator(_rated_once),
+        OneForEach("nuggets", number="number", answered="nugget"),
+    ] = dspy.OutputField(desc="one rating for each nugget", min_length=1)
