@@ -47,7 +47,7 @@ _COUNTED = (
 _SLICES: dict[SliceName, str] = {
     "answerable": "every nugget has a supporting chunk",
     "partly_supported": "some nuggets have one",
-    "unanswerable": "no nugget has one, or nothing relevant was found to make nuggets of",
+    "unanswerable": "no nugget has one",
     "undetermined": "no nugget has one so far, and judgments failed",
     "without_nuggets": "there is no nugget: the answer states no fact, or was not cut into nuggets",
 }

@@ -29,6 +29,7 @@ from freshstack_dspy.signatures.judge_support import (
     NumberedNugget,
 )
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
 from freshstack_dspy.signatures.reports import WriteReportRequest, WriteSubQuestions
 
 PROMPTS = Path(__file__).parent / "prompts"
@@ -68,14 +69,22 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
     DecontextualizePassages: {"title": "docs/años.md", "document": "It reads them.", "limit": 3},
     GradeAgreement: COMPARING,
     GradeAnswerability: JUDGING,
+    GradeRelevance: {"question": QUESTION, "passages": JUDGING["chunks"]},
     GradeSupport: JUDGING,
     JudgeSupport: JUDGING,
     JudgeSupportLevel: JUDGING,
     NuggetizeAnswer: {"question": QUESTION, "answer": "Use `width`.", "limit": 10},
+    RateImportance: {"question": QUESTION, "nuggets": JUDGING["nuggets"]},
     SynthesizeQueries: {
         "passages": [SeedPassage(path="xylo/io.py", text="It reads them.")],
         "style_examples": ["Why?"],
         "limit": 3,
+    },
+    UpdateNuggets: {
+        "question": QUESTION,
+        "passages": JUDGING["chunks"],
+        "nuggets": JUDGING["nuggets"],
+        "limit": 2,
     },
     WriteReportRequest: {"report": "It reads them."},
     WriteSubQuestions: {"report": "It reads them.", "count": 2},

@@ -14,6 +14,7 @@ from freshstack_dspy.signatures.documents import DecontextualizePassages, Synthe
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.judge_support import JUDGES, JudgeSupport
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
 
 from .examples import EXAMPLES, PROMPTS, prompt
 
@@ -274,3 +275,38 @@ def test_a_question_is_shown_without_what_is_not_known_of_it() -> None:
         "question": {"title": "Why?", "asked": "2017-05-16", "tags": ["rwl"]}
     }
     assert plain({"question": label}) == {"question": {"body": "Why is it so?"}}
+
+
+# --- from passages
+
+
+def found(text: str, nuggets: list[int], passages: list[int]) -> dict[str, Any]:
+    return {"text": text, "nuggets": nuggets, "passages": passages}
+
+
+@pytest.mark.parametrize(
+    ("listed", "said"),
+    [
+        ([found("A.", [], [])], "names no passage and no listed nugget"),
+        ([found("A.", [], [3])], "names passages [3]"),
+        ([found("A.", [4], [])], "names nuggets [4]"),
+        ([found("A.", [1], []), found("a.", [], [2])], "state each fact once"),
+        ([found('How do I read a "ring" width?', [], [1])], "only restates the question"),
+        ([found(text, [1], [1]) for text in "ABC"], "at most 2 nuggets"),
+    ],
+)
+def test_a_nugget_from_nowhere_or_told_already_is_sent_back(listed: Any, said: str) -> None:
+    assert validated(UpdateNuggets, {"found": [found("A.", [1, 2], [])]})
+    assert said in faults(UpdateNuggets, {"found": listed})
+
+
+@pytest.mark.parametrize("grade", [4, -1, True, 1.0, "1"])
+def test_relevance_is_graded_from_0_to_3_once_for_each_passage(grade: Any) -> None:
+    def grades(*pairs: Any) -> dict[str, Any]:
+        return {"grades": [{"passage": n, "reason": "because", "grade": of} for n, of in pairs]}
+
+    assert validated(GradeRelevance, grades((2, 3), (1, 0)))
+    assert faults(GradeRelevance, grades((1, grade)))
+    assert "more than one grade for passage [1]" in faults(GradeRelevance, grades((1, 0), (1, 1)))
+    ratings = [{"nugget": 3, "importance": "vital"}]
+    assert "there is no nugget [3]" in faults(RateImportance, {"ratings": ratings})

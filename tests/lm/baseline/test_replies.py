@@ -17,6 +17,7 @@ from freshstack_dspy.signatures.answers import AnswerQuestion
 from freshstack_dspy.signatures.documents import DecontextualizePassages, SynthesizeQueries
 from freshstack_dspy.signatures.expansion import AnswerClosedBook, DecomposeQuestion
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
+from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
 from freshstack_dspy.signatures.reports import WriteReportRequest
 
 QUESTION = """\
@@ -195,11 +196,26 @@ def test_every_reply_is_valid_by_its_signature_and_always_the_same(text: str, li
     """Limits, minimal lengths and uniqueness, for any text that is not blank."""
     if text.strip():
         nuggetize = NuggetizeAnswer, {"question": {}, "answer": text, "limit": limit}
-        for signature, inputs in [nuggetize, *questions(text, limit)]:
+        for signature, inputs in [nuggetize, *questions(text, limit), *of_passages(text, limit)]:
             outputs = reply(signature.__name__, inputs)
             with validating_against(inputs):
                 answer_model(signature).model_validate_json(json.dumps(outputs), strict=True)
             assert outputs == reply(signature.__name__, inputs)
+
+
+SHOWN = {"number": 1, "path": "a.md", "text": "The dial shows the moon. Call `reset(dial)` twice."}
+LISTED = [{"number": 1, "text": "The dial shows the phase of the moon."}]
+
+
+def of_passages(text: str, limit: int) -> list[tuple[Any, dict[str, Any]]]:
+    return [
+        (GradeRelevance, {"question": {"title": text}, "passages": [SHOWN]}),
+        (
+            UpdateNuggets,
+            {"question": {"title": text}, "passages": [SHOWN], "nuggets": LISTED, "limit": limit},
+        ),
+        (RateImportance, {"question": {"title": text}, "nuggets": LISTED}),
+    ]
 
 
 def questions(text: str, limit: int) -> list[tuple[Any, dict[str, Any]]]:

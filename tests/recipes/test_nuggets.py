@@ -1,0 +1,227 @@
+"""Questions without answers: nuggets are made from the passages that retrieval finds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.diagnose import diagnose
+from freshstack_dspy.config import BuildConfig, load_config
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.index.hybrid import HybridIndex
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.nuggets import WithoutAnswers
+from freshstack_dspy.recipes.plan import plan
+from freshstack_dspy.recipes.refresh import refresh
+from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
+from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
+
+WORDS = {"dial sticks": "dial", "install": "pip", "phase": "mars"}
+"""Of each question, the word that makes a passage relevant to it; no passage speaks of Mars."""
+
+
+def grade(inputs: Inputs) -> Any:
+    word = next(word for marker, word in WORDS.items() if marker in question_of(inputs))
+    return {
+        "grades": [
+            {
+                "passage": one["number"],
+                "reason": "whether the word is there",
+                "grade": 3 if word in one["text"].lower() else 1,
+            }
+            for one in inputs["passages"]
+        ]
+    }
+
+
+def update(inputs: Inputs) -> Any:
+    """Keep the list, and add the last line of each passage, which may be there already."""
+    found = [
+        {"text": one["text"], "nuggets": [one["number"]], "passages": []}
+        for one in inputs["nuggets"]
+    ]
+    for one in inputs["passages"]:
+        text = one["text"].strip().splitlines()[-1].strip()
+        same = [each for each in found if each["text"] == text]
+        if same:
+            same[0]["passages"].append(one["number"])
+        else:
+            found.append({"text": text, "nuggets": [], "passages": [one["number"]]})
+    return {"found": found[: inputs["limit"]]}
+
+
+def rate(inputs: Inputs) -> Any:
+    return {
+        "ratings": [
+            {"nugget": one["number"], "importance": "okay" if "moon" in one["text"] else "vital"}
+            for one in inputs["nuggets"]
+        ]
+    }
+
+
+def scripted(**scripts: Any) -> ScriptedProvider:
+    given = {"GradeRelevance": grade, "UpdateNuggets": update, "RateImportance": rate}
+    return ScriptedProvider(**{**given, **scripts})
+
+
+def unanswered(folder: Path, **sections: Any) -> BuildConfig:
+    """The domain, its questions without their answers."""
+    path = write_domain(folder, **{"pool": {"depth": 20, "top_k": 20}, **sections})
+    path.write_text('recipe = "nuggets"\n' + path.read_text())
+    rows = [{k: v for k, v in one.items() if k != "answer"} for one in QUESTIONS]
+    (folder / "questions.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return load_config(path)
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Collection:
+    return build(unanswered(tmp_path), provider=scripted())
+
+
+def test_nuggets_come_from_relevant_passages_and_name_them(
+    tmp_path: Path, built: Collection
+) -> None:
+    chunks = {chunk.chunk_id: chunk for chunk in built.chunks()}
+    of = {one.query_id: one.slice for one in built.slices}
+
+    assert of == {"10": "answerable", "2": "answerable", "x": "unanswerable"}
+    assert not built.failures
+    assert [one.text for one in built.nuggets if one.query_id == "2"] == [
+        "Install it with pip. Python 3.11 is needed."
+    ]
+    assert {chunks[id_].path for one in built.nuggets for id_ in one.chunk_ids} == {
+        "docs/install.md", "docs/reset.md", "docs/dial.md", "src/dial.py",
+    }  # fmt: skip
+    for one in built.nuggets:
+        assert all(one.text in chunks[chunk_id].text for chunk_id in one.chunk_ids)
+    rated = [one.importance for one in built.nuggets if one.query_id == "10"]
+    assert rated == ["vital", "vital", "okay"]
+    assert {one.relevance.grade for one in built.pool if one.relevance} == {1, 3}
+    assert "passages that retrieval found" in (tmp_path / "collection/README.md").read_text()
+
+
+def test_a_replay_gives_the_same_bytes_and_the_plan_counts_the_calls(tmp_path: Path) -> None:
+    config = unanswered(tmp_path, model={"name": "extractive/baseline"})
+    planned = plan(config)
+    collection = build(config)
+    before = files_of(config.out)
+
+    assert build(afresh(config), mode="replay").manifest.content_hash == (
+        collection.manifest.content_hash
+    )
+    assert files_of(config.out).keys() == before.keys()
+    assert {one.step: one.requests for one in planned.steps} == {
+        name: one.calls for name, one in collection.manifest.ledger.items()
+    }
+
+
+def test_windows_pass_the_list_on_and_one_that_fails_leaves_it(tmp_path: Path) -> None:
+    for number in range(14):
+        path = tmp_path / f"corpus/docs/tip{number:02}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# Tip\n\nThe pip of number {number} is {'abcdefghijklmn'[number]}x.\n")
+    seen: list[int] = []
+
+    def failing_at_last(inputs: Inputs) -> Any:
+        seen.append(len(inputs["nuggets"]))
+        return update(inputs) if not inputs["nuggets"] else Said("no")
+
+    config = unanswered(
+        tmp_path, queries={"retired": ["10", "x"]}, nuggets={"limit": 3}, model={"reasks": 0}
+    )
+    made = build(config, provider=scripted(UpdateNuggets=failing_at_last))
+
+    assert seen == [0, 7]
+    assert [one.step for one in made.failures] == ["nuggets"]
+    assert len(made.failures[0].chunk_ids) == 8
+    assert [one.nugget_id for one in made.nuggets] == ["2_0", "2_1", "2_2"]
+
+
+def test_a_query_whose_grades_failed_is_not_called_unanswerable(tmp_path: Path) -> None:
+    def failing(inputs: Inputs) -> Any:
+        return Said("no") if "phase" in question_of(inputs) else grade(inputs)
+
+    config = unanswered(tmp_path, model={"reasks": 0})
+    made = build(config, provider=scripted(GradeRelevance=failing))
+
+    assert {one.query_id: one.slice for one in made.slices}["x"] == "without_nuggets"
+    assert {one.step for one in made.failures} == {"relevance"}
+
+
+def test_edits_are_taken_and_only_what_is_new_is_asked(tmp_path: Path, built: Collection) -> None:
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "collection/nuggets.jsonl").read_text().splitlines()
+    ]
+    first, *others = [row for row in rows if row["query_id"] == "10"]
+    rows = [
+        {**first, "text": "call reset twice"},
+        others[0],
+        {"query_id": "10", "text": "the dial"},
+    ]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    provider = scripted()
+
+    config = unanswered(tmp_path, nuggets={"edited": "mine.jsonl"})
+    found = refresh(config, provider=provider).collection
+
+    texts = {one.nugget_id: one.text for one in found.nuggets if one.query_id == "10"}
+    assert sorted(texts.values()) == sorted(["call reset twice", others[0]["text"], "the dial"])
+    assert [one for one in found.nuggets if one.query_id == "2"] == [
+        one for one in built.nuggets if one.query_id == "2"
+    ]
+    assert set(provider.calls) == {"JudgeSupportLevel"}
+    shown = [
+        inputs for inputs in provider.asked if not inputs["chunks"][0]["path"].startswith("model")
+    ]
+    assert {n["text"] for inputs in shown for n in inputs["nuggets"]} == {
+        "call reset twice", "the dial",
+    }  # fmt: skip
+    assert len({one.nugget_id for one in found.nuggets}) == len(found.nuggets)
+
+
+def test_what_the_nuggets_cannot_hold_is_estimated(built: Collection) -> None:
+    """Query 10 has three relevant passages, query 2 one, and each holds a nugget of its own."""
+    relevant: dict[str, set[str]] = {}
+    for one in built.pool:
+        if one.relevance is not None and one.relevance.grade >= 2:
+            relevant.setdefault(one.query_id, set()).add(one.chunk_id)
+    assert {query_id: len(ids) for query_id, ids in relevant.items()} == {"10": 3, "2": 1}
+
+    found = diagnose(built).from_passages
+
+    assert found is not None
+    assert (found.nuggets, found.held_by_one) == (4, 4)
+    # Of three passages one is left out: each of its three nuggets is lost with 1/3; of one, none.
+    assert found.lost_without_half == pytest.approx((3 * 1 / 3) / 4)
+    assert found.missing == pytest.approx(2 / 3 * 3 * 2 / 2)
+
+
+def test_the_module_makes_what_a_build_makes(tmp_path: Path) -> None:
+    config = unanswered(tmp_path, model={"name": "extractive/baseline"})
+    collection = build(config)
+    from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
+    from freshstack_dspy.recipes.session import Silence, open_session
+
+    with open_session(config) as session:
+        index: HybridIndex = index_corpora(config, cut_corpora(config, Silence()))
+        for query in collection.queries:
+            made = WithoutAnswers(config)(query=query, index=index)
+            own = [one for one in collection.nuggets if one.query_id == query.query_id]
+            assert [*made.nuggets] == own
+            assert session.mode == "live"
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"pool": {"techniques": ["question", "answer"]}}, "not there before the pool"),
+        ({"programs": {"nuggetizer": "n.json"}}, "needs answers"),
+        ({"nuggets": {"edited": "none.jsonl"}}, "there is no such file"),
+    ],
+)
+def test_what_needs_an_answer_is_an_error(tmp_path: Path, sections: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        unanswered(tmp_path, **sections)
