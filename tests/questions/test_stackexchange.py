@@ -39,6 +39,21 @@ def test_a_question_comes_with_its_accepted_answer_as_markdown(tmp_path: Path) -
     assert (query.tags, query.asked_at) == (("bam", "python"), "2017-05-16T18:01:06.383")
 
 
+def test_questions_without_an_accepted_answer_are_read_where_none_is_needed(tmp_path: Path) -> None:
+    rows = [question(1, 2), answer(2, 1), question(3), answer(4, 3), question(5, 99)]
+    config = QueriesConfig(source="stackexchange", path=write_dump(tmp_path / "Posts.xml", *rows))
+
+    found = read_queries(config, answered=False)
+
+    assert [(one.query_id, one.answer) for one in found.queries] == [
+        ("1", "Answer 2"),
+        ("3", ""),
+        ("5", ""),
+    ]
+    assert found.queries[1].answer_source is None
+    assert not found.rejected
+
+
 def test_every_question_is_kept_or_counted_with_its_reason(tmp_path: Path) -> None:
     rows = [
         question(1, 2),

@@ -182,6 +182,19 @@ def test_edits_are_taken_and_only_what_is_new_is_asked(tmp_path: Path, built: Co
     assert len({one.nugget_id for one in found.nuggets}) == len(found.nuggets)
 
 
+def test_edits_are_taken_by_builds_of_answers_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.jsonl").write_text('{"query_id": "x", "text": "nobody asks"}\n')
+    config = load_config(write_domain(tmp_path, nuggets={"edited": "mine.jsonl"}))
+
+    first = build(config, provider=ScriptedProvider())
+    (tmp_path / "mine.jsonl").write_text('{"query_id": "x", "text": "call reset twice"}\n')
+    second = build(config, provider=ScriptedProvider())
+
+    assert [one.text for one in first.nuggets if one.query_id == "x"] == ["nobody asks"]
+    assert [one.text for one in second.nuggets if one.query_id == "x"] == ["call reset twice"]
+    assert len(first.nuggets) == len(second.nuggets) == 5
+
+
 def test_what_the_nuggets_cannot_hold_is_estimated(built: Collection) -> None:
     """Query 10 has three relevant passages, query 2 one, and each holds a nugget of its own."""
     relevant: dict[str, set[str]] = {}
