@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 from freshstack_dspy.cli import (
     answer,
     build,
+    contexts,
     exchange,
     look,
     measure,
@@ -41,6 +42,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "evaluate": measure.evaluate,
         "compare": measure.compare,
         "answer": answer.answer,
+        "contexts": contexts.contexts,
         "score": score.score,
         "leaderboard": exchange.leaderboard,
     },

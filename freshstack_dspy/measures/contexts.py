@@ -117,14 +117,25 @@ def density(
     if not ranking:
         return 0.0
     covered = {place for chunk in ranking for place in judged.supported.get(chunk, ())}
-    tokens = sum(map(judged.length, ranking))
+    return _density(len(covered), sum(map(judged.length, ranking)), judged, w)
+
+
+def oracle_context(judged: Judged) -> list[str]:
+    """Give the oracle context Z*: the required subset P**, in the order in which it is chosen.
+
+    It is chosen from the chunks that support a nugget, of equals the first by id.
+    """
     labels = required_chunks(judged.of, sorted(judged.of.supported))
-    required = sum(judged.of.length(chunk) for chunk, of in labels.items() if of == REQUIRED)
+    return [chunk for chunk, label in labels.items() if label == REQUIRED]
+
+
+def _density(covered: int, tokens: int, judged: Judged, w: float) -> float:
+    required = sum(map(judged.of.length, oracle_context(judged)))
     if not covered:
         return 0.0
     if tokens == 0 or required == 0:
         raise CollectionError("a text that supports nuggets has 0 tokens, so it has no density")
-    return float((len(covered) * required / (len(judged.answerable) * tokens)) ** w)
+    return float((covered * required / (len(judged.answerable) * tokens)) ** w)
 
 
 def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
@@ -145,3 +156,14 @@ def answer_coverage(ratings: Mapping[str, int], judged: Judged) -> float | None:
     if not answerable or not ratings.keys() >= set(answerable):
         return None
     return sum(ratings[nugget] >= judged.rel for nugget in answerable) / len(answerable)
+
+
+def answer_density(coverage: float, tokens: int, judged: Judged, *, w: float = 0.5) -> float:
+    """Compute Den(y), the density of an answer of so many tokens with this coverage.
+
+    It is `density` with the answer in place of the context: compared with the oracle context too.
+
+    Raises:
+        CollectionError: The length of a chunk of the oracle context is not known.
+    """
+    return _density(round(coverage * len(judged.answerable)), tokens, judged, w)

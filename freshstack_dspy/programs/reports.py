@@ -1,10 +1,18 @@
-"""From a report to the request that it answers, and to its sub-questions."""
+"""From a report to its request and its sub-questions, and from a request to a report."""
+
+from collections.abc import Sequence
 
 import dspy
 
 from freshstack_dspy.lm.typed import TypedPredict
-from freshstack_dspy.records import Nugget, Query
-from freshstack_dspy.signatures.reports import WriteReportRequest, WriteSubQuestions
+from freshstack_dspy.programs.support_judge import numbered, whole
+from freshstack_dspy.records import Chunk, Nugget, Query
+from freshstack_dspy.signatures.checks import ShownQuestion
+from freshstack_dspy.signatures.reports import (
+    WriteReport,
+    WriteReportRequest,
+    WriteSubQuestions,
+)
 
 
 class RequestWriter(dspy.Module):
@@ -42,4 +50,24 @@ class SubQuestionWriter(dspy.Module):
                 )
                 for number, text in enumerate(reply.questions)
             )
+        )
+
+
+class ReportWriter(dspy.Module):
+    """From a request and a context to a report y = G(x, Z) (CRUX, equation 1)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.predict = TypedPredict(WriteReport)
+
+    def forward(self, query: Query, chunks: Sequence[Chunk]) -> dspy.Prediction:
+        """Return a prediction with `report`, a text, and `call_id`.
+
+        It may have as many words as the query's own report, and at least 50; without chunks it is
+        direct prompting.
+        """
+        return self.predict(
+            request=ShownQuestion.of(query),
+            passages=numbered([whole(chunk) for chunk in chunks]),
+            words=max(50, len(query.answer.split())),
         )

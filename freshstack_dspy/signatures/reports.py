@@ -5,7 +5,8 @@ from typing import Annotated
 import dspy
 from pydantic import AfterValidator, ValidationInfo
 
-from freshstack_dspy.signatures.checks import FilledText, quoted, raise_if
+from freshstack_dspy.signatures.checks import FilledText, ShownQuestion, quoted, raise_if
+from freshstack_dspy.signatures.judge_support import NumberedChunk
 from freshstack_dspy.text import jaccard, terms
 
 ALIKE = 0.7
@@ -49,3 +50,17 @@ class WriteSubQuestions(dspy.Signature):
     questions: Annotated[list[FilledText], AfterValidator(_exactly_and_different)] = (
         dspy.OutputField(desc="the questions, in the order of the report", min_length=1)
     )
+
+
+class WriteReport(dspy.Signature):
+    """Write the report that a request asks for.
+
+    Where there are passages, take all facts from them, and leave out those that the request does
+    not ask for; where there are none, write what you know. Cover every aspect of the request, in
+    continuous text of at most `words` words, without headings and without a word on the passages.
+    """
+
+    request: ShownQuestion = dspy.InputField(desc="the request for the report")
+    passages: list[NumberedChunk] = dspy.InputField(desc="the passages, numbered; may be empty")
+    words: int = dspy.InputField(desc="the most words that the report may have")
+    report: FilledText = dspy.OutputField(desc="the report")

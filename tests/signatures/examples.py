@@ -30,7 +30,11 @@ from freshstack_dspy.signatures.judge_support import (
 )
 from freshstack_dspy.signatures.nuggets import NuggetizeAnswer
 from freshstack_dspy.signatures.passages import GradeRelevance, RateImportance, UpdateNuggets
-from freshstack_dspy.signatures.reports import WriteReportRequest, WriteSubQuestions
+from freshstack_dspy.signatures.reports import (
+    WriteReport,
+    WriteReportRequest,
+    WriteSubQuestions,
+)
 
 PROMPTS = Path(__file__).parent / "prompts"
 QUESTION = ShownQuestion(
@@ -86,6 +90,7 @@ EXAMPLES: dict[Any, dict[str, Any]] = {
         "nuggets": JUDGING["nuggets"],
         "limit": 2,
     },
+    WriteReport: {"request": QUESTION, "passages": JUDGING["chunks"], "words": 50},
     WriteReportRequest: {"report": "It reads them."},
     WriteSubQuestions: {"report": "It reads them.", "count": 2},
 }

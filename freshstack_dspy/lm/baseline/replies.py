@@ -118,6 +118,14 @@ def _grade(question: str, references: _References, answer: str) -> Json:
     return grade(question, {one.number: one.text for one in references}, answer)
 
 
+@validate_call
+def _report(request: dict[str, Any], passages: list[Numbered], words: int) -> Json:
+    asked = _flat({"question": request})["question"]
+    found = answer(asked, {passage.number: passage.text for passage in passages})
+    text = " ".join(sentence["text"] for sentence in found) or closed_book_answer(asked)
+    return {"report": " ".join(text.split()[:words])}
+
+
 def _giving(field: str, function: Callable[..., Any]) -> Callable[..., Json]:
     validated = validate_call(function)
     return lambda **inputs: {field: validated(**inputs)}
@@ -141,6 +149,7 @@ _TASKS: dict[str, Callable[..., Json]] = {
     "RateImportance": _rate,
     "SynthesizeQueries": _synthesize,
     "UpdateNuggets": _update,
+    "WriteReport": _report,
     "WriteReportRequest": _giving("request", report_request),
     "WriteSubQuestions": _giving("questions", report_questions),
 }

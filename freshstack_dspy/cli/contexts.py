@@ -1,0 +1,85 @@
+"""`freshstack contexts`: contexts and the reports written from them, next to CRUX's bounds."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from freshstack_dspy.cli.options import (
+    CollectionArgument,
+    ModeOption,
+    OutOption,
+    ReplaceOption,
+    RunsArgument,
+    check_out,
+    judging,
+)
+from freshstack_dspy.cli.printing import Table, counted, labels_by, say, show
+
+if TYPE_CHECKING:
+    from freshstack_dspy.recipes.contexts import ContextTable
+
+
+def contexts(
+    collection: CollectionArgument,
+    runs: RunsArgument,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="TOML file; its [model] writes a report from each context, its [judge] rates it. "
+            "Without one no model is asked."
+        ),
+    ] = None,
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k", min=1, help="Chunks of a context. By default as many as the oracle context has."
+        ),
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="Or the most tokens that its chunks have.")
+    ] = None,
+    out: OutOption = None,
+    replace: ReplaceOption = False,
+    mode: ModeOption = "live",
+) -> None:
+    """Measure contexts and the reports from them, next to the bounds of CRUX."""
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.files import encode_records
+    from freshstack_dspy.measures.run import read_run
+
+    check_out(out, replace=replace)
+    if k is not None and tokens is not None:
+        raise typer.BadParameter("a context has --k chunks or --tokens tokens, not both")
+    loaded = Collection.load(collection)
+    read = [read_run(path) for path in runs]
+    with judging(config, mode) if config else nullcontext() as session:
+        from freshstack_dspy.recipes.contexts import evaluate_contexts
+
+        found = evaluate_contexts(session, loaded, read, k=k, tokens=tokens)
+        model = session.config.model.name if session else None
+    if out is not None:
+        out.write_bytes(encode_records(found.reports))
+    size = f"{tokens} tokens" if tokens else f"{k} chunks" if k else "the oracle context's size"
+    _show(found, size)
+    if model:
+        say(f"reports written and rated by {model}")
+    say(labels_by(loaded))
+
+
+def _show(found: "ContextTable", size: str) -> None:
+    from freshstack_dspy.recipes.contexts import COLUMNS
+
+    means = {row: found.means(row) for row in found.values}
+    columns = [name for name in COLUMNS if any(name in of for of in means.values())]
+    rows = [[row, *map(of.get, columns), found.unjudged.get(row)] for row, of in means.items()]
+    title = f"contexts Z of {size}" + (", reports y" if found.reports else "")
+    show(Table(("context", *columns, "unjudged"), rows, title))
+    for one in found.agreements:
+        tau = one.kendall.value
+        shown = one.kendall.reason if tau is None else f"{tau:.3f}"
+        say(f"Kendall's τ of {one.first} and {one.second} over the runs: {shown}")
+    if failed := sum(one.coverage is None for one in found.reports):
+        say(f"{counted(failed, 'report')} without a rating, left out of Cov(y) and Den(y)")
+    say("unjudged: the share of a context's chunks that has no label, and answers nothing")

@@ -1,0 +1,227 @@
+"""Contexts and the reports that are written from them, next to three bounds (CRUX, Table 1).
+
+The bounds are direct prompting, a report without any context; the oracle result, the report that
+people wrote; and the oracle retrieval, a report from the oracle context Z*.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.errors import CollectionError, ReplyError
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.measures.budgets import within_budget
+from freshstack_dspy.measures.compare import RankingAgreement, ranking_agreement
+from freshstack_dspy.measures.contexts import answer_coverage, answer_density, oracle_context
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.measures.qrels import Judged
+from freshstack_dspy.measures.run import Run
+from freshstack_dspy.programs.reports import ReportWriter
+from freshstack_dspy.recipes.freshstack import FreshStack
+from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
+from freshstack_dspy.recipes.session import Session
+from freshstack_dspy.records import Query, Record, Status
+
+DIRECT, RESULT, RETRIEVAL = "direct prompting", "oracle result", "oracle retrieval"
+BOUNDS = (DIRECT, RESULT, RETRIEVAL)
+COLUMNS = ("Cov(Z)", "alpha_nDCG", "Cov(y)", "Den(Z)", "Den(y)")
+_OF_CONTEXTS = {"Cov(Z)": "StRecall", "alpha_nDCG": "alpha_nDCG", "Den(Z)": "Density"}
+_PAIRS = (("Cov(Z)", "Cov(y)"), ("alpha_nDCG", "Cov(y)"), ("Den(Z)", "Den(y)"))
+
+
+class ContextReport(Record):
+    """A report y on a query from a context Z, and how much of the sub-questions it answers."""
+
+    run_id: str
+    """A run, or one of `BOUNDS`."""
+    query_id: str
+    chunk_ids: tuple[str, ...]
+    """The context, the best first; empty for direct prompting and the oracle result."""
+    text: str
+    status: Status
+    reason: str
+    """Why there is no report, or no rating."""
+    coverage: float | None
+    """Cov(y); None where the report failed, or one of its ratings."""
+    density: float | None
+    call_id: str | None
+
+
+class ContextTable(NamedTuple):
+    """Table 1: for each of `BOUNDS` and each run its values by query."""
+
+    reports: tuple[ContextReport, ...]
+    values: dict[str, dict[str, dict[str, float]]]
+    """By row, column of `COLUMNS` and query id; a column that a row does not have is missing."""
+    unjudged: dict[str, float]
+    """By row that has contexts, the share of their chunks that has no label."""
+    agreements: tuple[RankingAgreement, ...]
+    """How alike contexts and reports order the runs; none of fewer than three runs."""
+
+    def means(self, row: str) -> dict[str, float]:
+        """The means over queries of a row, by column."""
+        return {name: fmean(of.values()) for name, of in self.values[row].items() if of}
+
+
+def evaluate_contexts(
+    session: Session | None,
+    collection: Collection,
+    runs: Sequence[Run],
+    *,
+    k: int | None = None,
+    tokens: int | None = None,
+) -> ContextTable:
+    """Write reports from the contexts of runs, and measure contexts and reports.
+
+    Args:
+        session: Its `[model]` writes, its `[judge]` rates the reports as it rates passages. None:
+            contexts are measured, and no reports written.
+        collection: With the queries, whose answers are the reports that people wrote.
+        runs: Each has a name of its own.
+        k: How many chunks a context has; None: as many as the query's oracle context.
+        tokens: Or how many tokens its chunks have at most.
+
+    Raises:
+        BudgetError: The budget is used up; what was answered is recorded.
+        CollectionError: No query has a supported nugget, or a run cannot be used.
+        DeferredError: In mode `defer`, requests were written down.
+    """
+    qrels = collection.qrels()
+    judged = {query_id: qrels.judged(query_id) for query_id in sorted(qrels.nuggets)}
+    queries = {one.query_id: one for one in collection.queries if one.query_id in judged}
+    rows = {RETRIEVAL: {query_id: oracle_context(of) for query_id, of in judged.items()}}
+    for run in sorted(runs, key=lambda run: run.name):
+        if run.name in rows or run.name in BOUNDS:
+            raise CollectionError(f"two rows would be named {run.name!r}; rename the run")
+        rows[run.name] = {
+            query_id: _cut([one.chunk_id for one in run.rankings.get(query_id, ())], of, k, tokens)
+            for query_id, of in judged.items()
+        }
+    of_contexts = dict(_OF_CONTEXTS)
+    contexts = ((of, ids[query_id]) for ids in rows.values() for query_id, of in judged.items())
+    if not all(chunk in (of.tokens or {}) for of, ids in contexts for chunk in ids):
+        if session is not None:
+            raise CollectionError(
+                "a chunk of a context has no text to write a report from; add the corpus, or "
+                "measure contexts alone, without --config"
+            )
+        del of_contexts["Den(Z)"]  # of an import without texts
+    named = [*rows] if session is None else [*BOUNDS, *(run for run in rows if run != RETRIEVAL)]
+    values: dict[str, dict[str, dict[str, float]]] = {row: {} for row in named}
+    unjudged = {}
+    for row, of_row in rows.items():
+        scores = {
+            query_id: {chunk: -float(rank) for rank, chunk in enumerate(ids)}
+            for query_id, ids in of_row.items()
+        }
+        found = evaluate(qrels, Run.from_scores(scores, name=row), list(of_contexts.values()))
+        values[row] = {name: dict(found.values(of)) for name, of in of_contexts.items()}
+        shown = [(judged[query_id], one) for query_id, ids in of_row.items() for one in ids]
+        without = sum(chunk not in of.chunks for of, chunk in shown)
+        unjudged[row] = without / len(shown) if shown else 0.0
+    reports: list[ContextReport] = []
+    if session is not None:
+        written = _written(session, collection, queries, rows)
+        reports = _rated(session, collection, queries, judged, written)
+    for one in reports:
+        for name, value in (("Cov(y)", one.coverage), ("Den(y)", one.density)):
+            if value is not None:
+                values[one.run_id].setdefault(name, {})[one.query_id] = value
+    names = [run for run in rows if run != RETRIEVAL]
+    agreements = [
+        ranking_agreement(*({run: values[run][name] for run in names} for name in pair), names=pair)
+        for pair in _PAIRS
+        if len(names) > 2 and all(values[run].get(name) for run in names for name in pair)
+    ]
+    return ContextTable(tuple(reports), values, unjudged, tuple(agreements))
+
+
+def _cut(ids: Sequence[str], judged: Judged, k: int | None, tokens: int | None) -> list[str]:
+    """The context that is taken from a ranking."""
+    if tokens is not None:
+        return list(within_budget(ids, judged, tokens))
+    return list(ids[: len(oracle_context(judged)) if k is None else k])
+
+
+def _written(
+    session: Session,
+    collection: Collection,
+    queries: Mapping[str, Query],
+    rows: Mapping[str, Mapping[str, Sequence[str]]],
+) -> list[ContextReport]:
+    """The reports of all rows, in their order, by query; those that people wrote as they are."""
+    wanted = {chunk_id for of in rows.values() for ids in of.values() for chunk_id in ids}
+    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
+    writer = ReportWriter()
+    contexts = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
+
+    def write(context: tuple[str, str]) -> ContextReport:
+        run_id, query_id = context
+        query, ids = queries[query_id], contexts[run_id][query_id]
+        made: dict[str, Any] = {"text": query.answer, "call_id": None}
+        try:
+            if run_id != RESULT:
+                reply = writer(query=query, chunks=[chunks[chunk_id] for chunk_id in ids])
+                made = {"text": reply.report, "call_id": reply.call_id}
+            made |= {"status": "ok", "reason": ""}
+        except ReplyError as error:
+            session.lm.ledger.enter(failed=1)
+            made = {
+                "text": "",
+                "status": error.status,
+                "reason": str(error),
+                "call_id": error.call_id,
+            }
+        return ContextReport(
+            run_id=run_id,
+            query_id=query_id,
+            chunk_ids=tuple(ids),
+            coverage=None,
+            density=None,
+            **made,
+        )
+
+    asked = [(run_id, query_id) for run_id, of in contexts.items() for query_id in of]
+    found = session.each("answer", write, asked)
+    session.stop_if_deferred()
+    return found
+
+
+def _rated(
+    session: Session,
+    collection: Collection,
+    queries: Mapping[str, Query],
+    judged: Mapping[str, Judged],
+    reports: Sequence[ContextReport],
+) -> list[ContextReport]:
+    """Rate every report by the answerable sub-questions of its query, as a passage is rated."""
+    measured = {id_ for of in judged.values() for id_ in of.labels}
+    nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in measured)
+    pairs = [
+        ToJudge(queries[one.query_id], nuggets[one.query_id], [as_chunk(one.run_id, one.text)])
+        for one in reports
+        if one.status == "ok"
+    ]
+    found = judge(session, FreshStack(session.config), pairs, step="assignment", once=True)
+    session.stop_if_deferred()
+    labels: dict[tuple[str, str], dict[str, int]] = {}
+    threshold = session.config.judge.graded.threshold
+    for one in found.judgments:
+        if one.label is not None:
+            # The judge of the reports may have another scale than the collection.
+            rating = judged[one.query_id].rel * (one.label >= threshold)
+            labels.setdefault((one.chunk_id, one.query_id), {})[one.nugget_id] = rating
+    reasons = {(one.chunk_ids[0], one.query_id): one.message for one in found.failures}
+    rated = []
+    for report in reports:
+        place, of = (report.run_id, report.query_id), judged[report.query_id]
+        coverage = answer_coverage(labels.get(place, {}), of)
+        density = None
+        if coverage is not None:
+            density = answer_density(coverage, count_tokens(report.text), of)
+        reason = report.reason or reasons.get(place, "")
+        update = {"coverage": coverage, "density": density, "reason": reason}
+        rated.append(report.model_copy(update=update))
+    return rated

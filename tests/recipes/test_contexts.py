@@ -1,0 +1,140 @@
+"""Contexts and the reports written from them, with the scripts of `test_crux.py`.
+
+The scripted writer repeats its passages, and without any says nothing but that it knows nothing.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.lm.tokens import count_tokens
+from freshstack_dspy.measures.contexts import answer_density
+from freshstack_dspy.measures.run import Run
+from freshstack_dspy.recipes.contexts import ContextTable, evaluate_contexts
+from freshstack_dspy.recipes.session import open_session
+
+from .scripted import Inputs, Said, ScriptedProvider
+from .test_crux import BRIDGE, DAM, built, scripted
+
+
+def write(inputs: Inputs) -> Any:
+    return {"report": " ".join(one["text"] for one in inputs["passages"]) or "I know nothing."}
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Collection:
+    collection: Collection = built(tmp_path, DAM, BRIDGE, crux="sub_questions = 2")
+    return collection
+
+
+def ids(collection: Collection, document: str) -> str:
+    return next(one.chunk_id for one in collection.chunks() if f"{document}.md" in one.chunk_id)
+
+
+def run_of(collection: Collection, name: str, **documents: str) -> Run:
+    """A run that ranks documents, by their paths, in the order given."""
+    return Run.from_scores(
+        {
+            query_id: {ids(collection, one): -float(rank) for rank, one in enumerate(of.split())}
+            for query_id, of in documents.items()
+        },
+        name=name,
+    )
+
+
+def table(
+    folder: Path, collection: Collection, *runs: Run, writer: Any = write, **options: Any
+) -> ContextTable:
+    provider: ScriptedProvider = scripted(WriteReport=writer)
+    from freshstack_dspy.config import load_config
+
+    config = load_config(folder / "build.toml")
+    with open_session(config, provider=provider, searching=False) as session:
+        return evaluate_contexts(session, collection, runs, **options)
+
+
+def test_bounds_and_runs_by_hand(tmp_path: Path, made: Collection) -> None:
+    """Of the dam passage 1 answers both questions; of the bridge each passage answers one."""
+    runs = [
+        run_of(made, "good", dam="dam/1 dam/2", bridge="bridge/2 bridge/1"),
+        run_of(made, "half", dam="dam/2 dam/1", bridge="bridge/1 dam/1"),
+        run_of(made, "none", dam="bridge/1", bridge="dam/1"),
+    ]
+    found = table(tmp_path, made, *runs)
+
+    def values(column: str) -> dict[str, float]:
+        means = {row: found.means(row) for row in found.values}
+        return {row: of[column] for row, of in means.items() if column in of}
+
+    assert values("Cov(Z)") == {"oracle retrieval": 1, "good": 1, "half": 0.5, "none": 0}
+    assert values("Cov(y)") == {
+        "direct prompting": 0,
+        "oracle result": 1,
+        "oracle retrieval": 1,
+        "good": 1,
+        "half": 0.5,
+        "none": 0,
+    }
+    assert found.unjudged == {"oracle retrieval": 0, "good": 0, "half": 1 / 3, "none": 2 / 2}
+    kept = {(one.run_id, one.query_id): len(one.chunk_ids) for one in found.reports}
+    assert kept["good", "dam"] == 1  # as many as the oracle context has
+    assert kept["good", "bridge"] == 2
+    taus = {(one.first, one.second): one.kendall.value for one in found.agreements}
+    assert taus["Cov(Z)", "Cov(y)"] == 1
+    assert set(taus) == {("Cov(Z)", "Cov(y)"), ("alpha_nDCG", "Cov(y)"), ("Den(Z)", "Den(y)")}
+
+
+def test_a_context_has_k_chunks_or_so_many_tokens(tmp_path: Path, made: Collection) -> None:
+    run = run_of(made, "run", dam="dam/2 dam/1", bridge="bridge/1 bridge/2")
+
+    two = table(tmp_path, made, run, k=2)
+    assert two.means("run")["Cov(Z)"] == 1
+    few = table(tmp_path, made, run, tokens=made_tokens(made, "bridge/1"))
+    assert few.values["run"]["Cov(Z)"] == {"bridge": 0.5, "dam": 0}
+
+
+def made_tokens(collection: Collection, document: str) -> int:
+    chunk = collection.chunk(ids(collection, document))
+    assert chunk is not None
+    return chunk.tokens
+
+
+def test_density_of_a_report_is_by_the_oracle_context(made: Collection) -> None:
+    judged = made.qrels().judged("dam")
+    oracle = count_tokens("In March the wall cracked and the village flooded.")
+
+    assert answer_density(1.0, oracle, judged) == 1
+    assert answer_density(0.5, oracle, judged, w=1) == 0.5
+    assert answer_density(1.0, 4 * oracle, judged) == 0.5
+    assert answer_density(0.0, 3, judged) == 0
+
+
+def test_a_report_that_failed_is_left_out_and_no_0(tmp_path: Path, made: Collection) -> None:
+    def refuse(inputs: Inputs) -> Any:
+        text = " ".join(one["text"] for one in inputs["passages"])
+        return Said("no", "content_filter") if "Ångström" in text else write(inputs)
+
+    run = run_of(made, "run", dam="dam/2", bridge="bridge/1")
+    found = table(tmp_path, made, run, writer=refuse)
+
+    assert found.values["run"]["Cov(y)"] == {"bridge": 0.5}
+    (failed,) = [one for one in found.reports if one.status != "ok"]
+    assert (failed.run_id, failed.query_id, failed.coverage) == ("run", "dam", None)
+
+
+def test_without_a_session_contexts_alone_are_measured(made: Collection) -> None:
+    found = evaluate_contexts(None, made, [run_of(made, "run", dam="dam/2", bridge="bridge/1")])
+
+    assert found.reports == ()
+    assert {row: sorted(of) for row, of in found.values.items()} == {
+        "oracle retrieval": ["Cov(Z)", "Den(Z)", "alpha_nDCG"],
+        "run": ["Cov(Z)", "Den(Z)", "alpha_nDCG"],
+    }
+
+
+def test_rows_have_names_of_their_own(made: Collection) -> None:
+    with pytest.raises(CollectionError, match="two rows would be named 'oracle result'"):
+        evaluate_contexts(None, made, [run_of(made, "oracle result", dam="dam/2")])
