@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from freshstack_dspy.cli.options import FormatOption, JsonOption
+from freshstack_dspy.cli.options import FormatOption, JsonOption, check_out
 from freshstack_dspy.cli.printing import Table, counted, cut, say_wrapped, show, show_json
 
 if TYPE_CHECKING:
     from freshstack_dspy.cli.printing import Cell, TableFormat
     from freshstack_dspy.measures.answers import FoundAndAgrees, Scores
 
-Kind = Literal["assignments", "citations", "agreement", "nuggets"]
+Kind = Literal["assignments", "citations", "agreement", "nuggets", "leaderboard"]
 By = Literal["run", "answer"]
 _REASONS = 5
 """How many reasons for missing values are listed."""
@@ -23,6 +23,7 @@ _COUNTED = {
     "citations": ("uncited", "unlabelled", "outside"),
     "agreement": ("agree", "disagree", "undecided"),
     "nuggets": ("nuggets", "hallucinated", "redundant", "additional", "unanswered"),
+    "leaderboard": (),
 }
 
 
@@ -34,11 +35,16 @@ def score(
             "citations: citation support, from labels as the TREC RAG track has them. agreement: "
             "agreement with answers from gold chunks (LLM-retEval), from run_id, query_id, agrees, "
             "reason. nuggets: quality of nuggets (FreshStack), from annotator, query_id, nuggets, "
-            "additional."
+            "additional. leaderboard: the values of TREC Auto-Judge, as lines `run topic measure value`."
         ),
     ],
-    files: Annotated[list[Path], typer.Argument(help="JSON Lines, JSON or Parquet.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="JSON Lines, JSON or Parquet; leaderboards are text.")
+    ],
     by: Annotated[By, typer.Option(help="A row for each run, or each answer.")] = "run",
+    leaderboard: Annotated[
+        Path | None, typer.Option(help="Also write the values as TREC Auto-Judge has them.")
+    ] = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,6 +52,7 @@ def score(
     from freshstack_dspy.collection import answers as reading
     from freshstack_dspy.measures import answers as scoring
 
+    check_out(leaderboard)
     pooled = {}
     shown: Sequence[str] | None = None
     if kind == "assignments":
@@ -55,6 +62,8 @@ def score(
         shown = [name for name in scores.measures if name.endswith("_first")]
     elif kind == "agreement":
         scores = scoring.score_agreement(reading.read_agreement(files))
+    elif kind == "leaderboard":
+        scores = scoring.score_values(reading.read_leaderboard(files))
     else:
         read = reading.read_nugget_verdicts(files)
         scores = scoring.score_nuggets(read)
@@ -62,6 +71,10 @@ def score(
             one.run: scoring.nugget_quality([of for of in read if of.annotator == one.run])
             for one in scores.runs
         }
+    if leaderboard is not None:
+        rows = scoring.leaderboard_rows(scores)
+        lines = (f"{one}\t{of}\t{name}\t{n}\n" for one, of, own in rows for name, n in own.items())
+        leaderboard.write_text("".join(lines), encoding="utf-8")
     if as_json:
         show_json({**dict(scores), "pooled": pooled})
         return

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from freshstack_dspy.errors import SourceError
+from freshstack_dspy.files import read_lines
 from freshstack_dspy.measures.answers import (
+    ALL,
     NOT_RETRIEVED,
     AnswerAssignments,
     Citation,
@@ -112,6 +114,28 @@ def read_nugget_verdicts(paths: Iterable[Path]) -> tuple[ReadNuggets, ...]:
         additional = row.number("additional", 0) if answered else None
         read.append(ReadNuggets(annotator, query, verdicts, additional))
     return tuple(read)
+
+
+def read_leaderboard(paths: Iterable[Path]) -> dict[tuple[str, str], dict[str, float]]:
+    """Read leaderboards of TREC Auto-Judge: values by (run, topic), then by measure.
+
+    A line is `run topic measure value`; means over topics, called `all`, are left out.
+    """
+    found: dict[tuple[str, str], dict[str, float]] = {}
+    for path in paths:
+        for number, line in read_lines(path):
+            fields = line.decode("utf-8", "replace").split()
+            if not fields:
+                continue
+            try:
+                run, topic, measure, value = fields
+                if topic != ALL:
+                    found.setdefault((run, topic), {})[measure] = float(value)
+            except ValueError:
+                raise SourceError(
+                    f"{path}:{number}: not a line `run topic measure value`, with a number as value"
+                ) from None
+    return found
 
 
 def _rows(paths: Iterable[Path], *run_names: str) -> Iterator[tuple[Row, str, str]]:

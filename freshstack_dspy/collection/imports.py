@@ -383,17 +383,17 @@ def _validated(record: type[R], row: Row | None, **fields: Any) -> R:
 
 # Documents
 
-_DOCUMENT_IDS = ("_id", "id", "docid", "doc_id", "pid", "chunk_id")
-_DOCUMENT_TEXTS = ("text", "contents", "segment", "body")
+DOCUMENT_IDS = ("_id", "id", "docid", "doc_id", "pid", "chunk_id")
+DOCUMENT_TEXTS = ("text", "contents", "segment", "body")
 
 
 def _documents(path: Path, found: Imported) -> Iterator[Chunk]:
     """Give the documents of a corpus; passages of an export that are one chunk become one."""
     texts: dict[str, str] = {}
-    for row in read_rows(path, (*_DOCUMENT_IDS, *_DOCUMENT_TEXTS, "title", "url", "metadata")):
-        own = row.id(*_DOCUMENT_IDS)
+    for row in read_rows(path, (*DOCUMENT_IDS, *DOCUMENT_TEXTS, "title", "url", "metadata")):
+        own = row.id(*DOCUMENT_IDS)
         found.once(row, "document", own)
-        chunk_id, text = found.ours("chunks", own), row.text(*_DOCUMENT_TEXTS)
+        chunk_id, text = found.ours("chunks", own), row.text(*DOCUMENT_TEXTS)
         if chunk_id != own:
             if texts.get(chunk_id, text) != text:
                 raise SourceError(f"{row.place}: {_shown(own)} has another text than before")

@@ -7,7 +7,7 @@ measure is undefined is left out of that mean, and counted.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Literal, NamedTuple, get_args
 
 from freshstack_dspy.errors import CollectionError
@@ -125,6 +125,45 @@ def _run_score(
         counts=dict(counts),
         absent=tuple(sorted(queries - answers.keys())),
     )
+
+
+def score_values(values: Mapping[tuple[str, str], Mapping[str, float]]) -> Scores:
+    """Give scores of others, by run and query, with their means."""
+    measures = dict.fromkeys(name for of in values.values() for name in of)
+    scored = (
+        AnswerScore(run=run, query_id=query, values=dict(of), without={}, counts={})
+        for (run, query), of in values.items()
+    )
+    return _summarise(tuple(measures), scored)
+
+
+ALL = "all"
+"""What a leaderboard calls the mean of a run over its topics."""
+
+
+def leaderboard_rows(scores: Scores) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Give run, topic and values, and below them the mean of each run, as TREC Auto-Judge has them.
+
+    An answer without a value has no row, and does not count. In these means, other than in ours, a
+    topic that other runs answer and this one does not counts 0.
+    """
+    answered: dict[str, set[str]] = {name: set() for name in scores.measures}
+    found: dict[str, dict[str, list[float]]] = {}
+    for one in scores.answers:
+        for name, value in one.values.items():
+            answered[name].add(one.query_id)
+            found.setdefault(one.run, {}).setdefault(name, []).append(value)
+        if one.values:
+            yield one.run, one.query_id, one.values
+    for run in scores.runs:
+        yield (
+            run.run,
+            ALL,
+            {
+                name: sum(values) / (len(values) + len(answered[name].intersection(run.absent)))
+                for name, values in found.get(run.run, {}).items()
+            },
+        )
 
 
 # Nugget recall

@@ -163,7 +163,7 @@ def answer_from_runs(
 
     firsts = [one for one in gold_records if one.sample == 1]
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
-    assigned, unassigned = _assign(session, [*firsts, *answers], queries, nuggets)
+    assigned, unassigned = assign(session, [*firsts, *answers], queries, nuggets)
     cited, uncited = _judge_citations(session, collection, [*firsts, *answers], queries)
     of_query: dict[str, list[Answer]] = {}
     for one in gold_records:
@@ -423,7 +423,7 @@ def _tops(
     return tops
 
 
-def _assign(
+def assign(
     session: Session,
     answers: Sequence[Answer],
     queries: Mapping[str, Query],

@@ -119,3 +119,35 @@ def test_of_many_reasons_the_commonest_are_listed(freshstack: Command, tmp_path:
     assert "and 15 more reasons; --json has them all" in done.out
     assert "\x1b" not in done.out
     assert len(done.out) < 4000
+
+
+def test_a_leaderboard_is_written_and_read(
+    freshstack: Command, assignments: Path, tmp_path: Path
+) -> None:
+    """In its means a topic that a run does not answer counts 0; a failure has no row."""
+    board = tmp_path / "eval.txt"
+    done = freshstack("score", "assignments", assignments, "--leaderboard", board)
+    again = freshstack("score", "assignments", assignments, "--leaderboard", board)
+    read = freshstack("score", "leaderboard", board, "--json")
+    lines = board.read_text().splitlines()
+    means = {run["run"]: run["means"]["A"]["value"] for run in json.loads(read.out)["runs"]}
+
+    assert done.code == 0, done.err
+    assert (again.code, "exists" in again.err) == (1, True)
+    assert [line for line in lines if "\tA\t" in line] == [
+        "a\t1\tA\t0.5",
+        "a\t2\tA\t1.0",
+        "b\t1\tA\t0.25",
+        "a\tall\tA\t0.75",
+        "b\tall\tA\t0.125",
+    ]
+    assert "a\t2\tV" not in board.read_text()
+    assert means == {"a": 0.75, "b": 0.25}
+
+
+def test_a_line_that_is_none_of_a_leaderboard(freshstack: Command, tmp_path: Path) -> None:
+    (tmp_path / "e.txt").write_text("a\t1\tA\t0.5\na\t1\tA\n")
+    done = freshstack("score", "leaderboard", tmp_path / "e.txt")
+
+    assert done.code == 1
+    assert "e.txt:2: not a line `run topic measure value`" in " ".join(done.err.split())

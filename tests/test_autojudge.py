@@ -1,0 +1,193 @@
+"""Our nuggetizer and judge as an AutoJudge: merging, settings, and a run by the real runner."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.autojudge import Judge, Settings, merged, runner_config
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.records import Importance, Nugget
+from tests.collection.exports.loading import lines_of, needs, stopwords
+
+LOOP = "Each for loop calls the next method until StopIteration is raised. That ends the loop."
+SORT = "Lists are sorted in place by the sort method, which returns None."
+WORKFLOW = """
+nugget_class: "freshstack_dspy.autojudge:Nuggets"
+qrels_class: "freshstack_dspy.autojudge:Qrels"
+judge_class: "freshstack_dspy.autojudge:Judge"
+judge_uses_nuggets: true
+settings: {filebase: "{_name}"}
+"""
+TOPICS = {"191": "When does a for loop stop?", "192": "How are lists sorted?"}
+RUNS = {
+    "good": {
+        "191": "A for loop calls the next method until StopIteration is raised.",
+        "192": "The sort method sorts lists in place and returns None.",
+    },
+    "half": {"191": "The loop calls next until StopIteration is raised.", "192": "Nobody knows."},
+    "bad": {"191": "Loops are nice.", "192": "Nobody knows."},
+}
+EVALUATED = """
+good all SCORE 3
+half all SCORE 2
+bad all SCORE 1
+"""
+
+
+def nugget(text: str, importance: Importance = "vital", **fields: Any) -> Nugget:
+    return Nugget(
+        **{"nugget_id": "q_0", "query_id": "q", "call_id": None, **fields},
+        text=text,
+        importance=importance,
+    )
+
+
+def test_nuggets_of_several_responses_are_merged() -> None:
+    """Vital ones first, then those that more responses state; one stated twice is there once."""
+    first = [
+        nugget("Snow is white.", "okay"),
+        nugget("Grass is green in May."),
+        nugget("A sea is deep."),
+    ]
+    second = [
+        nugget("In May grass is green."),
+        nugget("Old.", doubtful=True),
+        nugget("Ice is cold."),
+    ]
+    old = nugget("A sea is deep!", nugget_id="q_7")
+
+    found = merged("q", [old], [first, second], 3)
+
+    assert [(one.nugget_id, one.text) for one in found] == [
+        ("q_7", "A sea is deep!"),
+        ("q_r1", "In May grass is green."),
+        ("q_r2", "Ice is cold."),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "name"),
+    [
+        ("gpt-4o", None, "openai/gpt-4o"),
+        ("openai/gpt-4o", None, "openai/gpt-4o"),
+        ("Qwen/Qwen3", "http://127.0.0.1:8000/v1", "openai/Qwen/Qwen3"),
+        ("anthropic/claude", None, "anthropic/claude"),
+        ("extractive/baseline", "http://127.0.0.1:8000/v1", "extractive/baseline"),
+    ],
+)
+def test_the_runner_names_the_model(tmp_path: Path, model: str, base: str, name: str) -> None:
+    given = SimpleNamespace(model=model, base_url=base, cache_dir=tmp_path)
+    config = runner_config(given, Settings())
+
+    assert config.model.name == name
+    assert config.model.api_base == (base if name.startswith("openai/") else None)
+    assert config.cache.path == tmp_path / "freshstack"
+
+
+def test_a_configuration_goes_before_the_runner(tmp_path: Path) -> None:
+    (tmp_path / "judge.toml").write_text('[judge]\nscale = "graded_3"\n')
+    given = SimpleNamespace(model="gpt-4o", base_url=None, cache_dir=None)
+    config = runner_config(given, Settings(config=tmp_path / "judge.toml"))
+
+    assert (config.model.name, config.judge.scale) == ("extractive/baseline", "graded_3")
+
+
+@pytest.mark.formats
+@needs("autojudge_base")
+def test_wrong_settings_and_missing_nuggets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopwords(tmp_path)
+    monkeypatch.setenv("NLTK_DATA", str(tmp_path / "nltk_data"))
+    given = SimpleNamespace(model="extractive/baseline", base_url=None, cache_dir=None)
+    with pytest.raises(ConfigError, match="limits: Extra inputs"):
+        Judge().judge([], [], given, limits=3)
+    with pytest.raises(ConfigError, match="nugget_class"):
+        Judge().judge([], [], given)
+    with pytest.raises(ConfigError, match="nuggets are cut from responses"):
+        Judge().create_nuggets(None, [], given)
+
+
+def called(folder: Path, name: str, *words: object) -> str:
+    """Run a command of theirs, offline."""
+    own = {"HOME": str(folder), "OPENAI_MODEL": "extractive/baseline", "CACHE_DIR": "cache"}
+    done = subprocess.run(
+        [Path(sys.executable).parent / name, *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        cwd=folder,
+        env={**os.environ, **own, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.formats
+@needs("autojudge_evaluate")
+def test_their_runner_runs_it_and_replays_it(tmp_path: Path) -> None:
+    stopwords(tmp_path)
+    (tmp_path / "runs").mkdir()
+    documents = {id_: {"id": id_, "text": text} for id_, text in (("c1", LOOP), ("c2", SORT))}
+    for run, texts in RUNS.items():
+        given = [
+            {
+                "metadata": {"team_id": "t", "run_id": run, "topic_id": topic},
+                "responses": [{"text": text, "citations": ["c1"]}],
+                "documents": documents,
+            }
+            for topic, text in texts.items()
+        ]
+        (tmp_path / "runs" / run).write_text("".join(f"{json.dumps(row)}\n" for row in given))
+    topics = [
+        {"request_id": id_, "title": text, "problem_statement": ""} for id_, text in TOPICS.items()
+    ]
+    (tmp_path / "topics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in topics))
+    (tmp_path / "w.yml").write_text(WORKFLOW)
+    (tmp_path / "truth.txt").write_text(EVALUATED.strip() + "\n")
+    words = (
+        "run",
+        "--workflow",
+        "w.yml",
+        "--rag-responses",
+        "runs/",
+        "--rag-topics",
+        "topics.jsonl",
+    )
+    for mode in ("live", "replay"):
+        called(tmp_path, "auto-judge", *words, "--out-dir", mode, "--set", f"mode={mode}")
+
+    out, again = tmp_path / "live", tmp_path / "replay"
+    for file in ("nuggets.jsonl", "qrels.txt", "eval.txt", "assignments.jsonl"):
+        assert (out / f"default.{file}").read_bytes() == (again / f"default.{file}").read_bytes()
+    assert (out / "default.qrels.txt").read_text().splitlines()[-2:] == ["192 0 c1 0", "192 0 c2 1"]
+    (claim,) = lines_of(out / "default.nuggets.jsonl")[1]["claim_bank"].values()
+    (reference,) = claim["references"]
+    assert (claim["claim"], reference["doc_id"], reference["text"]) == (
+        RUNS["good"]["192"],
+        "c2",
+        SORT,
+    )
+    lines = (out / "default.eval.txt").read_text().splitlines()
+    rows = (line.split("\t") for line in lines)
+    scores = {run: float(n) for run, *of, n in rows if of == ["all", "A_strict"]}
+    assert scores["good"] == 1
+    assert scores["good"] > scores["half"] > scores["bad"] == 0
+
+    called(
+        tmp_path,
+        "auto-judge-evaluate",
+        "meta-evaluate",
+        *("--truth-leaderboard", "truth.txt", "--truth-format", "ir_measures"),
+        *("--eval-format", "ir_measures", "--eval-measure", "A_strict", "--correlation", "kendall"),
+        *("--aggregate", "--output", "tau.jsonl", "live/default.eval.txt"),
+    )
+    (found,) = lines_of(tmp_path / "tau.jsonl")
+    assert found["kendall"] == pytest.approx(1)
