@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from freshstack_dspy.measures.run import Run
     from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
     from freshstack_dspy.recipes.reteval import Answering
-    from freshstack_dspy.recipes.session import Session
     from freshstack_dspy.records import FailureCase
 
 _GOLD = "gold"
@@ -76,8 +75,10 @@ def answer(
     comparers = _comparers(comparer or ["yes_no", "exact_match", "token_f1", "rouge_l"])
     loaded = Collection.load(collection)
     read = [read_run(path) for path in runs]
+    how: dict[str, Any] = {"k": depths, "gold_answers": gold_answers, "comparers": comparers}
     if plan:
-        _plan(config, loaded, read, depths, gold_answers, comparers)
+        comparers.pop("embedding", None)  # there are no answers yet that could be embedded
+        _plan(config, loaded, read, how)
         return
     with judging(config, mode, searching="embedding" in comparers) as session:
         from freshstack_dspy.recipes.answers import (
@@ -87,41 +88,25 @@ def answer(
         )
         from freshstack_dspy.recipes.reteval import answer_from_runs
 
-        found = answer_from_runs(
-            session, loaded, read, k=depths, gold_answers=gold_answers, comparers=comparers
-        )
-        account = answering_account(
-            session, loaded, found, k=depths, gold_answers=gold_answers, comparers=comparers
-        )
+        found = answer_from_runs(session, loaded, read, **how)
+        account = answering_account(session, loaded, found, **how)
     metrics = answer_metrics(found, account, loaded, read)
     write_answers(out, found, account, metrics.cases)
     _show(out, found, account, metrics)
 
 
 def _plan(
-    config: Path,
-    collection: "Collection",
-    runs: "Sequence[Run]",
-    depths: Sequence[int],
-    gold_answers: int,
-    comparers: dict[str, float],
+    config: Path, collection: "Collection", runs: "Sequence[Run]", how: dict[str, Any]
 ) -> None:
-    """Print what answering would ask for; comparing by an embedder is left out."""
+    """Print what answering would ask for."""
     from freshstack_dspy.config import load_judging
     from freshstack_dspy.recipes.plan import plan_asking
     from freshstack_dspy.recipes.reteval import answer_from_runs
 
-    asked = {name: least for name, least in comparers.items() if name != "embedding"}
-
-    def ask(session: "Session") -> None:
-        answer_from_runs(
-            session, collection, runs, k=depths, gold_answers=gold_answers, comparers=asked
-        )
-
     with Bars() as bars:
         found = plan_asking(
             load_judging(config),
-            ask,
+            lambda session: answer_from_runs(session, collection, runs, **how),
             name=collection.name,
             queries=len(collection.qrels().nuggets),
             progress=bars,
@@ -138,7 +123,8 @@ def _comparers(given: Sequence[str]) -> dict[str, float]:
     for each in given:
         name, _, threshold = each.partition("=")
         try:
-            comparers[name] = float(threshold or COMPARERS[name])
+            default = COMPARERS[name]
+            comparers[name] = float(threshold) if threshold else default
         except (KeyError, ValueError):
             raise ConfigError(
                 f"--comparer {each}: give one of {', '.join(COMPARERS)}, and perhaps its threshold, "
@@ -204,11 +190,11 @@ def _show_cases(cases: "Sequence[FailureCase]", out: Path) -> None:
     """Print an example of every case of failure."""
     from freshstack_dspy.measures.answers import CASES
 
-    first = {one.case: one for one in reversed(cases)}
-    for case, one in sorted(first.items()):
-        say_wrapped(f"case {case} ({sum(each.case == case for each in cases)}): {CASES[case]}")
-        shown = {"question": one.question, "gold": one.gold_answer or "–", one.run_id: one.answer}
-        for name, text in shown.items():
-            say(f"  {name}: {cut(' '.join(text.split()) or '–', 100)}")
+    for case, what in CASES.items():
+        if of := [one for one in cases if one.case == case]:
+            say_wrapped(f"case {case} ({len(of)}): {what}")
+            texts = of[0].question, of[0].gold_answer, of[0].answer
+            for name, text in zip(("question", "gold", of[0].run_id), texts, strict=True):
+                say(f"  {name}: {cut(' '.join(text.split()) or '–', 100)}")
     if cases:
         say(f"all {len(cases)} with their nuggets: {out / 'cases.jsonl'}; read them to be sure")

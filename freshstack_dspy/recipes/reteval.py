@@ -507,10 +507,10 @@ def _judge_citations(
             Nugget(query_id=one.topic_id, nugget_id=id_, text=sentence.text, call_id=one.call_id)
             for id_, sentence in zip(_sentence_ids(one), one.answer, strict=True)
         ]
-        runs |= dict.fromkeys(_sentence_ids(one), one.run_id)
+        runs |= {sentence.nugget_id: one.run_id for sentence in sentences}
         cited = {
-            (id_, one.references[number])
-            for id_, sentence in zip(_sentence_ids(one), one.answer, strict=True)
+            (nugget.nugget_id, one.references[number])
+            for nugget, sentence in zip(sentences, one.answer, strict=True)
             for number in sentence.citations
         }
         shown = [chunks[id_] for id_ in one.references]
@@ -537,36 +537,33 @@ def _cited(
     answer: Answer, judged: Mapping[tuple[str, str], Judgment], scale: Scale
 ) -> JudgedAnswer:
     """An answer with the judgments of its citations, by sentence and chunk."""
-
-    def citation(place: int, reference: str, found: Judgment | None) -> JudgedCitation:
-        return JudgedCitation(
-            citationID=place,
-            reference=reference,
-            support=_SUPPORT[assignment(None if found is None else found.label, scale)],
-            reason="" if found is None else found.reason,
-            call_id=None if found is None else found.call_id,
-            evidence=() if found is None else found.evidence,
+    sentences = []
+    for number, (id_, sentence) in enumerate(
+        zip(_sentence_ids(answer), answer.answer, strict=True)
+    ):
+        citations = []
+        for place, cited in enumerate(sentence.citations):
+            reference = answer.references[cited]
+            if (found := judged.get((id_, reference))) is None:
+                continue  # it is deferred, and so nothing will be written
+            citations.append(
+                JudgedCitation(
+                    citationID=place,
+                    reference=reference,
+                    support=_SUPPORT[assignment(found.label, scale)],
+                    reason=found.reason,
+                    call_id=found.call_id,
+                    evidence=found.evidence,
+                )
+            )
+        sentences.append(
+            JudgedSentence(sentenceID=number, text=sentence.text, citations=tuple(citations))
         )
-
     return JudgedAnswer(
         topic_id=answer.topic_id,
         run_id=answer.run_id,
         references=answer.references,
-        sentences=tuple(
-            JudgedSentence(
-                sentenceID=number,
-                text=sentence.text,
-                citations=tuple(
-                    citation(place, reference, judged.get((id_, reference)))
-                    for place, reference in enumerate(
-                        answer.references[cited] for cited in sentence.citations
-                    )
-                ),
-            )
-            for number, (id_, sentence) in enumerate(
-                zip(_sentence_ids(answer), answer.answer, strict=True)
-            )
-        ),
+        sentences=tuple(sentences),
     )
 
 

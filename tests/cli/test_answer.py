@@ -72,7 +72,7 @@ def test_a_plan_counts_what_is_then_asked(freshstack: Command, desk: Path) -> No
 def test_a_comparer_has_a_name_and_a_threshold(freshstack: Command, desk: Path) -> None:
     words = ("answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers")
 
-    for wrong in ("bleu", "token_f1=high"):
+    for wrong in ("bleu", "bleu=0.5", "token_f1=high"):
         done = freshstack(*words, "--comparer", wrong)
         assert done.code == 1
         assert f"--comparer {wrong}: give one of yes_no, graded" in done.err
