@@ -75,3 +75,18 @@ def test_every_written_answer_is_used(sample: Collection) -> None:
     for path in sorted((QUICKSTART / "answers").glob("*.json")):
         written = json.loads(path.read_text(encoding="utf-8"))
         assert len(written["verdicts"]) == pooled[path.stem], path.name
+
+
+def test_the_example_of_recipe_crux_is_rebuilt_from_its_replies(tmp_path: Path) -> None:
+    config = load_config(ROOT / "examples/crux/build.toml")
+    cache = config.cache.model_copy(update={"path": tmp_path / "cache"})
+    index = config.index.model_copy(update={"path": tmp_path / "index"})
+    update = {"out": tmp_path / "out", "cache": cache, "index": index}
+    made = build(config.model_copy(update=update), mode="replay")
+
+    assert {(one.query_id, one.nuggets, one.supported) for one in made.slices} == {
+        ("aldby", 6, 5),
+        ("tarn", 6, 5),
+    }
+    (failure,) = made.failures
+    assert failure.message.endswith("says what its document does not: 2019, Zurich")
