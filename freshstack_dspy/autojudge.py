@@ -1,6 +1,6 @@
 """Our nuggetizer and judge as an AutoJudge, which the runner of TREC Auto-Judge loads.
 
-    nugget_class: "freshstack_dspy.autojudge:Nuggets"   nuggets of the responses
+    nugget_class: "freshstack_dspy.autojudge:Nuggets"   nuggets of responses or documents
     qrels_class: "freshstack_dspy.autojudge:Qrels"      documents, by the nuggets that they support
     judge_class: "freshstack_dspy.autojudge:Judge"      responses, by the nuggets that they support
 
@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -34,12 +34,14 @@ from freshstack_dspy.measures.answers import (
     score_assignments,
 )
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
-from freshstack_dspy.recipes.freshstack import FreshStack, ask
+from freshstack_dspy.recipes.freshstack import FreshStack, ask, by_query
 from freshstack_dspy.recipes.judge import ToJudge, judge
+from freshstack_dspy.recipes.nuggets import WithoutAnswers, grade, nuggets_of
 from freshstack_dspy.recipes.reteval import assign
 from freshstack_dspy.recipes.session import Session, open_session
 from freshstack_dspy.records import (
     Answer,
+    Candidate,
     Chunk,
     CitedSentence,
     Failure,
@@ -57,8 +59,10 @@ class Settings(Section):
     """A TOML file whose [model], [judge], [nuggets], [budget], [cache] and [programs] hold; without
     one the model is the runner's, and all else as by default."""
     mode: Mode = "live"
-    limit: int = Field(default=20, ge=1)
+    limit: int = Field(default=20, ge=1, le=50)
     """Most nuggets of a topic."""
+    source: Literal["responses", "documents"] = "responses"
+    """What nuggets are made from: the texts of responses, or their documents."""
     runs: tuple[str, ...] = ()
     """From whose responses nuggets are cut; none: all."""
     references: bool = True
@@ -94,7 +98,7 @@ class _AutoJudge:
 
 
 class Nuggets(_AutoJudge):
-    """Cuts responses into nuggets: as good as the responses, so name the best `runs`."""
+    """Makes nuggets of responses, or of their documents."""
 
     def create_nuggets(
         self,
@@ -105,7 +109,7 @@ class Nuggets(_AutoJudge):
         corpus: str | None = None,
         **settings: Any,
     ) -> Any:
-        """Give a bank of each topic: the nuggets that it has, then those of the responses.
+        """Give a bank of each topic: the nuggets that it has, then new ones.
 
         Of nuggets that state nearly the same the first is taken; the vital ones come first, then
         those that more responses state. References are documents that support them.
@@ -120,27 +124,21 @@ class Nuggets(_AutoJudge):
         own = [one for one in responses if not chosen.runs or one.run_id in chosen.runs]
         if not own:
             raise ConfigError(
-                "nuggets are cut from responses, and there are none; set "
+                "nuggets come from responses, and there are none; set "
                 f"nugget_depends_on_responses: true, and runs to some of: "
                 f"{', '.join(sorted({one.run_id for one in responses})) or 'none'}"
             )
+        documents = _documents(responses, corpus)
         with _asking(llm_config, chosen) as (session, recipe):
-            asked = [
-                {"query": queries[one.topic_id].model_copy(update={"answer": one.text})}
-                for one in own
-                if one.text.strip()
-            ]
-            made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
-            session.stop_if_deferred()
-            of_topic: dict[str, list[Sequence[Nugget]]] = defaultdict(list)
-            for one in made:
-                if one.nuggets:
-                    of_topic[one.nuggets[0].query_id].append(one.nuggets)
+            if chosen.source == "documents":
+                made, failures = _of_documents(session, queries, documents, chosen.limit)
+            else:
+                made, failures = _of_responses(session, recipe, queries, own)
             nuggets = {
-                topic: merged(topic, existing.get(topic, ()), of_topic[topic], chosen.limit)
+                topic: merged(topic, existing.get(topic, ()), made.get(topic, ()), chosen.limit)
                 for topic in queries
             }
-            documents = _documents(responses, corpus) if chosen.references else {}
+            documents = documents if chosen.references else {}
             judged = _judged(session, recipe, queries, nuggets, documents, failures)
             threshold = session.config.judge.graded.threshold
         supported = {one.nugget_id for one in judged if (one.label or 0) >= threshold}
@@ -249,6 +247,46 @@ class Judge(Nuggets, Qrels):
         entries = (theirs.LeaderboardEntry(*row) for row in leaderboard_rows(scores))
         spec = theirs.LeaderboardSpec(tuple(map(theirs.MeasureSpec, NUGGET_RECALLS)))
         return theirs.Leaderboard(measures=spec.names, spec=spec, entries=tuple(entries))
+
+
+def _of_responses(
+    session: Session, recipe: FreshStack, queries: Mapping[str, Query], responses: list[Response]
+) -> tuple[dict[str, list[Sequence[Nugget]]], list[Failure]]:
+    """Cut responses into nuggets, as answers; gives those of each response by topic."""
+    asked = [
+        {"query": queries[one.topic_id].model_copy(update={"answer": one.text})}
+        for one in responses
+        if one.text.strip()
+    ]
+    made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
+    session.stop_if_deferred()
+    found: dict[str, list[Sequence[Nugget]]] = defaultdict(list)
+    for one in made:
+        if one.nuggets:
+            found[one.nuggets[0].query_id].append(one.nuggets)
+    return found, failures
+
+
+def _of_documents(
+    session: Session,
+    queries: Mapping[str, Query],
+    documents: Mapping[str, Sequence[Chunk]],
+    limit: int,
+) -> tuple[dict[str, list[Sequence[Nugget]]], list[Failure]]:
+    """Make nuggets from the relevant documents, as the recipe `nuggets` does."""
+    nuggets = session.config.nuggets.model_copy(update={"limit": limit})
+    recipe = WithoutAnswers(session.config.model_copy(update={"nuggets": nuggets}))
+    chunks = {one.chunk_id: one for of in documents.values() for one in of}
+    pooled = [
+        Candidate(query_id=topic, chunk_id=one.chunk_id, origin="imported")
+        for topic, of in documents.items()
+        for one in of
+    ]
+    topics = list(queries.values())
+    candidates, ungraded = grade(session, recipe, topics, pooled, chunks)
+    session.stop_if_deferred()
+    made, failures = nuggets_of(session, recipe, topics, candidates, chunks)
+    return {topic: [of] for topic, of in by_query(made).items()}, [*ungraded, *failures]
 
 
 def merged(

@@ -110,7 +110,7 @@ def test_wrong_settings_and_missing_nuggets(
         Judge().judge([], [], given, limits=3)
     with pytest.raises(ConfigError, match="nugget_class"):
         Judge().judge([], [], given)
-    with pytest.raises(ConfigError, match="nuggets are cut from responses"):
+    with pytest.raises(ConfigError, match="nuggets come from responses"):
         Judge().create_nuggets(None, [], given)
 
 
@@ -164,6 +164,11 @@ def test_their_runner_runs_it_and_replays_it(tmp_path: Path) -> None:
     for mode in ("live", "replay"):
         called(tmp_path, "auto-judge", *words, "--out-dir", mode, "--set", f"mode={mode}")
 
+    called(tmp_path, "auto-judge", *words, "--out-dir", "d", "--set", "source=documents")
+    banks = lines_of(tmp_path / "d/default.nuggets.jsonl")
+    found = [claim for bank in banks for claim in bank["claim_bank"].values()]
+    assert {one["doc_id"] for claim in found for one in claim["references"]} == {"c1", "c2"}
+
     out, again = tmp_path / "live", tmp_path / "replay"
     for file in ("nuggets.jsonl", "qrels.txt", "eval.txt", "assignments.jsonl"):
         assert (out / f"default.{file}").read_bytes() == (again / f"default.{file}").read_bytes()
@@ -189,5 +194,5 @@ def test_their_runner_runs_it_and_replays_it(tmp_path: Path) -> None:
         *("--eval-format", "ir_measures", "--eval-measure", "A_strict", "--correlation", "kendall"),
         *("--aggregate", "--output", "tau.jsonl", "live/default.eval.txt"),
     )
-    (found,) = lines_of(tmp_path / "tau.jsonl")
-    assert found["kendall"] == pytest.approx(1)
+    (correlation,) = lines_of(tmp_path / "tau.jsonl")
+    assert correlation["kendall"] == pytest.approx(1)
