@@ -16,8 +16,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Collection:
-    folder = tmp_path_factory.mktemp("sample")
-    config = load_config(QUICKSTART / "build.toml")
+    return rebuilt("quickstart", tmp_path_factory.mktemp("sample"))
+
+
+def rebuilt(name: str, folder: Path) -> Collection:
+    """Build an example from its recorded replies alone."""
+    config = load_config(ROOT / f"examples/{name}/build.toml")
     elsewhere = config.model_copy(
         update={
             "out": folder / "collection",
@@ -78,11 +82,7 @@ def test_every_written_answer_is_used(sample: Collection) -> None:
 
 
 def test_the_example_of_recipe_crux_is_rebuilt_from_its_replies(tmp_path: Path) -> None:
-    config = load_config(ROOT / "examples/crux/build.toml")
-    cache = config.cache.model_copy(update={"path": tmp_path / "cache"})
-    index = config.index.model_copy(update={"path": tmp_path / "index"})
-    update = {"out": tmp_path / "out", "cache": cache, "index": index}
-    made = build(config.model_copy(update=update), mode="replay")
+    made = rebuilt("crux", tmp_path)
 
     assert {(one.query_id, one.nuggets, one.supported) for one in made.slices} == {
         ("aldby", 6, 5),
@@ -90,3 +90,19 @@ def test_the_example_of_recipe_crux_is_rebuilt_from_its_replies(tmp_path: Path) 
     }
     (failure,) = made.failures
     assert failure.message.endswith("says what its document does not: 2019, Zurich")
+
+
+def test_nuggets_of_questions_without_answers_come_from_passages(tmp_path: Path) -> None:
+    made = rebuilt("nuggets", tmp_path)
+
+    assert {part.query_id: (part.slice, part.nuggets) for part in made.slices} == {
+        "1003": ("answerable", 5),
+        "1006": ("answerable", 5),
+        "1011": ("answerable", 5),
+        "1018": ("unanswerable", 0),
+    }
+    assert not made.failures
+    supporting = {(one.nugget_id, one.chunk_id) for one in made.judgments if one.label}
+    for nugget in made.nuggets:
+        assert nugget.chunk_ids
+        assert {(nugget.nugget_id, chunk_id) for chunk_id in nugget.chunk_ids} <= supporting
