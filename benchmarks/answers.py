@@ -4,12 +4,14 @@ Reads qa-eval's NQ301 from `../shared/data`: answers of models to 301 questions 
 person's yes or no; gold answers are at hand for 230 of the questions. Intervals are 95 % bootstrap
 intervals over questions. GPT-4's verdicts, where they say yes or no, are a yardstick: on all 301
 questions, and on those with gold answers. A score is compared with its default threshold, and with
-the one that is best on the other half of the questions.
+the one that is best on the other half of the questions. With `--embedder FOLDER`, a model of
+sentence-transformers, the cosine of its vectors too.
 
 Prints one JSON line a value: {"name", "value", "goal", "holds"}. With `--tiny` of ten questions only.
 """
 
 import csv
+import functools
 import gzip
 import json
 import sys
@@ -17,13 +19,16 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from freshstack_dspy.config import EmbedderConfig
+from freshstack_dspy.index.models import FolderEmbedder
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.measures.agreement import LabelPair, class_precision, class_recall, cohen_kappa
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.measures.statistics import bootstrap_interval
 from freshstack_dspy.recipes.reteval import COMPARERS
+from freshstack_dspy.signatures.answers import AgreementGrade
 
 SHARED = (folder / "shared" / "data" for folder in Path(__file__).resolve().parents)
 DATA = next((folder for folder in SHARED if folder.is_dir()), Path("shared")) / "qa-eval-nq301"
@@ -70,6 +75,27 @@ def by_baseline(question: str, references: list[str], given: str) -> float:
         "answer": given,
     }
     return float(reply("CompareAnswers", inputs)["agrees"] == "yes")
+
+
+def by_grade(question: str, references: list[str], given: str) -> float:
+    inputs = {
+        "question": {"title": question},
+        "references": [{"number": n, "text": text} for n, text in enumerate(references, 1)],
+        "answer": given,
+    }
+    grades: tuple[str, ...] = get_args(AgreementGrade)
+    return float(grades.index(reply("GradeAgreement", inputs)["grade"]))
+
+
+def cosine_of(folder: str) -> Callable[[str, str], float]:
+    embedder = FolderEmbedder(EmbedderConfig(name="embedder", path=Path(folder)))
+
+    @functools.cache
+    def vector(text: str) -> Any:
+        (found,) = embedder.embed_passages([text], lambda _: None)
+        return found / (found @ found) ** 0.5
+
+    return lambda one, other: float(vector(one) @ vector(other))
 
 
 def at(scores: Scores, threshold: float) -> ByQuestion:
@@ -133,7 +159,13 @@ def main() -> None:
         chosen = sorted({row["Question"] for row in people})[:10]
         people = [row for row in people if row["Question"] in chosen]
     agreement("answers compared by the baseline", at(scored(people, by_baseline), 1), GOAL)
-    for name, similarity in SIMILARITIES.items():
+    graded = scored(people, by_grade)
+    for grade in (1, 2, 3):
+        agreement(f"answers graded by the baseline, from {grade}", at(graded, grade))
+    similarities = dict(SIMILARITIES)
+    if "--embedder" in sys.argv:
+        similarities["embedding"] = cosine_of(sys.argv[sys.argv.index("--embedder") + 1])
+    for name, similarity in similarities.items():
 
         def nearest(_: str, references: list[str], given: str, by: Any = similarity) -> float:
             return max(by(one, given) for one in references)

@@ -56,7 +56,7 @@ COMPARERS = {
     "exact_match": 1.0,
     "token_f1": 0.5,
     "rouge_l": 0.5,
-    "embedding": 0.9,
+    "embedding": 0.7,
 }
 """What can compare answers (§2.2), and the score from which on two agree unless told otherwise. A
 model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
