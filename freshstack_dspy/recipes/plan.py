@@ -134,7 +134,9 @@ def plan(config: BuildConfig | Path | str, *, progress: Progress | None = None) 
         left_out=made.reading.rejected,
         little_overlap=made.little_overlap,
         in_images=tuple(one.query_id for one in made.reading.queries if is_in_image(one.body)),
-        without_nuggets=tuple(one.query_id for one in made.contents.slices if not one.nuggets),
+        without_nuggets=tuple(
+            one.query_id for one in made.contents.slices if one.slice == "without_nuggets"
+        ),
         steps=steps,
         total=total,
         embeddings=embeddings,
