@@ -145,6 +145,7 @@ def answer_from_runs(
     queries = {query_id: by_id[query_id] for query_id in sorted(qrels.nuggets)}
     gold = {query_id: gold_chunks(qrels.judged(query_id), max(k)) for query_id in queries}
     tops = _tops(collection, at_depths(runs, k), queries)
+    _check_embedder(session, comparers)
 
     golds = _contexts(session, collection, {GOLD: gold}, queries, samples=gold_answers)
     contexts = _contexts(session, collection, tops, queries)
@@ -295,6 +296,15 @@ def _agree(
     return agreements, failures
 
 
+def _check_embedder(session: Session, comparers: Mapping[str, float]) -> None:
+    """Check, before anything is asked, that there is an embedder if one is to compare."""
+    if "embedding" in comparers and not session.models.embedders:
+        raise ConfigError(
+            f"{session.config.file}: comparing answers by an embedder needs an [[embedder]]; add "
+            "one, or leave the comparer 'embedding' out"
+        )
+
+
 def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
     """Make the comparer of a name; an embedder embeds all texts at once."""
     if name in ("yes_no", "graded"):
@@ -302,11 +312,6 @@ def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
         return lambda query, references, answer: program(query, references, answer).toDict()
     similarity = SIMILARITIES.get(name)
     if similarity is None:
-        if not session.models.embedders:
-            raise ConfigError(
-                f"{session.config.file}: comparing answers by an embedder needs an [[embedder]]; "
-                "add one, or leave the comparer 'embedding' out"
-            )
         similarity = _cosine(session, sorted({text for text in texts if text}))
 
     def compare(_: Query, references: Sequence[str], answer: str) -> Mapping[str, Any]:

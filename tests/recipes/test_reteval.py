@@ -355,8 +355,11 @@ def test_an_embedder_compares_by_the_cosine(
 def test_comparing_by_an_embedder_takes_one(
     collection: Path, files: list[Path], tmp_path: Path
 ) -> None:
+    model = provider()
+
     with pytest.raises(ConfigError, match=r"needs an \[\[embedder\]\]"):
-        answering(collection, files, provider(), tmp_path, comparers={"embedding": 0.9})
+        answering(collection, files, model, tmp_path, comparers={"embedding": 0.9})
+    assert not model.asked
 
 
 def test_a_run_is_answered_at_every_depth(
