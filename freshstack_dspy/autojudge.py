@@ -66,7 +66,7 @@ class Settings(Section):
     runs: tuple[str, ...] = ()
     """From whose responses nuggets are cut; none: all."""
     references: bool = True
-    """Whether the documents of a topic are judged for its nuggets, as `Qrels` does; new ones that
+    """Whether the documents of a topic are judged for its new nuggets, as `Qrels` does; those that
     none supports are then left out, unless that holds for all."""
     filebase: str | None = None
     outdir: Path | None = None
@@ -141,20 +141,22 @@ class Nuggets(_AutoJudge):
             documents = documents if chosen.references else {}
             judged = _judged(session, recipe, queries, nuggets, documents, failures)
             threshold = session.config.judge.graded.threshold
-        supported = {one.nugget_id for one in judged if (one.label or 0) >= threshold}
-        claims: dict[str, dict[str, Any]] = defaultdict(dict)
+        of_nugget = by_nugget(judged)
+        theirs, banks = _base().nugget_data, []
         for topic, of in nuggets.items():
             texts = {one.chunk_id: one.text for one in documents.get(topic, ())}
-            before = {one.nugget_id for one in existing.get(topic, ())}
-            kept = [one for one in of if one.nugget_id in supported | before] or of
-            for key, nugget in by_text([_of_bank(one, judged) for one in kept]).items():
-                supporting = [d for d, label in nugget.labels.items() if (label or 0) >= threshold]
-                claims[topic][key] = claim(nugget, supporting, texts)
-        banks = (bank(topic, queries[topic].title, claims[topic]) for topic in queries)
-        theirs = _base().nugget_data
-        return theirs.NuggetBanks.from_banks_list(
-            list(map(theirs.NuggetBank.model_validate, banks))
-        )
+            made_of = {
+                key: (one, [d for d, label in one.labels.items() if (label or 0) >= threshold])
+                for key, one in by_text([_of_bank(one, of_nugget) for one in of]).items()
+            }
+            kept = {key: pair for key, pair in made_of.items() if pair[1]} or made_of
+            claims = {key: claim(one, found, texts) for key, (one, found) in kept.items()}
+            new = theirs.NuggetBank.model_validate(bank(topic, queries[topic].title, claims))
+            if nugget_banks is not None and topic in existing:
+                old = theirs.NuggetBank.model_validate(nugget_banks.banks[topic].model_dump())
+                new = old.add_nuggets(list(new.claim_bank.values()))
+            banks.append(new)
+        return theirs.NuggetBanks.from_banks_list(banks)
 
 
 class Qrels(_AutoJudge):
@@ -292,7 +294,7 @@ def _of_documents(
 def merged(
     topic: str, existing: Sequence[Nugget], made: Sequence[Sequence[Nugget]], limit: int
 ) -> list[Nugget]:
-    """Put the nuggets of several responses below those that there are, as many as `limit` allows."""
+    """Merge the nuggets of several responses; as many as `limit` allows next to existing ones."""
     ranked = [one for rank in zip_longest(*made) for one in rank if one and not one.doubtful]
     numbered = [
         one.model_copy(update={"nugget_id": str(number)})
@@ -303,11 +305,8 @@ def merged(
     new = [one for one in flagged[len(existing) :] if one.duplicate_of is None]
     new.sort(key=lambda one: (one.importance != "vital", -stated[one.nugget_id]))
     return [
-        *existing,
-        *(
-            one.model_copy(update={"nugget_id": f"{topic}_r{number}"})
-            for number, one in zip(range(len(existing), limit), new, strict=False)
-        ),
+        one.model_copy(update={"nugget_id": f"{topic}_r{number}"})
+        for number, one in zip(range(len(existing), limit), new, strict=False)
     ]
 
 
@@ -454,8 +453,16 @@ def _judged(
     return judged.judgments
 
 
-def _of_bank(nugget: Nugget, judgments: Iterable[Judgment]) -> BankNugget:
-    own = [one for one in judgments if one.nugget_id == nugget.nugget_id]
+def by_nugget(judgments: Iterable[Judgment]) -> dict[str, list[Judgment]]:
+    """Group judgments by their nugget."""
+    found: dict[str, list[Judgment]] = defaultdict(list)
+    for one in judgments:
+        found[one.nugget_id].append(one)
+    return found
+
+
+def _of_bank(nugget: Nugget, judged: Mapping[str, Sequence[Judgment]]) -> BankNugget:
+    own = judged.get(nugget.nugget_id, ())
     return BankNugget(
         nugget.nugget_id,
         nugget.text,

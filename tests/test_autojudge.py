@@ -65,7 +65,6 @@ def test_nuggets_of_several_responses_are_merged() -> None:
     found = merged("q", [old], [first, second], 3)
 
     assert [(one.nugget_id, one.text) for one in found] == [
-        ("q_7", "A sea is deep!"),
         ("q_r1", "In May grass is green."),
         ("q_r2", "Ice is cold."),
     ]
@@ -164,10 +163,13 @@ def test_their_runner_runs_it_and_replays_it(tmp_path: Path) -> None:
     for mode in ("live", "replay"):
         called(tmp_path, "auto-judge", *words, "--out-dir", mode, "--set", f"mode={mode}")
 
-    called(tmp_path, "auto-judge", *words, "--out-dir", "d", "--set", "source=documents")
+    claim = {"claim": "Old.", "query_id": "191", "references": [{"doc_id": "c9"}]}
+    (tmp_path / "old.jsonl").write_text(json.dumps({"query_id": "191", "claim_bank": [claim]}))
+    more = ("--out-dir", "d", "--set", "source=documents", "--nugget-banks", "old.jsonl")
+    called(tmp_path, "auto-judge", *words, *more)
     banks = lines_of(tmp_path / "d/default.nuggets.jsonl")
     found = [claim for bank in banks for claim in bank["claim_bank"].values()]
-    assert {one["doc_id"] for claim in found for one in claim["references"]} == {"c1", "c2"}
+    assert {one["doc_id"] for of in found for one in of["references"]} == {"c1", "c2", "c9"}
 
     out, again = tmp_path / "live", tmp_path / "replay"
     for file in ("nuggets.jsonl", "qrels.txt", "eval.txt", "assignments.jsonl"):

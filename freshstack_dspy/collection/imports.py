@@ -800,7 +800,6 @@ def _read_autojudge(found: Imported) -> None:
     A document that the qrels grade 0 supports none of its topic's nuggets. Of one that they grade
     higher, they do not tell which it supports.
     """
-    found.use_scale(found.export.scale if found.export else Scale(name="binary"))
     files = found.parts(*_BANKS) if found.path.is_dir() else [found.path]
     topics = found.optional_part("topics", "*topics*.jsonl", "*requests*.jsonl")
     of_topic = {row.id("request_id"): row for row in (found.rows(topics) if topics else ())}
@@ -836,17 +835,27 @@ def _read_autojudge(found: Imported) -> None:
         found.documents = list(found.documents)
         ours = {found.ours("chunks", document) for document in wanted}
         chunks = {one.chunk_id: one for one in found.documents if one.chunk_id in ours}
+    found.use_scale(found.export.scale if found.export else _scale_of(found, nuggets))
     unsupporting = _graded_zero(found)
     for query_id, of_query in nuggets.items():
         for nugget, one in of_query:
             labels = {**dict.fromkeys(unsupporting.get(query_id, ()), 0), **one.labels}
             for document, label in labels.items():
-                if label is not None and type(label) is not int:
-                    raise SourceError(f"{found.path}: label {label!r} of {_shown(document)}")
                 chunk = chunks.get(found.ours("chunks", document))
                 spans = one.evidence.get(document, ()) if chunk else ()
                 status: Status = "ok" if label is not None else "failed"
                 found.judge(nugget, document, label, status, evidence=_in_file(chunk, spans))
+
+
+def _scale_of(found: Imported, nuggets: dict[str, list[tuple[Nugget, BankNugget]]]) -> Scale:
+    """Give the smallest scale that holds the labels of banks."""
+    labels = [n for of in nuggets.values() for _, one in of for n in one.labels.values()]
+    for n in labels:
+        if n is not None and (type(n) is not int or not 0 <= n <= 5):
+            raise SourceError(f"{found.path}: label {n!r}; allowed: 0 to 5, or null")
+    highest = max((n for n in labels if n is not None), default=1)
+    scales: list[ScaleName] = [name for name, of in SCALES.items() if of.highest >= highest]
+    return Scale(name=scales[0], threshold=SCALES[scales[0]].threshold)
 
 
 def _banks(found: Imported, files: Sequence[Path]) -> Iterator[tuple[Row, Bank]]:

@@ -201,6 +201,17 @@ def test_topics_and_qrels_next_to_a_bank(tmp_path: Path) -> None:
     ]
 
 
+def test_the_labels_of_a_bank_say_their_scale(tmp_path: Path) -> None:
+    """As in the banks that our nuggetizer writes in their runner."""
+    labels = {"labels": {"c1": 2, "c2": 0, "c3": None}}
+    claim = {"claim": "It stops.", "query_id": "191", "metadata": labels}
+    (tmp_path / "b.jsonl").write_text(json.dumps({"query_id": "191", "claim_bank": [claim]}))
+    found = import_collection("autojudge", tmp_path / "b.jsonl", tmp_path / "c")
+
+    assert found.manifest.scale == Scale(name="support", threshold=1)
+    assert [one.label for one in found.judgments] == [2, 0, None]
+
+
 def test_qrels_alone_are_not_enough(tmp_path: Path) -> None:
     (tmp_path / "a.qrels.txt").write_text("191 0 c1 1\n")
     with pytest.raises(SourceError, match=r"no nugget banks.*--format beir"):
