@@ -49,8 +49,8 @@ def test_answers_are_written_and_what_they_are_worth_is_said(
 
 
 def test_a_plan_counts_what_is_then_asked(freshstack: Command, desk: Path) -> None:
-    words = ("answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers")
-    words += ("--k", "1", "--k", "2", "--comparer", "graded")
+    words = ["answer", "collection", "bm25.run", "--config", "judge.toml", "--out", "answers"]
+    words += ["--k", "1", "--k", "2", "--comparer", "graded"]
 
     def total(text: str) -> list[int]:
         (row, *_) = re.findall(r"│ total +│ +(\d+) │ +(\d+) │", text)

@@ -1,6 +1,6 @@
 """Scores of answers and nuggets."""
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -204,7 +204,7 @@ def test_the_table_of_two_by_two() -> None:
 def test_cases_of_failure(
     found: bool, agrees: bool | None, held: str, gold: str, retrieved: str, case: str | None
 ) -> None:
-    labels = {"held": {*held}, "gold": {*gold}, "retrieved": {*retrieved}}
+    labels: Any = {"held": {*held}, "gold": {*gold}, "retrieved": {*retrieved}}
 
     assert case_of(found=found, agrees=agrees, **labels) == case
     if case == "A":
