@@ -219,6 +219,7 @@ class Writer(ScriptedProvider):
         )
 
 
+@pytest.mark.slow
 def test_mipro_runs_to_the_end(lm_to: Connect, capfd: pytest.CaptureFixture[str]) -> None:
     writer = Writer()
     lm = lm_to(writer)

@@ -57,6 +57,7 @@ def test_its_demonstrations_go_before_every_question_of_that_step(
             assert roles == ["system", "user"]
 
 
+@pytest.mark.slow
 def test_the_manifest_tells_its_prompt_from_the_plain_one(tmp_path: Path, saved: str) -> None:
     (tmp_path / "judge.json").write_text(saved)
     plain = build(domain(tmp_path), provider=ScriptedProvider()).manifest

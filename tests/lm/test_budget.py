@@ -67,10 +67,13 @@ def _ask_all(lm: RecordedLM, questions: list[str]) -> list[Any]:
     ("caps", "taken"),
     [
         ({"calls": 90}, len),
-        ({"tokens": 60_000}, lambda billed: sum(map(sum, billed))),
-        (
+        pytest.param(
+            {"tokens": 60_000}, lambda billed: sum(map(sum, billed)), marks=pytest.mark.slow
+        ),
+        pytest.param(
             {"dollars": 0.08},
             lambda billed: sum(one + 2 * other for one, other in billed) / 1_000_000,
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -94,6 +97,7 @@ def test_no_cap_is_overshot_with_64_requests_in_flight(
     assert server.at_once > 24, "there was something to overshoot with"
 
 
+@pytest.mark.slow
 def test_a_larger_cap_goes_on_where_the_smaller_one_stopped(
     server: ChatServer, paying: Callable[..., RecordedLM]
 ) -> None:

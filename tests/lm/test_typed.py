@@ -98,6 +98,7 @@ def test_any_dspy_model_works_unrecorded(lm: Any) -> None:
     assert (answer.cities[0].name, answer.call_id) == ("Bern", "unrecorded")
 
 
+@pytest.mark.slow
 def test_sixteen_threads_get_their_own_answers_and_re_asks(
     server: ChatServer, client_for: Connect
 ) -> None:

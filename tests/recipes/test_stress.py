@@ -328,7 +328,9 @@ def test_a_build_against_one_kind_of_fault(tmp_path: Path, fault: Spoil) -> None
     stress(tmp_path, BadServer((fault,), ALONE, seed=1), count=5)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 def test_a_build_against_all_faults_at_once(tmp_path: Path, seed: int) -> None:
     collection = stress(tmp_path, BadServer(FAULTS, MIXED, seed), count=5)
 
