@@ -108,7 +108,7 @@ def _fault(files: Files, hit: Hit) -> str | None:
 
 
 def why_unplaced(files: Files, hit: Hit) -> str:
-    """Say why it cannot be told where a result is."""
+    """Say why a result has no known place."""
     if hit.path is None:
         if hit.chunk_id is None:
             return "it has no path"

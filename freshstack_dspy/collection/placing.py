@@ -147,13 +147,13 @@ class Files:
         ]
 
     def place(self, hit: Hit) -> Place | None:
-        """Where a result is; None where that cannot be told."""
+        """The place of a result; None where it is not known."""
         if hit.chunk_id is not None and hit.chunk_id in self._places:
             return self._places[hit.chunk_id]
         if hit.path is None:
             return None
         files = [(key, self.text(*key)) for key in self.named(hit.path, hit.source)]
-        # Of many files of one name most are told apart by the text alone, which is quick.
+        # Of many files of one name most differ by the text alone, which is quick.
         if hit.text is not None and len(files) > 1:
             files = [one for one in files if hit.text in one[1].text] or files
         found = [

@@ -1,7 +1,7 @@
 """Retrievers of your own: how they are called, and what they return, as `Hit`s.
 
 A retriever is a function from a text to results, or an object of LangChain, LlamaIndex, Haystack
-or PyTerrier. These are told apart by their methods: none of them is imported here.
+or PyTerrier. These are recognised by their methods: none of them is imported here.
 """
 
 import inspect

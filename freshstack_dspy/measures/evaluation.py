@@ -58,7 +58,7 @@ class PassageNotes(Record):
     repeated: int
     """How many results were at the place of another of their query; the better score counts."""
     unplaced: int
-    """How many results were left out, as it cannot be told where they are."""
+    """How many results have no known place; they keep their ranks, and support nothing."""
     placed_share: float
     labels: int
     """How many labels of support the measured nuggets have."""

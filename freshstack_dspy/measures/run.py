@@ -104,7 +104,7 @@ class PassageRun:
     passages: Mapping[str, Mapping[Place, float]]
     """Query id -> place -> score."""
     unplaced: Mapping[str, Sequence[float]] = field(default_factory=dict)
-    """By query, the scores of the results of which it cannot be told where they are. They keep
+    """By query, the scores of the results whose place is not known. They keep
     their ranks, and support nothing."""
     repeated: int = 0
     """How many results were at the place of another of their query; the better score counts."""

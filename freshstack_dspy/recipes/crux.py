@@ -7,13 +7,13 @@ pool, so that everything that works on a collection works on this one.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
 import dspy
 
 from freshstack_dspy.collection.contents import Contents
-from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import FatalModelError, ReplyError
@@ -22,9 +22,8 @@ from freshstack_dspy.programs.documents import PassageDecontextualizer
 from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.questions.groups import Groups
-from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of
 from freshstack_dspy.recipes.corpus import CutCorpora
-from freshstack_dspy.recipes.freshstack import FreshStack, ask, expand, judge_pool
+from freshstack_dspy.recipes.freshstack import FreshStack, ask, expand, judged_contents
 from freshstack_dspy.recipes.known import Known
 from freshstack_dspy.recipes.session import Session, report
 from freshstack_dspy.records import (
@@ -82,7 +81,6 @@ def crux_collection(
         DeferredError: In mode `defer`, requests were written down.
         FatalModelError: There are no passages or no sub-questions, or not one pair has a label.
     """
-    config = session.config
     relevant = decontextualize(session, recipe, queries, groups)
     nuggets, without = sub_questions(session, recipe, queries)
     queries, not_requested = request_reports(session, recipe, queries)
@@ -103,34 +101,10 @@ def crux_collection(
     ]
     report(session.progress, "pool", f"{len(pool)} relevant passages of {len(asked)} reports")
     chunks = [*others.chunks, *relevant.passages]
-    judged = judge_pool(session, recipe, queries, nuggets, pool, chunks, known)
-    knowledge, not_scored = closed_book_knowledge(
-        session, recipe, queries, nuggets, expansions, known
+    contents = judged_contents(
+        session, recipe, queries, nuggets, expansions, pool, others._replace(chunks=chunks), known
     )
-    session.stop_if_deferred()
-
-    threshold = config.judge.graded.threshold
-    contents = Contents(
-        queries=tuple(queries),
-        nuggets=tuple(nuggets),
-        expansions=tuple(expansions),
-        pool=tuple(pool),
-        judgments=judged.judgments,
-        contamination=contamination_of(
-            config.contamination,
-            threshold,
-            queries,
-            nuggets,
-            judged.judgments,
-            chunks,
-            knowledge,
-        ),
-        failures=(*failures, *judged.failures, *not_scored),
-        slices=tuple(slice_queries(queries, nuggets, judged.judgments, threshold)),
-        skipped=tuple(others.skipped),
-        licences=tuple(others.licences),
-    )
-    return contents, chunks
+    return replace(contents, failures=(*failures, *contents.failures)), chunks
 
 
 def decontextualize(

@@ -22,6 +22,7 @@ from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import SupportJudge, failure_of, unjudged
 from freshstack_dspy.recipes.contamination import closed_book_knowledge, contamination_of
+from freshstack_dspy.recipes.corpus import CutCorpora
 from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.judge import (
     Duplicate,
@@ -84,11 +85,11 @@ def judged_contents(
     nuggets: Sequence[Nugget],
     expansions: Sequence[Expansion],
     candidates: Sequence[Candidate],
-    searches: Searches,
+    corpus: Searches | CutCorpora,
     known: Known,
 ) -> Contents:
     """Judge the candidates, and put all records together."""
-    judged = judge_pool(session, recipe, queries, nuggets, candidates, searches.chunks, known)
+    judged = judge_pool(session, recipe, queries, nuggets, candidates, corpus.chunks, known)
     knowledge, not_scored = closed_book_knowledge(
         session, recipe, queries, nuggets, expansions, known
     )
@@ -108,13 +109,13 @@ def judged_contents(
             queries,
             nuggets,
             judged.judgments,
-            searches.chunks,
+            corpus.chunks,
             knowledge,
         ),
         failures=(*judged.failures, *not_scored),
         slices=tuple(slice_queries(queries, nuggets, judged.judgments, threshold, candidates)),
-        skipped=searches.skipped,
-        licences=searches.licences,
+        skipped=tuple(corpus.skipped),
+        licences=tuple(corpus.licences),
     )
 
 

@@ -58,7 +58,7 @@ COMPARERS = {
     "rouge_l": 0.5,
     "embedding": 0.7,
 }
-"""What can compare answers (§2.2), and the score from which on two agree unless told otherwise. A
+"""What can compare answers (§2.2), and the score from which on two agree by default. A
 model says yes (1) or no (0), or gives a grade from 0 to 3; the others are from 0 to 1."""
 _HIGHEST = {"graded": 3.0}
 _SUPPORT: dict[Assignment, Literal[-1, 0, 1, 2]] = {
