@@ -136,29 +136,139 @@ class Failure(Record):
     call_id: str | None
 
 
-class HumanLabel(Record):
-    """The label that a person gave a (nugget, chunk) pair.
-
-    The three texts are for optimization without a collection; else they are taken from it.
-    """
-
-    query_id: str
-    nugget_id: str
-    chunk_id: str
-    label: int = Field(ge=0)
-    annotator: str
-    time: str | None = None
-    question: str | None = None
-    nugget: str | None = None
-    chunk: str | None = None
-
-
 QueryOrigin = Literal["community", "synthetic", "imported"]
 Importance = Literal["vital", "okay"]
 ExpansionKind = Literal["sub_questions", "closed_book_answer"]
 SliceName = Literal[
     "answerable", "partly_supported", "unanswerable", "undetermined", "without_nuggets"
 ]
+
+
+class GivenLabel(Record):
+    """What every label of a person says; each kind adds its own fields."""
+
+    query_id: str
+    annotator: str = Field(min_length=1)
+    time: str | None = None
+    """ISO 8601 date and time."""
+    note: str = ""
+    """What the person wrote about it."""
+    stratum: str | None = None
+    probability: float | None = Field(default=None, gt=0, le=1)
+    """Of a label that `freshstack sample` asked for: from which part of the judgments it was drawn,
+    and with what probability."""
+
+
+class HumanLabel(GivenLabel):
+    """The label that a person gave a (nugget, chunk) pair.
+
+    The three texts are for optimization without a collection; else they are taken from it.
+    """
+
+    kind: Literal["support", "answerability"] = "support"
+    """`support`: on the scale of the collection, 0 to 5 for recipe crux; `answerability`: whether
+    the chunk answers the sub-question at all, 0 or 1 (the first task of CRUX's annotators)."""
+    nugget_id: str
+    chunk_id: str
+    label: int = Field(ge=0)
+    evidence: Spans = ()
+    """Places in the chunk's file, in bytes, of the words that show it."""
+    question: str | None = None
+    nugget: str | None = None
+    chunk: str | None = None
+
+
+class NuggetLabel(GivenLabel):
+    """What a person says of the quality of one nugget (FreshStack, Table 5)."""
+
+    kind: Literal["nugget"] = "nugget"
+    nugget_id: str
+    precise: bool
+    """It is one fact, and states it correctly and exactly."""
+    grounded: bool
+    """The answer says it."""
+    vital: bool
+    """A good answer must have it."""
+
+
+class ListedNugget(Record):
+    """One nugget of a list that a person made."""
+
+    nugget_id: str = ""
+    """Empty where the nugget is new."""
+    text: str = Field(min_length=1)
+    importance: Importance | None = None
+    made_from: tuple[str, ...] = ()
+    """Ids of the nuggets that it was split or merged from."""
+
+
+class NuggetList(GivenLabel):
+    """All nuggets that a query should have, as a person edited, split, merged or added them.
+
+    Those of the collection that are not listed were removed.
+    """
+
+    kind: Literal["nugget_list"] = "nugget_list"
+    nuggets: tuple[ListedNugget, ...]
+
+
+class AnswerLabel(GivenLabel):
+    """Whether an answer agrees with the gold one (LLM-retEval), as a person sees it.
+
+    The texts are for optimization and for reading without the folder of answers.
+    """
+
+    kind: Literal["answer"] = "answer"
+    run_id: str
+    sample: int = Field(default=1, ge=1)
+    agrees: bool
+    question: str | None = None
+    answer: str | None = None
+    gold_answer: str | None = None
+
+
+class Comment(GivenLabel):
+    """Something a person wrote about a query, a nugget or a chunk; `note` is the text."""
+
+    kind: Literal["comment"] = "comment"
+    nugget_id: str | None = None
+    chunk_id: str | None = None
+
+
+TaskKind = Literal["support", "answerability", "nuggets", "answer"]
+
+
+class LabelTask(Record):
+    """Something that people are asked to label; a line of the file that `freshstack sample` writes.
+
+    `support` and `answerability` ask for a `HumanLabel` of the pair, `nuggets` for a `NuggetList`
+    and a `NuggetLabel` of each nugget of the query, `answer` for an `AnswerLabel`.
+    """
+
+    kind: TaskKind
+    query_id: str
+    nugget_id: str | None = None
+    chunk_id: str | None = None
+    run_id: str | None = None
+    sample: int = Field(default=1, ge=1)
+    answer: str | None = None
+    gold_answer: str | None = None
+    """The two texts of a task `answer`."""
+    stratum: str = ""
+    """The part of the judgments that it was drawn from."""
+    probability: float = Field(default=1, gt=0, le=1)
+    """With which it was drawn."""
+
+
+class SampleHeader(Record):
+    """The first line of a file of tasks: what they were drawn from."""
+
+    schema_version: Literal[1] = 1
+    collection: str
+    """The folder, relative to the file where it can be."""
+    content: str
+    """The content hash that the collection had."""
+    seed: int = 0
 
 
 class Attribution(Record):
