@@ -10,7 +10,14 @@ from pydantic import ValidationError
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import read_lines
-from freshstack_dspy.records import AnswerLabel, Comment, HumanLabel, NuggetLabel, NuggetList
+from freshstack_dspy.records import (
+    AnswerLabel,
+    Comment,
+    HumanLabel,
+    Judgment,
+    NuggetLabel,
+    NuggetList,
+)
 
 AnyLabel = HumanLabel | NuggetLabel | NuggetList | AnswerLabel | Comment
 LABELS: dict[str, type[AnyLabel]] = {
@@ -23,6 +30,13 @@ LABELS: dict[str, type[AnyLabel]] = {
 }
 """The record of each kind of label."""
 Paths = Path | str | Sequence[Path | str]
+PairId = tuple[str, str, str]
+"""query_id, nugget_id, chunk_id."""
+
+
+def pair_of(of: HumanLabel | Judgment) -> PairId:
+    """Give the pair that a label or a judgment is of."""
+    return of.query_id, of.nugget_id, of.chunk_id
 
 
 @overload
