@@ -48,8 +48,10 @@ def encode_records(records: Iterable[Record]) -> bytes:
     return "".join(map(canonical_line, records)).encode("utf-8")
 
 
-def decode_records(data: bytes, record: type[R], path: Path) -> tuple[R, ...]:
-    """Read JSON Lines of records; `path` is named in messages.
+def decode_records(
+    data: bytes, record: type[R], path: Path, *, first_line: int = 1
+) -> tuple[R, ...]:
+    """Read JSON Lines of records; `path` is named in messages, with the number of the line.
 
     Raises:
         CollectionError: With file and line, where a line is no JSON or not this record.
@@ -62,7 +64,7 @@ def decode_records(data: bytes, record: type[R], path: Path) -> tuple[R, ...]:
         for line in data.split(b"\n")[:-1]:
             records.append(record.model_validate_json(line))  # noqa: PERF401  their number is used
     except ValidationError as error:
-        place = f"{path}:{len(records) + 1}"
+        place = f"{path}:{len(records) + first_line}"
         raise CollectionError(f"{place}: not a {record.__name__}: {first_fault(error)}") from None
     return tuple(records)
 

@@ -1,14 +1,47 @@
 """Which judgments people are asked to label: a stratified sample whose probabilities are known."""
 
+import hashlib
+import math
+import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from freshstack_dspy.calibration.labels import PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.records import HumanLabel, Judgment
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import R, decode_records, encode_records, write_file
+from freshstack_dspy.records import (
+    Agreement,
+    Answer,
+    HumanLabel,
+    Judgment,
+    LabelTask,
+    SampleHeader,
+    TaskKind,
+)
 
 WHOLE_QUERIES = "whole queries"
 """The stratum of pairs that were drawn with all other judged pairs of their query."""
+FLOOR = 5
+"""How many of each stratum are drawn before any is drawn more often."""
+_OR = "\n\n– or –\n\n"
+"""Between the gold answers, where there are several."""
+Item = tuple[str, ...]
+"""A query; with nugget and chunk; or with a run."""
+Strata = dict[Item, str]
+
+
+class Sample(NamedTuple):
+    """What was drawn."""
+
+    tasks: tuple[LabelTask, ...]
+    """All queries at random, and the tasks of each together, by nugget."""
+    sizes: dict[str, int]
+    """How many there are to be drawn in each stratum; of `WHOLE_QUERIES`, how many queries."""
+    kept: int
+    """How many of the tasks were drawn before."""
 
 
 def strata(collection: Collection, against: Collection | None = None) -> dict[PairId, str]:
@@ -74,3 +107,212 @@ def weights(labels: Sequence[HumanLabel], strata: Mapping[PairId, str]) -> dict[
         weight = sizes[name] / len(group) if same else 1 / highest[name]
         found.update(dict.fromkeys(group, weight))
     return found
+
+
+def sample(
+    collection: Collection | Path | str,
+    out: Path | str,
+    kind: TaskKind = "support",
+    limit: int = 200,
+    *,
+    seed: int = 0,
+    whole_queries: int | None = None,
+    against: Collection | Path | str | None = None,
+    answers: Path | None = None,
+) -> Sample:
+    """Draw tasks for people, and write them to a file, or add them to those that it has.
+
+    A file may have tasks of several kinds. Those of a kind are one sample: what was drawn stays,
+    and a larger `limit` adds to it; the probabilities are then those of the larger sample.
+
+    Args:
+        collection: What was judged, or its folder.
+        out: JSON Lines: a `SampleHeader`, then the tasks.
+        kind: What people are asked; `support` and `answerability` of pairs, `nuggets` of queries,
+            `answer` of the answers in `answers`.
+        limit: How many of them there are then.
+        seed: Of the random order; another seed is another sample.
+        whole_queries: In place of `limit`, how many queries are drawn with all their judged pairs.
+        against: The same pairs judged by another model or prompt; they differ where it is unsure.
+        answers: A folder of `freshstack answer`.
+
+    Raises:
+        CollectionError: The file has tasks of another collection, or drawn in another way.
+        ConfigError: The kind needs `answers`, or is not of pairs and `whole_queries` is given.
+    """
+    out, folder = Path(out), None if isinstance(collection, Collection) else Path(collection)
+    collection = Collection.of(collection)
+    relative = os.path.relpath(folder, out.parent) if folder else collection.name
+    header = SampleHeader(collection=relative, content=collection.manifest.content_hash, seed=seed)
+    before: tuple[LabelTask, ...] = ()
+    if out.exists():
+        first, before = read_tasks(out, collection)
+        if first.seed != seed:
+            raise CollectionError(
+                f"{out}: drawn with --seed {first.seed}; take that seed, or another --out"
+            )
+    drawn = [task for task in before if task.kind == kind]
+    found = draw(
+        collection,
+        kind,
+        max(limit, len(drawn)),
+        seed=seed,
+        whole_queries=whole_queries and max(whole_queries, len({one.query_id for one in drawn})),
+        against=None if against is None else Collection.of(against),
+        answers=answers,
+    )
+    if {(_item(one), one.stratum) for one in drawn} - {
+        (_item(one), one.stratum) for one in found.tasks
+    }:
+        raise CollectionError(
+            f"{out}: its tasks of kind {kind!r} were drawn in another way (--whole-queries, "
+            "--against or --answers differ); draw as before, or name another --out"
+        )
+    others = [task for task in before if task.kind != kind]
+    write_file(out, encode_records([header, *others, *found.tasks]))
+    return found._replace(kept=len(drawn))
+
+
+def draw(
+    collection: Collection,
+    kind: TaskKind = "support",
+    limit: int = 200,
+    *,
+    seed: int = 0,
+    whole_queries: int | None = None,
+    against: Collection | None = None,
+    answers: Path | None = None,
+) -> Sample:
+    """Draw tasks; the arguments and errors are those of `sample`.
+
+    Everything has a fixed random number, the hash of seed and ids. Of each stratum the first are
+    drawn, as many as `allocated` says, so that a larger sample holds the smaller.
+    """
+    texts: dict[Item, tuple[str, str]] = {}
+    strata_of: Strata
+    if kind == "nuggets":
+        strata_of = {(one.query_id,): one.slice for one in collection.slices}
+    elif kind == "answer":
+        if answers is None:
+            raise ConfigError("name the folder of the answers: --answers FOLDER")
+        strata_of, texts = _answers(answers)
+    else:
+        strata_of = dict(strata(collection, against).items())
+    queries = sorted({item[0] for item in strata_of}, key=lambda query: _number(seed, query))
+    sizes, probabilities = Counter(strata_of.values()), {}
+    if whole_queries is not None:
+        if kind not in ("support", "answerability"):
+            raise ConfigError(f"--whole-queries is of judged pairs, and kind {kind!r} is not")
+        sizes = Counter({WHOLE_QUERIES: len(queries)})
+        chosen = set(queries[:whole_queries])
+        drawn = {item: WHOLE_QUERIES for item in strata_of if item[0] in chosen}
+        probabilities[WHOLE_QUERIES] = len(chosen) / max(1, len(queries))
+    else:
+        left = allocated(sizes, limit)
+        probabilities = {name: left[name] / size for name, size in sizes.items()}
+        drawn = {}
+        for item in sorted(strata_of, key=lambda item: _number(seed, *item)):
+            if left[name := strata_of[item]]:
+                left[name] -= 1
+                drawn[item] = name
+    place = {query: number for number, query in enumerate(queries)}
+    tasks = [
+        _task(kind, item, texts.get(item)).model_copy(
+            update={"stratum": drawn[item], "probability": probabilities[drawn[item]]}
+        )
+        for item in sorted(
+            drawn, key=lambda item: (place[item[0]], item[1:2], _number(seed, *item))
+        )
+    ]
+    return Sample(tuple(tasks), dict(sorted(sizes.items())), 0)
+
+
+def allocated(sizes: Mapping[str, int], limit: int) -> Counter[str]:
+    """Say how many of each stratum are drawn: of none fewer where the limit is larger.
+
+    `FLOOR` of each stratum come first, the rest by turns in proportion to the square root of its
+    size (Sainte-Laguë's divisors), twice that where the judge is unsure.
+    """
+    found: Counter[str] = Counter()
+    weight = {
+        name: math.sqrt(size) * (2 if "," in name else 1) for name, size in sorted(sizes.items())
+    }
+    for _ in range(min(limit, sum(sizes.values()))):
+        left = [name for name in weight if found[name] < sizes[name]]
+        below = [name for name in left if found[name] < FLOOR]
+        if below:
+            found[min(below, key=lambda name: found[name])] += 1
+        else:
+            found[max(left, key=lambda name: weight[name] / (2 * found[name] + 1))] += 1
+    return found
+
+
+def read_tasks(
+    path: Path | str, collection: Collection | None = None
+) -> tuple[SampleHeader, tuple[LabelTask, ...]]:
+    """Read a file of tasks.
+
+    Raises:
+        CollectionError: It cannot be read or is no such file; or the collection is not the one
+            that it was drawn from.
+    """
+    path = Path(path)
+    try:
+        first, end, rest = path.read_bytes().partition(b"\n")
+    except OSError as error:
+        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+    if not end:
+        raise CollectionError(f"{path}: no file of tasks; `freshstack sample` writes one")
+    [header] = decode_records(first + end, SampleHeader, path)
+    if collection is not None and header.content != collection.manifest.content_hash:
+        raise CollectionError(
+            f"{path}: drawn from {header.collection!r} with content {header.content[:12]}, and "
+            f"{collection.name!r} has content {collection.manifest.content_hash[:12]}; draw from it "
+            "into a new file"
+        )
+    return header, decode_records(rest, LabelTask, path, first_line=2)
+
+
+def _number(seed: int, *ids: str) -> str:
+    return hashlib.sha256("\0".join((str(seed), *ids)).encode()).hexdigest()
+
+
+def _task(kind: TaskKind, item: Item, texts: tuple[str, str] | None) -> LabelTask:
+    if kind == "answer":
+        answer, gold = texts or ("", "")
+        return LabelTask(
+            kind=kind, query_id=item[0], run_id=item[1], answer=answer, gold_answer=gold
+        )
+    return LabelTask(
+        kind=kind, **dict(zip(("query_id", "nugget_id", "chunk_id"), item, strict=False))
+    )
+
+
+def _item(task: LabelTask) -> Item:
+    ids = task.query_id, task.nugget_id, task.chunk_id, task.run_id
+    return tuple(one for one in ids if one is not None)
+
+
+def _answers(folder: Path) -> tuple[Strata, dict[Item, tuple[str, str]]]:
+    """Read the compared answers of a folder: their strata, and their texts with the gold ones."""
+
+    def read(name: str, record: type[R]) -> tuple[R, ...]:
+        path = folder / name
+        try:
+            return decode_records(path.read_bytes(), record, path)
+        except OSError as error:
+            raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+
+    texts: dict[Item, str] = {
+        (one.topic_id, one.run_id): one.text for one in read("answers.jsonl", Answer)
+    }
+    golds: defaultdict[str, list[str]] = defaultdict(list)
+    for one in read("gold_answers.jsonl", Answer):
+        if one.is_answered:
+            golds[one.topic_id].append(one.text)
+    found: Strata = {
+        (one.query_id, one.run_id): "agrees" if one.agrees else "disagrees"
+        for one in read("agreement.jsonl", Agreement)
+        if one.agrees is not None
+    }
+    return found, {item: (texts[item], _OR.join(golds[item[0]])) for item in found}

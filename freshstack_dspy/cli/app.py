@@ -10,6 +10,7 @@ from freshstack_dspy.cli import (
     build,
     contexts,
     exchange,
+    labels,
     look,
     measure,
     people,
@@ -57,7 +58,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "import": exchange.import_,
         "validate": exchange.validate,
     },
-    "People": {"agree": people.agree, "optimize": people.optimize},
+    "People": {"sample": labels.sample, "agree": people.agree, "optimize": people.optimize},
     "Replies": {"replies": replies.replies, "requests": replies.requests},
 }
 """By the groups that the help shows: functions, or apps with commands of their own."""

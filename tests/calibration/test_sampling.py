@@ -1,13 +1,39 @@
 """A sample of judgments: strata, probabilities, and what a larger one keeps."""
 
 import dataclasses
+from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
+from freshstack_dspy.calibration.sampling import (
+    WHOLE_QUERIES,
+    allocated,
+    draw,
+    read_tasks,
+    sample,
+    strata,
+    weights,
+)
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.records import HumanLabel, Judgment, Vote
-from tests.collection.small import A, B, write_small
+from freshstack_dspy.errors import FreshstackError
+from freshstack_dspy.files import encode_records
+from freshstack_dspy.records import (
+    Agreement,
+    Answer,
+    CitedSentence,
+    HumanLabel,
+    Judgment,
+    LabelTask,
+    Vote,
+)
+from tests.collection.small import A, B, judgment, write_small
 
 from .people import label
 
@@ -78,3 +104,132 @@ def test_a_labelled_pair_counts_for_those_of_its_stratum(small: Collection) -> N
     assert set(weights([one, two], rejudged).values()) == {2}, "1 / .5"
     whole = sampled("5", "5_0", A, WHOLE_QUERIES, 1 / 3)
     assert weights([whole], found) == {("5", "5_0", A): 3}
+
+
+SIZES = {"label 0": 900, "label 1": 90, "label 1, unsure": 30, "label 2": 3}
+
+
+def test_every_stratum_has_its_floor_and_unsure_ones_more() -> None:
+    found = allocated(SIZES, 120)
+
+    assert found["label 2"] == 3
+    # 30 : 9.5 : 11, the roots of the sizes and twice that of the unsure one
+    assert (found["label 0"], found["label 1"], found["label 1, unsure"]) == (70, 22, 25)
+    assert allocated(SIZES, 5000) == SIZES
+
+
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "c, unsure", "d"]), st.integers(1, 60), min_size=1),
+    st.integers(1, 200),
+)
+def test_a_larger_limit_draws_one_more(sizes: dict[str, int], limit: int) -> None:
+    smaller, larger = allocated(sizes, limit), allocated(sizes, limit + 1)
+
+    assert smaller.total() == min(limit, sum(sizes.values()))
+    assert smaller <= larger
+    assert all(larger[name] <= size for name, size in sizes.items())
+
+
+@pytest.fixture(scope="module")
+def many(small: Collection) -> Collection:
+    """Thirty queries of two nuggets and four chunks; every fifth pair is supported."""
+    ids = [(f"{q}", f"{q}_{n}", f"c{c}") for q in range(30) for n in range(2) for c in range(4)]
+    judgments = tuple(
+        judgment(nugget, chunk, int(place % 5 == 0)) for place, (_, nugget, chunk) in enumerate(ids)
+    )
+    return dataclasses.replace(small, judgments=judgments)
+
+
+def pairs(tasks: Iterable[LabelTask]) -> list[tuple[str | None, ...]]:
+    return [(task.query_id, task.nugget_id, task.chunk_id) for task in tasks]
+
+
+def test_a_sample_is_added_to_and_keeps_what_was_drawn(many: Collection, tmp_path: Path) -> None:
+    """Tasks of a query and nugget are together; the others of the file stay too."""
+    out = tmp_path / "tasks.jsonl"
+    sample(many, out, "nuggets", 2)
+    first = sample(many, out, limit=30)
+    header, before = read_tasks(out, many)
+    second = sample(many, out, limit=60)
+    _, after = read_tasks(out, many)
+
+    assert (first.kept, second.kept, len(second.tasks)) == (0, 30, 60)
+    assert set(pairs(before)) < set(pairs(after))
+    assert [task.kind for task in after[:3]] == ["nuggets", "nuggets", "support"]
+    assert after[2:] == second.tasks == draw(many, limit=60).tasks
+    assert second.sizes == {"label 0": 192, "label 1": 48}
+    drawn = Counter(task.stratum for task in second.tasks)
+    assert {task.stratum: task.probability for task in second.tasks} == {
+        name: drawn[name] / size for name, size in second.sizes.items()
+    }
+    groups = [key for key, _ in groupby(second.tasks, lambda one: (one.query_id, one.nugget_id))]
+    assert len(groups) == len(set(groups))
+    assert sample(many, out, limit=10).kept == 60, "a smaller one takes nothing away"
+    assert header.content == many.manifest.content_hash
+
+
+def test_each_pair_is_drawn_with_its_probability(many: Collection) -> None:
+    times: Counter[tuple[str | None, ...]] = Counter()
+    for seed in range(100):
+        times.update(pairs(draw(many, limit=48, seed=seed).tasks))
+
+    found = strata(many)
+    chance = {task.stratum: task.probability for task in draw(many, limit=48).tasks}
+    for name, probability in chance.items():
+        counts = [times[pair] / 100 for pair, of in found.items() if of == name]
+        assert fmean(counts) == pytest.approx(probability)
+        assert max(abs(count - probability) for count in counts) < 0.2, "four standard deviations"
+
+
+def test_whole_queries_are_drawn_with_all_their_pairs(many: Collection, tmp_path: Path) -> None:
+    found = sample(many, tmp_path / "tasks.jsonl", whole_queries=3)
+
+    assert {task.stratum for task in found.tasks} == {WHOLE_QUERIES}
+    assert {task.probability for task in found.tasks} == {3 / 30}
+    assert set(Counter(task.query_id for task in found.tasks).values()) == {8}
+    with pytest.raises(FreshstackError, match="drawn in another way"):
+        sample(many, tmp_path / "tasks.jsonl", limit=240)
+
+
+def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Path) -> None:
+    out = tmp_path / "tasks.jsonl"
+    sample(many, out, limit=5)
+
+    with pytest.raises(FreshstackError, match="drawn with --seed 0; take that"):
+        sample(many, out, limit=9, seed=1)
+    manifest = many.manifest.model_copy(update={"content_hash": "f" * 64})
+    with pytest.raises(FreshstackError, match="and 'small' has content ffffffffffff; draw from"):
+        sample(dataclasses.replace(many, manifest=manifest), out)
+    (tmp_path / "labels.jsonl").write_bytes(encode_records([label("1", "1_0", "c", 1)]))
+    with pytest.raises(FreshstackError, match="jsonl:1: not a SampleHeader"):
+        read_tasks(tmp_path / "labels.jsonl")
+    with pytest.raises(FreshstackError, match="name the folder of the answers: --answers"):
+        sample(many, tmp_path / "other.jsonl", "answer")
+
+
+def test_answers_are_drawn_with_their_texts(many: Collection, tmp_path: Path) -> None:
+    def answer(run: str, query: str, text: str, number: int = 1) -> Answer:
+        return Answer(
+            run_id=run, topic_id=query, topic="How?", references=(), response_length=1,
+            answer=(CitedSentence(text=text, citations=()),), sample=number, status="ok",
+            call_id=None,
+        )  # fmt: skip
+
+    def compared(query: str, agrees: bool | None) -> Agreement:
+        status: Any = "no_gold_answer" if agrees is None else "ok"
+        return Agreement(
+            run_id="bm25", query_id=query, agrees=agrees, status=status, reason="", call_id=None
+        )
+
+    records: dict[str, list[Any]] = {
+        "answers": [answer("bm25", "12", "Twice."), answer("bm25", "5", "Once.")],
+        "gold_answers": [answer("gold", "12", "Two."), answer("gold", "12", "2.", 2)],
+        "agreement": [compared("12", agrees=True), compared("5", agrees=None)],
+    }
+    for name, lines in records.items():
+        (tmp_path / f"{name}.jsonl").write_bytes(encode_records(lines))
+
+    [task] = draw(many, "answer", answers=tmp_path).tasks
+
+    assert (task.query_id, task.run_id, task.stratum) == ("12", "bm25", "agrees")
+    assert (task.answer, task.gold_answer) == ("Twice.", "Two.\n\n– or –\n\n2.")
