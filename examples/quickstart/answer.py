@@ -9,6 +9,10 @@ each is from and how important it is, sub-questions, closed-book answer with the
 the verdict on every chunk that was pooled, by path and by the beginning of the SHA-256 of its text:
 the nuggets that it supports, by their place, each with its grade and the words that show it. A
 request that nothing was written for is named, and left for a person.
+
+For `freshstack answer … --mode defer` there are the `sentences` of answers, each with the chunks
+that may be cited for it and what of it these support; the `answers`, by the passages shown, with
+the places of their sentences and the verdict on their nuggets; and `comparisons` of two answers.
 """
 
 import hashlib
@@ -18,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-CLOSED_BOOK = "docs/notes.md"
-"""Below which path the judge is shown a closed-book answer; the corpus has no such file."""
+ANSWER = "docs/notes.md"
+"""Below which path the judge is shown an answer; the corpus has no such file."""
 
 
 def main(requests: Path, replies: Path) -> int:
@@ -60,26 +64,60 @@ def answer(task: str, inputs: dict[str, Any], written: dict[str, Any]) -> dict[s
         return {"sub_questions": written["sub_questions"]}
     if task == "AnswerClosedBook":
         return {"answer": written["closed_book_answer"]}
-    numbers = {nugget["text"]: nugget["number"] for nugget in inputs["nuggets"]}
-    verdicts = []
-    for chunk in inputs["chunks"]:
-        if chunk["path"] == CLOSED_BOOK:
-            verdict = written["closed_book_verdict"]
-        else:
-            verdict = written["verdicts"][chunk_key(chunk)]
-        supported = [
-            {**one, "nugget": numbers[written["nuggets"][one["nugget"]]]}
-            for one in verdict["supported"]
-        ]
-        verdicts.append(
-            {"chunk": chunk["number"], "reason": verdict["reason"], "supported": supported}
-        )
-    return {"verdicts": verdicts}
+    said = written.get("sentences", [])
+    if task == "AnswerQuestion":
+        places = {chunk_key(passage): passage["number"] for passage in inputs["passages"]}
+        sentences = [said[at] for at in written["answers"][digest(*places)]["sentences"]]
+        cited = [[places[key] for key in one["citations"] if key in places] for one in sentences]
+        rows = zip(sentences, cited, strict=True)
+        shown = [{"text": one["text"], "citations": numbers} for one, numbers in rows]
+        return {"answerable": True, "sentences": shown}
+    if task == "CompareAnswers":
+        references = (reference["text"] for reference in inputs["references"])
+        return written["comparisons"][digest(*references, inputs["answer"])]
+    return {
+        "verdicts": [verdict_on(chunk, inputs["nuggets"], written) for chunk in inputs["chunks"]]
+    }
+
+
+def verdict_on(
+    chunk: dict[str, Any], nuggets: list[dict[str, Any]], written: dict[str, Any]
+) -> dict[str, Any]:
+    """The verdict on a chunk or an answer; where it is cited, the nuggets are the sentences."""
+    said = written.get("sentences", [])
+    texts = written["nuggets"]
+    if chunk["path"] == ANSWER:
+        verdict = written["closed_book_verdict"]
+        for made in written.get("answers", {}).values():
+            if chunk["text"] == "\n".join(said[at]["text"] for at in made["sentences"]):
+                verdict = made["verdict"]
+    else:
+        verdict = written["verdicts"][chunk_key(chunk)]
+    supported = verdict["supported"]
+    if not {nugget["text"] for nugget in nuggets} <= set(texts):
+        texts = [one["text"] for one in said]
+        found = ((at, one["citations"].get(chunk_key(chunk))) for at, one in enumerate(said))
+        supported = [{"nugget": at, **support} for at, support in found if support]
+    numbers = {nugget["text"]: nugget["number"] for nugget in nuggets}
+    return {
+        "chunk": chunk["number"],
+        "reason": verdict["reason"],
+        "supported": [
+            {**one, "nugget": numbers[texts[one["nugget"]]]}
+            for one in supported
+            if texts[one["nugget"]] in numbers
+        ],
+    }
 
 
 def chunk_key(chunk: dict[str, Any]) -> str:
     """Name a chunk by its path and its text."""
-    return f"{chunk['path']}#{hashlib.sha256(chunk['text'].encode()).hexdigest()[:12]}"
+    return f"{chunk['path']}#{digest(chunk['text'])}"
+
+
+def digest(*texts: str) -> str:
+    """The beginning of the SHA-256 of texts."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 
 
 if __name__ == "__main__":

@@ -29,20 +29,32 @@ requests = typer.Typer(help="Deferred requests: sent as batches, or answered els
 
 @replies.command("export")
 def export_replies(
-    config: ConfigArgument, out: OutOption = None, replace: ReplaceOption = False
+    config: ConfigArgument,
+    out: OutOption = None,
+    replace: ReplaceOption = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="All that the store holds, also for answer and contexts."),
+    ] = False,
 ) -> None:
     """Write what the built collection used as a bundle: replies, searches, vectors and scores.
 
     With it `freshstack build CONFIG --mode replay` needs nothing else. Without --out it is
     NAME.jsonl.zst here; a name that ends in .zst is compressed.
     """
-    from freshstack_dspy.config import load_config
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.lm.bundle import write_bundle
+    from freshstack_dspy.lm.store import ReplyStore
     from freshstack_dspy.recipes import provenance
 
-    settings = load_config(config)
+    settings = load_judging(config)
     out = out or Path(f"{settings.name}.jsonl.zst")
     check_out(out, replace=replace)
-    written = provenance.export_replies(settings, out)
+    if everything:
+        with closing(ReplyStore(settings.cache.path, read_only=True)) as store:
+            written = write_bundle((key for key, _ in store.lines()), store, out)
+    else:
+        written = provenance.export_replies(settings, out)
     say(f"{out}: {counted(written, 'reply', 'replies')}")
 
 

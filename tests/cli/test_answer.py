@@ -29,7 +29,12 @@ def test_answers_are_written_and_what_they_are_worth_is_said(
     words = ("answer", "collection", "bm25.run", "lsa.run", "--config", "judge.toml")
 
     done = freshstack(*words, "--out", "answers", "--k", "5")
-    again = freshstack(*words, "--out", "again", "--k", "5", "--mode", "replay")
+    saved = freshstack("replies", "export", "judge.toml", "--all", "--out", "all.jsonl")
+    assert saved.code == 0, saved.err
+    elsewhere = '[model]\nname = "extractive/baseline"\n[cache]\npath = "empty"\n'
+    (desk / "theirs.toml").write_text(f'{elsewhere}bundles = ["all.jsonl"]\n')
+    theirs = (*words[:-1], "theirs.toml")
+    again = freshstack(*theirs, "--out", "again", "--k", "5", "--mode", "replay")
     over = freshstack(*words, "--out", "answers", "--k", "5", "--mode", "replay")
 
     assert done.code == again.code == 0, done.err + again.err
