@@ -1,9 +1,10 @@
 """Labels made by people: one JSON Lines format for every kind."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection as Ids
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pydantic import ValidationError
 
@@ -11,6 +12,7 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.files import read_lines
 from freshstack_dspy.records import (
+    SCALES,
     AnswerLabel,
     Comment,
     HumanLabel,
@@ -18,6 +20,9 @@ from freshstack_dspy.records import (
     NuggetLabel,
     NuggetList,
 )
+
+if TYPE_CHECKING:
+    from freshstack_dspy.collection.collection import Collection
 
 AnyLabel = HumanLabel | NuggetLabel | NuggetList | AnswerLabel | Comment
 LABELS: dict[str, type[AnyLabel]] = {
@@ -41,29 +46,44 @@ def pair_of(of: HumanLabel | Judgment) -> PairId:
 
 @overload
 def read_labels(
-    paths: Paths, kind: Literal["support", "answerability"] = "support"
+    paths: Paths,
+    kind: Literal["support", "answerability"] = "support",
+    collection: "Collection | None" = None,
 ) -> tuple[HumanLabel, ...]: ...
 @overload
-def read_labels(paths: Paths, kind: Literal["nugget"]) -> tuple[NuggetLabel, ...]: ...
+def read_labels(
+    paths: Paths, kind: Literal["nugget"], collection: "Collection | None" = None
+) -> tuple[NuggetLabel, ...]: ...
 @overload
-def read_labels(paths: Paths, kind: Literal["nugget_list"]) -> tuple[NuggetList, ...]: ...
+def read_labels(
+    paths: Paths, kind: Literal["nugget_list"], collection: "Collection | None" = None
+) -> tuple[NuggetList, ...]: ...
 @overload
-def read_labels(paths: Paths, kind: Literal["answer"]) -> tuple[AnswerLabel, ...]: ...
+def read_labels(
+    paths: Paths, kind: Literal["answer"], collection: "Collection | None" = None
+) -> tuple[AnswerLabel, ...]: ...
 @overload
-def read_labels(paths: Paths, kind: Literal["comment"]) -> tuple[Comment, ...]: ...
+def read_labels(
+    paths: Paths, kind: Literal["comment"], collection: "Collection | None" = None
+) -> tuple[Comment, ...]: ...
 
 
-def read_labels(paths: Paths, kind: str = "support") -> tuple[Any, ...]:
+def read_labels(
+    paths: Paths, kind: str = "support", collection: "Collection | None" = None
+) -> tuple[Any, ...]:
     """Read the labels of one kind from one or several files, in their order.
 
     Raises:
         SourceError: A file cannot be read.
         CollectionError: There is no label of this kind; a line is not a label; an annotator
-            labelled the same thing twice.
+            labelled the same thing twice; or, of a collection, as `check_labels`.
     """
     if isinstance(paths, Path | str):
         paths = [paths]
-    labels = [label for _, label in all_labels(paths)]
+    placed = list(all_labels(paths))
+    if collection is not None:
+        check_labels(placed, collection)
+    labels = [label for _, label in placed]
     wanted = tuple(label for label in labels if label.kind == kind)
     if not wanted:
         found = ", ".join(sorted({label.kind for label in labels})) or "nothing"
@@ -130,3 +150,58 @@ def identity(label: AnyLabel) -> tuple[Any, ...] | None:
 
 def _what(label: AnyLabel) -> str:
     return "pair" if isinstance(label, HumanLabel) else label.kind.replace("_", " ")
+
+
+def check_labels(placed: Iterable[tuple[str, AnyLabel]], collection: "Collection") -> None:
+    """Check that labels, each with its place, are of a collection and on its scale.
+
+    Where the scale is yes and no, a person's may be finer.
+
+    Raises:
+        CollectionError: What one labels does not exist, or its label is above the scale; or none
+            is of this collection.
+    """
+    from freshstack_dspy.collection.collection import named_nearest
+
+    nuggets: dict[str, set[str]] = {one.query_id: set() for one in collection.queries}
+    for nugget in collection.nuggets:
+        nuggets[nugget.query_id].add(nugget.nugget_id)
+    right, fault = 0, ""
+    for place, label in placed:
+        wrong = next(
+            (named for named in _named(label, nuggets, collection) if named[1] not in named[2]),
+            None,
+        )
+        right += wrong is None
+        highest = _highest(label, collection)
+        if fault:
+            continue
+        if wrong is not None:
+            what, id_, ids, file = wrong
+            fault = f"{place}: there is no {what} {id_!r}; {named_nearest(id_, ids, file)}"
+        elif highest is not None and isinstance(label, HumanLabel) and label.label > highest:
+            fault = f"{place}: the label is {label.label}; allowed: 0 to {highest}"
+    if fault:
+        other = "" if right else f"no label is of {collection.name!r}; is it the collection? "
+        raise CollectionError(f"{other}{fault}")
+
+
+def _named(
+    label: AnyLabel, nuggets: Mapping[str, Ids[str]], collection: "Collection"
+) -> Iterator[tuple[str, str, Ids[str], str]]:
+    """Give each id that a label names: of what, of which ids it must be, and where they are."""
+    yield "query", label.query_id, nuggets.keys(), "queries.jsonl"
+    ids: list[str | None] = [getattr(label, "nugget_id", None)]
+    if isinstance(label, NuggetList):
+        ids = [id_ for one in label.nuggets for id_ in (one.nugget_id, *one.made_from)]
+    for id_ in filter(None, ids):
+        yield f"nugget of query {label.query_id}", id_, nuggets[label.query_id], "nuggets.jsonl"
+    if chunk := getattr(label, "chunk_id", None):
+        yield "chunk", chunk, collection.corpus.rows.keys(), "corpus.parquet"
+
+
+def _highest(label: AnyLabel, collection: "Collection") -> int | None:
+    if label.kind == "answerability":
+        return 1
+    scale = collection.manifest.scale.name
+    return None if scale == "binary" else SCALES[scale].highest

@@ -1,10 +1,12 @@
 """Reading labels: each fault is one line that names file and line."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from freshstack_dspy.calibration.labels import read_label, read_labels
+from freshstack_dspy.calibration.labels import AnyLabel, read_label, read_labels
+from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import FreshstackError
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.records import (
@@ -14,11 +16,14 @@ from freshstack_dspy.records import (
     ListedNugget,
     NuggetLabel,
     NuggetList,
+    Scale,
 )
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B
 
 from .people import label, synthetic_labels
 
 PAIR = {"query_id": "1", "nugget_id": "1_0", "chunk_id": "a", "annotator": "ada"}
+BY_ADA = {"query_id": "12", "annotator": "ada"}
 LINE = '{"query_id":"1","nugget_id":"1_0","chunk_id":"a","label":1,"annotator":"ada"}'
 
 
@@ -87,3 +92,31 @@ def test_a_file_holds_labels_of_every_kind_and_one_is_read_by_its_kind(tmp_path:
         read_labels(first, "answer")
     with pytest.raises(FreshstackError, match="its kind is 'colour'; allowed: support, answerab"):
         read_label(b'{"kind": "colour"}', "x.jsonl:1")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (label("13", "12_0", A, 1), "there is no query '13'; the nearest are '123'"),
+        (label("12", "123_0", A, 1), "there is no nugget of query 12 '123_0'; the nearest are"),
+        (label("12", "12_0", A[:-1], 1), "there is no chunk 'docs/a.md_0_'; the nearest are"),
+        (label("12", "12_0", A, 3), "the label is 3; allowed: 0 to 2"),
+        (NuggetList(**BY_ADA, nuggets=(ListedNugget(nugget_id="7", text="x"),)), "query 12 '7';"),
+        (NuggetList(**BY_ADA, nuggets=(ListedNugget(text="x", made_from=("7",)),)), "'7'; none"),
+    ],
+)
+def test_a_label_of_something_else_is_a_fault(tmp_path: Path, wrong: AnyLabel, said: str) -> None:
+    scale = PROVENANCE.model_copy(update={"scale": Scale(name="support")})
+    small = write_collection(tmp_path / "small", CONTENTS, CHUNKS, scale)
+    right, path = label("12", "12_0", B, 2), tmp_path / "labels.jsonl"
+    path.write_bytes(encode_records([right, wrong, label("0", "0", "0", 0)]))
+
+    with pytest.raises(FreshstackError, match=re.escape(said)) as caught:
+        read_labels(path, collection=small)
+    assert str(caught.value).startswith(f"{path}:2: ")
+
+    path.write_bytes(encode_records([right]))
+    assert read_labels(path, collection=small) == (right,)
+    path.write_bytes(encode_records([label("0", "0", "0", 0)]))
+    with pytest.raises(FreshstackError, match="no label is of 'small'; is it the collection"):
+        read_labels(path, collection=small)

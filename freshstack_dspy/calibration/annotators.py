@@ -1,0 +1,114 @@
+"""Who labelled: how many of the tasks, and whether at random."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+from freshstack_dspy.calibration.labels import AnyLabel, PairId, pair_of
+from freshstack_dspy.measures.agreement import LabelPair, cohen_kappa
+from freshstack_dspy.measures.statistics import Interval, bootstrap_interval
+from freshstack_dspy.records import AnswerLabel, HumanLabel, LabelTask, NuggetList
+
+_FEWEST = 10
+"""Pairs on which two must have labelled for their agreement to say something."""
+_RESAMPLES = 500
+_ByQuery = defaultdict[str, list[LabelPair]]
+
+
+def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:
+    """Count how many of the tasks each annotator has labelled, by name; 0 for those of none."""
+    asked = {(t.kind, t.query_id, t.nugget_id, t.chunk_id, t.run_id, t.sample) for t in tasks}
+    found = Counter[str]()
+    for label in labels:
+        found[label.annotator] += _of(label) in asked
+    return dict(sorted(found.items()))
+
+
+def _of(label: AnyLabel) -> tuple[str | int | None, ...]:
+    """What a task of this label is of."""
+    match label:
+        case HumanLabel():
+            return label.kind, *pair_of(label), None, 1
+        case NuggetList():
+            return "nuggets", label.query_id, None, None, None, 1
+        case AnswerLabel():
+            return "answer", label.query_id, None, None, label.run_id, label.sample
+    return ()
+
+
+def random_annotators(
+    labels: Sequence[HumanLabel], judged: Mapping[PairId, int | None], threshold: int = 1
+) -> dict[str, str]:
+    """Find annotators whose labels say no more than chance, with the reason, by name.
+
+    Labels are read as support from the threshold on. An annotator is compared with the judge and
+    with the majority of the others, and each of the two with what the others reach: with the
+    judge, and among themselves. Named is one whose kappa's interval begins at 0 or below and ends
+    below the others' kappa, in each comparison in which the others' interval begins above 0. So a
+    bad judge, or too few labels, make no one suspect.
+    """
+    given: defaultdict[str, dict[PairId, int]] = defaultdict(dict)
+    for label in labels:
+        given[label.annotator][pair_of(label)] = int(label.label >= threshold)
+    judge = {pair: int(one >= threshold) for pair, one in judged.items() if one is not None}
+    found = {}
+    for name, own in sorted(given.items()):
+        others = [of for other, of in sorted(given.items()) if other != name]
+        others_with_judge = _kappa(_shared([(judge, of) for of in others]))
+        among = _kappa(_shared(list(combinations(others, 2)))) or others_with_judge
+        reasons = [
+            _by_chance(_kappa(_shared([(whose, own)])), reached, what)
+            for whose, reached, what in (
+                (judge, others_with_judge, "the judge"),
+                (_majority(others), among, "the other annotators"),
+            )
+        ]
+        said = [reason for reason in reasons if reason is not None]
+        if said and all(said):
+            found[name] = "; ".join(said)
+    return found
+
+
+def _by_chance(own: Interval | None, reached: Interval | None, with_whom: str) -> str | None:
+    """Say that a kappa is no better than chance; empty where it is, None where it cannot be known."""
+    if own is None or reached is None or (reached.low or 0) <= 0:
+        return None
+    assert own.value is not None
+    assert reached.value is not None
+    low, high = own.value, own.value  # of labels that are all the same there is no interval
+    if own.low is not None and own.high is not None:
+        low, high = own.low, own.high
+    if low > 0 or high >= reached.value:
+        return ""
+    interval = f" [{low:.2f}, {high:.2f}]" if low < high else ""
+    return f"kappa with {with_whom} {own.value:.2f}{interval}, the others' {reached.value:.2f}"
+
+
+def _kappa(pairs: _ByQuery) -> Interval | None:
+    """Cohen's kappa with its interval over queries; None where it is unknown."""
+    if sum(map(len, pairs.values())) < _FEWEST:
+        return None
+    found = bootstrap_interval(pairs, lambda some: cohen_kappa(some).value, resamples=_RESAMPLES)
+    return None if found.value is None else found
+
+
+def _shared(raters: Sequence[tuple[Mapping[PairId, int], Mapping[PairId, int]]]) -> _ByQuery:
+    """The labels of each two raters on the pairs that both labelled, by query."""
+    pairs: _ByQuery = defaultdict(list)
+    for one, other in raters:
+        for pair in sorted(one.keys() & other.keys()):
+            pairs[pair[0]].append((one[pair], other[pair]))
+    return pairs
+
+
+def _majority(raters: Sequence[Mapping[PairId, int]]) -> dict[PairId, int]:
+    """What most say of a pair; those of which as many say one as the other are left out."""
+    votes: defaultdict[PairId, list[int]] = defaultdict(list)
+    for rater in raters:
+        for pair, label in rater.items():
+            votes[pair].append(label)
+    return {
+        pair: int(2 * sum(cast) > len(cast))
+        for pair, cast in votes.items()
+        if 2 * sum(cast) != len(cast)
+    }
