@@ -1,6 +1,7 @@
 """What holds for every test: no network but the loopback, no home, no keys."""
 
 import asyncio
+import functools
 import os
 import socket
 from collections.abc import Iterator
@@ -8,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
+import typer
+import typer.main
 from hypothesis import settings
 
 # No deadlines: a busy machine is no failure.
@@ -48,6 +52,26 @@ def _nothing_of_the_machine(
     for name in list(os.environ):
         if name.endswith(_PROVIDER_SETTINGS):
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_is_made_twice_that_is_always_the_same() -> Iterator[None]:
+    """The parser of the command line; and no test depends on what a power cut leaves behind."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _certificates_are_few(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Each HTTP client reads all that it trusts; those of the machine take longer than a test."""
+    path = _home(tmp_path_factory) / "certificates.pem"
+    trustme.CA().cert_pem.write_to_path(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SSL_CERT_FILE", str(path))
+        patch.delenv("SSL_CERT_DIR", raising=False)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,9 @@ from typer.exceptions import TyperException
 
 from freshstack_dspy.cli import main
 from freshstack_dspy.cli.app import app
+from freshstack_dspy.collection.retrieve import retrieve
 from freshstack_dspy.config import BuildConfig
+from freshstack_dspy.recipes.build import build
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -84,14 +86,26 @@ def blocks_of(*languages: str) -> list[Any]:
     ]
 
 
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like the repository after the build that README begins with."""
+    folder = tmp_path_factory.mktemp("repository")
+    for name in ("examples", "caches"):
+        shutil.copytree(ROOT / name, folder / name)
+    collection = build(folder / "examples/quickstart/build.toml", mode="replay")
+    retrieve(collection, "bm25", index_path=folder / ".freshstack/index")
+    return folder
+
+
 @pytest.fixture
 def desk(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    repository: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Path:
-    """A folder that looks like the repository to whoever follows a page, with commands offline."""
-    for name in ("examples", "caches"):
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name)
+    """A copy of the repository for whoever follows a page, with commands offline."""
+    shutil.copytree(repository, tmp_path, dirs_exist_ok=True)
     hook = tmp_path_factory.mktemp("offline")
     (hook / "sitecustomize.py").write_text(_OFFLINE)
     monkeypatch.setenv("PYTHONPATH", str(hook))

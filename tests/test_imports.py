@@ -3,9 +3,17 @@
 import subprocess
 import sys
 
-import pytest
-
-HEAVY = {"bm25s", "dspy", "instructor", "lancedb", "litellm", "openai", "pyarrow", "scipy"}
+HEAVY = {
+    "bm25s",
+    "dspy",
+    "instructor",
+    "lancedb",
+    "litellm",
+    "openai",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+}
 LISTED = "import sys; print(*sorted(sys.modules), file=sys.stderr)"
 
 
@@ -18,15 +26,16 @@ def imported(code: str) -> set[str]:
     return set(done.stderr.split())
 
 
-def command(*words: str) -> str:
+def help_of(*commands: str) -> str:
+    """Code that shows the help of commands one after the other."""
     return (
-        f"import sys; sys.argv = ['freshstack', *{words!r}]; "
-        "from freshstack_dspy.cli import main; main()"
+        "from freshstack_dspy.cli.app import app; "
+        f"[app([*words.split(), '--help'], standalone_mode=False) for words in {commands!r}]"
     )
 
 
 def test_the_package_alone_imports_next_to_nothing() -> None:
-    more = imported("import freshstack_dspy") - imported("pass")
+    more = imported("import freshstack_dspy; dir(freshstack_dspy)") - imported("pass")
 
     outside = {name.partition(".")[0] for name in more} - sys.stdlib_module_names
     assert {name for name in outside if not name.startswith("_")} == {
@@ -35,10 +44,17 @@ def test_the_package_alone_imports_next_to_nothing() -> None:
     }
 
 
+def test_names_that_everyone_imports_bring_nothing_heavy() -> None:
+    code = "from freshstack_dspy import load_config, FreshstackError, Run, evaluate, read_run"
+
+    assert imported(code).isdisjoint(HEAVY | {"numpy"})
+
+
 def test_the_list_of_commands_needs_no_data_model() -> None:
-    assert imported(command("--help")).isdisjoint(HEAVY | {"numpy", "pydantic", "rich"})
+    assert imported(help_of("")).isdisjoint(HEAVY | {"numpy", "pydantic", "rich"})
 
 
-@pytest.mark.parametrize("name", ["build", "evaluate", "optimize", "requests"])
-def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
-    assert imported(command(name, "--help")).isdisjoint(HEAVY | {"numpy"})
+def test_the_help_of_a_command_imports_nothing_heavy() -> None:
+    assert imported(help_of("build", "evaluate", "optimize", "requests")).isdisjoint(
+        HEAVY | {"numpy"}
+    )

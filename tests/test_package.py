@@ -1,6 +1,7 @@
 """The package as it is built, imported and laid out."""
 
 import ast
+import functools
 import subprocess
 import sys
 import tarfile
@@ -31,6 +32,11 @@ def tracked(*folders: str) -> Iterator[Path]:
 
 MODULES = list(tracked("freshstack_dspy"))
 SOURCES = [*MODULES, *tracked("benchmarks", "examples", "docs")]
+
+
+@functools.cache
+def parsed() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in MODULES}
 
 
 def built(kind: str, folder: Path) -> Path:
@@ -86,7 +92,7 @@ def test_all_names_are_sorted_and_importable() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+    silent = [path for path, module in parsed().items() if not ast.get_docstring(module)]
 
     assert silent == []
 
@@ -100,8 +106,8 @@ def test_no_file_is_too_long() -> None:
 
 def test_no_function_is_too_long() -> None:
     too_long = {}
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, module in parsed().items():
+        for node in ast.walk(module):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 body = node.body[1:] if ast.get_docstring(node) else node.body
                 lines = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0

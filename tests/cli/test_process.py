@@ -14,8 +14,6 @@ from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE
 
-HEAVY = ("dspy", "litellm", "lancedb", "sklearn", "instructor", "openai", "numpy")
-
 
 def script() -> str:
     """The console script that was installed with this Python."""
@@ -27,29 +25,6 @@ def script() -> str:
 
 def run(*words: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run([script(), *words], cwd=cwd, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import freshstack_dspy",
-        "import freshstack_dspy; dir(freshstack_dspy)",
-        "from freshstack_dspy import load_config, FreshstackError, Run, evaluate, read_run",
-        "from freshstack_dspy.cli.app import app; app(['--help'], standalone_mode=False)",
-        "from freshstack_dspy.cli.app import app; app(['build', '--help'], standalone_mode=False)",
-    ],
-)
-def test_help_and_import_load_nothing_heavy(code: str) -> None:
-    print_loaded = f"import sys; print([name for name in {HEAVY!r} if name in sys.modules])"
-
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{print_loaded}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_the_command_and_the_module_are_the_same(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def dumb(served: Path) -> Iterator[str]:
     """A server that knows nothing of git: no shallow copies, no commit by its id."""
     handler = partial(Silent, directory=str(served.parent))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}/lib.git"
         server.shutdown()

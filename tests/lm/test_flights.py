@@ -38,7 +38,7 @@ def all_at_once(number: int, call: Callable[[], Result]) -> list[Result]:
 def test_twenty_equal_calls_at_once_are_one_request(
     server: ChatServer, client_for: Connect
 ) -> None:
-    server.says(Scripted("slow", delay=0.5))
+    server.says(Scripted("slow", delay=0.2))
     lm = client_for()
     texts = all_at_once(20, lambda: lm(request()).text)
 
@@ -48,7 +48,7 @@ def test_twenty_equal_calls_at_once_are_one_request(
 def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
     server: ChatServer, client_for: Connect
 ) -> None:
-    server.says(Scripted("slow", delay=0.5))
+    server.says(Scripted("slow", delay=0.2))
     lm = client_for()
 
     async def gathered() -> list[Any]:
@@ -61,7 +61,7 @@ def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
 def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
     server: ChatServer, client_for: Connect
 ) -> None:
-    server.says(Scripted("no", status=401, delay=0.5))
+    server.says(Scripted("no", status=401, delay=0.2))
     lm = client_for()
 
     def outcome() -> type[BaseException]:

@@ -147,7 +147,7 @@ def test_a_list_that_lags_behind_is_asked_twice(
     here.defer(*TEXTS)
     with pytest.raises(TransientModelError):
         here.submit()
-    monkeypatch.setattr(batches, "SETTLING_SECONDS", 1.0)
+    monkeypatch.setattr(batches, "SETTLING_SECONDS", 0.2)
     empty = b'{"object": "list", "data": [], "has_more": false}'
     server.before["list"] = lambda: Scripted(body=empty) if server.calls["list"] == 1 else None
     bring_to_the_end(here)
