@@ -182,9 +182,10 @@ def nuggets_of(
             asked.append(ToRead(query, [whole(chunks[one.chunk_id]) for one in ordered]))
     created = session.each("nuggets", recipe.created, asked)
     session.stop_if_deferred()
-    rated = session.each("importance", recipe.rated, [(one.query, one.nuggets) for one in created])
+    calls = [(one.query, some) for one in created for some in _tens(one.nuggets)]
+    rated = session.each("importance", recipe.rated, calls)
     session.stop_if_deferred()
-    made = [recipe.kept(one.nuggets) for one in rated]
+    made = list(map(recipe.kept, by_query([*chain(*(one.nuggets for one in rated))]).values()))
     failures = list(chain(*(one.failures for one in (*created, *rated))))
     if asked and not any(made) and failures:
         raise FatalModelError(
@@ -241,9 +242,9 @@ class WithoutAnswers(FreshStack):
         )
         relevant = [whole(chunks[one.chunk_id]) for one in pooled if is_relevant(one)]
         relevant.sort(key=lambda one: (-grades[one.chunk.chunk_id].grade, one.chunk.chunk_id))
-        nuggets = self.kept(
-            self.rated((query, self.created(ToRead(query, relevant)).nuggets)).nuggets
-        )
+        created = self.created(ToRead(query, relevant)).nuggets
+        rated = [self.rated((query, some)) for some in _tens(created)]
+        nuggets = self.kept([*chain(*(one.nuggets for one in rated))])
         judgments = self.judged_pairs(query, nuggets, list(chunks.values()))
         return dspy.Prediction(
             nuggets=nuggets, expansions=expansions, pool=pooled, judgments=judgments
@@ -290,24 +291,19 @@ class WithoutAnswers(FreshStack):
         return Listed(query, nuggets, tuple(failures))
 
     def rated(self, asked: tuple[Query, Sequence[Nugget]]) -> Listed:
-        """The nuggets with their importance, which is None where no rating came."""
+        """The nuggets of one call with their importance, which is None where no rating came."""
         query, nuggets = asked
-        importances: list[Importance | None] = []
-        failures: list[Failure] = []
-        for some in even(nuggets, -(-len(nuggets) // WINDOW)):
-            error: ReplyError | None
-            try:
-                reply: Any = self.importance_rater(query=query, nuggets=some)
-                importances += reply.importances
-                error = reply.error
-            except ReplyError as failed:
-                importances += [None] * len(some)
-                error = failed
-            if error is not None:
-                failures.append(failure_of(query, "importance", error))
+        importances: Sequence[Importance | None] = [None] * len(nuggets)
+        error: ReplyError | None
+        try:
+            reply: Any = self.importance_rater(query=query, nuggets=nuggets)
+            importances, error = reply.importances, reply.error
+        except ReplyError as failed:
+            error = failed
+        failures = () if error is None else (failure_of(query, "importance", error),)
         pairs = zip(nuggets, importances, strict=True)
         rated = (one.model_copy(update={"importance": importance}) for one, importance in pairs)
-        return Listed(query, tuple(rated), tuple(failures))
+        return Listed(query, tuple(rated), failures)
 
     def kept(self, nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
         """Merge near-duplicates, and keep the first `[nuggets] limit`, vital ones first."""
@@ -328,3 +324,8 @@ class WithoutAnswers(FreshStack):
             one.model_copy(update={"nugget_id": f"{one.query_id}_{number}"})
             for number, one in enumerate(ordered[: self.config.nuggets.limit])
         )
+
+
+def _tens(nuggets: Sequence[Nugget]) -> list[Sequence[Nugget]]:
+    """Nuggets in the calls that rate them."""
+    return even(nuggets, -(-len(nuggets) // WINDOW))

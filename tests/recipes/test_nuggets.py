@@ -9,7 +9,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diagnose import diagnose
 from freshstack_dspy.config import BuildConfig, load_config
-from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.errors import ConfigError, DeferredError, FatalModelError
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.nuggets import WithoutAnswers
@@ -137,6 +137,20 @@ def test_windows_pass_the_list_on_and_one_that_fails_leaves_it(tmp_path: Path) -
     assert [one.step for one in made.failures] == ["nuggets"]
     assert len(made.failures[0].chunk_ids) == 8
     assert [one.nugget_id for one in made.nuggets] == ["2_0", "2_1", "2_2"]
+
+
+def test_all_ratings_of_a_query_are_deferred_at_once(tmp_path: Path) -> None:
+    def twelve(_: Inputs) -> Any:
+        texts = (f"Pip does {letter}." for letter in "abcdefghijkl")
+        return {"found": [{"text": text, "nuggets": [], "passages": [1]} for text in texts]}
+
+    down = scripted(UpdateNuggets=twelve, RateImportance=lambda _: FatalModelError("down"))
+    config = unanswered(tmp_path, queries={"retired": ["10", "x"]})
+
+    with pytest.raises(FatalModelError, match="down"):
+        build(config, provider=down)
+    with pytest.raises(DeferredError, match=r"^2 requests"):
+        build(config, mode="defer")
 
 
 def test_a_query_whose_grades_failed_is_not_called_unanswerable(tmp_path: Path) -> None:
