@@ -1,17 +1,28 @@
-"""Rows of other people's files: JSON Lines (also gzip), JSON, Parquet and Arrow, bounded in size."""
+"""Rows of the files of others: JSON Lines (also gzip), JSON, CSV, Parquet, Arrow; bounded in size."""
 
+import csv
 from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection as Ids
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.files import ReadProgress, json_file, json_value, most_unpacked, read_lines
+from freshstack_dspy.files import (
+    LONGEST_LINE,
+    ReadProgress,
+    decoded,
+    json_file,
+    json_value,
+    most_unpacked,
+    read_lines,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Columns = Sequence[str] | Callable[[list[str], str], list[str]] | None
 """Those to read, where they are there; or what chooses them from those of a file. None: all."""
+_DELIMITERS = (",", ";", "\t", "|")
 _ENDINGS = (".parquet", ".arrow", ".jsonl", ".jsonl.gz", ".json")
 """Of files with rows, in the order in which a folder is looked through for them."""
 
@@ -192,3 +203,56 @@ def _plain(batch: "pa.RecordBatch") -> "pa.RecordBatch":
             column = batch.column(place).cast(pa.timestamp("us", field.type.tz), safe=False)
             batch = batch.set_column(place, field.name, column)
     return batch
+
+
+# CSV
+
+
+def read_csv(
+    path: Path,
+    known: Ids[str],
+    choose: Callable[[list[str], str], list[str]] | None = None,
+    progress: ReadProgress | None = None,
+) -> Iterator[Row]:
+    """Give the rows of a CSV file in UTF-8, as texts by column; an empty cell is None.
+
+    Its first line names the columns; the delimiter is the comma, semicolon, tab or bar that yields
+    the most names that are known.
+
+    Args:
+        path: The file.
+        known: Names that columns may have.
+        choose: Chooses the columns to read from those of the file; None: all.
+        progress: Called as it is read.
+    """
+    csv.field_size_limit(LONGEST_LINE)  # Python's own limit is 128 KiB
+    lines = (decoded(line, f"{path}:{number}") for number, line in read_lines(path, progress))
+    first = next(lines, "")
+    if not first.strip():
+        raise SourceError(f"{path}: the first line is empty; allowed: names of columns")
+    headers = {mark: next(csv.reader([first], delimiter=mark)) for mark in _DELIMITERS}
+    delimiter = max(_DELIMITERS, key=lambda mark: len(set(known) & set(headers[mark])))
+    header = headers[delimiter]
+    twice = next((name for name in header if header.count(name) > 1), None)
+    if twice is not None:
+        raise SourceError(f"{path}: has two columns {twice!r}; rename one")
+    wanted = set(choose(header, str(path)) if choose else header)
+    rows = csv.reader(lines, delimiter=delimiter, strict=True)
+    number = 1
+    while True:
+        number += 1
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            raise SourceError(f"{path}:{number}: not CSV: {error}") from None
+        if cells is None:
+            return
+        if cells and len(cells) != len(header):
+            raise SourceError(
+                f"{path}:{number}: has {len(cells)} cells under {len(header)} names; "
+                "quote cells that hold the delimiter or line breaks"
+            )
+        if cells:
+            pairs = zip(header, cells, strict=True)
+            values = {name: cell or None for name, cell in pairs if name in wanted}
+            yield Row(f"{path}:{number}", values)

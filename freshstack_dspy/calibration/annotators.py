@@ -11,22 +11,25 @@ from freshstack_dspy.records import AnswerLabel, HumanLabel, LabelTask, NuggetLi
 
 _FEWEST = 10
 """Pairs on which two must have labelled for their agreement to say something."""
-_RESAMPLES = 500
+_RESAMPLES = 200
 _ByQuery = defaultdict[str, list[LabelPair]]
 
 
 def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:
     """Count how many of the tasks each annotator has labelled, by name; 0 for those of none."""
-    asked = {(t.kind, t.query_id, t.nugget_id, t.chunk_id, t.run_id, t.sample) for t in tasks}
+    asked = set(map(task_of, tasks))
     found = Counter[str]()
     for label in labels:
-        found[label.annotator] += _of(label) in asked
+        found[label.annotator] += task_of(label) in asked
     return dict(sorted(found.items()))
 
 
-def _of(label: AnyLabel) -> tuple[str | int | None, ...]:
-    """What a task of this label is of."""
+def task_of(label: AnyLabel | LabelTask) -> tuple[str | int | None, ...]:
+    """Identify the task that a label answers; empty where a task asks for more than it."""
     match label:
+        case LabelTask():
+            ids = label.query_id, label.nugget_id, label.chunk_id
+            return label.kind, *ids, label.run_id, label.sample
         case HumanLabel():
             return label.kind, *pair_of(label), None, 1
         case NuggetList():

@@ -94,22 +94,27 @@ def read_labels(
 
 def all_labels(paths: Sequence[Path | str]) -> Iterator[tuple[str, AnyLabel]]:
     """Give each label of files with its place, `path:line`; raises as `read_labels`."""
-    seen: dict[tuple[Any, ...], str] = {}
-    for path in paths:
-        for number, line in read_lines(Path(path)):
-            if not line.strip():
-                continue
-            place = f"{path}:{number}"
-            label = read_label(line, place)
-            what = identity(label)
-            if what is not None and (first := seen.get(what)):
-                raise CollectionError(
-                    f"{place}: {label.annotator!r} labelled this {_what(label)} before, in {first}; "
-                    "keep one of the two"
-                )
-            if what is not None:
-                seen[what] = place
-            yield place, label
+    return once(
+        (f"{path}:{number}", read_label(line, f"{path}:{number}"))
+        for path in paths
+        for number, line in read_lines(Path(path))
+        if line.strip()
+    )
+
+
+def once(placed: Iterable[tuple[str, AnyLabel]]) -> Iterator[tuple[str, AnyLabel]]:
+    """Give labels with their places; a `CollectionError` where one labelled the same thing twice."""
+    seen: dict[tuple[Any, ...] | None, str] = {}
+    for place, label in placed:
+        what = identity(label)
+        if what in seen:
+            raise CollectionError(
+                f"{place}: {label.annotator!r} labelled this {_what(label)} before, in "
+                f"{seen[what]}; keep one of the two"
+            )
+        if what is not None:
+            seen[what] = place
+        yield place, label
 
 
 def read_label(line: bytes, place: str) -> AnyLabel:

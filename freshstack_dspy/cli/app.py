@@ -58,7 +58,12 @@ COMMANDS: dict[str, dict[str, Any]] = {
         "import": exchange.import_,
         "validate": exchange.validate,
     },
-    "People": {"sample": labels.sample, "agree": people.agree, "optimize": people.optimize},
+    "People": {
+        "sample": labels.sample,
+        "import-labels": labels.import_labels,
+        "agree": people.agree,
+        "optimize": people.optimize,
+    },
     "Replies": {"replies": replies.replies, "requests": replies.requests},
 }
 """By the groups that the help shows: functions, or apps with commands of their own."""

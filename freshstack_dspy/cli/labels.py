@@ -1,19 +1,19 @@
-"""`freshstack sample`: what people are asked to label."""
+"""`freshstack sample` and `import-labels`: what people are asked to label, and what they said."""
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from freshstack_dspy.cli.options import CollectionArgument
-from freshstack_dspy.cli.printing import Table, counted, say, show
+from freshstack_dspy.cli.options import CollectionArgument, ReplaceOption, check_out
+from freshstack_dspy.cli.printing import Table, complain, counted, say, show
 
 
 def sample(
     collection: CollectionArgument,
     out: Annotated[
-        Path, typer.Option(help="JSON Lines of tasks; to those that are in it more are added.")
+        Path, typer.Option(help="File of tasks; to those that are in it more are added.")
     ],
     kind: Annotated[
         Literal["support", "answerability", "nuggets", "answer"],
@@ -38,21 +38,27 @@ def sample(
         Path | None, typer.Option(help="Of kind answer: folder of `freshstack answer`.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the random order.")] = 0,
+    format: Annotated[  # noqa: A002
+        Literal["freshstack", "csv", "label-studio"],
+        typer.Option(help="The others have the texts, and are new files."),
+    ] = "freshstack",
 ) -> None:
     """Draw judgments for people to label, more where the judge is unsure."""
-    from freshstack_dspy.calibration.sampling import WHOLE_QUERIES
-    from freshstack_dspy.calibration.sampling import sample as draw
+    from freshstack_dspy.calibration.label_files import tasks_as
+    from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, draw
+    from freshstack_dspy.calibration.sampling import sample as draw_into
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.files import write_file
 
-    found = draw(
-        collection,
-        out,
-        kind,
-        limit,
-        seed=seed,
-        whole_queries=whole_queries,
-        against=against,
-        answers=answers,
-    )
+    options: Any = {"seed": seed, "whole_queries": whole_queries, "answers": answers}
+    if format == "freshstack":
+        found = draw_into(collection, out, kind, limit, against=against, **options)
+    else:
+        check_out(out)
+        loaded = Collection.load(collection)
+        other = Collection.load(against) if against else None
+        found = draw(loaded, kind, limit, against=other, **options)
+        write_file(out, tasks_as(format, found.tasks, loaded))
     drawn = Counter(task.stratum for task in found.tasks)
     probabilities = {task.stratum: task.probability for task in found.tasks}
     whole = len({task.query_id for task in found.tasks}) if whole_queries else 0
@@ -67,3 +73,53 @@ def sample(
         say(f"{found.kept:,} of them were there before, and stay")
     if kind in ("support", "answerability") and not whole and len(found.tasks) < limit:
         say(f"there are no more: all {len(found.tasks):,} judged pairs were drawn")
+
+
+def import_labels(
+    files: Annotated[list[Path], typer.Argument(help="Files of labels, of one format.")],
+    collection: Annotated[Path, typer.Option(help="Folder of the collection that was labelled.")],
+    format: Annotated[  # noqa: A002
+        Literal[
+            "freshstack",
+            "csv",
+            "label-studio",
+            "argilla",
+            "autojudge-annotate",
+            "nuggetizer",
+            "trec-support",
+        ],
+        typer.Option(help="Of which tool they are."),
+    ] = "freshstack",
+    out: Annotated[
+        Path | None, typer.Option(help="JSON Lines of labels; without it they are only checked.")
+    ] = None,
+    tasks: Annotated[
+        Path | None, typer.Option(help="File of `freshstack sample`, to count what is labelled.")
+    ] = None,
+    annotator: Annotated[
+        str | None, typer.Option(help="Who labelled, where the files do not say.")
+    ] = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Read labels of other tools, and check them against the collection."""
+    from freshstack_dspy.calibration.annotators import labelled
+    from freshstack_dspy.calibration.label_files import import_labels as read
+    from freshstack_dspy.calibration.sampling import read_tasks
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.files import encode_records, write_file
+
+    check_out(out, replace=replace)
+    loaded = Collection.load(collection)
+    asked = read_tasks(tasks, loaded)[1] if tasks else ()
+    found = read(files, format, loaded, annotator=annotator, tasks=asked)
+    if out is not None:
+        write_file(out, encode_records(found.labels))
+    say(f"{out or loaded.name}: {counted(len(found.labels), 'label')}")
+    kinds = Counter((label.annotator, label.kind) for label in found.labels)
+    for (name, kind), number in sorted(kinds.items()):
+        say(f"  {name}: {number:,} of kind {kind}")
+    if tasks is not None:
+        for name, number in labelled(found.labels, asked).items():
+            say(f"{number:,} of {counted(len(asked), 'task')} labelled by {name}")
+    for what, number in found.left_out.items():
+        complain(f"left out: {number:,} {what}")

@@ -17,10 +17,9 @@ from freshstack_dspy.questions.tables import (
     dataset_files,
     known_rows,
     official_row,
-    read_csv,
 )
 from freshstack_dspy.records import Query
-from freshstack_dspy.rows import Row, read_rows, row_files
+from freshstack_dspy.rows import Row, read_csv, read_rows, row_files
 
 _WITHOUT_ANSWER = {"no accepted answer", "empty answer"}
 
@@ -135,7 +134,7 @@ def _table_files(config: QueriesConfig) -> tuple[list[Path], list[Path]]:
 def _rows(config: QueriesConfig, columns: Columns, progress: ReadProgress | None) -> Iterator[Row]:
     """Read the table that the source is."""
     if config.source == "csv":
-        return read_csv(config.location, columns, progress)
+        return read_csv(config.location, columns.wanted(), columns.choose, progress)
     is_official = config.source == "freshstack"
     choose = choose_official if is_official else columns.choose
     rows = read_rows(_table_files(config)[0], choose, progress)

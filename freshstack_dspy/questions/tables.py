@@ -1,6 +1,5 @@
 """Rows of JSON Lines, CSV, Parquet, datasets and official files; and how a row becomes a query."""
 
-import csv
 import difflib
 import math
 import re
@@ -14,13 +13,7 @@ from pydantic import ValidationError
 from freshstack_dspy.config import QueryColumn
 from freshstack_dspy.errors import SourceError
 from freshstack_dspy.faults import in_one_line
-from freshstack_dspy.files import (
-    LONGEST_LINE,
-    ReadProgress,
-    decoded,
-    json_file,
-    read_lines,
-)
+from freshstack_dspy.files import json_file
 from freshstack_dspy.records import Attribution, Query
 from freshstack_dspy.rows import Row
 
@@ -36,7 +29,6 @@ _OFFICIAL: dict[QueryColumn, str] = {
 }
 _NEEDED = ("query_id", *_OFFICIAL.values())
 _READ = (*_NEEDED, "answer_id", "metadata")
-_DELIMITERS = (",", ";", "\t", "|")
 _SPLITS, _STATE = "dataset_dict.json", "state.json"
 
 
@@ -134,48 +126,6 @@ def _split(tags: str) -> tuple[str, ...] | str:
         return tags
     mark = r"[<>]" if "<" in tags else r"\|" if "|" in tags else ","
     return tuple(part.strip() for part in re.split(mark, tags) if part.strip())
-
-
-# CSV
-
-
-def read_csv(path: Path, columns: Columns, progress: ReadProgress | None = None) -> Iterator[Row]:
-    """Give the rows of a CSV file in UTF-8, as texts by column; an empty cell is None.
-
-    Its first line names the columns; the delimiter is the comma, semicolon, tab or bar that yields
-    the most names that are known.
-    """
-    csv.field_size_limit(LONGEST_LINE)  # Python's own limit is 128 KiB
-    lines = (decoded(line, f"{path}:{number}") for number, line in read_lines(path, progress))
-    first = next(lines, "")
-    if not first.strip():
-        raise SourceError(f"{path}: the first line is empty; allowed: names of columns")
-    headers = {mark: next(csv.reader([first], delimiter=mark)) for mark in _DELIMITERS}
-    delimiter = max(_DELIMITERS, key=lambda mark: len(columns.wanted() & set(headers[mark])))
-    header = headers[delimiter]
-    twice = next((name for name in header if header.count(name) > 1), None)
-    if twice is not None:
-        raise SourceError(f"{path}: has two columns {twice!r}; rename one")
-    wanted = set(columns.choose(header, str(path)))
-    rows = csv.reader(lines, delimiter=delimiter, strict=True)
-    number = 1
-    while True:
-        number += 1
-        try:
-            cells = next(rows, None)
-        except csv.Error as error:
-            raise SourceError(f"{path}:{number}: not CSV: {error}") from None
-        if cells is None:
-            return
-        if cells and len(cells) != len(header):
-            raise SourceError(
-                f"{path}:{number}: has {len(cells)} cells under {len(header)} names; "
-                "quote cells that hold the delimiter or line breaks"
-            )
-        if cells:
-            pairs = zip(header, cells, strict=True)
-            values = {name: cell or None for name, cell in pairs if name in wanted}
-            yield Row(f"{path}:{number}", values)
 
 
 # Datasets that `datasets.Dataset.save_to_disk` wrote

@@ -1,0 +1,332 @@
+"""Labels from the files of other tools, and tasks for these tools.
+
+Each tool's rows become rows with the fields of our labels, the answer in `label` and marked words
+in `spans`; one function makes labels of these.
+"""
+
+import csv
+import io
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from freshstack_dspy.calibration.annotators import task_of
+from freshstack_dspy.calibration.labels import LABELS, AnyLabel, all_labels, check_labels, once
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.faults import first_fault
+from freshstack_dspy.measures.spans import merged
+from freshstack_dspy.records import Chunk, LabelTask, Spans
+from freshstack_dspy.rows import Row, read_csv, read_rows
+
+LabelFormat = Literal[
+    "freshstack",
+    "csv",
+    "label-studio",
+    "argilla",
+    "autojudge-annotate",
+    "nuggetizer",
+    "trec-support",
+]
+TaskFormat = Literal["csv", "label-studio"]
+_NAMES = {
+    "query_id": ("query_id", "qid", "topic_id", "topic"),
+    "nugget_id": ("nugget_id",),
+    "nugget": ("nugget", "sentence"),
+    "chunk_id": ("chunk_id", "docid", "passage_id", "reference"),
+    "label": ("label", "grade", "rating", "support", "agrees"),
+    "annotator": ("annotator", "username", "user"),
+    "time": ("time", "updated_at", "created_at"),
+    "note": ("note", "comment"),
+}
+"""The names that a column of each field may have."""
+_NO, _PARTIAL, _FULL = (
+    ("no", "none", "no support", "not_support", "ns", "false", "disagrees", "bad"),
+    ("yes", "true", "agrees", "partial", "partial support", "partial_support", "ps", "mostly good",
+     "so-so"),
+    ("full", "full support", "support", "fs", "perfect"),
+)  # fmt: skip
+_GRADES = {word: grade for grade, words in enumerate((_NO, _PARTIAL, _FULL)) for word in words}
+_TEXTS = ("question", "nugget", "path", "passage", "answer", "gold_answer")
+_FORMULA = ("=", "+", "-", "@")
+_UNLABELLED = "rows without a label"
+
+
+class ImportedLabels(NamedTuple):
+    """What was read."""
+
+    labels: tuple[AnyLabel, ...]
+    left_out: dict[str, int]
+    """How many rows, answers or marked words were left out, by what they are."""
+
+
+def import_labels(
+    paths: Sequence[Path],
+    format: LabelFormat,  # noqa: A002
+    collection: Collection,
+    *,
+    annotator: str | None = None,
+    tasks: Sequence[LabelTask] = (),
+) -> ImportedLabels:
+    """Read labels, and check them against a collection.
+
+    A nugget is named by its id or its text. Marked words become byte spans of the chunk's file:
+    where the characters at the offsets are others (tools count them differently), the nearest
+    place with the marked words.
+
+    Args:
+        paths: The files.
+        format: Of which tool; `freshstack` is our own.
+        collection: What was labelled.
+        annotator: Who labelled, where the files do not say.
+        tasks: Give a label its stratum and probability, where it does not have them.
+
+    Raises:
+        SourceError: With file and line, where something is missing or is not what it should be.
+        CollectionError: As `read_labels` with a collection.
+    """
+    left_out = Counter[str]()
+    maker = _Labels(collection, annotator, left_out)
+
+    def read() -> Iterator[tuple[str, AnyLabel]]:
+        for path in paths:
+            for row in _READERS[format](path, left_out):
+                if row.values.get(row.name(*_NAMES["label"])) in (None, ""):
+                    left_out[_UNLABELLED] += 1
+                else:
+                    yield row.place, maker.label(row)
+
+    placed = list(all_labels(paths) if format == "freshstack" else once(read()))
+    check_labels(placed, collection)
+    asked = {task_of(task): task for task in tasks}
+
+    def sampled(label: AnyLabel) -> AnyLabel:
+        task = asked.get(task_of(label)) if label.stratum is None else None
+        fields = ("stratum", "probability") if task else ()
+        return label.model_copy(update={name: getattr(task, name) for name in fields})
+
+    labels = tuple(sampled(label) for _, label in placed)
+    return ImportedLabels(labels, {what: n for what, n in sorted(left_out.items()) if n})
+
+
+class _Labels:
+    """Makes labels of rows."""
+
+    def __init__(
+        self, collection: Collection, annotator: str | None, left_out: Counter[str]
+    ) -> None:
+        self._collection = collection
+        self._annotator = annotator
+        self._left_out = left_out
+        self._by_text = {(one.query_id, one.text): one.nugget_id for one in collection.nuggets}
+        self._scale = collection.manifest.scale.name
+
+    def label(self, row: Row) -> AnyLabel:
+        """Make the label of a row."""
+        kind = row.optional("kind") or "support"
+        if kind not in ("support", "answerability", "answer"):
+            raise row.fault("kind", "support, answerability or answer")
+        query_id = row.id(*_NAMES["query_id"])
+        fields: dict[str, Any] = {"kind": kind, "query_id": query_id}
+        fields["annotator"] = self._annotator
+        if row.values.get(row.name(*_NAMES["annotator"])) is not None:
+            fields["annotator"] = row.id(*_NAMES["annotator"])
+        if fields["annotator"] is None:
+            raise SourceError(f"{row.place}: says not who labelled; add --annotator NAME")
+        fields["time"] = row.optional(*_NAMES["time"])
+        fields["note"] = row.text(*_NAMES["note"], default="")
+        fields["stratum"] = row.optional("stratum")
+        fields["probability"] = row.values.get("probability")
+        grade = self._grade(row, kind)
+        if kind == "answer":
+            fields |= {"run_id": row.id("run_id", "run"), "agrees": grade > 0}
+        else:
+            chunk_id = row.id(*_NAMES["chunk_id"])
+            fields |= {"chunk_id": chunk_id, "label": grade, "nugget_id": row.optional("nugget_id")}
+            if fields["nugget_id"] is None:
+                text = row.text(*_NAMES["nugget"])
+                fields["nugget_id"] = self._by_text.get((query_id, text), text)
+            if chunk_id in self._collection.corpus.rows:
+                fields["evidence"] = self._evidence(row, chunk_id)
+        try:
+            return LABELS[kind].model_validate(fields)
+        except ValidationError as error:
+            raise SourceError(f"{row.place}: {first_fault(error)}") from None
+
+    def _grade(self, row: Row, kind: str) -> int:
+        name = row.name(*_NAMES["label"])
+        text = str(row.values[name]).strip().lower()
+        number = re.match(r"(\d+)(\.0)?(?![\w.])", text)
+        if number:
+            return int(number[1])
+        binary = kind != "support" or self._scale == "binary"
+        if text not in _GRADES or not (binary or self._scale == "support"):
+            words = ", or full, partial, none" if binary or self._scale == "support" else ""
+            raise row.fault(name, f"a whole number, which text may follow{words}")
+        return min(_GRADES[text], 1) if binary else _GRADES[text]
+
+    def _evidence(self, row: Row, chunk_id: str) -> Spans:
+        spans = [Row.of(one, row.place) for one in row.values.get("spans") or ()]
+        quotes = row.text("evidence", default="").splitlines()
+        spans += [Row(row.place, {"text": quote}) for quote in quotes if quote.strip()]
+        chunk = self._collection.chunk(chunk_id) if spans else None
+        found = [place for one in spans if chunk and (place := _place(chunk, one))]
+        self._left_out["marked words that the passage does not have"] += len(spans) - len(found)
+        return tuple(merged(found))
+
+
+def _place(chunk: Chunk, span: Row) -> tuple[int, int] | None:
+    """Find marked words in a chunk: in bytes of its file."""
+    start, end = (
+        value if isinstance(value := span.values.get(name), int) else None
+        for name in ("start", "end")
+    )
+    if (words := span.optional("text")) is not None:
+        words = (words if words in chunk.text else words.replace("\\n", "\n")).strip()
+        places = [found.start() for found in re.finditer(re.escape(words), chunk.text)]
+        if not places:
+            return None
+        start = min(places, key=lambda place: abs(place - (start or 0)))
+        end = start + len(words)
+    if start is None or end is None or not 0 <= start < end <= len(chunk.text):
+        return None
+    return chunk.byte_at(start), chunk.byte_at(end)
+
+
+# The tools
+
+
+def _csv(path: Path, left_out: Counter[str]) -> Iterator[Row]:
+    """Our own fields as columns, or their other names; `evidence`: a quote a line."""
+    return read_csv(path, [name for names in _NAMES.values() for name in names])
+
+
+def _label_studio(path: Path, left_out: Counter[str]) -> Iterator[Row]:
+    """Label Studio's JSON: a choice, rating or number; a text area; marked words of any labels."""
+    for row in read_rows(path):
+        for one in row.inners("annotations"):
+            if one.values.get("was_cancelled"):
+                left_out["annotations that were skipped"] += 1
+                continue
+            who: Any = one.values.get("completed_by")
+            who = who.get("email") or who.get("id") if isinstance(who, dict) else who
+            spans: list[dict[str, Any]] = []
+            given: dict[str, Any] = {"annotator": who, "time": one.optional("updated_at")}
+            for result in one.inners("result"):
+                value, kind = result.inner("value"), result.text("type")
+                if kind == "choices":
+                    given["label"] = next(iter(value.list(kind)), None)
+                elif kind in ("rating", "number"):
+                    given["label"] = value.values.get(kind)
+                elif kind == "textarea":
+                    given["note"] = "\n".join(value.texts("text"))
+                else:
+                    spans.append({**value.values, **value.inner("globalOffsets").values})
+            yield Row(row.place, {**row.inner("data").values, **given, "spans": spans})
+
+
+def _argilla(path: Path, left_out: Counter[str]) -> Iterator[Row]:
+    """Records of Argilla 2, nested or flattened: questions `label`, `note`, and any of spans."""
+    for row in read_rows(path):
+        about = {**row.values, **row.inner("fields").values, **row.inner("metadata").values}
+        by_user: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        nested = row.inner("responses")
+        for question in nested.values:
+            for one in nested.inners(question):
+                by_user[one.id("user_id")][question] = one.values.get("value")
+        for name in [name for name in row.values if name.endswith(".responses")]:
+            users = row.list(f"{name}.users")
+            for user, value in zip(users, row.list(name), strict=True):
+                by_user[str(user)][name.removesuffix(".responses")] = value
+        left_out["records without a response"] += not by_user
+        for user, given in sorted(by_user.items()):
+            marked = [value for value in given.values() if isinstance(value, list)]
+            spans = [span for value in marked for span in value]
+            yield Row(row.place, {**about, **given, "annotator": user, "spans": spans})
+
+
+def _autojudge_annotate(path: Path, left_out: Counter[str]) -> Iterator[Row]:
+    """Annotations of citations: the sentence is the nugget, the cited document the chunk."""
+    for row in read_rows(path):
+        citation = row.inner("citation")
+        if citation.values.get("docid") is None:
+            left_out["annotations of reports, documents and sentences without a citation"] += 1
+            continue
+        rated = row.values.get("rating") != "Not rated"
+        given = {"nugget": citation.inner("sentence").text("text"), "docid": citation.id("docid")}
+        yield Row(row.place, {**row.values, **given, **({} if rated else {"rating": None})})
+
+
+def _nuggetizer(path: Path, left_out: Counter[str]) -> Iterator[Row]:
+    """Assignments of nuggets to passages, by `nuggetizer assign --input-kind retrieval`."""
+    for row in read_rows(path):
+        if not row.has("docid"):
+            raise SourceError(
+                f"{row.place}: assigns nuggets to an answer; allowed: to passages, with 'docid'"
+            )
+        for one in row.inners("nuggets"):
+            given = one.optional("assignment")
+            label = None if given == "failed" else given
+            nugget = {"nugget_id": one.optional("nugget_id"), "nugget": one.text("text")}
+            yield Row(row.place, {**row.values, **nugget, "label": label})
+
+
+def _trec_support(path: Path, left_out: Counter[str]) -> Iterator[Row]:
+    """TREC RAG's labels of citations: the sentence is the nugget, the cited passage the chunk."""
+    for row in read_rows(path):
+        for sentence in row.inners("sentences"):
+            for one in sentence.inners("citations") if sentence.values.get("citations") else ():
+                support = one.values.get("support")
+                given: dict[str, Any] = {"nugget": sentence.text("text")}
+                given["support"] = None if support in (-1, "-1") else support
+                yield Row(row.place, {**row.values, **one.values, **given})
+
+
+_READERS: Mapping[str, Callable[[Path, Counter[str]], Iterator[Row]]] = {
+    "csv": _csv,
+    "label-studio": _label_studio,
+    "argilla": _argilla,
+    "autojudge-annotate": _autojudge_annotate,
+    "nuggetizer": _nuggetizer,
+    "trec-support": _trec_support,
+}
+
+
+# Tasks for them
+
+
+def tasks_as(format: TaskFormat, tasks: Sequence[LabelTask], collection: Collection) -> str:  # noqa: A002
+    """Write tasks with their texts, to be labelled with another tool; then import its labels."""
+    questions = {one.query_id: one.text for one in collection.queries}
+    nuggets = {one.nugget_id: one.text for one in collection.nuggets}
+    rows: list[dict[str, Any]] = []
+    for task in tasks:
+        if task.kind == "nuggets":
+            raise ConfigError("lists of nuggets are labelled on the page: freshstack label")
+        fields = task.model_dump(exclude={"answer", "gold_answer", "sample"})
+        texts = {"question": questions[task.query_id]}
+        if task.nugget_id is not None and task.chunk_id is not None:
+            chunk = collection.chunk(task.chunk_id)
+            place = " > ".join((chunk.path, *chunk.headings))
+            texts |= {"nugget": nuggets[task.nugget_id], "path": place, "passage": chunk.text}
+        else:
+            texts |= {"answer": task.answer or "", "gold_answer": task.gold_answer or ""}
+        ids = {name: value for name, value in fields.items() if value is not None}
+        rows.append({**ids, **texts})
+    if format == "label-studio":
+        return json.dumps([{"data": row} for row in rows], ensure_ascii=False, indent=1) + "\n"
+    written = io.StringIO()
+    blank = dict.fromkeys(("label", "evidence", "note", "annotator"), "")
+    columns = dict.fromkeys(name for row in rows for name in row) | blank
+    writer = csv.DictWriter(written, list(columns), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        # A spreadsheet would take a text that begins so for a formula.
+        formulas = {name: row[name] for name in _TEXTS if row.get(name, "").startswith(_FORMULA)}
+        writer.writerow({**row, **{name: f" {text}" for name, text in formulas.items()}})
+    return written.getvalue()

@@ -1,0 +1,44 @@
+"""`freshstack sample` and `import-labels`: what they print, write and keep."""
+
+from pathlib import Path
+
+from freshstack_dspy.calibration.labels import read_labels
+from freshstack_dspy.files import encode_records
+
+from .conftest import Command
+
+
+def test_a_sample_is_a_table_and_a_file_that_grows(freshstack: Command, built: Path) -> None:
+    first = freshstack("sample", built, "--limit", 4, "--out", "tasks.jsonl")
+    second = freshstack("sample", built, "--limit", 6, "--out", "tasks.jsonl")
+    whole = freshstack("sample", built, "--whole-queries", 2, "--out", "whole.jsonl")
+    table = freshstack("sample", built, "--format", "csv", "--out", "tasks.jsonl")
+
+    assert first.out.startswith("tasks.jsonl: 4 tasks of kind support\n")
+    assert "│ label 0 │" in first.out
+    assert second.out.endswith("4 of them were there before, and stay\n")
+    assert "│ whole queries │" in whole.out
+    assert "│ stratum       │ queries │ drawn │ probability │".replace("│", "┃") in whole.out
+    assert (table.code, table.err) == (1, "error: tasks.jsonl exists; name another\n")
+
+
+def test_labels_are_imported_counted_and_never_overwritten(
+    freshstack: Command, built: Path, labels_of_built: Path
+) -> None:
+    labels = read_labels(labels_of_built)
+    freshstack("sample", built, "--limit", 6, "--out", "tasks.jsonl")
+    Path("some.jsonl").write_bytes(encode_records(labels[:5]))
+    words = ("import-labels", labels_of_built, "--collection", built, "--tasks", "tasks.jsonl")
+
+    done = freshstack(*words, "--out", "labels.jsonl")
+    again = freshstack(*words, "--out", "labels.jsonl")
+    partly = freshstack("import-labels", "some.jsonl", *words[2:])
+
+    assert done.out.splitlines() == [
+        f"labels.jsonl: {len(labels)} labels",
+        f"  ada: {len(labels)} of kind support",
+        "6 of 6 tasks labelled by ada",
+    ]
+    assert [one.stratum is not None for one in read_labels("labels.jsonl")].count(True) == 6
+    assert again.err.startswith("error: labels.jsonl exists; add --replace")
+    assert " of 6 tasks labelled by ada" in partly.out
