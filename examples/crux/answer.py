@@ -20,7 +20,7 @@ def main(requests: Path, replies: Path) -> None:
     lines = []
     for line in requests.read_text(encoding="utf-8").splitlines():
         request = json.loads(line)
-        inputs = json.loads(request["body"]["messages"][-1]["content"])
+        inputs = json.loads(request["body"]["messages"][1]["content"])  # also of a re-ask
         task = request["body"]["response_format"]["json_schema"]["name"]
         reply = {"custom_id": request["custom_id"], "content": json.dumps(answer(task, inputs))}
         lines.append(json.dumps(reply) + "\n")

@@ -16,7 +16,16 @@ from freshstack_dspy.cli.options import (
     asking,
     check_out,
 )
-from freshstack_dspy.cli.printing import Bars, Table, labels_by, say, say_wrapped, show, show_json
+from freshstack_dspy.cli.printing import (
+    Bars,
+    Table,
+    counted,
+    labels_by,
+    say,
+    say_wrapped,
+    show,
+    show_json,
+)
 
 if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
@@ -321,7 +330,11 @@ def _show_collection(collection: "Collection", path: Path, *, unchanged: bool) -
     if counts.skipped:
         number = sum(counts.skipped.values())
         say(f"{number:,} files skipped ({listed(counts.skipped)}); see {path / 'skipped.jsonl'}")
-    failed = sum(n for statuses in counts.failures.values() for n in statuses.values())
+    # A reply came, and a passage in it says what its document does not: that is final.
+    passages = (one for one in collection.failures if one.step == "passages")
+    if dropped := sum(one.status == "failed" and one.call_id is not None for one in passages):
+        say(f"{counted(dropped, 'passage')} left out by the check; see {path / 'failures.jsonl'}")
+    failed = sum(n for statuses in counts.failures.values() for n in statuses.values()) - dropped
     if failed:
         say(f"{failed:,} failures; see {path / 'failures.jsonl'}, and build again to retry")
     if manifest.scale.name == "support" and counts.evidence < counts.supported:

@@ -235,6 +235,7 @@ def _candidate(chunk_id: str, of: Sequence[Candidate]) -> Candidate:
     below = [
         one for one in _best(of, "ranked_below", ("technique",)) if one.technique not in techniques
     ]
+    grades = [one.relevance for one in of if one.relevance is not None]
     only = set(of[0].lost_without).intersection(*(one.lost_without for one in of))
     return of[0].model_copy(
         update={
@@ -244,6 +245,7 @@ def _candidate(chunk_id: str, of: Sequence[Candidate]) -> Candidate:
             "found_by": tuple(_best(of, "found_by", ("technique", "retriever"))),
             "lost_without": tuple(one for one in of[0].lost_without if one in only),
             "runs": tuple(_best(of, "runs", ("run",))),
+            "relevance": max(grades, key=lambda one: one.grade, default=None),
         }
     )
 

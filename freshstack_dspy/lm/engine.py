@@ -97,7 +97,10 @@ class BaselineProvider:
         from freshstack_dspy.lm.baseline.replies import reply
 
         task = str((request.config.response_format or {}).get("name"))
-        *history, last = [message.text or "" for message in request.messages]
+        texts = [message.text or "" for message in request.messages]
+        while len(texts) > 2 and not texts[-1].startswith("{"):
+            texts = texts[:-2]  # its reply and what is wrong with it: it has no other
+        *history, last = texts
         try:
             turns = [json.loads(text) for text in history]
             demos = list(zip(turns[::2], turns[1::2], strict=True))

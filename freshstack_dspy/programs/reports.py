@@ -40,17 +40,20 @@ class SubQuestionWriter(dspy.Module):
     def forward(self, query: Query) -> dspy.Prediction:
         """Return a prediction with `nuggets`, a tuple of `Nugget` whose texts are questions."""
         reply = self.predict(report=query.answer, count=self.count)
-        return dspy.Prediction(
-            nuggets=tuple(
-                Nugget(
-                    nugget_id=f"{query.query_id}_{number}",
-                    query_id=query.query_id,
-                    text=text.strip(),
-                    call_id=reply.call_id,
-                )
-                for number, text in enumerate(reply.questions)
-            )
+        return dspy.Prediction(nuggets=sub_questions_of(query, reply.questions, reply.call_id))
+
+
+def sub_questions_of(query: Query, texts: Sequence[str], call_id: str | None) -> tuple[Nugget, ...]:
+    """Make the nuggets of a report from the texts of its sub-questions."""
+    return tuple(
+        Nugget(
+            nugget_id=f"{query.query_id}_{number}",
+            query_id=query.query_id,
+            text=text.strip(),
+            call_id=call_id,
         )
+        for number, text in enumerate(texts)
+    )
 
 
 class ReportWriter(dspy.Module):

@@ -35,6 +35,8 @@ class Groups(NamedTuple):
     """Queries whose answer is the report; one without a text still needs its request."""
     documents: Mapping[str, list[Document]]
     """By query id, in the order of the source."""
+    questions: Mapping[str, list[str]]
+    """By query id, the sub-questions of a row that has them."""
 
 
 def read_groups(config: BuildConfig) -> Groups:
@@ -43,7 +45,7 @@ def read_groups(config: BuildConfig) -> Groups:
     A row has an id (`query_id`, `example_id` or `id`), a report (`answer`, `report` or `summary`),
     `documents`, a list of texts or of objects with `title` and `text` (or `document`, a text with
     `|||||` between the documents, as in Multi-News), and may have the report's request (`request`,
-    `topic` or `title`). Of a dump the report is the accepted answer, and the documents are the
+    `topic` or `title`) and its `questions` or `subquestions` (CRUX's topics file). Of a dump the report is the accepted answer, and the documents are the
     other answers.
 
     Raises:
@@ -53,6 +55,7 @@ def read_groups(config: BuildConfig) -> Groups:
     unlimited = queries.model_copy(update={"limit": None})
     rejected: Counter[str] = Counter()
     documents: dict[str, list[Document]] = {}
+    questions: dict[str, list[str]] = {}
     if queries.source == "stackexchange":
         reading = read_queries(unlimited)
         rejected.update(reading.rejected)
@@ -65,6 +68,8 @@ def read_groups(config: BuildConfig) -> Groups:
                 raise SourceError(f"{row.place}: the id {query.query_id!r} is there twice")
             found.append(query)
             documents[query.query_id] = list(_documents(row, query.query_id))
+            if given := _questions(row):
+                questions[query.query_id] = given
     kept: list[Query] = []
     for query in sorted(found, key=lambda query: id_order(query.query_id)):
         if len(query.answer.split()) < config.crux.min_words:
@@ -79,7 +84,7 @@ def read_groups(config: BuildConfig) -> Groups:
         why = "; ".join(f"{number} {reason}" for reason, number in sorted(rejected.items()))
         raise SourceError(f"{queries.location}: no group is left ({why or 'it holds none'})")
     reading = QueryReading(tuple(kept), dict(sorted(rejected.items())))
-    return Groups(reading, {query.query_id: documents[query.query_id] for query in kept})
+    return Groups(reading, {one.query_id: documents[one.query_id] for one in kept}, questions)
 
 
 def _query(row: JsonRow) -> Query:
@@ -92,6 +97,15 @@ def _query(row: JsonRow) -> Query:
         body=row.text("request", "topic", "title", default="").strip(),
         answer=report,
     )
+
+
+def _questions(row: JsonRow) -> list[str]:
+    names = [name for name in ("questions", "subquestions") if row.has(name)]
+    given = row.list(*names) if names else []
+    if not all(one is None or isinstance(one, str) for one in given):
+        raise row.fault(names[0], "a list of texts")
+    # Published ones have null and "NA" where a reply held no question.
+    return [text for one in given if (text := (one or "").strip()) not in ("", "NA")]
 
 
 def _documents(row: JsonRow, query_id: str) -> Iterator[Document]:

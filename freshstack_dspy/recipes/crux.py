@@ -19,7 +19,7 @@ from freshstack_dspy.corpus.chunks import chunk_file
 from freshstack_dspy.errors import FatalModelError, ReplyError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.programs.documents import PassageDecontextualizer
-from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter
+from freshstack_dspy.programs.reports import RequestWriter, SubQuestionWriter, sub_questions_of
 from freshstack_dspy.programs.support_judge import failure_of
 from freshstack_dspy.questions.groups import Groups
 from freshstack_dspy.recipes.corpus import CutCorpora
@@ -82,7 +82,7 @@ def crux_collection(
         FatalModelError: There are no passages or no sub-questions, or not one pair has a label.
     """
     relevant = decontextualize(session, recipe, queries, groups)
-    nuggets, without = sub_questions(session, recipe, queries)
+    nuggets, without = sub_questions(session, recipe, queries, groups)
     queries, not_requested = request_reports(session, recipe, queries)
     expansions, not_expanded = expand(session, recipe, queries, known)
     session.stop_if_deferred()
@@ -112,8 +112,8 @@ def decontextualize(
 ) -> Relevant:
     """Write the passages of every document, long ones in pieces (§3.2).
 
-    A passage that says what its piece does not is left out and listed as a failure, for a
-    question that it answers could be answered by no document.
+    A passage that says what its piece does not is sent back; if it still does, it is left out and
+    listed as a failure, for a question that it answers could be answered by no document.
     """
     pieces = [
         (query, document, piece)
@@ -142,31 +142,37 @@ def decontextualize(
         query, document, piece = pieces[reply.at]
         source = f"{titles[reply.at]}\n{piece.text}"
         for number, text in enumerate(reply.texts, 1):
-            chunk_id = f"{piece.chunk_id}#{number}"
-            if invented := unsupported_words(text, source):
-                message = f"{chunk_id} says what its document does not: {', '.join(invented)}"
-                error = ReplyError(message, status="failed", call_id=reply.call_id)
-                found.failures.append(failure_of(query, "passages", error))
-                continue
             update = {
-                "chunk_id": chunk_id,
+                "chunk_id": f"{piece.chunk_id}#{number}",
                 "text": text,
                 "tokens": count_tokens(text),
                 "headings": (),
                 "url": document.url,
             }
-            found.passages.append(piece.model_copy(update=update))
-            found.of_query.setdefault(query.query_id, []).append(chunk_id)
+            passage = piece.model_copy(update=update)
+            if invented := unsupported_words(text, source):
+                what = f"{passage.chunk_id} says what its document does not: {', '.join(invented)}"
+                error = ReplyError(what, status="failed", call_id=reply.call_id)
+                found.failures.append(failure_of(query, "passages", error))
+                continue
+            found.passages.append(passage)
+            found.of_query.setdefault(query.query_id, []).append(passage.chunk_id)
     return found
 
 
 def sub_questions(
-    session: Session, recipe: Crux, queries: Sequence[Query]
+    session: Session, recipe: Crux, queries: Sequence[Query], groups: Groups
 ) -> tuple[list[Nugget], list[Failure]]:
-    """Write the sub-questions of each report (§3.2), exactly as many as are wanted."""
-    inputs = [{"query": query} for query in queries]
+    """Write the sub-questions of each report (§3.2), exactly as many as are wanted.
+
+    Those that a report comes with are taken as they are.
+    """
+    inputs = [{"query": query} for query in queries if query.query_id not in groups.questions]
     made, failures = ask(session, "nuggets", recipe.sub_question_writer, inputs)
-    return list(chain.from_iterable(one.nuggets for one in made)), failures
+    given = [
+        sub_questions_of(query, groups.questions.get(query.query_id, ()), None) for query in queries
+    ]
+    return [*chain(*given, *(one.nuggets for one in made))], failures
 
 
 def request_reports(

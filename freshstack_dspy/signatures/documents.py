@@ -3,8 +3,23 @@
 from typing import Annotated
 
 import dspy
+from pydantic import AfterValidator, ValidationInfo
 
-from freshstack_dspy.signatures.checks import FilledText, Item, within_limit
+from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
+from freshstack_dspy.signatures.checks import FilledText, Item, raise_if, within_limit
+from freshstack_dspy.text import unsupported_words
+
+
+def _from_the_document(passages: list[str], info: ValidationInfo) -> list[str]:
+    given = info.context or {}
+    if "document" in given and ACCEPT_LESSER_FAULTS not in given:
+        source = f"{given.get('title', '')}\n{given['document']}"
+        raise_if(
+            f"passage {number} says what the document does not: {', '.join(new)}; keep to it"
+            for number, passage in enumerate(passages, 1)
+            if (new := unsupported_words(passage, source))
+        )
+    return passages
 
 
 class DecontextualizePassages(dspy.Signature):
@@ -18,9 +33,9 @@ class DecontextualizePassages(dspy.Signature):
     title: str = dspy.InputField(desc="the document's title or path; may be empty")
     document: str = dspy.InputField(desc="the document")
     limit: int = dspy.InputField(desc="the largest number of passages allowed")
-    passages: Annotated[list[FilledText], within_limit("passages")] = dspy.OutputField(
-        desc="the passages", min_length=1
-    )
+    passages: Annotated[
+        list[FilledText], within_limit("passages"), AfterValidator(_from_the_document)
+    ] = dspy.OutputField(desc="the passages", min_length=1)
 
 
 class SeedPassage(Item):

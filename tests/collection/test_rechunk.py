@@ -15,7 +15,7 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.records import Chunk, Judgment, Nugget, SourceFile
+from freshstack_dspy.records import Chunk, Judgment, Nugget, Relevance, SourceFile
 from tests.collection.small import PROVENANCE, candidate, query, write_small
 
 PARTS = [
@@ -60,7 +60,12 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     contents = Contents(
         queries=(query("12"),),
         nuggets=nuggets,
-        pool=tuple(candidate("12", chunk.chunk_id) for chunk in pooled),
+        pool=tuple(
+            candidate("12", chunk.chunk_id).model_copy(
+                update={"relevance": Relevance(grade=number % 4, reason="because", call_id="k")}
+            )
+            for number, chunk in enumerate(pooled)
+        ),
         judgments=judgments,
         slices=tuple(slice_queries([query("12")], nuggets, judgments)),
     )
@@ -98,6 +103,18 @@ def test_labels_are_where_their_evidence_is(
             data[chunk.path][start:end].decode(FILES["abcdw".index(chunk.path[0])].encoding)
             == QUOTES[number]
         )
+    for one in after.pool:
+        new = after.chunk(one.chunk_id)
+        grades = [
+            other.relevance.grade
+            for other in collection.pool
+            if other.relevance is not None
+            and (old := collection.chunk(other.chunk_id)).path == new.path
+            and old.start_byte < new.end_byte
+            and new.start_byte < old.end_byte
+        ]
+        assert one.relevance is not None
+        assert one.relevance.grade == max(grades)
     before = sum(bool(one.label) for one in collection.judgments)
     assert len(supports) + found.lost == before
     assert {(one.query_id, one.chunk_id) for one in after.pool} == {

@@ -172,7 +172,8 @@ def inputs_of(messages: list[str]) -> Inputs:
             value = json.loads(text)
         except ValueError:
             continue
-        if isinstance(value, dict) and not value.keys().isdisjoint(_INPUTS):
+        reply = isinstance(value, dict) and value.keys() == {"passages"}
+        if isinstance(value, dict) and not reply and not value.keys().isdisjoint(_INPUTS):
             return value
     raise AssertionError(f"no turn of {messages!r} holds inputs")
 

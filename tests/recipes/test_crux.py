@@ -156,16 +156,36 @@ def test_other_numbers_of_sub_questions_and_near_duplicates_are_refused(
     assert {one.query_id: one.slice for one in made.slices}["dam"] == "without_nuggets"
 
 
-def test_a_passage_that_says_more_than_its_document_is_left_out_and_listed(tmp_path: Path) -> None:
+def test_a_passage_that_says_more_than_its_document_is_sent_back_then_left_out(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+
     def invent(inputs: Inputs) -> Any:
-        return {"passages": [inputs["document"].strip(), inputs["document"] + "In 1962 Rome paid."]}
+        asked.append(inputs["document"])
+        own = inputs["document"].strip()
+        corrected = "Ångström" in own and asked.count(inputs["document"]) > 1
+        return {"passages": [own] if corrected else [own, f"{own} In 1962 Rome paid."]}
 
     made = built(tmp_path, DAM, provider=scripted(DecontextualizePassages=invent))
 
+    assert len(asked) == 2 + 3
     assert len(list(made.chunks())) == 2
-    messages = [one.message for one in made.failures if one.step == "passages"]
-    assert len(messages) == 2
-    assert all("#2 says what its document does not: 1962, Rome" in one for one in messages)
+    (failure,) = made.failures
+    assert failure.message.startswith("documents/dam/1.md_0_")
+    assert "#2 says what its document does not: 1962, Rome" in failure.message
+
+
+def test_sub_questions_that_a_report_comes_with_are_used(tmp_path: Path) -> None:
+    provider = scripted()
+    given = {**BRIDGE, "questions": ["\nA band played", None, "NA", "Who paid?"]}
+    made = built(tmp_path, DAM, given, provider=provider)
+
+    assert provider.calls["WriteSubQuestions"] == 1
+    of_bridge = [(one.text, one.call_id) for one in made.nuggets if one.query_id == "bridge"]
+    assert of_bridge == [("A band played", None), ("Who paid?", None)]
+    supported = {one.query_id: (one.supported, one.nuggets) for one in made.slices}
+    assert supported == {"bridge": (1, 2), "dam": (2, 2)}
 
 
 def test_other_corpora_are_searched_and_not_judged(tmp_path: Path) -> None:
@@ -210,6 +230,7 @@ def test_the_other_answers_of_a_community_are_the_documents(tmp_path: Path) -> N
     ("group", "said"),
     [
         ({"id": "a", "documents": ["x"]}, "groups.jsonl:1: has no 'answer'"),
+        ({"id": "a", "report": "x", "questions": [1]}, "questions is .1.; allowed: a list"),
         ({"id": "a", "report": "x"}, "no group is left .1 no documents"),
         ({"id": "a", "report": "x", "documents": [3]}, "groups.jsonl:1: not a JSON object"),
     ],
