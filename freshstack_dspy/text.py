@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
@@ -56,6 +56,15 @@ _remembered = functools.lru_cache(maxsize=65_536)(_cut)
 @functools.lru_cache(maxsize=1)
 def _stemmer() -> Stemmer.Stemmer:
     return Stemmer.Stemmer("english")
+
+
+ALIKE = 0.7
+"""From which Jaccard index of their terms on two texts say, or ask, nearly the same."""
+
+
+def is_alike(held: AbstractSet[str], others: Iterable[AbstractSet[str]]) -> bool:
+    """Whether a set of terms is another one, or nearly: by `ALIKE`."""
+    return any(held == other or jaccard(held, other) >= ALIKE for other in others)
 
 
 def jaccard(a: AbstractSet[str], b: AbstractSet[str]) -> float:

@@ -27,7 +27,7 @@ from freshstack_dspy.recipes.pooling import Searches
 from freshstack_dspy.recipes.session import Session, report
 from freshstack_dspy.records import Chunk, Query
 from freshstack_dspy.rows import Row
-from freshstack_dspy.text import jaccard, terms
+from freshstack_dspy.text import ALIKE, is_alike, jaccard, terms
 
 EXPECTED_KEPT = 0.8
 """The share of questions that is expected to be kept, until some were tried."""
@@ -36,9 +36,6 @@ _LEAST_KEPT = 0.1
 _MOST_FAILED = 10
 """So many seeds may fail, where none has given a question, before nothing more is asked."""
 
-ALIKE = 0.7
-"""From which similarity on two questions, or two chunks, are near-duplicates: Jaccard of their
-terms."""
 COPIED_SHARE = 0.5
 """The share of a question's runs of four words from which on it copies its chunk."""
 
@@ -152,7 +149,7 @@ class Synthesis:
     def _refused(self, query: Query, seeds: Sequence[Chunk]) -> str | None:
         """What speaks against a question; the cheap reasons first."""
         reason = refusal(query, seeds)
-        if reason is None and is_alike(query, self._kept_terms):
+        if reason is None and is_alike(set(terms(query.text)), self._kept_terms):
             reason = NEAR_DUPLICATE
         if reason is not None:
             return reason
@@ -188,7 +185,7 @@ class Synthesis:
         if len(self._kept) == self._count:
             return "beyond count"
         by_words = refused in (COPIED, OF_THE_PASSAGE, NEAR_DUPLICATE)
-        if not by_words and is_alike(query, self._kept_terms):
+        if not by_words and is_alike(set(terms(query.text)), self._kept_terms):
             return NEAR_DUPLICATE
         return refused
 
@@ -316,12 +313,6 @@ def copied_share(question: str, text: str) -> float:
     """
     asked = _word_runs(question)
     return len(asked & _word_runs(text)) / len(asked) if asked else 0.0
-
-
-def is_alike(query: Query, earlier: Iterable[set[str]]) -> bool:
-    """Whether an earlier question, of which the terms are given, asks nearly the same."""
-    asked = set(terms(query.text))
-    return any(asked == other or jaccard(asked, other) >= ALIKE for other in earlier)
 
 
 def _word_runs(text: str) -> set[tuple[str, ...]]:

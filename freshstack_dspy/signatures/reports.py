@@ -7,10 +7,7 @@ from pydantic import AfterValidator, ValidationInfo
 
 from freshstack_dspy.signatures.checks import FilledText, ShownQuestion, quoted, raise_if
 from freshstack_dspy.signatures.judge_support import NumberedChunk
-from freshstack_dspy.text import jaccard, terms
-
-ALIKE = 0.7
-"""From which similarity on two sub-questions ask the same: Jaccard of their terms."""
+from freshstack_dspy.text import is_alike, terms
 
 
 def _exactly_and_different(questions: list[str], info: ValidationInfo) -> list[str]:
@@ -20,7 +17,7 @@ def _exactly_and_different(questions: list[str], info: ValidationInfo) -> list[s
         faults.append(f"exactly {count} questions are wanted, and there are {len(questions)}")
     asked = [set(terms(question)) for question in questions]
     for place, question in enumerate(questions):
-        if any(one == asked[place] or jaccard(one, asked[place]) >= ALIKE for one in asked[:place]):
+        if is_alike(asked[place], asked[:place]):
             faults.append(f"{quoted(question)} asks nearly the same as an earlier one")
     raise_if(faults)
     return questions

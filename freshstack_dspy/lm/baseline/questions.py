@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from freshstack_dspy.lm.baseline.markdown import Statement, blocks, statements
 from freshstack_dspy.lm.baseline.nuggets import facts, is_chatter, most_telling, shortened, shown
 from freshstack_dspy.lm.baseline.phrases import faults, is_common, key_phrases, names
-from freshstack_dspy.text import jaccard, terms
+from freshstack_dspy.text import is_alike, terms
 
 _ASKS = re.compile(
     r"(?:how|why|what|which|where|when|who|is|are|can|could|should|does|do)\b", re.IGNORECASE
@@ -14,8 +14,6 @@ _ASKS = re.compile(
 _LONGEST_SENTENCE = 300
 _CONTEXT = 3
 _FEW_TERMS = 6
-_ALIKE = 0.7
-"""From which similarity on two questions ask the same."""
 
 
 def sub_questions(question: str, limit: int) -> list[str]:
@@ -69,7 +67,7 @@ def report_questions(report: str, count: int) -> list[str]:
     found: dict[str, set[str]] = {}
     for ask in asks:
         asked = set(terms(ask))
-        if all(asked != other and jaccard(asked, other) < _ALIKE for other in found.values()):
+        if not is_alike(asked, found.values()):
             found[ask] = asked
     return list(found)[:count] if len(found) >= count else []
 

@@ -12,13 +12,12 @@ from freshstack_dspy.recipes.synthesis import (
     OF_THE_PASSAGE,
     SHOWN,
     copied_share,
-    is_alike,
     read_style,
     refusal,
     shown_examples,
 )
 from freshstack_dspy.records import Chunk, Query
-from freshstack_dspy.text import terms
+from freshstack_dspy.text import is_alike, terms
 
 TEXT = "# Dials\n\nThe dial shows the phase of the moon, and sticks when it rains."
 SEED = Chunk(chunk_id="a", source="a", path="a", start_byte=0, end_byte=9, text=TEXT, tokens=9)
@@ -81,7 +80,7 @@ def test_any_of_several_seeds_may_be_copied() -> None:
     ],
 )
 def test_near_duplicates_are_told_by_their_terms(earlier: str, later: str, alike: bool) -> None:
-    assert is_alike(query(later), [set(terms(earlier))]) == alike
+    assert is_alike(set(terms(later)), [set(terms(earlier))]) == alike
 
 
 def test_a_style_is_a_question_a_line_or_objects(tmp_path: Path) -> None:
