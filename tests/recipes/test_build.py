@@ -147,11 +147,8 @@ def test_a_second_build_asks_nothing_and_gives_the_same_data(usual: Built, copie
         assert account.cached_tokens == first.manifest.ledger[name].tokens
 
 
-@pytest.mark.parametrize("concurrency", [1, 8])
-def test_the_data_do_not_depend_on_concurrency(
-    usual: Built, tmp_path: Path, concurrency: int
-) -> None:
-    config = domain(tmp_path, model={"concurrency": concurrency})
+def test_the_data_do_not_depend_on_concurrency(usual: Built, tmp_path: Path) -> None:
+    config = domain(tmp_path, model={"concurrency": 8})
 
     collection = build(config, provider=ScriptedProvider())
 
@@ -171,23 +168,21 @@ def test_the_baseline_builds_and_replays_to_the_same_bytes(tmp_path: Path) -> No
     assert second.manifest.content_hash == first.manifest.content_hash
 
 
-@pytest.mark.parametrize("name", ["openai/scripted", "extractive/baseline"])
-def test_the_module_gives_for_one_query_the_records_of_the_build(tmp_path: Path, name: str) -> None:
+def test_the_module_gives_for_one_query_the_records_of_the_build(
+    usual: Built, copied: Copied
+) -> None:
     import dspy
 
-    config = domain(tmp_path, model={"name": name})
-    bundle = tmp_path / "replies.jsonl"
-    scripted = ScriptedProvider() if name == "openai/scripted" else None
-    collection = build(config, provider=scripted)
-    export_replies(config, bundle)
+    config = copied("usual")
     index = HybridIndex.open(config.index.path / config.name)
 
-    with dspy.context(lm=connect(config.model, mode="replay", recorded=Bundle(bundle))):
-        for query in collection.queries:
+    with dspy.context(lm=connect(config.model, mode="replay", recorded=Bundle(usual.bundle))):
+        for query in usual.collection.queries:
             found = FreshStack(config)(query=query, index=index)
 
             for kind in ("nuggets", "pool", "judgments", "expansions"):
-                ours = {one for one in getattr(collection, kind) if one.query_id == query.query_id}
+                of = getattr(usual.collection, kind)
+                ours = {one for one in of if one.query_id == query.query_id}
                 assert set(getattr(found, kind)) == ours, kind
 
 

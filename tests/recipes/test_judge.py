@@ -15,6 +15,7 @@ from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.records import SCALES, ScaleName
+from tests.recipes.conftest import Built
 from tests.recipes.domain import FILES, QUESTIONS, afresh, domain, files_of
 from tests.recipes.scripted import Inputs, ScriptedProvider, judge, question_of
 
@@ -89,14 +90,17 @@ def test_every_scale_gives_labels_of_it_and_the_same_slices(
     ],
 )
 def test_every_shape_judges_every_pair_once_and_alike(
-    tmp_path: Path, judge_section: dict[str, Any], chunks: set[int], nuggets: set[int]
+    usual: Built,
+    tmp_path: Path,
+    judge_section: dict[str, Any],
+    chunks: set[int],
+    nuggets: set[int],
 ) -> None:
     asked = provider()
-    batched = build(config(tmp_path / "batched"), provider=provider())
 
-    collection = build(config(tmp_path / "shaped", judge=judge_section), provider=asked)
+    collection = build(config(tmp_path, judge=judge_section), provider=asked)
 
-    assert labels(collection) == labels(batched)
+    assert labels(collection) == labels(usual.collection)
     assert {len(inputs["chunks"]) for inputs in judging(asked)} == chunks
     assert {len(inputs["nuggets"]) for inputs in judging(asked)} == nuggets
     assert all(not one.votes and one.parts == 1 for one in collection.judgments)
