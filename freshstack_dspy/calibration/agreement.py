@@ -1,37 +1,58 @@
 """The judge of a collection against people (FreshStack §4.2, with the negatives it left out)."""
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import chain
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
-from typing import get_args
+from statistics import fmean
+from typing import Any, NamedTuple, get_args
 
-from freshstack_dspy.calibration.labels import read_labels
+from freshstack_dspy.calibration.labels import pair_of, read_labels
+from freshstack_dspy.calibration.sampling import strata, weights
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.slices import GROUPINGS
 from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.files import decode_records
 from freshstack_dspy.measures.agreement import (
     Confusion,
     LabelPair,
     Level,
-    binarised_kappa,
-    class_precision,
-    class_recall,
-    cohen_kappa,
+    Tables,
+    Values,
+    Weights,
+    alpha,
+    coincidences_of,
     confusion,
-    exact_match,
     fleiss_kappa,
-    krippendorff_alpha,
-    mean_pairwise_kappa,
-    weighted_kappa,
+    kappa,
+    on_support,
+    precision,
+    recall,
+    same_label,
+    share_of,
+    table_of,
 )
-from freshstack_dspy.measures.statistics import Estimate, Interval, bootstrap_interval
-from freshstack_dspy.records import SCALES, HumanLabel, Record
+from freshstack_dspy.measures.spans import shared, size
+from freshstack_dspy.measures.statistics import Interval, bootstrap_interval, bootstrap_sums
+from freshstack_dspy.records import (
+    SCALES,
+    Agreement,
+    AnswerLabel,
+    HumanLabel,
+    Judgment,
+    NuggetLabel,
+    NuggetList,
+    Record,
+    Scale,
+    Spans,
+)
 
-PairId = tuple[str, str, str]
-"""query_id, nugget_id, chunk_id."""
+Item = tuple[str, ...]
+"""What was labelled; the first of its ids is that of the query."""
 ByQuery = Mapping[str, Sequence[LabelPair]]
-_CLASSES = {"support": 1, "no_support": 0}
+_CLASSES = {"support": 1, "no support": 0}
+_SHORTEST = 64
 
 
 class JudgeMetrics(Record):
@@ -50,106 +71,282 @@ class JudgeMetrics(Record):
     confusion: Confusion
 
 
-class GradedMetrics(Record):
-    """Metrics of a judge on a graded scale, on the labels as they were given."""
+class Compared(Record):
+    """A metric of the judge against people, and the same of people against each other.
 
-    kappa: Interval
-    """Plain: any difference is as large as any other."""
-    linear_kappa: Interval
-    quadratic_kappa: Interval
-    """Weighted: a difference counts by its size, or by the square of it."""
-    exact_match: Interval
-    support_from: dict[int, Interval]
-    """Kappa of labels read as support and none, for each label that support could begin at."""
-    confusion: Confusion
+    None where it is not taken of the one or the other, or no item was labelled by two people.
+    """
+
+    judge: Interval | None = None
+    people: Interval | None = None
 
 
-class Annotators(Record):
-    """How well the annotators agree among themselves on the pairs that two or more labelled."""
+class SliceAgreement(Record):
+    """The judge against people on a part of the labelled pairs."""
 
+    name: str
     pairs: int
-    fleiss_kappa: Estimate
-    alpha: Estimate
-    """Krippendorff's, as Fleiss' kappa of labels read as support and none."""
-    graded_alpha: dict[Level, Estimate]
-    """Krippendorff's of the labels as they were given, by what they are taken for; empty where
-    the scale is yes and no."""
+    metrics: dict[str, Interval]
+
+
+class Disagreement(Record):
+    """A label of a person that is not the judge's."""
+
+    item: Item
+    """query_id, nugget_id, chunk_id; of an answer query_id, run_id."""
+    nugget: str = ""
+    judge: int
+    reason: str
+    person: int
+    note: str
+    annotator: str
 
 
 class AgreementReport(Record):
     """What `agree` found."""
 
-    metrics: JudgeMetrics
-    graded: GradedMetrics | None = None
-    """None where the scale of the collection, or all that people said, is yes and no."""
+    kind: str
+    """`support`, `answerability` or `answer`."""
+    pairs: int
+    """Labelled ones that are compared."""
+    labels: int
+    """Of these pairs."""
     annotators: tuple[str, ...]
-    ceiling: Estimate
-    """Mean pairwise kappa of the annotators: what a judge can be expected to reach."""
-    among: Annotators
-    failed: int
+    shared: int
+    """Pairs that two people or more labelled."""
+    weighted: bool
+    """Whether pairs count for those that they were sampled from; else each counts the same."""
+    threshold: int
+    """The lowest label that is read as support."""
+    metrics: dict[str, Compared]
+    """By name; `kappa` is that of labels read as support and none."""
+    confusion: Confusion
+    """Of the labels as they were given, unweighted."""
+    slices: tuple[SliceAgreement, ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
+    """All, the largest difference first; at one difference those about support or none."""
+    failed: int = 0
     """Labels of pairs whose judgment failed; they are left out."""
-    unjudged: int
-    """Labels of pairs that were not in the pool; they are left out."""
-    first_failed: PairId | None = None
-    first_unjudged: PairId | None = None
+    unjudged: int = 0
+    """Labels of pairs that were not judged; they are left out."""
+    first_failed: Item | None = None
+    first_unjudged: Item | None = None
     """The first of them, in the order of the labels."""
 
 
+class _Label(NamedTuple):
+    """One label of a person, read on the scale of the judge."""
+
+    item: Item
+    annotator: str
+    label: int
+    note: str = ""
+    evidence: Spans = ()
+
+
+class _Judged(NamedTuple):
+    """What the judge gave an item; None where it failed."""
+
+    label: int | None
+    reason: str
+    evidence: Spans = ()
+
+
+def _no_groups(_: Item) -> Iterable[str]:
+    return ()
+
+
 def agree(
-    collection: Collection | Path | str, labels: Sequence[HumanLabel] | Path | str
+    collection: Collection | Path | str,
+    labels: Sequence[HumanLabel] | Sequence[Path | str] | Path | str,
+    *,
+    by: str | None = None,
 ) -> AgreementReport:
     """Compare the judgments of a collection with labels of people.
 
-    Every label counts as one pair, so a pair that two people labelled counts twice. People label
-    on the scale of the collection; both their labels and the judge's are support from its
-    threshold on.
+    Each labelled pair counts for the judged pairs that it was sampled from, shared by the labels
+    that it has; where labels name no stratum, every pair counts the same. People label on the
+    scale of the collection; both their labels and the judge's are support from its threshold on.
+    Labels of answerability are 0 and 1, and the judge's are read as these.
+
+    Args:
+        collection: Or its folder.
+        labels: Of one kind, `support` or `answerability`; or files of labels of support.
+        by: Also take metrics on parts of the pairs: one of `SLICINGS`.
 
     Raises:
         CollectionError: No label is of a judged pair of this collection, or they are on another
             scale.
     """
-    if isinstance(collection, Path | str):
-        collection = Collection.load(collection)
-    if isinstance(labels, Path | str):
-        labels = read_labels(labels)
-    _check_scale(collection, labels)
-    judged = {
-        (judgment.query_id, judgment.nugget_id, judgment.chunk_id): judgment.label
-        for judgment in collection.judgments
+    collection = Collection.of(collection)
+    given = _read(labels)
+    groups = _no_groups if by is None else slicing(collection, by)
+    return compare(collection, collection.manifest.scale, collection.name, given, groups)
+
+
+def _read(labels: Any) -> Sequence[HumanLabel]:
+    if isinstance(labels, Path | str) or any(isinstance(one, Path | str) for one in labels):
+        return read_labels(labels)
+    return labels
+
+
+def compare(
+    contents: Contents,
+    scale: Scale,
+    name: str,
+    labels: Sequence[HumanLabel],
+    groups: Callable[[Item], Iterable[str]] = _no_groups,
+) -> AgreementReport:
+    """Compare records that may not be a collection on disk yet; see `agree`."""
+    _check_scale(scale, name, labels)
+    kind = labels[0].kind if labels else "support"
+    highest, threshold = SCALES[scale.name].highest, scale.threshold
+    judged = {pair_of(one): one for one in contents.judgments}
+    yes_no = kind == "answerability"
+
+    def read(label: int) -> int:
+        return binary(label, threshold) if yes_no else label
+
+    verdicts: dict[Item, _Judged] = {
+        pair: _Judged(
+            None if one.label is None else read(one.label),
+            one.reason,
+            () if one.same_as else one.evidence,  # in another chunk
+        )
+        for pair, one in judged.items()
     }
-    pairs: defaultdict[str, list[LabelPair]] = defaultdict(list)
-    given: defaultdict[PairId, list[int]] = defaultdict(list)
-    failed: list[PairId] = []
-    unjudged: list[PairId] = []
-    for label in labels:
-        pair = _pair(label)
-        given[pair].append(label.label)
-        verdict = judged.get(pair)
-        if verdict is not None:
-            pairs[label.query_id].append((verdict, label.label))
-        else:
-            (failed if pair in judged else unjudged).append(pair)
-    if not pairs:
+    if yes_no:
+        highest = threshold = 1
+    people = [
+        _Label(pair_of(one), one.annotator, min(one.label, highest), one.note, one.evidence)
+        for one in labels
+    ]
+    of_judged = [one for one in labels if verdicts.get(pair_of(one), _NONE).label is not None]
+    design = weights(of_judged, strata(contents))
+    report = _report(kind, name, verdicts, people, highest, threshold, design=design, groups=groups)
+    texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
+    return report.model_copy(
+        update={
+            "weighted": any(one.stratum for one in of_judged),
+            "disagreements": tuple(
+                one.model_copy(update={"nugget": texts.get(one.item[1], "")})
+                for one in report.disagreements
+            ),
+        }
+    )
+
+
+def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementReport:
+    """Compare whether answers agree with gold ones, as `freshstack answer` and as people say.
+
+    Args:
+        folder: That `freshstack answer` wrote.
+        labels: Of its answers; those of further samples of an answer are left out, as
+            `agreement.jsonl` is of the first.
+
+    Raises:
+        CollectionError: The folder has no verdicts, or no label is of them.
+    """
+    path = folder / "agreement.jsonl"
+    try:
+        found = decode_records(path.read_bytes(), Agreement, path)
+    except OSError as error:
+        raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+    verdicts = {
+        (one.query_id, one.run_id): _Judged(
+            None if one.agrees is None else int(one.agrees), one.reason
+        )
+        for one in found
+    }
+    people = [
+        _Label((one.query_id, one.run_id), one.annotator, int(one.agrees), one.note)
+        for one in labels
+        if one.sample == 1
+    ]
+    return _report("answer", folder.name, verdicts, people, 1, 1)
+
+
+_NONE = _Judged(None, "")
+
+
+def _report(
+    kind: str,
+    name: str,
+    verdicts: Mapping[Any, _Judged],
+    people: Sequence[_Label],
+    highest: int,
+    threshold: int,
+    *,
+    design: Mapping[Any, float] | None = None,
+    groups: Callable[[Item], Iterable[str]] = _no_groups,
+) -> AgreementReport:
+    given: dict[Item, dict[str, _Label]] = {}
+    left_out: dict[bool, list[Item]] = {True: [], False: []}
+    for label in people:
+        if verdicts.get(label.item, _NONE).label is None:
+            left_out[label.item in verdicts].append(label.item)
+        elif given.setdefault(label.item, {}).setdefault(label.annotator, label) is not label:
+            raise CollectionError(
+                f"{label.annotator!r} labelled {label.item} twice; keep one of the two"
+            )
+    failed, unjudged = left_out[True], left_out[False]
+    if not given:
         raise CollectionError(
-            f"none of the {len(labels)} labels is of a pair with a label of {collection.name!r} "
+            f"none of the {len(people)} labels is of a pair with a label of {name!r} "
             f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs whose judgment "
             "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
         )
-    threshold = collection.threshold
-    on_support = {
-        query: [(binary(judge, threshold), binary(person, threshold)) for judge, person in of_query]
-        for query, of_query in pairs.items()
-    }
-    highest = SCALES[collection.manifest.scale.name].highest
-    is_graded = highest > 1 and any(label.label > 1 for label in labels)  # else yes and no
+    scale = sum((design or {}).get(item, 1.0) for item in given) / len(given)
+    weight = {item: (design or {}).get(item, 1.0) / scale for item in given}
+    pairs = [
+        (verdicts[item], label)
+        for item, of_item in sorted(given.items())
+        for label in of_item.values()
+    ]
+    graded = highest > 1 and any(label.label > 1 for _, label in pairs)  # else yes and no
+
+    def metrics(tables: Tables) -> dict[str, Values]:
+        return _metrics(tables, threshold, graded=graded)
+
+    def judge_metrics(items: Iterable[Item]) -> dict[str, Interval]:
+        tables = _sums(
+            items,
+            lambda item: (
+                weight[item]
+                * table_of(
+                    [(verdicts[item].label or 0, label.label) for label in given[item].values()],
+                    highest + 1,
+                )
+                / len(given[item])
+            ),
+        )
+        return bootstrap_sums(tables, metrics)
+
+    found = {metric: Compared(judge=one) for metric, one in judge_metrics(given).items()}
+    several = [item for item, of_item in given.items() if len(of_item) > 1]
+    among = _among(given, several, weight, highest, threshold, metrics, graded=graded)
+    for metric, interval in among.items():
+        found[metric] = found.get(metric, Compared()).model_copy(update={"people": interval})
+    found |= _evidence(verdicts, given, weight)
+    slices: defaultdict[str, list[Item]] = defaultdict(list)
+    for item in given:
+        for group in groups(item):
+            slices[group].append(item)
     return AgreementReport(
-        metrics=judge_metrics(on_support),
-        graded=_graded_metrics(pairs, highest) if is_graded else None,
-        annotators=tuple(sorted({label.annotator for label in labels})),
-        ceiling=mean_pairwise_kappa(
-            (_pair(label), label.annotator, binary(label.label, threshold)) for label in labels
+        kind=kind,
+        pairs=len(given),
+        labels=len(pairs),
+        annotators=tuple(sorted({label.annotator for _, label in pairs})),
+        shared=len(several),
+        weighted=False,
+        threshold=threshold,
+        metrics=found,
+        confusion=confusion([(judge.label or 0, label.label) for judge, label in pairs]),
+        slices=tuple(
+            SliceAgreement(name=group, pairs=len(items), metrics=judge_metrics(items))
+            for group, items in sorted(slices.items())
         ),
-        among=_among(given, threshold, graded=is_graded),
+        disagreements=_disagreements(pairs, threshold),
         failed=len(failed),
         unjudged=len(unjudged),
         first_failed=next(iter(failed), None),
@@ -157,57 +354,348 @@ def agree(
     )
 
 
+def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Values]:
+    """All metrics of two raters, by their names."""
+    two = on_support(tables, threshold)
+    found = {"kappa": kappa(two), "same, support or none": same_label(two)}
+    for name, label in _CLASSES.items():
+        found[f"precision, {name}"] = precision(two, label)
+        found[f"recall, {name}"] = recall(two, label)
+    if not graded:
+        return found
+    found["same grade"] = same_label(tables)
+    found["kappa of grades"] = kappa(tables)
+    for weights_ in get_args(Weights):
+        found[f"kappa of grades, {weights_} weights"] = kappa(tables, weights_)
+    for label in range(tables.shape[-1]):
+        if label not in (0, threshold):
+            found[f"kappa, support from {label} on"] = kappa(on_support(tables, label))
+    for label in range(tables.shape[-1]):
+        found[f"precision, grade {label}"] = precision(tables, label)
+        found[f"recall, grade {label}"] = recall(tables, label)
+    return found
+
+
+def _sums(items: Iterable[Item], of_item: Callable[[Item], Any]) -> Any:
+    """Sum what each item has within its query: queries, by their ids, x …."""
+    import numpy as np
+
+    sums: dict[str, Any] = {}
+    for item in sorted(items):
+        sums[item[0]] = sums.get(item[0], 0) + of_item(item)
+    return np.stack([sums[query] for query in sorted(sums)])
+
+
+def _among(
+    given: Mapping[Item, Mapping[str, _Label]],
+    several: Sequence[Item],
+    weight: Mapping[Item, float],
+    highest: int,
+    threshold: int,
+    metrics: Callable[[Tables], dict[str, Values]],
+    *,
+    graded: bool,
+) -> dict[str, Interval]:
+    """The metrics of people: the mean of each two, either being the judge; and those of many."""
+    if not several:
+        return {}
+    import numpy as np
+
+    twos = {
+        two: place
+        for place, two in enumerate(
+            sorted({two for item in several for two in permutations(sorted(given[item]), 2)})
+        )
+    }
+
+    def tables(item: Item) -> Tables:
+        found = np.zeros((len(twos), highest + 1, highest + 1))
+        for one, other in permutations(sorted(given[item]), 2):
+            place = twos[one, other], given[item][one].label, given[item][other].label
+            found[place] += weight[item]
+        return found
+
+    def coincidences(item: Item) -> Tables:
+        labels = [label.label for label in given[item].values()]
+        return weight[item] * coincidences_of(labels, highest)
+
+    def alphas(sums: Tables) -> dict[str, Values]:
+        found = {"Krippendorff's alpha": alpha(on_support(sums, threshold))}
+        levels: tuple[Level, ...] = get_args(Level) if graded else ()
+        return found | {
+            f"Krippendorff's alpha of grades, {level}": alpha(sums, level) for level in levels
+        }
+
+    found = bootstrap_sums(
+        _sums(several, tables),
+        lambda sums: {name: _mean(values) for name, values in metrics(sums).items()},
+    )
+    found |= bootstrap_sums(_sums(several, coincidences), alphas)
+    by_query: defaultdict[str, list[list[int]]] = defaultdict(list)
+    for item in several:
+        labels = [binary(label.label, threshold) for label in given[item].values()]
+        by_query[item[0]].append(labels)
+    fleiss = bootstrap_interval(by_query, lambda items: fleiss_kappa(items).value)
+    return found | {"Fleiss' kappa": fleiss}
+
+
+def _mean(values: Values) -> Values:
+    """The mean of the last axis without `nan`."""
+    import numpy as np
+
+    defined = ~np.isnan(values)
+    return share_of(np.where(defined, values, 0).sum(-1), defined.sum(-1))
+
+
+def _evidence(
+    verdicts: Mapping[Any, _Judged],
+    given: Mapping[Item, Mapping[str, _Label]],
+    weight: Mapping[Item, float],
+) -> dict[str, Compared]:
+    """How the spans of two raters overlap, where both marked some."""
+    import numpy as np
+
+    def compared(rated: Mapping[Item, Sequence[tuple[Spans, Spans]]]) -> dict[str, Interval]:
+        def sums(item: Item) -> Any:
+            both = [shared(one, other) for one, other in rated[item]]
+            f1 = [
+                2 * common / (size(one) + size(other))
+                for common, (one, other) in zip(both, rated[item], strict=True)
+            ]
+            return weight[item] * np.array([1, fmean(map(bool, both)), fmean(f1)])
+
+        if not rated:
+            return {}
+        return bootstrap_sums(
+            _sums(rated, sums),
+            lambda of: {
+                "evidence: spans overlap": share_of(of[:, 1], of[:, 0]),
+                "evidence: F1 of bytes": share_of(of[:, 2], of[:, 0]),
+            },
+        )
+
+    with_judge, among = {}, {}
+    for item, of_item in given.items():
+        marked = [label.evidence for label in of_item.values() if label.evidence]
+        if marked and verdicts[item].evidence:
+            with_judge[item] = [(verdicts[item].evidence, one) for one in marked]
+        if len(marked) > 1:
+            among[item] = list(permutations(marked, 2))
+    judge, people = compared(with_judge), compared(among)
+    return {
+        name: Compared(judge=judge.get(name), people=people.get(name)) for name in (judge or people)
+    }
+
+
+def _disagreements(
+    pairs: Iterable[tuple[_Judged, _Label]], threshold: int
+) -> tuple[Disagreement, ...]:
+    def worst_first(one: Disagreement) -> tuple[Any, ...]:
+        about_support = binary(one.judge, threshold) != binary(one.person, threshold)
+        return -abs(one.judge - one.person), not about_support, one.item, one.annotator
+
+    found = (
+        Disagreement(
+            item=label.item,
+            judge=judge.label,
+            reason=judge.reason,
+            person=label.label,
+            note=label.note,
+            annotator=label.annotator,
+        )
+        for judge, label in pairs
+        if judge.label is not None and judge.label != label.label
+    )
+    return tuple(sorted(found, key=worst_first))
+
+
+# By slice
+
+
+def _kind(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
+    from freshstack_dspy.corpus.outlines import file_kind, is_language
+
+    def kind(one: Judgment) -> Iterable[str]:
+        return ["code" if is_language(file_kind(collection.chunk(one.chunk_id).path)) else "prose"]
+
+    return kind
+
+
+def _length(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
+    def length(one: Judgment) -> Iterable[str]:
+        tokens = collection.chunk(one.chunk_id).tokens
+        from_ = 0 if tokens < _SHORTEST else 2 ** (tokens.bit_length() - 1)
+        return [f"{from_:4} to {max(2 * from_, _SHORTEST) - 1} tokens"]
+
+    return length
+
+
+def _position(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
+    """Of a chunk among those of its call, which are in the order of their ids unless shuffled."""
+    judge: Any = collection.manifest.config.get("judge") or {}
+    if judge.get("shuffle") is not None or judge.get("votes", 1) > 1:
+        raise CollectionError(
+            "chunks were shuffled before they were judged, so that their position in a call is not "
+            "known; name another --by"
+        )
+    calls: defaultdict[str, set[str]] = defaultdict(set)
+    for one in collection.judgments:
+        if one.same_as is None:
+            calls[one.call_id or ""].add(one.chunk_id)
+    places = {
+        (call, chunk): place
+        for call, chunks in calls.items()
+        for place, chunk in enumerate(sorted(chunks))
+    }
+
+    def position(one: Judgment) -> Iterable[str]:
+        place = places.get((one.call_id or "", one.chunk_id))
+        if one.call_id and one.same_as is None and place is not None:
+            yield f"{place // 5 * 5 + 1:2} to {place // 5 * 5 + 5} of its call"
+
+    return position
+
+
+def _duplicate(_: Collection) -> Callable[[Judgment], Iterable[str]]:
+    return lambda one: ["judged itself" if one.same_as is None else "by a near-duplicate"]
+
+
+_OF_PAIRS = {
+    "kind": _kind,
+    "length": _length,
+    "position": _position,
+    "duplicate": _duplicate,
+}
+SLICINGS = (*GROUPINGS, *_OF_PAIRS)
+"""By what the labelled pairs are divided: groups of queries; or code and prose, the length of the
+chunk, its place in the call that judged it, whether it has the label of a near-duplicate."""
+
+
+def slicing(collection: Collection, by: str) -> Callable[[Item], Iterable[str]]:
+    """Give the function that names the slices of a labelled pair.
+
+    Raises:
+        CollectionError: The kind is unknown, or the collection does not say it.
+    """
+    if by in GROUPINGS:
+        groups = collection.groups(by).by_query()
+        return lambda item: groups.get(item[0], ())
+    if by not in _OF_PAIRS:
+        raise CollectionError(f"pairs are divided by {', '.join(SLICINGS)}, not by {by!r}")
+    judged: dict[Item, Judgment] = {pair_of(one): one for one in collection.judgments}
+    name = _OF_PAIRS[by](collection)
+    return lambda item: name(judged[item])
+
+
+# Nuggets
+
+
+class NuggetQuality(Record):
+    """What people say of nuggets (FreshStack, Table 5)."""
+
+    nuggets: int
+    labels: int
+    annotators: tuple[str, ...]
+    shares: dict[str, Interval]
+    """`precise`, `grounded`, `vital`: of the nuggets; `recall`: of the nuggets that people list
+    for a query, those that it had. Intervals are over queries."""
+    among: dict[str, Interval]
+    """Cohen's kappa of people about it, the mean of each two."""
+    left_out: int
+    """Labels of nuggets that the collection does not have."""
+
+
+QUALITIES = ("precise", "grounded", "vital")
+
+
+def nugget_quality(
+    collection: Collection, labels: Sequence[NuggetLabel], lists: Sequence[NuggetList] = ()
+) -> NuggetQuality:
+    """Sum up what people say of the nuggets of a collection.
+
+    Raises:
+        CollectionError: No label is of a nugget of the collection.
+    """
+    import numpy as np
+
+    known = {(nugget.query_id, nugget.nugget_id) for nugget in collection.nuggets}
+    given: defaultdict[Item, dict[str, NuggetLabel]] = defaultdict(dict)
+    for label in labels:
+        if (label.query_id, label.nugget_id) in known:
+            given[label.query_id, label.nugget_id][label.annotator] = label
+    number = sum(map(len, given.values()))
+    if not number:
+        raise CollectionError(
+            f"none of the {len(labels)} labels is of a nugget of {collection.name!r}: query_id and "
+            "nugget_id must be those of nuggets.jsonl"
+        )
+
+    def shares(item: Item) -> Any:
+        means = [fmean(getattr(one, name) for one in given[item].values()) for name in QUALITIES]
+        return np.array([1, *means])
+
+    found = bootstrap_sums(
+        _sums(given, shares),
+        lambda of: {
+            name: share_of(of[:, place], of[:, 0]) for place, name in enumerate(QUALITIES, 1)
+        },
+    )
+    if lists:
+        listed: Counter[Item] = Counter()
+        kept: Counter[Item] = Counter()
+        for one in lists:
+            listed[one.query_id,] += len(one.nuggets)
+            kept[one.query_id,] += sum(
+                bool(each.nugget_id or each.made_from) for each in one.nuggets
+            )
+        sums = _sums(listed, lambda item: np.array([kept[item], listed[item]]))
+        found |= bootstrap_sums(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
+    several = {item: of for item, of in given.items() if len(of) > 1}
+    among = {}
+    for name in QUALITIES if several else ():
+        as_labels = {
+            item: {
+                who: _Label(item, who, int(getattr(label, name))) for who, label in of_item.items()
+            }
+            for item, of_item in several.items()
+        }
+        weight = dict.fromkeys(several, 1.0)
+
+        def metric(tables: Tables) -> dict[str, Values]:
+            return {"kappa": kappa(tables)}
+
+        among[name] = _among(as_labels, list(several), weight, 1, 1, metric, graded=False)["kappa"]
+    return NuggetQuality(
+        nuggets=len(given),
+        labels=number,
+        annotators=tuple(sorted({who for of_item in given.values() for who in of_item})),
+        shares=found,
+        among=among,
+        left_out=len(labels) - number,
+    )
+
+
+# Of pairs, as optimizers and the gate take it
+
+
 def judge_metrics(pairs: ByQuery) -> JudgeMetrics:
     """Compute all metrics of a judge, from its pairs of 0 and 1 by query."""
-    interval = partial(_interval, pairs)
+    import numpy as np
+
+    tables = np.stack(
+        [table_of(of, 2) for _, of in sorted(pairs.items()) if of] or [np.zeros((2, 2))]
+    )
+    found = bootstrap_sums(tables, lambda sums: _metrics(sums, 1, graded=False))
+    names = {name.replace(" ", "_"): name for name in _CLASSES}
+    everything = [pair for of in pairs.values() for pair in of]
     return JudgeMetrics(
-        pairs=sum(map(len, pairs.values())),
-        kappa=interval(cohen_kappa),
-        exact_match=interval(exact_match),
-        precision={
-            name: interval(partial(class_precision, label=label))
-            for name, label in _CLASSES.items()
-        },
-        recall={
-            name: interval(partial(class_recall, label=label)) for name, label in _CLASSES.items()
-        },
-        confusion=confusion(list(chain.from_iterable(pairs.values()))),
+        pairs=len(everything),
+        kappa=found["kappa"],
+        exact_match=found["same, support or none"],
+        precision={key: found[f"precision, {name}"] for key, name in names.items()},
+        recall={key: found[f"recall, {name}"] for key, name in names.items()},
+        confusion=confusion(everything),
     )
-
-
-def _graded_metrics(pairs: ByQuery, highest: int) -> GradedMetrics:
-    interval = partial(_interval, pairs)
-    return GradedMetrics(
-        kappa=interval(cohen_kappa),
-        linear_kappa=interval(partial(weighted_kappa, weights="linear")),
-        quadratic_kappa=interval(partial(weighted_kappa, weights="quadratic")),
-        exact_match=interval(exact_match),
-        support_from={
-            label: interval(partial(binarised_kappa, threshold=label))
-            for label in range(1, highest + 1)
-        },
-        confusion=confusion(list(chain.from_iterable(pairs.values()))),
-    )
-
-
-def _among(given: Mapping[PairId, list[int]], threshold: int, *, graded: bool) -> Annotators:
-    shared = [given[pair] for pair in sorted(given) if len(given[pair]) > 1]
-    on_support = [[binary(label, threshold) for label in labels] for labels in shared]
-    levels: tuple[Level, ...] = get_args(Level) if graded else ()
-    return Annotators(
-        pairs=len(shared),
-        fleiss_kappa=fleiss_kappa(on_support),
-        alpha=krippendorff_alpha(on_support),
-        graded_alpha={level: krippendorff_alpha(shared, level) for level in levels},
-    )
-
-
-def _interval(pairs: ByQuery, metric: Callable[[Sequence[LabelPair]], Estimate]) -> Interval:
-    return bootstrap_interval(pairs, lambda items: metric(items).value)
-
-
-def _pair(label: HumanLabel) -> PairId:
-    return label.query_id, label.nugget_id, label.chunk_id
 
 
 def binary(label: int, threshold: int = 1) -> int:
@@ -215,25 +703,28 @@ def binary(label: int, threshold: int = 1) -> int:
     return int(label >= threshold)
 
 
-def _check_scale(collection: Collection, labels: Sequence[HumanLabel]) -> None:
+def _check_scale(scale: Scale, name: str, labels: Sequence[HumanLabel]) -> None:
     """Check that the labels can be on the collection's scale.
 
     None is above its highest; where that is yes or no, a person's scale may be finer: any label
     from 1 on is support. Labels that are all 0 or 1, with a 1 that would not be support, were given
-    as yes and no.
+    as yes and no. Labels of answerability are yes and no themselves.
     """
-    scale = collection.manifest.scale
-    top = SCALES[scale.name].highest
+    yes_no = bool(labels) and labels[0].kind == "answerability"
+    top = 1 if yes_no else SCALES[scale.name].highest
     for label in labels:
-        if scale.name != "binary" and label.label > top:
+        if label.label > top and (yes_no or scale.name != "binary"):
+            ends = "labels of answerability are 0 and 1"
+            if not yes_no:
+                ends = f"the scale {scale.name} of {name!r} ends at {top}"
             raise CollectionError(
                 f"a label is {label.label} (query {label.query_id!r}, nugget {label.nugget_id!r}, "
-                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and the scale {scale.name} of "
-                f"{collection.name!r} ends at {top}: label on the scale of the collection"
+                f"chunk {label.chunk_id!r}, of {label.annotator!r}), and {ends}: label on the scale "
+                "of the collection"
             )
     highest = max((label.label for label in labels), default=0)
-    if highest == 1 < scale.threshold:
+    if highest == 1 < scale.threshold and not yes_no:
         raise CollectionError(
-            f"no label is above 1, and on the scale {scale.name} of {collection.name!r} support "
+            f"no label is above 1, and on the scale {scale.name} of {name!r} support "
             f"begins at {scale.threshold}: if 1 means support, write {scale.threshold} or more"
         )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from freshstack_dspy.calibration.labels import PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.files import R, decode_records, encode_records, write_file
 from freshstack_dspy.records import (
@@ -44,7 +45,7 @@ class Sample(NamedTuple):
     """How many of the tasks were drawn before."""
 
 
-def strata(collection: Collection, against: Collection | None = None) -> dict[PairId, str]:
+def strata(collection: Contents, against: Contents | None = None) -> dict[PairId, str]:
     """Give the stratum of every judged pair: the judge's label, and whether it is unsure.
 
     `label 1, unsure`: the votes differ; or the label is above 0 and has no evidence, in a

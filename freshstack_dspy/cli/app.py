@@ -6,6 +6,7 @@ import typer
 from typer.core import TyperGroup
 
 from freshstack_dspy.cli import (
+    agreement,
     answer,
     build,
     contexts,
@@ -61,7 +62,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     "People": {
         "sample": labels.sample,
         "import-labels": labels.import_labels,
-        "agree": people.agree,
+        "agree": agreement.agree,
         "optimize": people.optimize,
     },
     "Replies": {"replies": replies.replies, "requests": replies.requests},

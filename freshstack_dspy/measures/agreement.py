@@ -1,16 +1,18 @@
 """How well a judge agrees with people, people with each other, and a judge with itself.
 
-Every function gives a value or the reason why it is undefined. A pair is the label of the judge and
-that of the person for one item; an item without one of them is no 0: leave it out.
+Every function of pairs gives a value or the reason why it is undefined. A pair is the label of the
+judge and that of the person for one item; an item without one of them is no 0: leave it out.
+
+The same measures are taken of tables, many at once as resamples need it: arrays whose last two
+axes are the judge's labels, from 0, and the person's, with the weight of the pairs in the cells.
+Where a measure is undefined they have `nan`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.measures.statistics import Estimate
 from freshstack_dspy.records import Record
 
@@ -22,8 +24,95 @@ Level = Literal["nominal", "ordinal", "interval"]
 """What labels are: names; ranks; numbers whose differences mean something."""
 Ratings = Iterable[Sequence[int | None]]
 """The labels of each item, in any order within an item."""
+Tables = Any
+"""An array of numpy, … x labels x labels."""
+Values = Any
+"""An array of numpy with a value for each table."""
 
 _NO_PAIRS = Estimate(reason="there are no pairs of labels")
+
+
+# Tables
+
+
+def table_of(pairs: Iterable[LabelPair], labels: int) -> Tables:
+    """Count the pairs of labels from 0 to below `labels`."""
+    import numpy as np
+
+    table = np.zeros((labels, labels))
+    for pair, number in Counter(pairs).items():
+        table[pair] = number
+    return table
+
+
+def on_support(tables: Tables, threshold: int) -> Tables:
+    """Read labels as support, 1, from the threshold on, or none, 0."""
+    import numpy as np
+
+    above = np.arange(tables.shape[-1]) >= threshold
+    classes = np.stack([~above, above]).astype(float)
+    return classes @ tables @ classes.T
+
+
+def same_label(tables: Tables) -> Values:
+    """Compute the share of pairs with the same label twice."""
+    return share_of(tables.trace(axis1=-2, axis2=-1), tables.sum((-1, -2)))
+
+
+def kappa(tables: Tables, weights: Weights | None = None) -> Values:
+    """Compute Cohen's kappa, weighted or plain; see `cohen_kappa` and `weighted_kappa`."""
+    import numpy as np
+
+    ranks = np.arange(tables.shape[-1])
+    differences = np.abs(ranks[:, None] - ranks)
+    distance = differences ** {None: 0, "linear": 1, "quadratic": 2}[weights] * (differences > 0)
+    # Of counts, whole numbers until the division, so that chance agreement is exactly 0.
+    found = (tables * distance).sum((-1, -2)) * tables.sum((-1, -2))
+    expected = tables.sum(-1)[..., :, None] * tables.sum(-2)[..., None, :]
+    chance = (expected * distance).sum((-1, -2))
+    return share_of(chance - found, chance)
+
+
+def precision(tables: Tables, label: int) -> Values:
+    """Compute the share of the judge's items of a label that the person gave the same label."""
+    return share_of(tables[..., label, label], tables[..., label, :].sum(-1))
+
+
+def recall(tables: Tables, label: int) -> Values:
+    """Compute the share of the person's items of a label that the judge gave the same label."""
+    return precision(tables.swapaxes(-1, -2), label)
+
+
+def alpha(coincidences: Tables, level: Level = "nominal") -> Values:
+    """Compute Krippendorff's alpha from coincidences of labels; see `krippendorff_alpha`."""
+    import numpy as np
+
+    occurs = coincidences.sum(-1)
+    ranks = np.arange(occurs.shape[-1])
+    if level == "ordinal":  # how many labels are below the middle of each
+        ranks = occurs.cumsum(-1) - occurs / 2
+    squared = (ranks[..., :, None] - ranks[..., None, :]) ** 2
+    if level == "nominal":
+        squared = squared > 0
+    found = (coincidences * squared).sum((-1, -2)) * (occurs.sum(-1) - 1)
+    chance = (occurs[..., :, None] * occurs[..., None, :] * squared).sum((-1, -2))
+    return share_of(chance - found, chance)
+
+
+def coincidences_of(labels: Sequence[int], highest: int) -> Tables:
+    """Count the ordered pairs of labels of one item, divided by its number of labels less 1."""
+    import numpy as np
+
+    counts = np.bincount(labels, minlength=highest + 1).astype(float)
+    return (np.outer(counts, counts) - np.diag(counts)) / (len(labels) - 1)
+
+
+def share_of(one: Values, other: Values) -> Values:
+    """Divide one by the other; `nan` where that is 0."""
+    import numpy as np
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(other == 0, np.nan, one / other)
 
 
 # A judge and a person
@@ -64,7 +153,7 @@ def cohen_kappa(pairs: Sequence[LabelPair]) -> Estimate:
 
     Source: Cohen, A Coefficient of Agreement for Nominal Scales, 1960.
     """
-    return _kappa(pairs, lambda one, other: int(one != other))
+    return _kappa(pairs)
 
 
 def weighted_kappa(pairs: Sequence[LabelPair], weights: Weights) -> Estimate:
@@ -79,25 +168,16 @@ def weighted_kappa(pairs: Sequence[LabelPair], weights: Weights) -> Estimate:
 
     Source: Cohen, Weighted Kappa, 1968, formula 4.
     """
-    power = {"linear": 1, "quadratic": 2}[weights]
-    return _kappa(pairs, lambda one, other: abs(one - other) ** power)
+    return _kappa(pairs, weights)
 
 
-def _kappa(pairs: Sequence[LabelPair], distance: Callable[[int, int], int]) -> Estimate:
+def _kappa(pairs: Sequence[LabelPair], weights: Weights | None = None) -> Estimate:
     if not pairs:
         return _NO_PAIRS
-    by_judge = Counter(judge for judge, _ in pairs)
-    by_person = Counter(person for _, person in pairs)
-    if by_judge.keys() == by_person.keys() == {pairs[0][0]}:
-        return Estimate(reason=f"both raters gave the label {pairs[0][0]} to every item")
-    # Whole numbers until the last division, so that chance agreement is exactly 0.
-    found = sum(distance(judge, person) for judge, person in pairs) * len(pairs)
-    chance = sum(
-        distance(one, other) * count * times
-        for one, count in by_judge.items()
-        for other, times in by_person.items()
-    )
-    return Estimate(value=(chance - found) / chance)
+    highest = max(map(max, pairs))
+    if {label for pair in pairs for label in pair} == {highest}:
+        return Estimate(reason=f"both raters gave the label {highest} to every item")
+    return Estimate(value=float(kappa(table_of(pairs, highest + 1), weights)))
 
 
 def binarised_kappa(pairs: Sequence[LabelPair], threshold: int) -> Estimate:
@@ -148,35 +228,6 @@ def confusion(pairs: Sequence[LabelPair]) -> Confusion:
     labels = tuple(sorted({label for pair in pairs for label in pair}))
     rows = tuple(tuple(counts[judge, person] for person in labels) for judge in labels)
     return Confusion(labels=labels, counts=rows)
-
-
-def mean_pairwise_kappa(labels: Iterable[tuple[Hashable, str, int]]) -> Estimate:
-    """Compute the mean of Cohen's kappa of each two people: no judge can be expected to do better.
-
-    Args:
-        labels: (item, annotator, label); an item is any hashable, as (nugget_id, chunk_id).
-
-    Raises:
-        CollectionError: An annotator labelled an item twice.
-    """
-    by_item: defaultdict[Hashable, dict[str, int]] = defaultdict(dict)
-    for item, annotator, label in labels:
-        if annotator in by_item[item]:
-            raise CollectionError(
-                f"annotator {annotator!r} labelled item {item!r} twice; remove one of the labels"
-            )
-        by_item[item][annotator] = label
-    by_pair: defaultdict[tuple[str, str], list[LabelPair]] = defaultdict(list)
-    for given in by_item.values():
-        for first, second in combinations(sorted(given), 2):
-            by_pair[first, second].append((given[first], given[second]))
-    if not by_pair:
-        return Estimate(reason="no item was labelled by two annotators")
-    kappas = [cohen_kappa(pairs).value for _, pairs in sorted(by_pair.items())]
-    defined = [kappa for kappa in kappas if kappa is not None]
-    if not defined:
-        return Estimate(reason="no two annotators have a defined kappa: each two gave one label")
-    return Estimate(value=fmean(defined))
 
 
 # Many raters
@@ -241,12 +292,9 @@ def krippendorff_alpha(items: Ratings, level: Level = "nominal") -> Estimate:
     shared = _shared(items)
     if (undefined := _undefined(shared)) is not None:
         return undefined
-    occurs = Counter(label for labels in shared for label in labels)
-    coincidences = _coincidences(shared)
-    differences = _differences(occurs, level)
-    found = sum(coincidences.get(pair, 0.0) * squared for pair, squared in differences.items())
-    chance = sum(occurs[c] * occurs[k] * squared for (c, k), squared in differences.items())
-    return Estimate(value=1 - (occurs.total() - 1) * found / chance)
+    highest = max(map(max, shared))
+    coincidences = sum(coincidences_of(labels, highest) for labels in shared)
+    return Estimate(value=float(alpha(coincidences, level)))
 
 
 def _shared(items: Ratings) -> list[list[int]]:
@@ -261,27 +309,3 @@ def _undefined(shared: Sequence[Sequence[int]]) -> Estimate | None:
     if len(occurring) == 1:
         return Estimate(reason=f"all raters gave the label {occurring.pop()} to every item")
     return None
-
-
-def _coincidences(shared: Sequence[Sequence[int]]) -> dict[tuple[int, int], float]:
-    """How much of each pair of labels, the lower first, is together in an item."""
-    # Items with as many labels are counted in whole numbers, and the few sums added in order.
-    by_size: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
-    for labels in shared:
-        for (lower, count), (higher, times) in combinations(sorted(Counter(labels).items()), 2):
-            by_size[lower, higher][len(labels)] += count * times
-    return {
-        pair: sum(number / (size - 1) for size, number in sorted(sizes.items()))
-        for pair, sizes in by_size.items()
-    }
-
-
-def _differences(occurs: Mapping[int, int], level: Level) -> dict[tuple[int, int], float]:
-    """The squared difference of each two labels, the lower first."""
-    differences: dict[tuple[int, int], float] = {}
-    for lower, higher in combinations(sorted(occurs), 2):
-        between = sum(count for label, count in occurs.items() if lower < label < higher)
-        ends = between + (occurs[lower] + occurs[higher]) / 2
-        by_level = {"nominal": 1, "ordinal": ends**2, "interval": (higher - lower) ** 2}
-        differences[lower, higher] = by_level[level]
-    return differences

@@ -98,11 +98,54 @@ def bootstrap_interval(
         draw = statistic([item for index in drawn for item in clusters[index]])
         if draw is not None:
             defined.append(draw)
+    return found.model_copy(update=_ends_of_defined(defined, resamples))
+
+
+def bootstrap_sums(
+    sums: "np.ndarray",
+    statistics: Callable[["np.ndarray"], Mapping[str, "np.ndarray"]],
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> dict[str, Interval]:
+    """Compute the intervals of statistics of sums over queries, as `bootstrap_interval` does.
+
+    Args:
+        sums: Of each query's items, queries x …; a query without items is left out by the caller.
+        statistics: Gives several values, by name, of each of several sums over drawn queries,
+            draws x …; `nan` where one is undefined.
+        resamples: How many resamples to draw.
+        seed: Of the random numbers.
+    """
+    import numpy as np
+
+    groups = len(sums)
+    times = np.ones((1, groups))
+    if groups > 1:
+        drawn = np.random.default_rng(seed).integers(groups, size=(resamples, groups))
+        places = drawn + groups * np.arange(resamples)[:, None]
+        counts = np.bincount(places.ravel(), minlength=resamples * groups)
+        times = np.concatenate([times, counts.reshape(resamples, groups)])
+    found = {}
+    for name, (value, *draws) in statistics(np.tensordot(times, sums, 1)).items():
+        ends: dict[str, Any] = {"low": None, "high": None}
+        if groups < 2:
+            ends["reason"] = f"an interval over queries needs two with items, not {groups}"
+        elif math.isnan(value):
+            ends["reason"] = "the value is undefined on all items"
+        else:
+            ends = _ends_of_defined([one for one in draws if not math.isnan(one)], resamples)
+        defined = None if math.isnan(value) else float(value)
+        found[name] = Interval(value=defined, groups=groups, **ends)
+    return found
+
+
+def _ends_of_defined(defined: "Sequence[float]", resamples: int) -> dict[str, Any]:
     undefined = resamples - len(defined)
     if undefined > (1 - LEVEL) / 2 * resamples:
         reason = f"the value is undefined on {undefined} of {resamples} resamples"
-        return found.model_copy(update={"reason": reason})
-    return found.model_copy(update=_ends(defined))
+        return {"low": None, "high": None, "reason": reason}
+    return _ends(defined)
 
 
 def mean_interval(values: Mapping[str, float], resamples: int = 10_000) -> Interval:

@@ -1,0 +1,196 @@
+"""`freshstack agree`: a collection's judge compared with people, and people with each other."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from freshstack_dspy.cli.options import CollectionArgument, JsonOption
+from freshstack_dspy.cli.people import cells
+from freshstack_dspy.cli.printing import (
+    Cell,
+    Table,
+    counted,
+    cut,
+    labels_by,
+    say,
+    say_wrapped,
+    show,
+    show_json,
+)
+
+if TYPE_CHECKING:
+    from freshstack_dspy.calibration.agreement import AgreementReport, Disagreement, NuggetQuality
+    from freshstack_dspy.measures.statistics import Interval
+
+_WHAT = {
+    "support": "judge compared with {people}",
+    "answerability": "judge compared with {people}, on whether a chunk answers a sub-question",
+    "answer": "comparer compared with {people}, on whether answers agree",
+}
+_PAPER = {"precise": 0.901, "grounded": 0.964, "recall": 0.966}
+"""Table 5 of FreshStack: GPT-4o's nuggets of 60 questions about LangChain."""
+
+
+def agree(
+    collection: CollectionArgument,
+    labels: Annotated[
+        list[Path], typer.Argument(help="JSON Lines of labels, of one or several people.")
+    ],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="Also on parts of the pairs: kind (code or prose), length, position in the "
+            "judge's call, duplicate, or tag, slice, date and the like, as evaluate --by."
+        ),
+    ] = None,
+    disagreements: Annotated[
+        int, typer.Option(min=0, help="Show so many of the worst disagreements, with both reasons.")
+    ] = 0,
+    answers: Annotated[
+        Path | None,
+        typer.Option(help="Folder of `freshstack answer`, for labels of its answers."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare a collection's judge with people, and people with each other."""
+    from freshstack_dspy.calibration.agreement import agree as compare
+    from freshstack_dspy.calibration.agreement import agree_on_answers, nugget_quality
+    from freshstack_dspy.calibration.labels import all_labels
+    from freshstack_dspy.collection.collection import Collection
+    from freshstack_dspy.errors import CollectionError
+
+    loaded = Collection.load(collection)
+    given: dict[str, Any] = {}
+    for _, label in all_labels(labels):
+        given.setdefault(label.kind, []).append(label)
+    reports: dict[str, Any] = {
+        kind: compare(loaded, given[kind], by=by)
+        for kind in ("support", "answerability")
+        if kind in given
+    }
+    if answers and "answer" in given:
+        reports["answer"] = agree_on_answers(answers, given["answer"])
+    if "nugget" in given:
+        lists = given.get("nugget_list", ())
+        reports["nugget"] = nugget_quality(loaded, given["nugget"], lists)
+    if not reports:
+        found = ", ".join(f"{len(of)} of kind {kind}" for kind, of in sorted(given.items()))
+        hint = "; name the folder of the answers with --answers" if "answer" in given else ""
+        raise CollectionError(f"nothing to compare: the labels are {found or 'none'}{hint}")
+    if as_json:
+        for kind in reports.keys() - {"nugget"}:
+            worst = reports[kind].disagreements[:disagreements]
+            reports[kind] = reports[kind].model_copy(update={"disagreements": worst})
+        show_json(reports)
+        return
+    for kind, report in reports.items():
+        if kind == "nugget":
+            _show_nuggets(report)
+        else:
+            _show_agreement(report, disagreements)
+    say(labels_by(loaded))
+
+
+def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
+    people = counted(len(report.annotators), "annotator")
+    title = (
+        f"{_WHAT[report.kind].format(people=people)}: {counted(report.pairs, 'pair')}, "
+        f"{counted(report.labels, 'label')}"
+    )
+    if report.kind == "support":
+        title += f", support from {report.threshold} on"
+    header, columns = ["metric", "judge", "95 % interval"], ["judge"]
+    if report.shared:
+        header, columns = [*header, "people", "95 % interval"], ["judge", "people"]
+    _show_metrics(
+        title,
+        header,
+        [
+            (name, [getattr(one, column) for column in columns])
+            for name, one in report.metrics.items()
+        ],
+    )
+    if report.weighted:
+        say("each pair counts for the judged pairs that it was sampled from")
+    else:
+        say("each pair counts the same: no label says what it was sampled from")
+    if report.shared:
+        say(
+            f"people: the mean of each two, on {counted(report.shared, 'pair')} that several labelled"
+        )
+    else:
+        say("people with each other: no pair was labelled by two")
+    names = report.confusion.labels
+    rows: list[Sequence[Cell]] = [
+        (f"judge {name}", *of) for name, of in zip(names, report.confusion.counts, strict=True)
+    ]
+    show(Table(("labels", *(f"people {name}" for name in names)), rows))
+    if report.slices:
+        metrics = ("kappa", "precision, support", "recall, support")
+        slices: list[Sequence[Cell]] = [
+            (part.name, part.pairs, *_cells(part.metrics[name] for name in metrics))
+            for part in report.slices
+        ]
+        header = ["part", "pairs", *(x for name in metrics for x in (name, "95 % interval"))]
+        show(Table(header, slices, digits=3))
+    for number, what, first in (
+        (report.unjudged, "that were not judged", report.first_unjudged),
+        (report.failed, "whose judgment failed", report.first_failed),
+    ):
+        if first is not None:
+            label = counted(number, "label")
+            say(f"{label} left out, of pairs {what}: the first is of {_named(first)}")
+    for one in report.disagreements[:disagreements]:
+        _show_disagreement(one)
+
+
+def _show_metrics(
+    title: str, header: Iterable[str], found: Iterable[tuple[str, list["Interval | None"]]]
+) -> None:
+    found = list(found)
+    rows: list[Sequence[Cell]] = [(name, *_cells(of)) for name, of in found]
+    show(Table(tuple(header), rows, title, digits=3))
+    reasons: dict[str, list[str]] = {}
+    for name, of in found:
+        for reason in dict.fromkeys(one.reason for one in of if one and one.reason):
+            reasons.setdefault(reason, []).append(name)
+    for reason, names in sorted(reasons.items()):
+        say(f"no interval for {', '.join(names)}: {reason}")
+
+
+def _cells(found: Iterable["Interval | None"]) -> list[Cell]:
+    return [cell for one in found for cell in cells(one)]
+
+
+def _show_nuggets(found: "NuggetQuality") -> None:
+    people = counted(len(found.annotators), "annotator")
+    title = f"{counted(found.nuggets, 'nugget')} by {people}, {counted(found.labels, 'label')}"
+    header = ["share of nuggets", "people", "95 % interval"]
+    of = [(name, [one, found.among.get(name)]) for name, one in found.shares.items()]
+    if found.among:
+        header += ["kappa among people", "95 % interval"]
+    else:
+        of = [(name, both[:1]) for name, both in of]
+    _show_metrics(title, header, of)
+    paper = ", ".join(f"{name} {share:.3f}" for name, share in _PAPER.items())
+    say(f"FreshStack, Table 5, of GPT-4o's nuggets: {paper}")
+    if found.left_out:
+        say(
+            f"{counted(found.left_out, 'label')} left out, of nuggets that are not in the collection"
+        )
+
+
+def _show_disagreement(one: "Disagreement") -> None:
+    say("")
+    say(f"{_named(one.item)}: judge {one.judge}, {one.annotator} {one.person}")
+    if one.nugget:
+        say_wrapped(f"nugget: {cut(one.nugget, 300)}", 2)
+    say_wrapped(f"judge: {one.reason or 'no reason'}", 2)
+    say_wrapped(f"{one.annotator}: {one.note or 'no note'}", 2)
+
+
+def _named(item: tuple[str, ...]) -> str:
+    kinds = ("query", "nugget", "chunk") if len(item) == 3 else ("query", "run")
+    return ", ".join(f"{kind} {id_!r}" for kind, id_ in zip(kinds, item, strict=True))
