@@ -7,7 +7,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, get_args
 
-from freshstack_dspy.calibration.labels import pair_of, read_labels
+from pydantic import Field
+
+from freshstack_dspy.calibration.annotators import random_annotators
+from freshstack_dspy.calibration.labels import PairId, pair_of, read_labels
 from freshstack_dspy.calibration.sampling import strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
@@ -24,7 +27,7 @@ from freshstack_dspy.measures.agreement import (
     alpha,
     coincidences_of,
     confusion,
-    fleiss_kappa,
+    fleiss,
     kappa,
     on_support,
     precision,
@@ -34,7 +37,7 @@ from freshstack_dspy.measures.agreement import (
     table_of,
 )
 from freshstack_dspy.measures.spans import shared, size
-from freshstack_dspy.measures.statistics import Interval, bootstrap_interval, bootstrap_sums
+from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
 from freshstack_dspy.records import (
     SCALES,
     Agreement,
@@ -118,6 +121,8 @@ class AgreementReport(Record):
     """Whether pairs count for those that they were sampled from; else each counts the same."""
     threshold: int
     """The lowest label that is read as support."""
+    random: dict[str, str] = Field(default_factory=dict)
+    """Annotators whose labels say no more than chance, with the reason; they are counted."""
     metrics: dict[str, Compared]
     """By name; `kappa` is that of labels read as support and none."""
     confusion: Confusion
@@ -207,7 +212,7 @@ def compare(
     def read(label: int) -> int:
         return binary(label, threshold) if yes_no else label
 
-    verdicts: dict[Item, _Judged] = {
+    verdicts: dict[PairId, _Judged] = {
         pair: _Judged(
             None if one.label is None else read(one.label),
             one.reason,
@@ -228,6 +233,9 @@ def compare(
     return report.model_copy(
         update={
             "weighted": any(one.stratum for one in of_judged),
+            "random": random_annotators(
+                labels, {pair: one.label for pair, one in verdicts.items()}, threshold
+            ),
             "disagreements": tuple(
                 one.model_copy(update={"nugget": texts.get(one.item[1], "")})
                 for one in report.disagreements
@@ -344,7 +352,7 @@ def _report(
         confusion=confusion([(judge.label or 0, label.label) for judge, label in pairs]),
         slices=tuple(
             SliceAgreement(name=group, pairs=len(items), metrics=judge_metrics(items))
-            for group, items in sorted(slices.items())
+            for group, items in sorted(slices.items(), key=_by_number)
         ),
         disagreements=_disagreements(pairs, threshold),
         failed=len(failed),
@@ -352,6 +360,11 @@ def _report(
         first_failed=next(iter(failed), None),
         first_unjudged=next(iter(unjudged), None),
     )
+
+
+def _by_number(named: tuple[str, Any]) -> tuple[int, str]:
+    first = named[0].split(maxsplit=1)[0]
+    return int(first) if first.isdecimal() else 0, named[0]
 
 
 def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Values]:
@@ -370,7 +383,7 @@ def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Value
     for label in range(tables.shape[-1]):
         if label not in (0, threshold):
             found[f"kappa, support from {label} on"] = kappa(on_support(tables, label))
-    for label in range(tables.shape[-1]):
+    for label in range(int(threshold == 1), tables.shape[-1]):  # grade 0 is no support
         found[f"precision, grade {label}"] = precision(tables, label)
         found[f"recall, grade {label}"] = recall(tables, label)
     return found
@@ -431,12 +444,11 @@ def _among(
         lambda sums: {name: _mean(values) for name, values in metrics(sums).items()},
     )
     found |= bootstrap_sums(_sums(several, coincidences), alphas)
-    by_query: defaultdict[str, list[list[int]]] = defaultdict(list)
-    for item in several:
-        labels = [binary(label.label, threshold) for label in given[item].values()]
-        by_query[item[0]].append(labels)
-    fleiss = bootstrap_interval(by_query, lambda items: fleiss_kappa(items).value)
-    return found | {"Fleiss' kappa": fleiss}
+    found |= bootstrap_sums(
+        _sums(several, lambda item: coincidences(item) / len(given[item])),
+        lambda sums: {"Fleiss' kappa": fleiss(on_support(sums, threshold))},
+    )
+    return found
 
 
 def _mean(values: Values) -> Values:
@@ -525,7 +537,7 @@ def _length(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
     def length(one: Judgment) -> Iterable[str]:
         tokens = collection.chunk(one.chunk_id).tokens
         from_ = 0 if tokens < _SHORTEST else 2 ** (tokens.bit_length() - 1)
-        return [f"{from_:4} to {max(2 * from_, _SHORTEST) - 1} tokens"]
+        return [f"{from_} to {max(2 * from_, _SHORTEST) - 1} tokens"]
 
     return length
 
@@ -551,7 +563,7 @@ def _position(collection: Collection) -> Callable[[Judgment], Iterable[str]]:
     def position(one: Judgment) -> Iterable[str]:
         place = places.get((one.call_id or "", one.chunk_id))
         if one.call_id and one.same_as is None and place is not None:
-            yield f"{place // 5 * 5 + 1:2} to {place // 5 * 5 + 5} of its call"
+            yield f"{place // 5 * 5 + 1} to {place // 5 * 5 + 5} of its call"
 
     return position
 

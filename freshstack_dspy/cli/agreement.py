@@ -122,6 +122,8 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
         )
     else:
         say("people with each other: no pair was labelled by two")
+    for annotator, reason in report.random.items():
+        say(f"{annotator!r} seems to label at random: {reason}")
     names = report.confusion.labels
     rows: list[Sequence[Cell]] = [
         (f"judge {name}", *of) for name, of in zip(names, report.confusion.counts, strict=True)

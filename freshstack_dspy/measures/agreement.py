@@ -8,7 +8,7 @@ axes are the judge's labels, from 0, and the person's, with the weight of the pa
 Where a measure is undefined they have `nan`.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any, Literal
@@ -97,6 +97,13 @@ def alpha(coincidences: Tables, level: Level = "nominal") -> Values:
     found = (coincidences * squared).sum((-1, -2)) * (occurs.sum(-1) - 1)
     chance = (occurs[..., :, None] * occurs[..., None, :] * squared).sum((-1, -2))
     return share_of(chance - found, chance)
+
+
+def fleiss(coincidences: Tables) -> Values:
+    """Compute Fleiss' kappa from coincidences, each item's divided by its number of labels."""
+    total = coincidences.sum((-1, -2))
+    chance = share_of((coincidences.sum(-1) ** 2).sum(-1), total**2)
+    return share_of(same_label(coincidences) - chance, 1 - chance)
 
 
 def coincidences_of(labels: Sequence[int], highest: int) -> Tables:
@@ -267,13 +274,9 @@ def fleiss_kappa(items: Ratings) -> Estimate:
     shared = _shared(items)
     if (undefined := _undefined(shared)) is not None:
         return undefined
-    shares: defaultdict[int, list[float]] = defaultdict(list)
-    for labels in shared:
-        for label, count in Counter(labels).items():
-            shares[label].append(count / len(labels))
-    chance = sum((sum(of_label) / len(shared)) ** 2 for _, of_label in sorted(shares.items()))
-    agreed = vote_agreement(shared).value or 0.0
-    return Estimate(value=(agreed - chance) / (1 - chance))
+    highest = max(map(max, shared))
+    table = sum(coincidences_of(labels, highest) / len(labels) for labels in shared)
+    return Estimate(value=float(fleiss(table)))
 
 
 def krippendorff_alpha(items: Ratings, level: Level = "nominal") -> Estimate:

@@ -1,19 +1,35 @@
 """The judge against people, on pairs that can be counted by hand."""
 
 import dataclasses
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from freshstack_dspy.calibration.agreement import AgreementReport, agree
+from freshstack_dspy.calibration.agreement import (
+    AgreementReport,
+    agree,
+    agree_on_answers,
+    nugget_quality,
+)
 from freshstack_dspy.calibration.optimization import optimize
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import encode_records
 from freshstack_dspy.lm.client import connect
-from freshstack_dspy.measures.agreement import fleiss_kappa, krippendorff_alpha
-from freshstack_dspy.records import HumanLabel, Scale
+from freshstack_dspy.measures.agreement import Level, fleiss_kappa, krippendorff_alpha
+from freshstack_dspy.records import (
+    Agreement,
+    AnswerLabel,
+    HumanLabel,
+    ListedNugget,
+    NuggetLabel,
+    NuggetList,
+    Scale,
+)
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, B, D, judgment, write_small
 
 from .people import label
@@ -42,21 +58,29 @@ def report(collection: Collection) -> AgreementReport:
     return agree(collection, LABELS)
 
 
+def values(report: AgreementReport, who: str = "judge") -> dict[str, float | None]:
+    found = {name: getattr(one, who) for name, one in report.metrics.items()}
+    return {name: one.value for name, one in found.items() if one is not None}
+
+
 def test_the_metrics_by_hand(report: AgreementReport) -> None:
     """A failed and an unjudged pair are counted, and in no metric."""
-    metrics = report.metrics
-
-    assert metrics.confusion.labels == (0, 1)
-    assert metrics.confusion.counts == ((2, 0), (1, 3))
-    assert metrics.pairs == 6
-    assert metrics.exact_match.value == pytest.approx(5 / 6)
-    assert metrics.precision["support"].value == pytest.approx(3 / 4)
-    assert metrics.recall["support"].value == 1
-    assert metrics.precision["no_support"].value == 1
-    assert metrics.recall["no_support"].value == pytest.approx(2 / 3)
+    assert report.confusion.labels == (0, 1)
+    assert report.confusion.counts == ((2, 0), (1, 3))
+    assert (report.pairs, report.labels) == (6, 6)
     # By chance they agree on (4·3 + 2·3) / 36 = 1/2.
-    assert metrics.kappa.value == pytest.approx((5 / 6 - 1 / 2) / (1 - 1 / 2))
-    assert metrics.exact_match.groups == 2, "intervals are over queries"
+    assert values(report) == pytest.approx(
+        {
+            "kappa": (5 / 6 - 1 / 2) / (1 - 1 / 2),
+            "same, support or none": 5 / 6,
+            "precision, support": 3 / 4,
+            "recall, support": 1,
+            "precision, no support": 1,
+            "recall, no support": 2 / 3,
+        }
+    )
+    assert report.metrics["kappa"].judge is not None
+    assert report.metrics["kappa"].judge.groups == 2, "intervals are over queries"
     assert (report.failed, report.unjudged) == (1, 1)
     assert (report.first_failed, report.first_unjudged) == (
         ("123", "123_0", D),
@@ -67,18 +91,20 @@ def test_the_metrics_by_hand(report: AgreementReport) -> None:
 def test_a_graded_label_is_read_as_support(collection: Collection) -> None:
     report = agree(collection, [label("12", "12_1", B, 5), label("12", "12_1", A, 0)])
 
-    assert report.metrics.exact_match.value == 1
-    assert (report.graded, report.among.graded_alpha) == (None, {})
+    assert values(report)["same, support or none"] == 1
+    assert not any("grade" in name for name in report.metrics)
 
 
-def test_one_annotator_gives_no_ceiling_and_says_so(report: AgreementReport) -> None:
-    assert report.annotators == ("ada",)
-    assert report.ceiling.value is None
-    assert report.ceiling.reason == "no item was labelled by two annotators"
+def test_one_annotator_gives_no_ceiling(report: AgreementReport) -> None:
+    assert (report.annotators, report.shared) == (("ada",), 0)
+    assert values(report, "people") == {}
 
 
-def test_two_annotators_give_a_ceiling_and_each_label_counts(collection: Collection) -> None:
-    """Bob says as Ada, but of (12_0, B): exact match 3/4, by chance 8/16 → κ 1/2."""
+def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) -> None:
+    """Bob says as Ada, but of (12_0, B): exact match 3/4, by chance 8/16 → κ 1/2.
+
+    The judge is right on three pairs, and on (12_0, B) by one of two labels.
+    """
     pairs = (("12_0", A), ("12_0", B), ("12_1", A), ("12_1", B))
     ada, bob = (1, 0, 0, 1), (1, 1, 0, 1)
     labels = [
@@ -90,9 +116,131 @@ def test_two_annotators_give_a_ceiling_and_each_label_counts(collection: Collect
     report = agree(collection, labels)
 
     assert report.annotators == ("ada", "bob")
-    assert report.ceiling.value == pytest.approx(1 / 2)
-    assert report.metrics.pairs == 8
-    assert report.metrics.exact_match.value == pytest.approx(7 / 8)
+    assert values(report, "people")["kappa"] == pytest.approx(1 / 2)
+    assert values(report, "people")["Krippendorff's alpha"] == pytest.approx(
+        krippendorff_alpha([(1, 1), (0, 1), (0, 0), (1, 1)]).value
+    )
+    assert values(report, "people")["Fleiss' kappa"] == pytest.approx(
+        fleiss_kappa([(1, 1), (0, 1), (0, 0), (1, 1)]).value
+    )
+    assert (report.pairs, report.shared, report.labels) == (4, 4, 8)
+    assert values(report)["same, support or none"] == pytest.approx(3.5 / 4)
+
+
+def test_the_ceiling_is_the_mean_of_each_two(collection: Collection) -> None:
+    """Eve and ann have kappa 1/2 on four pairs, bob has 0 with each of them, on two."""
+    given = {
+        ("12_0", A): {"eve": 1, "ann": 1},
+        ("12_0", B): {"eve": 0, "ann": 0, "bob": 1},
+        ("12_1", B): {"eve": 1, "ann": 0},
+        ("12_1", A): {"eve": 0, "ann": 0, "bob": 0},
+        ("123_0", A): {"bob": 1},
+    }
+    labels = [
+        label(nugget.split("_")[0], nugget, chunk, value, who)
+        for (nugget, chunk), of in given.items()
+        for who, value in of.items()
+    ]
+
+    assert values(agree(collection, labels), "people")["kappa"] == pytest.approx(0.5 / 3)
+
+
+def test_a_pair_counts_for_those_that_it_was_sampled_from(collection: Collection) -> None:
+    """Of the four pairs with label 1 two were labelled, of those with 0 all three: weights 2 and 1."""
+    sampled = {
+        "label 1": (("12", "12_0", A, 1), ("123", "123_0", A, 0)),
+        "label 0": (("12", "12_1", A, 0), ("123", "123_0", B, 0), ("5", "5_0", A, 0)),
+    }
+    labels = [
+        label(*of).model_copy(update={"stratum": stratum, "probability": 0.5})
+        for stratum, several in sampled.items()
+        for of in several
+    ]
+
+    report = agree(collection, labels)
+
+    assert report.weighted
+    assert values(report)["same, support or none"] == pytest.approx((2 + 3) / 7)
+    assert values(report)["recall, no support"] == pytest.approx(3 / 5)
+    assert report.confusion.counts == ((3, 0), (1, 1)), "labels, as they were given"
+
+
+def test_slices_and_disagreements(collection: Collection, report: AgreementReport) -> None:
+    (wrong,) = report.disagreements
+
+    assert (wrong.item, wrong.judge, wrong.person) == (("12", "12_0", B), 1, 0)
+    assert wrong.nugget == next(n.text for n in CONTENTS.nuggets if n.nugget_id == "12_0")
+    for by in ("kind", "length", "duplicate", "position", "slice"):
+        sliced = agree(collection, LABELS, by=by)
+        assert sum(part.pairs for part in sliced.slices) in (0, 6), by
+    with pytest.raises(CollectionError, match="not by 'colour'"):
+        agree(collection, LABELS, by="colour")
+
+
+def test_answerability_is_yes_or_no(collection: Collection) -> None:
+    labels = [one.model_copy(update={"kind": "answerability"}) for one in LABELS[:3]]
+
+    assert agree(collection, labels).kind == "answerability"
+    with pytest.raises(CollectionError, match="labels of answerability are 0 and 1"):
+        agree(collection, [LABELS[3].model_copy(update={"kind": "answerability"})])
+
+
+def test_evidence_overlaps_by_hand(tmp_path: Path) -> None:
+    """Ten bytes and ten bytes, five of them in both: F1 1/2; and none in both: 0."""
+    marked = tuple(
+        one.model_copy(update={"evidence": ((0, 10),)} if one.label else {})
+        for one in CONTENTS.judgments
+    )
+    contents = dataclasses.replace(CONTENTS, judgments=marked)
+    made = write_collection(tmp_path / "marked", contents, CHUNKS, PROVENANCE)
+    spans = {("12_0", A): ((5, 15),), ("12_1", B): ((20, 30),), ("12_0", B): ()}
+    labels = [
+        label("12", nugget, chunk, 1).model_copy(update={"evidence": evidence})
+        for (nugget, chunk), evidence in spans.items()
+    ]
+
+    found = values(agree(made, labels))
+
+    assert found["evidence: spans overlap"] == 1 / 2
+    assert found["evidence: F1 of bytes"] == pytest.approx(1 / 4)
+
+
+def test_the_quality_of_nuggets_by_hand(collection: Collection) -> None:
+    def quality(nugget: str, who: str, **said: bool) -> NuggetLabel:
+        return NuggetLabel(query_id="12", nugget_id=nugget, annotator=who, **said)
+
+    first = {"precise": True, "grounded": True, "vital": False}
+    labels = [
+        quality("12_0", "ada", **first),
+        quality("12_0", "bob", **{**first, "precise": False}),
+        quality("12_1", "ada", **first),
+        quality("99_9", "ada", **first),
+    ]
+    kept = [ListedNugget(nugget_id="12_0", text="as it was"), ListedNugget(text="new")]
+    listed = NuggetList(query_id="12", annotator="ada", nuggets=tuple(kept))
+
+    found = nugget_quality(collection, labels, [listed])
+
+    shares = {name: one.value for name, one in found.shares.items()}
+    assert shares == {"precise": 0.75, "grounded": 1, "vital": 0, "recall": 0.5}
+    assert (found.nuggets, found.labels, found.left_out) == (2, 3, 1)
+
+
+def test_answers_are_compared_with_those_of_a_folder(tmp_path: Path) -> None:
+    verdicts = [
+        Agreement(run_id="r", query_id=query, agrees=agrees, status="ok", reason="", call_id=None)
+        for query, agrees in (("1", True), ("2", True), ("3", False))
+    ]
+    (tmp_path / "agreement.jsonl").write_bytes(encode_records(verdicts))
+    labels = [
+        AnswerLabel(run_id="r", query_id=query, agrees=agrees, annotator="ada")
+        for query, agrees in (("1", True), ("2", False), ("3", False))
+    ]
+
+    found = agree_on_answers(tmp_path, labels)
+
+    assert (found.kind, found.pairs) == ("answer", 3)
+    assert values(found)["precision, support"] == 1 / 2
 
 
 def test_the_same_labels_give_the_same_report(
@@ -164,37 +312,31 @@ def test_labels_of_a_graded_collection_are_not_optimized_on(graded: Collection) 
 
 def test_the_grades_themselves_by_hand(graded: Collection) -> None:
     """The judge's 3, 1, 2, 0 against 2, 1, 1, 0: 1 + 1 apart, by chance 18/4 and 32/4 squared."""
-    report = agree(graded, GRADES)
+    found = values(agree(graded, GRADES))
 
-    assert report.metrics.confusion.counts == ((2, 0), (1, 1)), "support from 2 on"
-    found = report.graded
-    assert found is not None
-    assert found.confusion.labels == (0, 1, 2, 3)
-    assert found.exact_match.value == 2 / 4
-    assert found.kappa.value == pytest.approx((2 / 4 - 4 / 16) / (1 - 4 / 16))
-    assert found.linear_kappa.value == pytest.approx(1 - 2 * 4 / 18)
-    assert found.quadratic_kappa.value == pytest.approx(1 - 2 * 4 / 32)
-    assert found.support_from[2] == report.metrics.kappa
-    assert (found.support_from[1].value, found.support_from[3].value) == (1.0, 0.0)
+    assert found["same, support or none"] == 3 / 4, "support from 2 on"
+    assert found["same grade"] == 2 / 4
+    assert found["kappa of grades"] == pytest.approx((2 / 4 - 4 / 16) / (1 - 4 / 16))
+    assert found["kappa of grades, linear weights"] == pytest.approx(1 - 2 * 4 / 18)
+    assert found["kappa of grades, quadratic weights"] == pytest.approx(1 - 2 * 4 / 32)
+    assert (found["kappa, support from 1 on"], found["kappa, support from 3 on"]) == (1.0, 0.0)
+    assert (found["precision, grade 2"], found["recall, grade 1"]) == (0, 1 / 2)
 
 
 def test_several_annotators_among_themselves(graded: Collection) -> None:
-    """Ada and bob, of four pairs: grades (2, 3), (1, 1), (1, 2), (0, 0); support 1-1, 0-0, 0-1, 0-0."""
+    """Ada and bob, of four pairs: grades (2, 3), (1, 1), (1, 2), (0, 0)."""
     bob = [
         label(each.query_id, each.nugget_id, each.chunk_id, value, "bob")
         for each, value in zip(GRADES, (3, 1, 2, 0), strict=True)
     ]
-    alone = label("123", "123_0", A, 3)
 
-    among = agree(graded, [*GRADES, *bob, alone]).among
+    found = values(agree(graded, [*GRADES, *bob]), "people")
 
-    assert among.pairs == 4
-    assert among.fleiss_kappa == fleiss_kappa([(1, 1), (0, 0), (0, 1), (0, 0)])
-    assert among.alpha == krippendorff_alpha([(1, 1), (0, 0), (0, 1), (0, 0)])
     grades = [(2, 3), (1, 1), (1, 2), (0, 0)]
-    assert among.graded_alpha == {
-        level: krippendorff_alpha(grades, level) for level in ("nominal", "ordinal", "interval")
-    }
+    levels: tuple[Level, ...] = get_args(Level)
+    for level in levels:
+        alpha = krippendorff_alpha(grades, level).value
+        assert found[f"Krippendorff's alpha of grades, {level}"] == pytest.approx(alpha)
 
 
 def test_a_failed_judgment_is_no_zero(graded: Collection) -> None:
@@ -203,6 +345,5 @@ def test_a_failed_judgment_is_no_zero(graded: Collection) -> None:
 
     report = agree(graded, labels)
 
-    assert report.graded is not None
-    assert report.graded.confusion == agree(graded, GRADES).graded.confusion  # type: ignore[union-attr]
-    assert (report.metrics.pairs, report.unjudged + report.failed) == (4, 1)
+    assert report.confusion == agree(graded, GRADES).confusion
+    assert (report.pairs, report.unjudged + report.failed) == (4, 1)

@@ -8,7 +8,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.files import encode_records
-from freshstack_dspy.records import HumanLabel
+from freshstack_dspy.records import AnswerLabel, HumanLabel, NuggetLabel
 from tests.recipes.domain import write_domain
 
 from .conftest import BASELINE, Command, Done
@@ -46,65 +46,37 @@ def write_people(collection: Path, *annotators: str, highest: int = 9) -> Path:
 def rows(out: str) -> dict[str, str]:
     return {
         cells[0].strip(): cells[1].strip()
-        for cells in (line.strip("│").split("│") for line in out.splitlines() if line[0] == "│")
+        for cells in (
+            line.strip("│").split("│") for line in out.splitlines() if line.startswith("│")
+        )
     }
 
 
-def test_grades_have_weighted_kappas_beside_the_plain_one(
-    freshstack: Command, graded: Path
-) -> None:
-    out = freshstack("agree", graded, write_people(graded, "ada")).out
+def test_grades_of_several_people(freshstack: Command, graded: Path) -> None:
+    people = write_people(graded, "ada", "bob")
+    out = freshstack("agree", graded, people, "--by", "kind").out
 
-    assert ", read as support from 2 on\n" in out
-    names = [name for name in rows(out) if "kappa" in name]
-    assert names == [
-        "Cohen's kappa",
-        "kappa, plain",
-        "kappa, linear weights",
-        "kappa, quadratic weights",
-        "kappa, were support from 1 on",
-        "kappa, were support from 3 on",
-    ]
-    assert rows(out)["kappa, quadratic weights"] == "1.000"
-
-
-def test_several_annotators_are_compared_among_themselves(
-    freshstack: Command, graded: Path
-) -> None:
-    lines = freshstack("agree", graded, write_people(graded, "ada", "bob")).out.splitlines()
-
-    start = next(i for i, line in enumerate(lines) if line.startswith("annotators among them"))
-    assert [line.split(": ") for line in lines[start + 1 : -1]] == [
-        ["  kappa, the mean of each two", "1.000"],
-        ["  Fleiss' kappa", "1.000"],
-        ["  Krippendorff's alpha", "1.000"],
-        ["  Krippendorff's alpha of the grades, nominal", "1.000"],
-        ["  Krippendorff's alpha of the grades, ordinal", "1.000"],
-        ["  Krippendorff's alpha of the grades, interval", "1.000"],
-    ]
-
-
-def test_yes_and_no_have_neither_weights_nor_levels(freshstack: Command, built: Path) -> None:
-    out = freshstack("agree", built, write_people(built, "ada", "bob", highest=1)).out
-
-    assert "weights" not in out
-    assert "ordinal" not in out
-    assert "  Krippendorff's alpha: 1.000" in out
+    assert ", support from 2 on\n" in out
+    for name in ("kappa", "kappa of grades, quadratic weights", "recall, grade 0"):
+        assert rows(out)[name] == "1.000"
+    assert rows(out)["Krippendorff's alpha of grades, ordinal"] == "–", "of people, not the judge"
+    assert "people: the mean of each two, on " in out
+    assert {"code", "prose"} & rows(out).keys()
 
 
 def test_agreement_is_a_table_or_json(
     freshstack: Command, built: Path, labels_of_built: Path
 ) -> None:
     table = freshstack("agree", built, labels_of_built)
-    report = json.loads(freshstack("agree", built, labels_of_built, "--json").out)
+    report = json.loads(freshstack("agree", built, labels_of_built, "--json").out)["support"]
 
-    pairs = report["metrics"]["pairs"]
     assert table.out.startswith(
-        f"judge compared with 1 annotator, {pairs} pairs, read as support from 1 on\n"
+        f"judge compared with 1 annotator: {report['pairs']} pairs, {report['labels']} labels"
     )
-    assert rows(table.out)["exact match"] == "1.000"
-    assert report["metrics"]["exact_match"]["value"] == 1.0
-    assert "no item was labelled by two annotators" in table.out
+    assert rows(table.out)["same, support or none"] == "1.000"
+    assert report["metrics"]["same, support or none"]["judge"]["value"] == 1.0
+    assert "people with each other: no pair was labelled by two" in table.out
+    assert "each pair counts the same" in table.out
     assert table.out.splitlines()[-1] == "labels by extractive/baseline, a word counter"
 
 
@@ -124,9 +96,26 @@ def test_labels_of_pairs_that_were_not_judged_are_counted(
 
     out = freshstack("agree", built, "one.jsonl").out
 
-    assert "1 label left out, of pairs not in judgments.jsonl" in out
+    assert "1 label left out, of pairs that were not judged" in out
     assert "nugget '9_9'" in out
     assert "no interval for " in out
+
+
+def test_disagreements_and_nuggets_are_shown(freshstack: Command, built: Path) -> None:
+    judged = next(one for one in Collection.load(built).judgments if one.label == 0)
+    ids = {"query_id": judged.query_id, "nugget_id": judged.nugget_id, "annotator": "ada"}
+    wrong = HumanLabel(**ids, chunk_id=judged.chunk_id, label=2, note="It is in the table.")
+    nugget = NuggetLabel(**ids, precise=True, grounded=True, vital=False)
+    answer = AnswerLabel(query_id="1", run_id="r", agrees=True, annotator="ada")
+    Path("mixed.jsonl").write_bytes(encode_records([wrong, nugget]))
+    Path("answers.jsonl").write_bytes(encode_records([answer]))
+
+    out = freshstack("agree", built, "mixed.jsonl", "--disagreements", 20).out
+
+    assert f"chunk {judged.chunk_id!r}: judge 0, ada 2" in out
+    assert "  ada: It is in the table." in out
+    assert rows(out)["grounded"] == "1.000"
+    assert "--answers" in freshstack("agree", built, "answers.jsonl").err
 
 
 def optimize(freshstack: Command, labels: Path, *words: object) -> Done:

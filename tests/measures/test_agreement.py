@@ -16,7 +16,6 @@ from freshstack_dspy.measures.agreement import (
     confusion,
     fleiss_kappa,
     krippendorff_alpha,
-    mean_pairwise_kappa,
     vote_agreement,
     weighted_kappa,
 )
@@ -89,21 +88,6 @@ def test_weighted_kappa_is_that_of_sklearn(pairs: list[tuple[int, int]], weights
     else:
         theirs = cohen_kappa_score(judge, person, weights=weights, labels=range(4))
         assert theirs == pytest.approx(kappa.value, abs=1e-12)
-
-
-# eve and ann share four items, bob and ann two, bob and eve two; item 5 is bob's alone.
-LABELS = [
-    (1, "eve", 1), (1, "ann", 1),
-    (2, "eve", 0), (2, "ann", 0), (2, "bob", 1),
-    (3, "eve", 1), (3, "ann", 0),
-    (4, "eve", 0), (4, "ann", 0), (4, "bob", 0),
-    (5, "bob", 1),
-]  # fmt: skip
-
-
-def test_the_ceiling_is_the_mean_of_the_kappas() -> None:
-    # ann and eve: agreement 3/4, chance (1/4 * 2/4 + 3/4 * 2/4) = 1/2, so kappa 1/2.
-    assert pytest.approx(mean_pairwise_kappa(LABELS).value) == 0.5 / 3
 
 
 @pytest.mark.parametrize(

@@ -6,16 +6,18 @@ from itertools import product
 from math import fsum
 from statistics import fmean
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, kendalltau, nct, spearmanr, t
 
-from freshstack_dspy.measures.agreement import cohen_kappa
+from freshstack_dspy.measures.agreement import cohen_kappa, kappa, table_of
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.statistics import (
     adjust,
     bootstrap_interval,
+    bootstrap_sums,
     detectable_difference,
     kendall_tau,
     macro_interval,
@@ -65,6 +67,22 @@ def test_it_is_the_cluster_bootstrap_of_single_items(values: dict[str, float]) -
         assert fast.low == pytest.approx(slow.low, rel=1e-9, abs=1e-9)
         assert fast.high == pytest.approx(slow.high, rel=1e-9, abs=1e-9)
     assert (fast.value, fast.groups, fast.reason) == (slow.value, slow.groups, slow.reason)
+
+
+def test_sums_over_queries_have_the_intervals_of_their_items() -> None:
+    """Queries of 3 pairs, each in its own table: kappa of the sums is that of the pairs."""
+    random = np.random.default_rng(5)
+    pairs = {
+        f"q{n}": [(int(one), int(other)) for one, other in random.integers(3, size=(3, 2))]
+        for n in range(8)
+    }
+    sums = np.stack([table_of(of, 3) for of in pairs.values()])
+
+    slow = bootstrap_interval(pairs, lambda drawn: cohen_kappa(drawn).value)
+    fast = bootstrap_sums(sums, lambda tables: {"kappa": kappa(tables)})["kappa"]
+
+    without = {"reason"}
+    assert slow.model_dump(exclude=without) == pytest.approx(fast.model_dump(exclude=without))
 
 
 def test_the_intervals_of_an_evaluation_are_those_of_its_means() -> None:
