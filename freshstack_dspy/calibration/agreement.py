@@ -277,6 +277,40 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
 _NONE = _Judged(None, "")
 
 
+def _mean_1(weights: Mapping[Item, float]) -> dict[Item, float]:
+    mean = fmean(weights.values())
+    return {item: weight / mean for item, weight in weights.items()}
+
+
+class _Given(NamedTuple):
+    """The labels of each item that the judge has labelled, by annotator; and those left out."""
+
+    by_item: dict[Item, dict[str, _Label]]
+    failed: list[Item]
+    unjudged: list[Item]
+
+
+def _given(name: str, verdicts: Mapping[Any, _Judged], people: Sequence[_Label]) -> _Given:
+    found = _Given({}, [], [])
+    for label in people:
+        if verdicts.get(label.item, _NONE).label is None:
+            (found.failed if label.item in verdicts else found.unjudged).append(label.item)
+            continue
+        of_item = found.by_item.setdefault(label.item, {})
+        if of_item.setdefault(label.annotator, label) is not label:
+            raise CollectionError(
+                f"{label.annotator!r} labelled {label.item} twice; keep one of the two"
+            )
+    if not found.by_item:
+        raise CollectionError(
+            f"none of the {len(people)} labels is of a pair with a label of {name!r} "
+            f"({len(found.unjudged)} of pairs not in judgments.jsonl, {len(found.failed)} of pairs "
+            "whose judgment failed): query_id, nugget_id and chunk_id must be those of "
+            "judgments.jsonl"
+        )
+    return found
+
+
 def _report(
     kind: str,
     name: str,
@@ -288,47 +322,21 @@ def _report(
     design: Mapping[Any, float] | None = None,
     groups: Callable[[Item], Iterable[str]] = _no_groups,
 ) -> AgreementReport:
-    given: dict[Item, dict[str, _Label]] = {}
-    left_out: dict[bool, list[Item]] = {True: [], False: []}
-    for label in people:
-        if verdicts.get(label.item, _NONE).label is None:
-            left_out[label.item in verdicts].append(label.item)
-        elif given.setdefault(label.item, {}).setdefault(label.annotator, label) is not label:
-            raise CollectionError(
-                f"{label.annotator!r} labelled {label.item} twice; keep one of the two"
-            )
-    failed, unjudged = left_out[True], left_out[False]
-    if not given:
-        raise CollectionError(
-            f"none of the {len(people)} labels is of a pair with a label of {name!r} "
-            f"({len(unjudged)} of pairs not in judgments.jsonl, {len(failed)} of pairs whose judgment "
-            "failed): query_id, nugget_id and chunk_id must be those of judgments.jsonl"
-        )
-    scale = sum((design or {}).get(item, 1.0) for item in given) / len(given)
-    weight = {item: (design or {}).get(item, 1.0) / scale for item in given}
-    pairs = [
-        (verdicts[item], label)
-        for item, of_item in sorted(given.items())
-        for label in of_item.values()
-    ]
+    given, failed, unjudged = _given(name, verdicts, people)
+    weight = _mean_1({item: (design or {}).get(item, 1.0) for item in given})
+    pairs = [(verdicts[item], label) for item in sorted(given) for label in given[item].values()]
     graded = highest > 1 and any(label.label > 1 for _, label in pairs)  # else yes and no
 
     def metrics(tables: Tables) -> dict[str, Values]:
         return _metrics(tables, threshold, graded=graded)
 
+    def table(item: Item) -> Tables:
+        judge, labels = verdicts[item].label or 0, given[item].values()
+        counts = table_of([(judge, label.label) for label in labels], highest + 1)
+        return weight[item] * counts / len(labels)
+
     def judge_metrics(items: Iterable[Item]) -> dict[str, Interval]:
-        tables = _sums(
-            items,
-            lambda item: (
-                weight[item]
-                * table_of(
-                    [(verdicts[item].label or 0, label.label) for label in given[item].values()],
-                    highest + 1,
-                )
-                / len(given[item])
-            ),
-        )
-        return bootstrap_sums(tables, metrics)
+        return bootstrap_sums(_sums(items, table), metrics)
 
     found = {metric: Compared(judge=one) for metric, one in judge_metrics(given).items()}
     several = [item for item, of_item in given.items() if len(of_item) > 1]
@@ -336,10 +344,6 @@ def _report(
     for metric, interval in among.items():
         found[metric] = found.get(metric, Compared()).model_copy(update={"people": interval})
     found |= _evidence(verdicts, given, weight)
-    slices: defaultdict[str, list[Item]] = defaultdict(list)
-    for item in given:
-        for group in groups(item):
-            slices[group].append(item)
     return AgreementReport(
         kind=kind,
         pairs=len(given),
@@ -352,7 +356,7 @@ def _report(
         confusion=confusion([(judge.label or 0, label.label) for judge, label in pairs]),
         slices=tuple(
             SliceAgreement(name=group, pairs=len(items), metrics=judge_metrics(items))
-            for group, items in sorted(slices.items(), key=_by_number)
+            for group, items in _sliced(given, groups)
         ),
         disagreements=_disagreements(pairs, threshold),
         failed=len(failed),
@@ -362,9 +366,19 @@ def _report(
     )
 
 
-def _by_number(named: tuple[str, Any]) -> tuple[int, str]:
-    first = named[0].split(maxsplit=1)[0]
-    return int(first) if first.isdecimal() else 0, named[0]
+def _sliced(
+    items: Iterable[Item], groups: Callable[[Item], Iterable[str]]
+) -> list[tuple[str, list[Item]]]:
+    """Items by slice, in the order of the number that a name begins with, and the name."""
+    found: defaultdict[str, list[Item]] = defaultdict(list)
+    for item in items:
+        for group in groups(item):
+            found[group].append(item)
+    numbers = {group: group.partition(" ")[0] for group in found}
+    return sorted(
+        found.items(),
+        key=lambda one: (int(numbers[one[0]]) if numbers[one[0]].isdecimal() else 0, one[0]),
+    )
 
 
 def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Values]:
@@ -379,7 +393,7 @@ def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Value
     found["same grade"] = same_label(tables)
     found["kappa of grades"] = kappa(tables)
     for weights_ in get_args(Weights):
-        found[f"kappa of grades, {weights_} weights"] = kappa(tables, weights_)
+        found[f"kappa of grades, {weights_}"] = kappa(tables, weights_)
     for label in range(tables.shape[-1]):
         if label not in (0, threshold):
             found[f"kappa, support from {label} on"] = kappa(on_support(tables, label))
@@ -435,9 +449,7 @@ def _among(
     def alphas(sums: Tables) -> dict[str, Values]:
         found = {"Krippendorff's alpha": alpha(on_support(sums, threshold))}
         levels: tuple[Level, ...] = get_args(Level) if graded else ()
-        return found | {
-            f"Krippendorff's alpha of grades, {level}": alpha(sums, level) for level in levels
-        }
+        return found | {f"alpha of grades, {level}": alpha(sums, level) for level in levels}
 
     found = bootstrap_sums(
         _sums(several, tables),
@@ -662,29 +674,31 @@ def nugget_quality(
             )
         sums = _sums(listed, lambda item: np.array([kept[item], listed[item]]))
         found |= bootstrap_sums(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
-    several = {item: of for item, of in given.items() if len(of) > 1}
-    among = {}
-    for name in QUALITIES if several else ():
-        as_labels = {
-            item: {
-                who: _Label(item, who, int(getattr(label, name))) for who, label in of_item.items()
-            }
-            for item, of_item in several.items()
-        }
-        weight = dict.fromkeys(several, 1.0)
-
-        def metric(tables: Tables) -> dict[str, Values]:
-            return {"kappa": kappa(tables)}
-
-        among[name] = _among(as_labels, list(several), weight, 1, 1, metric, graded=False)["kappa"]
     return NuggetQuality(
         nuggets=len(given),
         labels=number,
         annotators=tuple(sorted({who for of_item in given.values() for who in of_item})),
         shares=found,
-        among=among,
+        among={name: found for name in QUALITIES for found in _kappa_among(given, name)},
         left_out=len(labels) - number,
     )
+
+
+def _kappa_among(
+    given: Mapping[Item, Mapping[str, NuggetLabel]], quality: str
+) -> Iterable[Interval]:
+    """Cohen's kappa of people about a quality; nothing where no nugget has labels of two."""
+    labels = {
+        item: {who: _Label(item, who, int(getattr(of, quality))) for who, of in of_item.items()}
+        for item, of_item in given.items()
+        if len(of_item) > 1
+    }
+    weight = dict.fromkeys(labels, 1.0)
+    found = _among(
+        labels, list(labels), weight, 1, 1, lambda of: {"kappa": kappa(of)}, graded=False
+    )
+    if found:
+        yield found["kappa"]
 
 
 # Of pairs, as optimizers and the gate take it

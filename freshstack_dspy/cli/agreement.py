@@ -101,9 +101,9 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
     )
     if report.kind == "support":
         title += f", support from {report.threshold} on"
-    header, columns = ["metric", "judge", "95 % interval"], ["judge"]
+    header, columns = ["metric", "judge", "95 %"], ["judge"]
     if report.shared:
-        header, columns = [*header, "people", "95 % interval"], ["judge", "people"]
+        header, columns = [*header, "people", "95 %"], ["judge", "people"]
     _show_metrics(
         title,
         header,
@@ -129,13 +129,19 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
         (f"judge {name}", *of) for name, of in zip(names, report.confusion.counts, strict=True)
     ]
     show(Table(("labels", *(f"people {name}" for name in names)), rows))
+    _show_slices(report)
+    for one in report.disagreements[:disagreements]:
+        _show_disagreement(one)
+
+
+def _show_slices(report: "AgreementReport") -> None:
     if report.slices:
         metrics = ("kappa", "precision, support", "recall, support")
         slices: list[Sequence[Cell]] = [
             (part.name, part.pairs, *_cells(part.metrics[name] for name in metrics))
             for part in report.slices
         ]
-        header = ["part", "pairs", *(x for name in metrics for x in (name, "95 % interval"))]
+        header = ["part", "pairs", *("kappa", "95 %", "precision", "95 %", "recall", "95 %")]
         show(Table(header, slices, digits=3))
     for number, what, first in (
         (report.unjudged, "that were not judged", report.first_unjudged),
@@ -144,8 +150,6 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
         if first is not None:
             label = counted(number, "label")
             say(f"{label} left out, of pairs {what}: the first is of {_named(first)}")
-    for one in report.disagreements[:disagreements]:
-        _show_disagreement(one)
 
 
 def _show_metrics(
@@ -169,10 +173,10 @@ def _cells(found: Iterable["Interval | None"]) -> list[Cell]:
 def _show_nuggets(found: "NuggetQuality") -> None:
     people = counted(len(found.annotators), "annotator")
     title = f"{counted(found.nuggets, 'nugget')} by {people}, {counted(found.labels, 'label')}"
-    header = ["share of nuggets", "people", "95 % interval"]
+    header = ["share of nuggets", "people", "95 %"]
     of = [(name, [one, found.among.get(name)]) for name, one in found.shares.items()]
     if found.among:
-        header += ["kappa among people", "95 % interval"]
+        header += ["kappa among people", "95 %"]
     else:
         of = [(name, both[:1]) for name, both in of]
     _show_metrics(title, header, of)
