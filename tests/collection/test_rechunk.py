@@ -103,8 +103,8 @@ def test_labels_are_where_their_evidence_is(
             data[chunk.path][start:end].decode(FILES["abcdw".index(chunk.path[0])].encoding)
             == QUOTES[number]
         )
-    for one in after.pool:
-        new = after.chunk(one.chunk_id)
+    for pooled in after.pool:
+        new = after.chunk(pooled.chunk_id)
         grades = [
             other.relevance.grade
             for other in collection.pool
@@ -113,8 +113,8 @@ def test_labels_are_where_their_evidence_is(
             and old.start_byte < new.end_byte
             and new.start_byte < old.end_byte
         ]
-        assert one.relevance is not None
-        assert one.relevance.grade == max(grades)
+        assert pooled.relevance is not None
+        assert pooled.relevance.grade == max(grades)
     before = sum(bool(one.label) for one in collection.judgments)
     assert len(supports) + found.lost == before
     assert {(one.query_id, one.chunk_id) for one in after.pool} == {
