@@ -3,16 +3,23 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 from freshstack_dspy.calibration.labels import AnyLabel, PairId, pair_of
 from freshstack_dspy.measures.agreement import LabelPair, cohen_kappa
-from freshstack_dspy.measures.statistics import Interval, bootstrap_interval
+from freshstack_dspy.measures.statistics import bootstrap_interval
 from freshstack_dspy.records import AnswerLabel, HumanLabel, LabelTask, NuggetList
 
 _FEWEST = 10
 """Pairs on which two must have labelled for their agreement to say something."""
 _RESAMPLES = 200
 _ByQuery = defaultdict[str, list[LabelPair]]
+
+
+class _Kappa(NamedTuple):
+    value: float
+    low: float
+    high: float
 
 
 def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str, int]:
@@ -72,27 +79,26 @@ def random_annotators(
     return found
 
 
-def _by_chance(own: Interval | None, reached: Interval | None, with_whom: str) -> str | None:
+def _by_chance(own: _Kappa | None, reached: _Kappa | None, with_whom: str) -> str | None:
     """Say that a kappa is no better than chance; empty where it is, None where it cannot be known."""
-    if own is None or reached is None or (reached.low or 0) <= 0:
+    if own is None or reached is None or reached.low <= 0:
         return None
-    assert own.value is not None
-    assert reached.value is not None
-    low, high = own.value, own.value  # of labels that are all the same there is no interval
-    if own.low is not None and own.high is not None:
-        low, high = own.low, own.high
-    if low > 0 or high >= reached.value:
+    if own.low > 0 or own.high >= reached.value:
         return ""
-    interval = f" [{low:.2f}, {high:.2f}]" if low < high else ""
+    interval = f" [{own.low:.2f}, {own.high:.2f}]" if own.low < own.high else ""
     return f"kappa with {with_whom} {own.value:.2f}{interval}, the others' {reached.value:.2f}"
 
 
-def _kappa(pairs: _ByQuery) -> Interval | None:
+def _kappa(pairs: _ByQuery) -> _Kappa | None:
     """Cohen's kappa with its interval over queries; None where it is unknown."""
-    if sum(map(len, pairs.values())) < _FEWEST:
+    if sum(map(len, pairs.values())) < _FEWEST or len(pairs) < 2:
         return None
     found = bootstrap_interval(pairs, lambda some: cohen_kappa(some).value, resamples=_RESAMPLES)
-    return None if found.value is None else found
+    if found.value is None:
+        return None
+    if found.low is None or found.high is None:  # it does not vary: all or none agree
+        return _Kappa(found.value, found.value, found.value)
+    return _Kappa(found.value, found.low, found.high)
 
 
 def _shared(raters: Sequence[tuple[Mapping[PairId, int], Mapping[PairId, int]]]) -> _ByQuery:

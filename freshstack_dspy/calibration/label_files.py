@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from freshstack_dspy.calibration.annotators import task_of
 from freshstack_dspy.calibration.labels import LABELS, AnyLabel, all_labels, check_labels, once
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.errors import ConfigError, SourceError
+from freshstack_dspy.errors import CollectionError, ConfigError, SourceError
 from freshstack_dspy.faults import first_fault
 from freshstack_dspy.measures.spans import merged
 from freshstack_dspy.records import Chunk, LabelTask, Spans
@@ -103,6 +103,9 @@ def import_labels(
                     yield row.place, maker.label(row)
 
     placed = list(all_labels(paths) if format == "freshstack" else once(read()))
+    if not placed:
+        why = "".join(f"; left out: {number} {what}" for what, number in left_out.items() if number)
+        raise CollectionError(f"{', '.join(map(str, paths))}: there is no label in it{why}")
     check_labels(placed, collection)
     asked = {task_of(task): task for task in tasks}
 

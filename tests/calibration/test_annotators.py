@@ -48,6 +48,10 @@ def test_one_label_for_all_is_no_better_than_chance() -> None:
     assert found["bob"].startswith("kappa with the judge 0.00, the others' ")
 
 
+def test_others_who_always_agree_show_who_does_not() -> None:
+    assert list(random_annotators(noisy("ana", 0) + noisy("bob", 0.5), JUDGED)) == ["bob"]
+
+
 def test_a_bad_judge_makes_no_one_suspect_and_hides_no_one() -> None:
     judged = {one.chunk_id: one.label for one in noisy("judge", 0.5)}
     bad = {pair: judged[pair[2]] for pair in PAIRS}
