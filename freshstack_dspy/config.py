@@ -355,8 +355,8 @@ class NuggetsConfig(Section):
     limit: int = Field(default=10, ge=1, le=50)
     """With recipe = "nuggets", by default 20."""
     edited: Path | None = None
-    """Nuggets that people edited, as lines of `nuggets.jsonl`: each query that the file names has
-    these and no others."""
+    """Nuggets that people edited, as lines of `nuggets.jsonl` or a labels file with lists of
+    nuggets: each query that the file names has these and no others."""
 
 
 class SubQuestionsConfig(Section):

@@ -11,6 +11,7 @@ from freshstack_dspy.cli import (
     build,
     contexts,
     exchange,
+    labelling,
     labels,
     look,
     measure,
@@ -61,6 +62,7 @@ COMMANDS: dict[str, dict[str, Any]] = {
     },
     "People": {
         "sample": labels.sample,
+        "label": labelling.label,
         "import-labels": labels.import_labels,
         "agree": agreement.agree,
         "optimize": people.optimize,

@@ -124,8 +124,9 @@ def nuggetize(
 ) -> tuple[list[Nugget], list[Failure]]:
     """Cut every accepted answer into nuggets (§3.3)."""
     edited = edited_nuggets(session.config.nuggets.edited, queries, {})
-    reused = {one.query_id: edited.get(one.query_id) or known.nuggets(one) for one in queries}
-    asked = [{"query": query} for query in queries if not reused[query.query_id]]
+    reused = {one.query_id: edited.get(one.query_id, known.nuggets(one)) for one in queries}
+    missing = [one for one in queries if not reused[one.query_id] and one.query_id not in edited]
+    asked = [{"query": query} for query in missing]
     made, failures = ask(session, "nuggets", recipe.nuggetizer, asked)
     nuggets = list(chain(*reused.values(), *(one.nuggets for one in made)))
     if (made or failures) and all(nugget.doubtful for nugget in nuggets):

@@ -10,11 +10,14 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.diagnose import diagnose
 from freshstack_dspy.config import BuildConfig, load_config
 from freshstack_dspy.errors import ConfigError, DeferredError, FatalModelError
+from freshstack_dspy.files import encode_records
 from freshstack_dspy.index.hybrid import HybridIndex
 from freshstack_dspy.recipes.build import build
+from freshstack_dspy.recipes.edited import edited_nuggets
 from freshstack_dspy.recipes.nuggets import WithoutAnswers
 from freshstack_dspy.recipes.plan import plan
 from freshstack_dspy.recipes.refresh import refresh
+from freshstack_dspy.records import ListedNugget, NuggetLabel, NuggetList, Query
 from tests.recipes.domain import QUESTIONS, afresh, files_of, write_domain
 from tests.recipes.scripted import Inputs, Said, ScriptedProvider, question_of
 
@@ -207,6 +210,45 @@ def test_edits_are_taken_by_builds_of_answers_too(tmp_path: Path) -> None:
     assert [one.text for one in first.nuggets if one.query_id == "x"] == ["nobody asks"]
     assert [one.text for one in second.nuggets if one.query_id == "x"] == ["call reset twice"]
     assert len(first.nuggets) == len(second.nuggets) == 5
+
+
+def test_lists_of_nuggets_from_a_labels_file_are_taken(tmp_path: Path) -> None:
+    """Query x: one edited, one added, x_0 removed, whose id is not used again; query y: none."""
+    edited = ListedNugget(nugget_id="x_1", text="call reset twice", importance="vital")
+    added = ListedNugget(text="the dial is last")
+    quality = {"precise": True, "grounded": True, "vital": False}
+    labels: list[Any] = [
+        NuggetList(query_id="x", annotator="ana", nuggets=(edited, added)),
+        NuggetLabel(query_id="x", annotator="ana", nugget_id="x_0", **quality),
+        NuggetList(query_id="y", annotator="ana", nuggets=()),
+    ]
+    path = tmp_path / "labels-ana.jsonl"
+    path.write_bytes(encode_records(labels))
+    queries = [Query(query_id=query_id, title="?", body="") for query_id in ("x", "y", "z")]
+
+    found = edited_nuggets(path, queries, {})
+
+    assert [(one.nugget_id, one.text, one.importance) for one in found["x"]] == [
+        ("x_1", "call reset twice", "vital"),
+        ("x_2", "the dial is last", None),
+    ]
+    assert found["y"] == ()
+    assert "z" not in found
+    path.write_bytes(encode_records([*labels, labels[2].model_copy(update={"annotator": "bo"})]))
+    with pytest.raises(ConfigError, match="'ana' and 'bo' both have a list"):
+        edited_nuggets(path, queries, {})
+
+
+def test_a_query_whose_nuggets_were_all_removed_is_not_asked_about(tmp_path: Path) -> None:
+    none = NuggetList(query_id="x", annotator="ana", nuggets=())
+    (tmp_path / "mine.jsonl").write_bytes(encode_records([none]))
+    config = load_config(write_domain(tmp_path, nuggets={"edited": "mine.jsonl"}))
+    provider = ScriptedProvider()
+
+    found = build(config, provider=provider)
+
+    assert not [one for one in found.nuggets if one.query_id == "x"]
+    assert next(one.slice for one in found.slices if one.query_id == "x") == "without_nuggets"
 
 
 def test_what_the_nuggets_cannot_hold_is_estimated(built: Collection) -> None:

@@ -1,0 +1,162 @@
+"""The server of the page: on the loopback, and only for whoever has the token."""
+
+import secrets
+import socket
+import statistics
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.labelling.label_file import LabelFile
+from freshstack_dspy.labelling.tasks import Tasks, instructions
+
+ADDRESS = "127.0.0.1"
+_FILES = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_LARGEST_BODY = 1 << 20
+_LONGEST_PAUSE, _PACE_OF = 180, 50
+"""Seconds between two labels that still count as work; of how many labels the pace is taken."""
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Labelling:
+    """What the page asks of the server."""
+
+    def __init__(
+        self, tasks: Tasks, file: LabelFile, annotator: str, token: str, *, blind: bool = False
+    ) -> None:
+        self._tasks, self._file, self._annotator = tasks, file, annotator
+        self._token, self._blind = token, blind
+        self._ids = list(tasks.by_id)
+
+    def app(self) -> Starlette:
+        """Give the application."""
+        return Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/{name}", self._page),
+                Route("/api/state", self._state),
+                Route("/api/undo", self._undo, methods=["POST"]),
+                Route("/api/tasks/{number:int}", self._task, methods=["GET", "POST"]),
+                Route("/api/tasks/{number:int}/verdict", self._verdict),
+            ],
+            middleware=[
+                # A page elsewhere whose name is made to lead here has another host.
+                Middleware(TrustedHostMiddleware, allowed_hosts=[ADDRESS, "localhost"]),
+                Middleware(BaseHTTPMiddleware, dispatch=self._guarded),
+            ],
+        )
+
+    async def _guarded(
+        self, request: Request, answer: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        token = request.headers.get("X-Token") or request.query_params.get("token", "")
+        if secrets.compare_digest(token.encode(), self._token.encode()):
+            response = await answer(request)
+        else:
+            response = _fault("open the address that freshstack label prints", 403)
+        response.headers.update(_HEADERS)
+        return response
+
+    async def _page(self, request: Request) -> Response:
+        name = request.path_params.get("name", "page.html")
+        if name not in _FILES:
+            return _fault("there is no such page", 404)
+        text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+        return Response(text.replace("{token}", self._token), media_type=_FILES[name])
+
+    async def _state(self, _: Request) -> Response:
+        collection = self._tasks.collection
+        state = {
+            "collection": collection.name,
+            "annotator": self._annotator,
+            "file": str(self._file.path),
+            "blind": self._blind,
+            "grades": {
+                kind: [grade._asdict() for grade in grades]
+                for kind, grades in self._tasks.grades.items()
+            },
+            "instructions": instructions(collection.manifest.scale.name),
+        }
+        return JSONResponse(state | self._progress())
+
+    async def _task(self, request: Request) -> Response:
+        """Show a task, or write its labels: the reply comes when they are on the disk."""
+        number = request.path_params["number"]
+        if number >= len(self._ids):
+            return _fault(f"there is no task {number}", 404)
+        task = self._tasks.by_id[self._ids[number]]
+        if request.method == "GET":
+            shown = self._tasks.shown(task, whole="whole" in request.query_params)
+            return JSONResponse(shown | {"given": self._given(number)})
+        sent = bytearray()
+        async for part in request.stream():
+            sent += part
+            if len(sent) > _LARGEST_BODY:
+                return _fault(f"more than {_LARGEST_BODY >> 20} MiB", 413)
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        try:
+            by = {"annotator": self._annotator, "time": time}
+            self._file.put(self._tasks.labels(task, bytes(sent), **by))
+        except ConfigError as error:
+            return _fault(str(error), 422)
+        except OSError as error:
+            return _fault(f"{self._file.path} cannot be written: {error.strerror}", 507)
+        return JSONResponse(self._progress() | {"given": self._given(number)})
+
+    async def _verdict(self, request: Request) -> Response:
+        number = request.path_params["number"]
+        if self._blind or number >= len(self._ids) or not self._given(number):
+            return _fault("the judge's label is shown after yours, and never with --blind", 409)
+        return JSONResponse(self._tasks.verdict(self._tasks.by_id[self._ids[number]]))
+
+    async def _undo(self, _: Request) -> Response:
+        task = self._file.undo()
+        return JSONResponse(self._progress() | {"number": task and self._ids.index(task)})
+
+    def _given(self, number: int) -> list[dict[str, Any]]:
+        labels = self._file.labels.get(self._ids[number], ())
+        return [self._tasks.in_characters(one) for one in labels]
+
+    def _progress(self) -> dict[str, Any]:
+        given = self._file.labels
+        done = [number for number, task in enumerate(self._ids) if task in given]
+        last = [labels[0].time for labels in list(given.values())[-_PACE_OF:]]
+        times = sorted(datetime.fromisoformat(time) for time in last if time)
+        gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+        paces = [gap for gap in gaps if gap <= _LONGEST_PAUSE]
+        left = statistics.median(paces) * (len(self._ids) - len(done)) if paces else None
+        return {"done": done, "total": len(self._ids), "seconds_left": left}
+
+
+def serve(app: Starlette, listener: socket.socket) -> None:
+    """Serve until interrupted."""
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="off", server_header=False
+    )
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _fault(message: str, status: int) -> Response:
+    return JSONResponse({"error": message}, status)

@@ -1,0 +1,206 @@
+"""What people are asked to label: read from a file or a collection, shown, and made into labels."""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from freshstack_dspy.calibration.labels import LABELS, AnyLabel, pair_of
+from freshstack_dspy.calibration.sampling import read_tasks
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import nuggets_by_query
+from freshstack_dspy.errors import ConfigError
+from freshstack_dspy.faults import first_fault
+from freshstack_dspy.labelling.label_file import task_id
+from freshstack_dspy.labelling.shown_text import blocks_of
+from freshstack_dspy.records import HumanLabel, LabelTask, ScaleName
+from freshstack_dspy.signatures.judge_support import JUDGES
+
+_SHOWN = 20_000
+"""Characters of a text that are shown at first."""
+
+
+class Grade(NamedTuple):
+    """One of the labels to choose from, and its key."""
+
+    label: int
+    key: str
+    name: str
+    meaning: str
+
+
+class Tasks:
+    """The tasks of one annotator.
+
+    Attributes:
+        collection: Whose pairs, nuggets or answers are labelled.
+        by_id: The tasks in their order.
+        grades: The labels to choose from, by kind of task.
+    """
+
+    def __init__(self, collection: Collection, tasks: Sequence[LabelTask]) -> None:
+        self.collection = collection
+        self._queries = {query.query_id: query for query in collection.queries}
+        self._nuggets = nuggets_by_query(collection.nuggets, doubtful=True)
+        self._texts = {one.nugget_id: one.text for one in collection.nuggets}
+        self.by_id = {task_id(one): one for one in tasks}
+        self.grades = {
+            "support": grades_of(collection.manifest.scale.name),
+            "answerability": [
+                Grade(0, "0", "no", "the passage does not answer the sub-question"),
+                Grade(1, "1", "yes", "the passage answers it, if only in part"),
+            ],
+            "answer": [
+                Grade(1, "y", "yes", "the answer agrees with the gold answer"),
+                Grade(0, "n", "no", "it does not agree, or gives no answer"),
+            ],
+        }
+
+    @classmethod
+    def open(cls, path: Path) -> "Tasks":
+        """Read a file of tasks, or take all judged pairs of a collection, shuffled by a hash.
+
+        Raises:
+            CollectionError: It is neither, or the tasks were drawn from another collection.
+        """
+        if path.is_dir():
+            collection = Collection.load(path)
+            named = {"query_id", "nugget_id", "chunk_id"}
+            pairs = [
+                LabelTask(kind="support", **one.model_dump(include=named))
+                for one in collection.judgments
+                if one.label is not None
+            ]
+            pairs.sort(key=lambda one: hashlib.sha256(repr(task_id(one)).encode()).digest())
+            return cls(collection, pairs)
+        header, tasks = read_tasks(path)
+        collection = Collection.load(path.parent / header.collection)
+        read_tasks(path, collection)
+        return cls(collection, tasks)
+
+    def shown(self, task: LabelTask, *, whole: bool = False) -> dict[str, Any]:
+        """Give what the page shows of a task: of long texts the beginning, or all."""
+        query, empty = self._queries[task.query_id], tuple[str, ...]()
+        if task.kind == "nuggets":
+            texts = [("Accepted answer", empty, query.answer, "answer.md")]
+        elif task.kind == "answer":
+            texts = [
+                ("Gold answer", empty, task.gold_answer or "", "answer.md"),
+                ("Answer", empty, task.answer or "", "answer.md"),
+            ]
+        else:
+            chunk = self.collection.chunk(task.chunk_id or "")
+            below = (*filter(None, [chunk.title]), *chunk.headings)
+            texts = [(f"{chunk.source}/{chunk.path}", below, chunk.text, chunk.path)]
+        nuggets = self._nuggets.get(task.query_id, []) if task.kind == "nuggets" else []
+        return {
+            "kind": task.kind,
+            "title": query.title,
+            "body": blocks_of(query.body, "question.md"),
+            "nugget": blocks_of(self._texts.get(task.nugget_id or "", ""), "nugget.md"),
+            "nuggets": [{"nugget_id": one.nugget_id, "text": one.text} for one in nuggets],
+            "texts": [
+                {
+                    "title": title,
+                    "below": " › ".join(below),
+                    "blocks": blocks_of(text if whole else text[:_SHOWN], path),
+                    "left": 0 if whole else max(0, len(text) - _SHOWN),
+                }
+                for title, below, text, path in texts
+            ],
+        }
+
+    def verdict(self, task: LabelTask) -> dict[str, Any] | None:
+        """Give what the judge says of a pair; None where it says nothing."""
+        pair = (task.query_id, task.nugget_id, task.chunk_id)
+        judged = (one for one in self.collection.judgments if pair_of(one) == pair)
+        found = next((one for one in judged if one.label is not None), None)
+        return self.in_characters(found) if found else None
+
+    def labels(self, task: LabelTask, sent: bytes, **by: str) -> list[AnyLabel]:
+        """Make the labels of a task from what the page sent; `by` says who labelled, and when.
+
+        Raises:
+            ConfigError: It is not on the scale, not of the passage, or not complete.
+        """
+        common: dict[str, Any] = {"query_id": task.query_id, **by}
+        if task.stratum:
+            common |= {"stratum": task.stratum, "probability": task.probability}
+        if task.kind == "answer":
+            texts = task.model_dump(include={"run_id", "sample", "answer", "gold_answer"})
+            common |= {**texts, "question": self._queries[task.query_id].text}
+        elif task.kind != "nuggets":
+            common |= {"nugget_id": task.nugget_id, "chunk_id": task.chunk_id}
+        try:
+            given = json.loads(sent)
+            labels = [LABELS[one["kind"]].model_validate(one | common) for one in given]
+        except ValidationError as error:
+            raise ConfigError(f"not a label: {first_fault(error)}") from None
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"not a list of labels: {error!r}") from None
+        wanted: list[tuple[str, str | None]] = [(task.kind, task.nugget_id)]
+        if task.kind == "nuggets":
+            nuggets = self._nuggets.get(task.query_id, [])
+            wanted = [("nugget_list", None), *(("nugget", one.nugget_id) for one in nuggets)]
+        if [(one.kind, getattr(one, "nugget_id", None)) for one in labels] != wanted:
+            raise ConfigError(f"not all that is asked for; wanted: {wanted}")
+        return [self._in_bytes(one) if isinstance(one, HumanLabel) else one for one in labels]
+
+    def _in_bytes(self, label: HumanLabel) -> HumanLabel:
+        """Check a label of a pair; its evidence is in characters of the passage."""
+        chunk = self.collection.chunk(label.chunk_id)
+        allowed = [grade.label for grade in self.grades[label.kind]]
+        if label.label not in allowed:
+            raise ConfigError(f"label {label.label} is not on the scale; allowed: {allowed}")
+        if any(not 0 <= start < end <= len(chunk.text) for start, end in label.evidence):
+            raise ConfigError(f"evidence {label.evidence} is not within the passage")
+        spans = [(chunk.byte_at(start), chunk.byte_at(end)) for start, end in label.evidence]
+        return label.model_copy(update={"evidence": tuple(sorted(spans))})
+
+    def in_characters(self, one: Any) -> dict[str, Any]:
+        """Give the fields of a label or judgment, with its evidence in characters."""
+        fields: dict[str, Any] = one.model_dump()
+        if fields.get("evidence"):
+            chunk = self.collection.chunk(one.chunk_id)
+            fields["evidence"] = [
+                [chunk.place_at(start), chunk.place_at(end)] for start, end in one.evidence
+            ]
+        return fields
+
+
+_GRADE = re.compile(r"^(?P<label>\d)(?:, (?P<name>[^:\n]+))?: (?P<meaning>.+?)\.?$", re.MULTILINE)
+_BINARY = [
+    Grade(
+        0,
+        "0",
+        "no support",
+        "being about the same topic, or stating half of the nugget, is no support",
+    ),
+    Grade(
+        1,
+        "1",
+        "support",
+        "someone who reads only the passage finds the nugget's information stated, shown in code, "
+        "or following directly from it",
+    ),
+]
+
+
+def instructions(scale: ScaleName) -> str:
+    """Give what the judge of a scale is told, for people to go by the same rules."""
+    told = inspect.cleandoc(JUDGES[scale].__doc__ or "")
+    return re.sub(r"(?<!\n)\n(?![\n\d])", " ", told)  # paragraphs as single lines
+
+
+def grades_of(scale: ScaleName) -> list[Grade]:
+    """Read what the labels of a scale mean from the instructions of its judge."""
+    found = [
+        Grade(int(one["label"]), one["label"], one["name"] or "", " ".join(one["meaning"].split()))
+        for one in _GRADE.finditer(instructions(scale))
+    ]
+    return sorted(found) or _BINARY

@@ -1,0 +1,209 @@
+"""What the page asks of its server, over HTTP, and what is then in the labels file."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from freshstack_dspy.calibration.labels import read_labels
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import encode_records
+from freshstack_dspy.records import LabelTask, SampleHeader, TaskKind
+from tests.collection.small import A, B
+from tests.labelling.conftest import Serve
+
+
+def write_tasks(folder: Path, *tasks: LabelTask) -> Path:
+    content = Collection.load(folder / "small").manifest.content_hash
+    path = folder / "tasks.jsonl"
+    path.write_bytes(encode_records([SampleHeader(collection="small", content=content), *tasks]))
+    return path
+
+
+def pair(nugget_id: str, chunk_id: str, kind: TaskKind = "support", **drawn: Any) -> LabelTask:
+    query_id = nugget_id.split("_", maxsplit=1)[0]
+    return LabelTask(kind=kind, query_id=query_id, nugget_id=nugget_id, chunk_id=chunk_id, **drawn)
+
+
+def support(label: int, *evidence: tuple[int, int], note: str = "") -> list[dict[str, Any]]:
+    return [{"kind": "support", "label": label, "evidence": evidence, "note": note}]
+
+
+def written(client_folder: Path, annotator: str = "ana") -> list[dict[str, Any]]:
+    lines = (client_folder / f"labels-{annotator}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_without_the_token_nothing_is_answered(serve: Serve, collection: Path) -> None:
+    client = serve(collection)
+    paths = ["/", "/page.js", "/page.css", "/api/state", "/api/tasks/0", "/api/tasks/0/verdict"]
+
+    assert {client.get(path).status_code for path in paths[:-1]} == {200}
+    for headers in ({"X-Token": ""}, {"X-Token": "the-tokem"}):
+        answers = [client.get(path, headers=headers) for path in paths]
+        answers += [client.post(path, headers=headers) for path in ("/api/undo", "/api/tasks/0")]
+        assert {answer.status_code for answer in answers} == {403}
+    assert client.get("/?token=the-token", headers={"X-Token": ""}).status_code == 200
+    assert client.get("/", headers={"Host": "elsewhere.example"}).status_code == 400
+    policy = client.get("/").headers["Content-Security-Policy"]
+    assert "default-src 'none'; script-src 'self'; style-src 'self';" in policy
+
+
+def test_a_label_is_in_the_file_once_and_can_be_changed_and_undone(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    """The second chunk is "bêta ", in bytes 0 to 6: its second character has two."""
+    client = serve(write_tasks(tmp_path, pair("12_0", B, stratum="label 1", probability=0.5)))
+
+    state = client.post("/api/tasks/0", json=support(0)).json()
+    assert (state["done"], state["total"]) == ([0], 1)
+    client.post("/api/tasks/0", json=support(1, (1, 4), note="mostly"))
+    [label] = written(tmp_path)
+    assert label.pop("time").endswith("Z")
+    assert {name: value for name, value in label.items() if value is not None} == {
+        "query_id": "12", "nugget_id": "12_0", "chunk_id": B, "annotator": "ana", "note": "mostly",
+        "kind": "support", "label": 1, "evidence": [[1, 5]], "stratum": "label 1",
+        "probability": 0.5,
+    }  # fmt: skip
+    [shown] = client.get("/api/tasks/0").json()["given"]
+    assert (shown["label"], shown["evidence"]) == (1, [[1, 4]])
+
+    assert client.post("/api/undo").json()["number"] == 0
+    assert [label["label"] for label in written(tmp_path)] == [0]
+    client.post("/api/undo")
+    assert written(tmp_path) == []
+    assert client.post("/api/undo").json()["number"] is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        (support(2), "allowed: [0, 1]"),
+        (support(1, (0, 99)), "not within the passage"),
+        ([{"kind": "support"}], "not a label"),
+        ([], "not all that is asked for"),
+        ({"label": 1}, "not a list of labels"),
+    ],
+)
+def test_what_is_no_label_of_the_task_is_not_written(
+    serve: Serve, collection: Path, tmp_path: Path, sent: Any, said: str
+) -> None:
+    client = serve(collection)
+
+    answer = client.post("/api/tasks/0", json=sent)
+
+    assert answer.status_code == 422
+    assert said in answer.json()["error"]
+    assert client.post("/api/tasks/0", content=b"[" * (2 << 20)).status_code == 413
+    assert not (tmp_path / "labels-ana.jsonl").exists()
+
+
+def test_the_judges_label_is_shown_after_ones_own_and_to_the_blind_never(
+    serve: Serve, collection: Path
+) -> None:
+    for annotator, blind in (("ana", False), ("bo", True)):
+        client = serve(collection, annotator, blind=blind)
+        shown = client.get("/api/tasks/0").json()
+        assert "because" not in json.dumps(shown)
+        assert client.get("/api/tasks/0/verdict").status_code == 409
+        client.post("/api/tasks/0", json=support(1))
+        answer = client.get("/api/tasks/0/verdict")
+        assert answer.status_code == (409 if blind else 200)
+    assert client.get("/api/state").json()["done"] == [0]
+
+
+def test_labels_are_found_again_and_those_of_others_stay(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    client = serve(collection)
+    for number in range(3):
+        client.post(f"/api/tasks/{number}", json=support(number % 2))
+    before = (tmp_path / "labels-ana.jsonl").read_bytes()
+    other = before.splitlines()[0].replace(b'"ana"', b'"bo"') + b"\n"
+    (tmp_path / "labels-ana.jsonl").unlink()
+    (tmp_path / "labels-cy.jsonl").write_bytes(
+        other + before.replace(b'"ana"', b'"cy"') + b'{"query_id": "1'  # killed while it wrote
+    )
+
+    client = serve(collection, "cy")
+
+    assert client.get("/api/state").json()["done"] == [0, 1, 2]
+    client.post("/api/undo")
+    client.post("/api/tasks/0", json=support(1))
+    labels = read_labels(tmp_path / "labels-cy.jsonl")
+    assert [(one.annotator, one.label) for one in labels] == [("bo", 0), ("cy", 1), ("cy", 1)]
+
+
+def test_a_file_is_held_by_one_process_and_by_labels_of_its_collection(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    serve(collection)
+    foreign = {"query_id": "77", "nugget_id": "7", "chunk_id": A, "label": 1, "annotator": "bo"}
+    (tmp_path / "labels-bo.jsonl").write_text(json.dumps(foreign) + "\n")
+
+    with pytest.raises(ConfigError, match="another freshstack label writes it"):
+        serve(collection)
+    with pytest.raises(CollectionError, match="no label is of 'small'"):
+        serve(collection, "bo")
+
+
+def test_a_label_that_cannot_be_written_is_not_said_to_be(
+    serve: Serve, collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(collection)
+    client.post("/api/tasks/0", json=support(1))
+    before = (tmp_path / "labels-ana.jsonl").read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    answers = [client.post(f"/api/tasks/{number}", json=support(0)) for number in (0, 1)]
+
+    assert {answer.status_code for answer in answers} == {507}
+    assert (tmp_path / "labels-ana.jsonl").read_bytes() == before
+    assert client.get("/api/state").json()["done"] == [0]
+
+
+def test_nuggets_are_labelled_as_a_list_and_one_by_one(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    task = LabelTask(kind="nuggets", query_id="12", stratum="answerable", probability=1)
+    client = serve(write_tasks(tmp_path, task))
+    shown = client.get("/api/tasks/0").json()
+    assert [one["nugget_id"] for one in shown["nuggets"]] == ["12_0", "12_1"]
+    said = {"precise": True, "grounded": False, "vital": True}
+    quality = [{"kind": "nugget", "nugget_id": id_, **said} for id_ in ("12_0", "12_1")]
+    merged = {"text": "both facts", "importance": "vital", "made_from": ["12_0", "12_1"]}
+    listed = {"kind": "nugget_list", "nuggets": [merged]}
+
+    assert client.post("/api/tasks/0", json=[listed, *quality[:1]]).status_code == 422
+    client.post("/api/tasks/0", json=[listed, *quality])
+
+    [found] = read_labels(tmp_path / "labels-ana.jsonl", "nugget_list")
+    assert found.nuggets[0].made_from == ("12_0", "12_1")
+    assert len(read_labels(tmp_path / "labels-ana.jsonl", "nugget")) == 2
+    client.post("/api/undo")
+    assert written(tmp_path) == []
+
+
+def test_answers_and_answerability_have_two_labels(
+    serve: Serve, collection: Path, tmp_path: Path
+) -> None:
+    answer = LabelTask(
+        kind="answer", query_id="12", run_id="bm25", answer="Yes.", gold_answer="No."
+    )
+    client = serve(write_tasks(tmp_path, answer, pair("12_0", A, "answerability")))
+
+    client.post("/api/tasks/0", json=[{"kind": "answer", "agrees": False}])
+    client.post("/api/tasks/1", json=[{"kind": "answerability", "label": 1}])
+
+    first, second = written(tmp_path)
+    assert (first["agrees"], first["gold_answer"], second["kind"]) == (
+        False,
+        "No.",
+        "answerability",
+    )
