@@ -468,6 +468,8 @@ class ProgramsConfig(Section):
     question_decomposer: Path | None = None
     closed_book_answerer: Path | None = None
     support_judge: Path | None = None
+    comparer: Path | None = None
+    """Of `yes_no` comparisons of answers (LLM-retEval)."""
 
 
 class BuildConfig(Section):

@@ -12,25 +12,26 @@ from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.near_duplicates import alike_pairs, clusters
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.baseline.support import support
-from freshstack_dspy.records import HumanLabel, Scale
+from freshstack_dspy.programs.nuggetizer import likeness
+from freshstack_dspy.records import AnswerLabel, HumanLabel, NuggetList, Scale
+from freshstack_dspy.signatures.answers import ReferenceAnswer
 from freshstack_dspy.signatures.checks import ShownQuestion
-from freshstack_dspy.signatures.judge_support import (
-    ChunkSupport,
-    ChunkVerdict,
-    NumberedChunk,
-    NumberedNugget,
-)
+from freshstack_dspy.signatures.judge_support import NumberedChunk, NumberedNugget, verdicts_on
+from freshstack_dspy.signatures.nuggets import NuggetText
+from freshstack_dspy.text import find_quotation, restates
 
 _NEARLY_THE_SAME = 0.8
 """From which similarity on two questions count as one: Jaccard of their terms."""
 _REASON = {True: "A person found these nuggets in the chunk.", False: "A person found none in it."}
-
+_MOST_QUOTES = 2
+_TEST_SHARE, _DEV_SHARE = 0.4, 0.2
+_SAME_FACT = 0.5
 
 SUPPORT = Scale()
 
 
 class LabelledExample(NamedTuple):
-    """One call of the judge with the verdicts that people gave."""
+    """One call of a program with the answer that people gave."""
 
     query_id: str
     example: dspy.Example
@@ -40,6 +41,8 @@ class Split(NamedTuple):
     """Examples divided by query: no query is on both sides."""
 
     train: list[LabelledExample]
+    dev: list[LabelledExample]
+    """What candidates are chosen on."""
     test: list[LabelledExample]
 
 
@@ -49,14 +52,14 @@ def judge_examples(
     """Make one example for each batch of chunks of a query that have labels for the same nuggets.
 
     Where several people labelled a pair, the majority counts; a tie is left out. On the scale
-    support a person's yes is full support, and the words that the judge is to quote, which people
-    do not mark, are the chunk's sentence that is nearest to the nugget.
+    support a person's yes is full support, and the words that the judge is to quote are those that
+    people marked or else the chunk's sentence that is nearest to the nugget.
 
     Args:
         labels: With their texts, or with ids of the collection.
         collection: Where texts are looked up first.
         batch: Most chunks in one example.
-        scale: Of the judge: `binary` or `support`.
+        scale: Of the judge and of the labels; of the judge binary, any label from 1 on is support.
 
     Raises:
         CollectionError: A text is neither in the labels nor in the collection, or two labels
@@ -80,44 +83,141 @@ def judge_examples(
     return examples
 
 
-def split_by_query(examples: Sequence[LabelledExample], test_share: float, seed: int) -> Split:
-    """Divide examples by query, by a hash of seed and id, the same on every machine.
+def nugget_examples(
+    lists: Sequence[NuggetList], collection: Collection, limit: int
+) -> list[LabelledExample]:
+    """Make one example of each list of nuggets that a person made for a query.
+
+    Args:
+        lists: Of queries of the collection that have answers.
+        collection: Where questions and answers are.
+        limit: The largest number of nuggets asked for, unless people listed more.
+
+    Raises:
+        CollectionError: A query is not in the collection, or has no answer.
+    """
+    answered = {query.query_id: query for query in collection.queries if query.answer.strip()}
+    examples = []
+    for one in sorted(lists, key=lambda one: (one.query_id, one.annotator)):
+        query = answered.get(one.query_id)
+        if query is None:
+            raise CollectionError(
+                f"{collection.name}: the collection has no query {one.query_id!r} with an answer, "
+                "for which people listed nuggets: take this list out, or name another collection"
+            )
+        # One that only restates the question is no valid nugget, and no program is to write it.
+        texts = {each.text: each for each in one.nuggets if not restates(each.text, query.text)}
+        nearest = support(query.text, list(texts), [query.answer])[0].nearest if texts else ()
+        nuggets = [
+            NuggetText(
+                quote=quote if find_quotation(quote, query.answer) else "",
+                text=each.text,
+                importance=each.importance or "vital",
+                doubtful=False,
+            )
+            for each, quote in zip(texts.values(), nearest, strict=True)
+        ]
+        example = dspy.Example(
+            question=ShownQuestion.of(query),
+            answer=query.answer,
+            limit=max(limit, len(nuggets)),
+            nuggets=nuggets,
+        ).with_inputs("question", "answer", "limit")
+        examples.append(LabelledExample(one.query_id, example))
+    return examples
+
+
+def same_facts(nuggets: Sequence[str], listed: Sequence[str]) -> dict[int, int]:
+    """Match nuggets one to one with those that people listed, the most alike first.
+
+    Returns:
+        By the place of a nugget that of the listed one that states the same fact: with a
+        `likeness` of 0.5 or more.
+    """
+    alike = sorted(
+        (-likeness(one, other), place, place_listed)
+        for place, one in enumerate(nuggets)
+        for place_listed, other in enumerate(listed)
+    )
+    found: dict[int, int] = {}
+    for less, place, place_listed in alike:
+        if -less >= _SAME_FACT and place not in found and place_listed not in found.values():
+            found[place] = place_listed
+    return found
+
+
+def answer_examples(
+    labels: Sequence[AnswerLabel], collection: Collection | None
+) -> list[LabelledExample]:
+    """Make one example of each label of an answer that a person compared with a gold one.
+
+    Raises:
+        CollectionError: A label lacks one of its texts.
+    """
+    asked = (
+        {one.query_id: ShownQuestion.of(one) for one in collection.queries} if collection else {}
+    )
+    examples = []
+    for one in labels:
+        own = ShownQuestion(body=one.question) if one.question else None
+        question = asked.get(one.query_id, own)
+        if question is None or one.answer is None or one.gold_answer is None:
+            raise CollectionError(
+                f"the label of the answer of {one.run_id!r} to query {one.query_id!r} lacks texts: "
+                "give its 'answer' and 'gold_answer', and its 'question' or --collection"
+            )
+        example = dspy.Example(
+            question=question,
+            references=[ReferenceAnswer(number=1, text=one.gold_answer)],
+            answer=one.answer,
+            reason=one.note or "A person compared them.",
+            agrees="yes" if one.agrees else "no",
+        ).with_inputs("question", "references", "answer")
+        examples.append(LabelledExample(one.query_id, example))
+    return examples
+
+
+def split_by_query(examples: Sequence[LabelledExample]) -> Split:
+    """Divide examples by query, 40 % to train, 20 to dev, 40 to test, the same on every machine.
 
     Queries that ask nearly the same are on one side, or the test would be on what was trained.
 
     Raises:
-        CollectionError: There are fewer than two queries that differ.
+        CollectionError: There are fewer than three queries that differ.
     """
     questions = {example.query_id: example.example.question.text for example in examples}
     queries = sorted(
         questions,
-        key=lambda query_id: hashlib.sha256(f"{seed}\n{query_id}".encode()).hexdigest(),
+        key=lambda query_id: hashlib.sha256(f"0\n{query_id}".encode()).hexdigest(),
     )
     groups = clusters(queries, alike_pairs(questions, _NEARLY_THE_SAME))
-    if len(groups) < 2:
-        same = " that do not ask nearly the same" if len(queries) > 1 else ""
+    if len(groups) < 3:
+        same = " that do not ask nearly the same" if len(queries) > 2 else ""
         raise CollectionError(
-            f"labels of at least two queries{same} are needed, for train and test; "
+            f"labels of at least three queries{same} are needed, for train, dev and test; "
             f"here is {len(groups)}"
         )
-    tested = _tested(groups, min(max(1, round(len(queries) * test_share)), len(queries) - 1))
-    return Split(
-        train=[example for example in examples if example.query_id not in tested],
-        test=[example for example in examples if example.query_id in tested],
-    )
+    tested = _taken(groups, round(len(queries) * _TEST_SHARE), leaving=2)
+    rest = [group for group in groups if not tested.issuperset(group)]
+    dev = _taken(rest, round(len(queries) * _DEV_SHARE), leaving=1)
+    sides: dict[str, list[LabelledExample]] = {"train": [], "dev": [], "test": []}
+    for example in examples:
+        id_ = example.query_id
+        sides["test" if id_ in tested else "dev" if id_ in dev else "train"].append(example)
+    return Split(**sides)
 
 
-def _tested(groups: Sequence[Sequence[str]], count: int) -> set[str]:
-    """Take groups, in their order, that bring the number of queries nearer to a count; not all."""
-    tested: set[str] = set()
-    left = sum(map(len, groups))
+def _taken(groups: Sequence[Sequence[str]], count: int, leaving: int) -> set[str]:
+    """Take groups, in their order, that bring the number of queries nearer to a count."""
+    taken: set[str] = set()
+    left = len(groups)
     for group in groups:
-        nearer = abs(len(tested) + len(group) - count) <= abs(len(tested) - count)
-        if nearer and len(group) < left:
-            tested.update(group)
-            left -= len(group)
+        nearer = abs(len(taken) + len(group) - count) <= abs(len(taken) - count)
+        if nearer and left > leaving:
+            taken.update(group)
+            left -= 1
     smallest: Sequence[str] = min(groups, key=len)
-    return tested or set(smallest)
+    return taken or set(smallest)
 
 
 def _texts(
@@ -125,7 +225,8 @@ def _texts(
 ) -> dict[tuple[str, ...], Any]:
     """The texts of labels: the collection's, or else their own; of a chunk path, text and headings.
 
-    By ("question", query_id), ("nugget", query_id, nugget_id) and ("chunk", chunk_id).
+    By ("question", query_id), ("nugget", query_id, nugget_id) and ("chunk", chunk_id). Also, by
+    ("marked", query_id, nugget_id, chunk_id), the words of the chunk that people marked.
     """
     texts: dict[tuple[str, ...], Any] = {}
     needed: set[tuple[str, ...]] = set()
@@ -146,10 +247,19 @@ def _texts(
     if collection is not None:
         texts |= {("question", one.query_id): ShownQuestion.of(one) for one in collection.queries}
         texts |= {("nugget", one.query_id, one.nugget_id): one.text for one in collection.nuggets}
+        chunks = {
+            one.chunk_id: one for one in collection.chunks() if ("chunk", one.chunk_id) in needed
+        }
         texts |= {
-            ("chunk", one.chunk_id): (f"{one.source}/{one.path}", one.passage, one.headings)
-            for one in collection.chunks()
-            if ("chunk", one.chunk_id) in needed
+            ("chunk", id_): (f"{one.source}/{one.path}", one.passage, one.headings)
+            for id_, one in chunks.items()
+        }
+        texts |= {
+            ("marked", one.query_id, one.nugget_id, one.chunk_id): [
+                chunks[one.chunk_id].text_at(*span) for span in one.evidence[:_MOST_QUOTES]
+            ]
+            for one in reversed(labels)
+            if one.evidence and one.chunk_id in chunks
         }
     for what, *_, identity in sorted(needed - texts.keys()):
         if collection is not None:
@@ -174,35 +284,42 @@ def _example(
     question = texts["question", query_id]
     statements = [texts["nugget", query_id, nugget_id] for nugget_id in nugget_ids]
     shown: list[NumberedChunk] = []
-    verdicts: list[ChunkVerdict | ChunkSupport] = []
+    said: list[dict[str, Any]] = []
     for number, (chunk_id, labels) in enumerate(chunks.items(), 1):
         path, text, headings = texts["chunk", chunk_id]
         shown.append(NumberedChunk(number=number, path=path, headings=headings, text=text))
-        grades = {place: labels[nugget] for place, nugget in enumerate(nugget_ids, 1)}
-        supported = [place for place, grade in grades.items() if grade]
-        said: dict[str, Any] = {"chunk": number, "reason": _REASON[bool(supported)]}
-        if scale.name == "binary":
-            verdicts.append(ChunkVerdict(**said, supported=supported))
-            continue
-        nearest = support(question.text, statements, [text])[0].nearest
-        quoted = [
-            {"nugget": place, "grade": grades[place], "quotes": [nearest[place - 1]]}
-            for place in supported
+        grades = [
+            {"nugget": place, "grade": labels[nugget]} for place, nugget in enumerate(nugget_ids, 1)
         ]
-        verdicts.append(ChunkSupport.model_validate({**said, "supported": quoted}))
+        supported = [one for one in grades if one["grade"]]
+        verdict = {"chunk": number, "reason": _REASON[bool(supported)]}
+        if scale.name == "binary":
+            said.append({**verdict, "supported": [one["nugget"] for one in supported]})
+        elif scale.name == "support":
+            nearest = support(question.text, statements, [text])[0].nearest
+            quoted = []
+            for one in supported:
+                place = one["nugget"] - 1
+                marked = texts.get(("marked", query_id, nugget_ids[place], chunk_id), ())
+                quotes = [words for words in marked if find_quotation(words, text)]
+                quoted.append({**one, "quotes": quotes or [nearest[place]]})
+            said.append({**verdict, "supported": quoted})
+        else:
+            said.append({**verdict, "grades": grades})
     return dspy.Example(
         question=question,
         nuggets=[
             NumberedNugget(number=number, text=text) for number, text in enumerate(statements, 1)
         ],
         chunks=shown,
-        verdicts=verdicts,
+        verdicts=verdicts_on(scale.name).validate_python(said),
     ).with_inputs("question", "nuggets", "chunks")
 
 
 def _majorities(labels: Sequence[HumanLabel], scale: Scale) -> dict[tuple[str, str, str], int]:
     """The label of each pair as the judge of a scale gives it; of those in the majority, the mode."""
-    full = 2 if all(label.label <= 1 for label in labels) else 1  # yes and no: yes is full support
+    yes_and_no = scale.name == "support" and all(label.label <= 1 for label in labels)
+    full = 2 if yes_and_no else 1  # yes is full support
     votes: dict[tuple[str, str, str], list[int]] = {}
     for label in labels:
         pair = (label.query_id, label.nugget_id, label.chunk_id)

@@ -1,44 +1,67 @@
 """Optimize a program against people's labels, and report the untouched test split."""
 
 import contextlib
+import hashlib
 import importlib.util
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from statistics import fmean
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
+from dspy.utils.exceptions import AdapterParseError
 
 from freshstack_dspy.calibration.agreement import JudgeMetrics, binary, judge_metrics
-from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
+from freshstack_dspy.calibration.examples import (
+    LabelledExample,
+    Split,
+    answer_examples,
+    judge_examples,
+    nugget_examples,
+    same_facts,
+    split_by_query,
+)
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.errors import CollectionError, ConfigError, FreshstackError, ReplyError
-from freshstack_dspy.lm.client import RecordedLM
+from freshstack_dspy.lm.client import Client, RecordedLM
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.lm.typed import TypedPredict
+from freshstack_dspy.lm.typed import TypedPredict, plain
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.measures.agreement import LabelPair
+from freshstack_dspy.measures.agreement import LabelPair, class_recall, cohen_kappa
+from freshstack_dspy.measures.statistics import Interval, bootstrap_interval
+from freshstack_dspy.programs.answers import AnswerComparer
+from freshstack_dspy.programs.nuggetizer import Nuggetizer
+from freshstack_dspy.programs.saved import is_demonstration
 from freshstack_dspy.programs.support_judge import SupportJudge
-from freshstack_dspy.records import SCALES, HumanLabel, Record, Scale
-from freshstack_dspy.signatures.judge_support import JUDGES
+from freshstack_dspy.records import SCALES, AnswerLabel, HumanLabel, NuggetList, Record, Scale
+from freshstack_dspy.signatures.judge_support import verdicts_on
 
-OptimizerName = Literal["labeled", "bootstrap", "mipro"]
+OptimizerName = Literal["labeled", "bootstrap", "bootstrap_random", "mipro", "gepa", "simba"]
+MetricName = Literal["kappa", "agreement", "f1", "balanced_accuracy", "expected_cost"]
 OPTIMIZERS: tuple[OptimizerName, ...] = get_args(OptimizerName)
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
+OF_NUGGETS: tuple[MetricName, ...] = ("f1", "expected_cost")
+"""The metrics that do without nuggets that are rightly left out, which cannot be counted."""
+WRITERS = ("mipro", "gepa", "simba")
+"""The optimizers that let the model write instructions."""
 
-_CHUNKS, _TEST_SHARE = 5, 0.4
-_DEMONSTRATIONS = 8
-_BOOTSTRAPPED = 4
+_CHUNKS = 5
+_FEW_SHOT = {"max_bootstrapped_demos": 4, "max_labeled_demos": 8}
 _GOOD_ENOUGH = 0.8
-_FEWEST_FOR_MIPRO = 2
-"""It keeps some of them for choosing among its candidates."""
+_SAMPLES = 3
+"""How often an optimizer's own question is asked until there is a valid reply."""
 
 
 class SplitMetrics(Record):
-    """How a judge does on the test split."""
+    """How a program does on the test split."""
 
+    score: Interval
+    """The metric that it was chosen by."""
     metrics: JudgeMetrics
+    """Support is what a person found too; of nuggets only its precision and recall are defined."""
     failed: int
     """Examples without a valid answer; they are left out."""
 
@@ -49,234 +72,513 @@ class OptimizationReport(Record):
     optimizer: OptimizerName
     model: str
     """The model that the program was tuned for."""
-    train_queries: int
-    train_examples: int
-    test_queries: int
-    test_examples: int
+    metric: MetricName
+    labels: str
+    """SHA-256 of the labels, whatever their order."""
+    queries: dict[str, int]
+    examples: dict[str, int]
+    """Of `train`, `dev` and `test`."""
+    candidates: int
+    """Programs that the optimizer made."""
+    dev: tuple[float | None, float | None]
+    """The metric on the dev split, of the plain program and of the one that was chosen by it."""
+    unchanged: str | None
+    """Why the program is the plain one; None if it is another."""
     demonstrations: int
+    new_instructions: bool
     before: SplitMetrics
     after: SplitMetrics
+    difference: Interval
+    """Of the metric on the test split, after less before, on examples that have both answers."""
+    tokens: int
+    cost: float | None
+    """Of all replies used, recorded ones too; None where the price is not known."""
 
 
 class Optimized(NamedTuple):
     """The optimized program and how it compares with the plain one."""
 
-    program: SupportJudge
+    program: Any
     report: OptimizationReport
 
 
 def optimize(
-    labels: Sequence[HumanLabel],
+    labels: Sequence[HumanLabel] | Sequence[NuggetList] | Sequence[AnswerLabel],
     lm: RecordedLM,
     *,
     optimizer: OptimizerName = "bootstrap",
+    metric: MetricName | None = None,
+    miss_cost: float = 1.0,
     collection: Collection | None = None,
     scale: Scale | None = None,
+    limit: int = 10,
 ) -> Optimized:
-    """Compile the support judge with one of DSPy's optimizers.
+    """Compile the program that labels are of, with one of DSPy's optimizers.
 
-    Of the queries 40 % are for the test and never seen by the optimizer; an example has at most
-    five chunks.
+    Queries are divided into train, dev and test (40, 20 and 40 %). The optimizer sees train and
+    dev, and credits each example with the share of its pairs on which program and person agree.
+    Of the programs that it makes the one with the best metric on dev is taken, and the plain one
+    if none is better.
 
     Args:
-        labels: With their texts, or with ids of the collection.
+        labels: `HumanLabel` for the judge, `NuggetList` for the nuggetizer, `AnswerLabel` for the
+            comparer of answers; with their texts, or with ids of the collection.
         lm: The model to optimize for.
-        optimizer: `labeled` (LabeledFewShot), `bootstrap` (BootstrapFewShot) or `mipro` (MIPROv2).
-        collection: Where texts are looked up first.
-        scale: Of the judge, `support` or `binary`, and the lowest label, also of people, that is
-            support; by default `support` from 1 on. Labels that are all 0 or 1 mean no and yes.
+        optimizer: `labeled` (LabeledFewShot), `bootstrap` (BootstrapFewShot), `bootstrap_random`
+            (BootstrapFewShotWithRandomSearch), `mipro` (MIPROv2), `gepa` or `simba`.
+        metric: `kappa` (the default), `agreement` (the share of pairs), `f1`, `balanced_accuracy`
+            or `expected_cost` of a pair; of nuggets `f1` (the default) or `expected_cost`.
+        miss_cost: For `expected_cost`: what a missed support costs where a false one costs 1.
+        collection: Where texts are looked up first; the nuggetizer needs one.
+        scale: Of the judge, and the lowest label, also of people, that is support; by default
+            `support` from 1 on. There, labels that are all 0 or 1 mean no and yes.
+        limit: The largest number of nuggets.
 
     Raises:
-        ConfigError: The optimizer is unknown, is not installed, or does not go with the model, or
-            the scale is another.
+        ConfigError: The optimizer or metric is unknown, is not installed, or does not go with the
+            program or model, or the labels are on another scale.
         CollectionError: The labels cannot be split, or lack texts.
         ModelError: The model cannot be asked.
     """
-    _check_optimizer(optimizer, lm.model)
-    scale = scale or Scale()
-    _check_scales(labels, collection, scale)
-    metric = partial(share_agreed, threshold=scale.threshold)
-    examples = judge_examples(labels, collection, _CHUNKS, scale)
-    split = split_by_query(examples, _TEST_SHARE, 0)
-    trainset = [example.example for example in split.train]
-    if optimizer == "mipro" and len(trainset) < _FEWEST_FOR_MIPRO:
-        raise CollectionError(
-            f"mipro needs {_FEWEST_FOR_MIPRO} examples to train on, and here is {len(trainset)}: "
-            "label more questions or chunks, or take --optimizer bootstrap or labeled"
-        )
-    student = _StoppingPredict(JUDGES[scale.name])
-    # An example whose reply is no answer scores nothing; DSPy would give up after ten of them.
-    with dspy.context(lm=lm, disable_history=True, max_errors=sys.maxsize):
-        with step("optimize: test before"):
-            before = _measured(student, split.test, lm, scale.threshold)
-        with step("optimize: compile"):
-            chosen = _optimizer(optimizer, lm, metric)
-            compiled = _compile(student, trainset, chosen, JUDGES[scale.name].__name__)
-            student.stop.raise_if_set()
-        with step("optimize: test after"):
-            after = _measured(compiled, split.test, lm, scale.threshold)
-    judge = SupportJudge(scale.name)
-    judge.predict.signature = compiled.signature
-    judge.predict.demos = compiled.demos
+    allowed = OF_NUGGETS if isinstance(labels[0], NuggetList) else METRICS
+    metric = metric or allowed[0]
+    _check(optimizer, metric, allowed, lm.model)
+    task = _task(labels, collection, scale or Scale(), limit)
+    split = Split(*([_plain(one) for one in part] for part in split_by_query(task.examples)))
+    task.choose_by(metric, miss_cost, split.train)
+    student = _Student(task.program.predict.signature)
+    asking = _EndingLM(lm.client)
+    with dspy.context(
+        lm=asking,
+        adapter=_Reasking(),
+        disable_history=True,
+        warn_on_type_mismatch=False,
+        # An example whose reply is no answer scores nothing; DSPy would give up after ten of them.
+        max_errors=sys.maxsize,
+    ):
+        best, chosen = _choose(optimizer, student, split, task, asking)
+        before = task.answers("test before", student, split.test, lm)
+        after = task.answers("test after", best, split.test, lm)
+    used = [lm.client.reusable(key) for key in lm.client.used_replies()]
+    replies = [one for one in used if one is not None and not one.is_dead_end]
+    costs = [reply.cost for reply in replies]
+    plain_predict, best_predict = task.program.predict, best.predict
     report = OptimizationReport(
         optimizer=optimizer,
         model=lm.model,
-        train_queries=len({one.query_id for one in split.train}),
-        train_examples=len(split.train),
-        test_queries=len({one.query_id for one in split.test}),
-        test_examples=len(split.test),
-        demonstrations=len(compiled.demos),
-        before=before,
-        after=after,
+        metric=task.metric,
+        labels=_hash(labels),
+        queries={part: len({one.query_id for one in of}) for part, of in split._asdict().items()},
+        examples={part: len(of) for part, of in split._asdict().items()},
+        **chosen,
+        demonstrations=len(best_predict.demos),
+        new_instructions=best_predict.signature.instructions
+        != plain_predict.signature.instructions,
+        before=(first := _metrics(split.test, before, task)),
+        after=first if after == before else _metrics(split.test, after, task),
+        difference=_difference(split.test, before, after, task),
+        tokens=sum(reply.tokens for reply in replies),
+        cost=None if None in costs else sum(cost or 0.0 for cost in costs),
     )
-    return Optimized(judge, report)
+    plain_predict.signature, plain_predict.demos = best_predict.signature, best_predict.demos
+    return Optimized(task.program, report)
 
 
-class _Stop:
-    """The first error that ends an optimization; copies of a program share it."""
+def _choose(
+    optimizer: OptimizerName, student: Any, split: Split, task: "_Task", lm: "_EndingLM"
+) -> tuple[Any, dict[str, Any]]:
+    """Make candidates, and take the best on dev; a tie leaves the one that is there."""
+    dev = task.answers("dev", student, split.dev, lm)
+    known = task.value(_pairs([*dev, *task.answers("train", student, split.train, lm)]))
+    plain_value = task.value(_pairs(dev))
+    best, best_value, candidates = student, plain_value or 0.0, []
+    sign, top = (-1, 0) if task.metric == "expected_cost" else (1, 1)
+    if plain_value is None:
+        unchanged = (
+            f"{task.metric} is undefined on the dev queries: label more, or name another --metric"
+        )
+    elif known == top:
+        unchanged = f"{task.metric} is {known:g} already on the train and dev queries"
+    else:
+        with step("optimize: compile"):
+            candidates = _candidates(optimizer, student, split, task, lm)
+        for candidate in candidates:
+            answers = task.answers("dev", candidate, split.dev, lm)
+            value = task.value(_pairs(answers))
+            fails_more = answers.count(None) > dev.count(None)
+            if value is not None and sign * (value - best_value) > 0 and not fails_more:
+                best, best_value = candidate, value
+        made = f"programs that {optimizer} made ({len(candidates)})"
+        unchanged = f"none of the {made} has a better {task.metric} on the dev queries"
+    return best, {
+        "candidates": len(candidates),
+        "dev": (plain_value, None if plain_value is None else best_value),
+        "unchanged": unchanged if best is student else None,
+    }
 
-    error: FreshstackError | None = None
 
-    def __deepcopy__(self, _: object) -> Self:
-        return self
+def _check(optimizer: str, metric: str, metrics: Sequence[str], model: str) -> None:
+    for what, given, allowed in (
+        ("optimizer", optimizer, OPTIMIZERS),
+        ("metric of this program", metric, metrics),
+    ):
+        if given not in allowed:
+            raise ConfigError(f"unknown {what} {given!r}; allowed: {', '.join(allowed)}")
+    if optimizer in WRITERS and model == BASELINE:
+        raise ConfigError(
+            f"{optimizer} needs a model that can write instructions, and {BASELINE} cannot; "
+            "take --optimizer bootstrap_random, bootstrap or labeled, or name another [model]"
+        )
+    if optimizer == "mipro" and importlib.util.find_spec("optuna") is None:
+        raise ConfigError("mipro needs optuna: pip install 'freshstack_dspy[optimize]'")
 
-    def raise_if_set(self) -> None:
-        if self.error is not None:
-            raise self.error
+
+# Programs and what people say of their answers
 
 
-class _StoppingPredict(TypedPredict):
+_Answers = list[list[LabelPair] | None]
+"""For each example its pairs; None where there was no valid answer."""
+
+
+class _Task:
+    """A program with labels; this one is the comparer of answers."""
+
+    def __init__(self, program: Any, examples: list[LabelledExample]) -> None:
+        self.program, self.examples = program, examples
+        self.choose_by("agreement", 1.0, ())
+
+    def choose_by(
+        self, metric: MetricName, miss_cost: float, train: Sequence[LabelledExample]
+    ) -> None:
+        """Set the metric, and what pairs count in an example's credit, by the person's label."""
+        self.metric: MetricName = metric
+        self.value = partial(_value, metric, miss_cost)
+        self.weights = (1.0, miss_cost if metric == "expected_cost" else 1.0)
+        if metric == "balanced_accuracy":
+            labels = _pairs(self.pairs(one.example, one.example) for one in train)
+            supported = fmean(person for _, person in labels)
+            self.weights = (max(supported, 0.01), max(1 - supported, 0.01))
+
+    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
+        """What program and person say, 1 or 0, of each part of an answer."""
+        return [(int(answer.agrees == "yes"), int(example.agrees == "yes"))]
+
+    def faults(self, example: Any, answer: Any) -> Iterable[str]:
+        """What a person finds wrong with an answer."""
+        if answer.agrees != example.agrees:
+            yield f"A person says {example.agrees}, and not {answer.agrees}, as {answer.reason}"
+
+    def credit(self, example: Any, answer: Any, trace: Any = None) -> float | bool:
+        """The weighted share of pairs agreed on, for DSPy's optimizers.
+
+        While demonstrations are collected (`trace` is given), whether it is at least 0.8.
+        """
+        pairs = self.pairs(example, answer)
+        most = sum(self.weights[person] for _, person in pairs)
+        agreed = sum(self.weights[person] for found, person in pairs if found == person)
+        share = agreed / most if most else 1.0
+        return share if trace is None else share >= _GOOD_ENOUGH
+
+    def feedback(self, example: Any, answer: Any, *_: Any) -> Any:
+        """The credit and the faults."""
+        if answer is None:
+            return dspy.Prediction(score=0.0, feedback="There was no valid answer.")
+        faults = "\n".join(self.faults(example, answer)) or "All of it is right."
+        return dspy.Prediction(score=self.credit(example, answer), feedback=faults)
+
+    def answers(
+        self, part: str, program: Any, examples: Sequence[LabelledExample], lm: RecordedLM
+    ) -> _Answers:
+        """Run a program on a part of the examples."""
+
+        def run(labelled: LabelledExample) -> list[LabelPair] | None:
+            try:
+                answer = program(**labelled.example.inputs())
+            except ReplyError:
+                lm.ledger.enter(failed=1)
+                return None
+            return self.pairs(labelled.example, answer)
+
+        with step(f"optimize: {part}"):
+            return map_in_order(run, examples, workers=lm.client.model.concurrency)
+
+
+class _NuggetTask(_Task):
+    """A nugget found is (1, 1), one that was missed (0, 1), one that is not listed (1, 0)."""
+
+    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
+        found, listed, same = self._matched(example, answer)
+        missed, invented = len(listed) - len(same), len(found) - len(same)
+        return [*[(1, 1)] * len(same), *[(0, 1)] * missed, *[(1, 0)] * invented]
+
+    def faults(self, example: Any, answer: Any) -> Iterable[str]:
+        found, listed, same = self._matched(example, answer)
+        yield from (f"Missing: {text}" for n, text in enumerate(listed) if n not in same.values())
+        yield from (f"Not wanted: {text}" for n, text in enumerate(found) if n not in same)
+
+    def _matched(self, example: Any, answer: Any) -> tuple[list[str], list[str], dict[int, int]]:
+        found, listed = ([one["text"] for one in each.nuggets] for each in (answer, example))
+        return found, listed, same_facts(found, listed)
+
+
+class _JudgeTask(_Task):
+    """Labels of (nugget, chunk) pairs, read as support, from the threshold on, or none."""
+
+    def __init__(self, scale: Scale, examples: list[LabelledExample]) -> None:
+        super().__init__(SupportJudge(scale.name), examples)
+        self._threshold = scale.threshold
+        self._read = verdicts_on(scale.name).validate_python
+
+    def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
+        labels = self._labels(example, answer)
+        return [(binary(a, self._threshold), binary(b, self._threshold)) for *_, a, b in labels]
+
+    def faults(self, example: Any, answer: Any) -> Iterable[str]:
+        for nugget, verdict, judge, person in self._labels(example, answer):
+            if binary(judge, self._threshold) != binary(person, self._threshold):
+                quotes = "".join(f' "{quote}"' for quote in verdict.quotes_of(nugget))
+                yield (
+                    f"Nugget {nugget}, chunk {verdict.chunk}: a person's label is {person}, and the "
+                    f"answer's {judge}. Its reason: {verdict.reason} Its quotes:{quotes or ' none'}"
+                )
+
+    def _labels(self, example: Any, answer: Any) -> Iterable[tuple[int, Any, int, int]]:
+        judged = {one.chunk: one for one in self._read(answer.verdicts)}
+        for verdict in self._read(example.verdicts):
+            found = judged[verdict.chunk]
+            for number in (nugget["number"] for nugget in example.nuggets):
+                yield number, found, found.label_of(number), verdict.label_of(number)
+
+
+def _task(labels: Any, collection: Collection | None, scale: Scale, limit: int) -> _Task:
+    if isinstance(labels[0], AnswerLabel):
+        return _Task(AnswerComparer(), answer_examples(labels, collection))
+    if isinstance(labels[0], HumanLabel):
+        _check_scales(labels, collection, scale)
+        return _JudgeTask(scale, judge_examples(labels, collection, _CHUNKS, scale))
+    if collection is None:
+        raise ConfigError("nuggets are of the answers of a collection; name it with --collection")
+    return _NuggetTask(Nuggetizer(limit), nugget_examples(labels, collection, limit))
+
+
+def _check_scales(
+    labels: Sequence[HumanLabel], collection: Collection | None, scale: Scale
+) -> None:
+    theirs = collection.manifest.scale.name if collection else scale.name
+    if theirs != scale.name and {theirs, scale.name} != {"binary", "support"}:
+        raise ConfigError(
+            f"[judge] is on the scale {scale.name}, and the labels are of a collection on "
+            f"{theirs}: set [judge] scale to {theirs}"
+        )
+    highest, top = max(label.label for label in labels), SCALES[scale.name].highest
+    if scale.name != "binary" and highest > top:
+        raise CollectionError(
+            f"a label is {highest}, and the scale {scale.name} ends at {top}: set [judge] scale to "
+            "that of the labels, or to binary, where any label from 1 on is support"
+        )
+
+
+def _plain(labelled: LabelledExample) -> LabelledExample:
+    """An example of plain JSON, which optimizers can show a model."""
+    example = labelled.example
+    values = dspy.Example(**plain(dict(example.items())))
+    return labelled._replace(example=values.with_inputs(*example.inputs().keys()))
+
+
+def _hash(labels: Sequence[Any]) -> str:
+    lines = sorted(label.model_dump_json() for label in labels)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+# Metrics of a split
+
+
+def _value(name: MetricName, miss_cost: float, pairs: Sequence[LabelPair]) -> float | None:
+    """A metric of pairs (program, person), or None where it is undefined."""
+    if name == "kappa" or not pairs:
+        return cohen_kappa(pairs).value
+    found, missed, invented = (pairs.count(one) for one in ((1, 1), (0, 1), (1, 0)))
+    if name == "agreement":
+        return 1 - (missed + invented) / len(pairs)
+    if name == "expected_cost":
+        return (miss_cost * missed + invented) / len(pairs)
+    if name == "f1":
+        total = 2 * found + missed + invented
+        return 2 * found / total if total else None
+    none, some = (class_recall(pairs, label).value for label in (0, 1))
+    return None if none is None or some is None else (none + some) / 2
+
+
+def _pairs(answers: Iterable[Sequence[LabelPair] | None]) -> list[LabelPair]:
+    return [pair for pairs in answers for pair in pairs or ()]
+
+
+def _by_query(examples: Sequence[LabelledExample], items: Sequence[Any]) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for one, item in zip(examples, items, strict=True):
+        groups.setdefault(one.query_id, []).append(item)
+    return groups
+
+
+def _metrics(examples: Sequence[LabelledExample], answers: _Answers, task: _Task) -> SplitMetrics:
+    pairs = {query: _pairs(given) for query, given in _by_query(examples, answers).items()}
+    score, failed = bootstrap_interval(pairs, task.value), answers.count(None)
+    return SplitMetrics(score=score, metrics=judge_metrics(pairs), failed=failed)
+
+
+def _difference(
+    examples: Sequence[LabelledExample], before: _Answers, after: _Answers, task: _Task
+) -> Interval:
+    both = _by_query(examples, list(zip(before, after, strict=True)))
+    answered = {query: [one for one in of if None not in one] for query, of in both.items()}
+
+    def difference(items: Sequence[Any]) -> float | None:
+        old, new = (task.value(_pairs(one[side] for one in items)) for side in (0, 1))
+        return None if old is None or new is None else new - old
+
+    return bootstrap_interval(answered, difference)
+
+
+# DSPy's optimizers
+
+
+class _Student(dspy.Module):
+    """Asks one question of a model, on plain JSON.
+
+    Optimizers copy it, change its instructions and demonstrations, and show a model this class,
+    what it was given and what it answered.
+    """
+
+    def __init__(self, signature: Any) -> None:
+        super().__init__()
+        self.task = signature.__name__
+        self.predict = TypedPredict(signature)
+
+    def forward(self, **inputs: Any) -> Any:
+        # With new instructions DSPy makes a signature of another name, which requests would have.
+        self.predict.signature.__name__ = self.task
+        reply = self.predict(**inputs)
+        for name in list(reply.keys()):  # in place: traces hold this prediction
+            if name in self.predict.signature.output_fields:
+                reply[name] = plain({name: reply[name]})[name]
+            else:
+                del reply[name]
+        return reply
+
+
+class _EndingLM(RecordedLM):
     """Asks nothing more after an error that is not about one reply.
 
     DSPy's optimizers count every error as a failed example and go on: with the budget used up
     they would report a program that was tuned on nothing.
     """
 
-    def __init__(self, signature: Any) -> None:
-        super().__init__(signature)
-        self.stop = _Stop()
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.errors: list[FreshstackError] = []
 
-    def forward(self, **inputs: Any) -> Any:
-        self.stop.raise_if_set()
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.raise_if_ended()
         try:
-            return super().forward(**inputs)
+            return super().__call__(*args, **kwargs)
         except ReplyError:
             raise
         except FreshstackError as error:
-            self.stop.error = error
+            self.errors.append(error)
             raise
 
+    def raise_if_ended(self) -> None:
+        """Raise the first such error; copies share it."""
+        if self.errors:
+            raise self.errors[0]
 
-def _check_optimizer(optimizer: str, model: str) -> None:
-    if optimizer not in OPTIMIZERS:
-        raise ConfigError(f"unknown optimizer {optimizer!r}; allowed: {', '.join(OPTIMIZERS)}")
-    if optimizer == "mipro" and model == BASELINE:
-        raise ConfigError(
-            f"mipro needs a model that can write instructions, and {BASELINE} cannot; "
-            "take --optimizer bootstrap or labeled, or name another [model]"
-        )
-    if optimizer == "mipro" and importlib.util.find_spec("optuna") is None:
-        raise ConfigError(
-            "mipro needs optuna: pip install 'freshstack_dspy[optimize]', or take "
-            "--optimizer bootstrap or labeled"
-        )
+    def _check_truncation(self, results: Any) -> None:
+        if any(one.finish_reason == "length" for one in getattr(results, "choices", ())):
+            raise ReplyError("an instruction was truncated", status="truncated", call_id=None)
 
 
-def _check_scales(
-    labels: Sequence[HumanLabel], collection: Collection | None, scale: Scale
-) -> None:
-    theirs = (
-        [(f"the collection {collection.name!r}", collection.manifest.scale)] if collection else []
-    )
-    for what, found in [("[judge]", scale), *theirs]:
-        if found.name not in ("binary", "support"):
-            raise ConfigError(
-                f"{what} is on the scale {found.name}, and support_judge is optimized on support or "
-                "binary: set [judge] scale to one of them, and give labels of such a collection or "
-                "with their texts"
-            )
-    highest, top = max((label.label for label in labels), default=0), SCALES["support"].highest
-    if scale.name == "support" and highest > top:
-        raise CollectionError(
-            f"a label is {highest}, and the scale support ends at {top}: give labels of 0, 1 and 2, "
-            "or of 0 and 1"
-        )
+class _Reasking(dspy.ChatAdapter):
+    """Asks again where an optimizer's own question brought no valid reply."""
+
+    def __call__(self, lm: Any, lm_kwargs: Any, **question: Any) -> Any:
+        for sample in range(1, 1 + _SAMPLES):
+            try:
+                return super().__call__(lm, lm_kwargs, **question)
+            except (AdapterParseError, ReplyError) as error:
+                failed = error
+            lm_kwargs = {**lm_kwargs, "rollout_id": sample, "temperature": 1.0}
+        lm.ledger.enter(failed=1)
+        message = f"no valid instruction in {_SAMPLES} attempts; last: {failed!s:.200}"
+        raise ReplyError(message, status="unparsed", call_id=None)
 
 
-def share_agreed(
-    example: dspy.Example, prediction: Any, trace: Any = None, *, threshold: int = 1
-) -> float | bool:
-    """The optimizers' metric: the share of (nugget, chunk) pairs on which judge and person agree.
-
-    Labels are read as support, from the threshold on, or none. While demonstrations are collected (`trace` is given), whether it is at least 0.8.
-    """
-    pairs = _pairs(example, prediction, threshold)
-    share = sum(judge == person for judge, person in pairs) / len(pairs)
-    return share if trace is None else share >= _GOOD_ENOUGH
-
-
-def _compile(student: TypedPredict, trainset: list[Any], optimizer: Any, task: str) -> Any:
+def _candidates(
+    name: OptimizerName, student: _Student, split: Split, task: _Task, lm: _EndingLM
+) -> list[Any]:
+    """The programs that an optimizer makes, its best first, without the plain one."""
+    train, dev = ([one.example for one in part] for part in (split.train, split.dev))
     # The optimizers print their progress; what they found is in the report.
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        compiled = optimizer.compile(student, trainset=trainset)
-    # With new instructions DSPy makes a signature without a name; the request is known by it.
-    compiled.signature = compiled.signature.with_instructions(compiled.signature.instructions)
-    compiled.signature.__name__ = task
-    # Bootstrapped demonstrations also carry what the call brought next to the answer.
-    compiled.demos = [
-        {field: demo[field] for field in compiled.signature.fields} for demo in compiled.demos
-    ]
-    return compiled
-
-
-def _optimizer(name: OptimizerName, lm: RecordedLM, metric: Any) -> Any:
-    from dspy.teleprompt import BootstrapFewShot, LabeledFewShot, MIPROv2
-
-    if name == "labeled":
-        return LabeledFewShot(k=_DEMONSTRATIONS)
-    if name == "bootstrap":
-        return BootstrapFewShot(
-            metric=metric,
-            max_bootstrapped_demos=_BOOTSTRAPPED,
-            max_labeled_demos=_DEMONSTRATIONS,
-        )
-    return MIPROv2(
-        metric=metric,
-        auto="light",
-        max_bootstrapped_demos=_BOOTSTRAPPED,
-        max_labeled_demos=_DEMONSTRATIONS,
-        num_threads=lm.client.model.concurrency,
-        seed=0,
-    )
-
-
-def _measured(
-    judge: Any, examples: Sequence[LabelledExample], lm: RecordedLM, threshold: int
-) -> SplitMetrics:
-    def run(labelled: LabelledExample) -> list[LabelPair] | None:
         try:
-            return _pairs(labelled.example, judge(**labelled.example.inputs()), threshold)
-        except ReplyError:
-            lm.ledger.enter(failed=1)
-            return None
-
-    results = map_in_order(run, examples, workers=lm.client.model.concurrency)
-    pairs: dict[str, list[LabelPair]] = {}
-    for labelled, result in zip(examples, results, strict=True):
-        pairs.setdefault(labelled.query_id, []).extend(result or [])
-    return SplitMetrics(
-        metrics=judge_metrics(pairs), failed=sum(result is None for result in results)
-    )
-
-
-def _pairs(example: dspy.Example, prediction: Any, threshold: int) -> list[LabelPair]:
-    """Whether the judge and the person see support, for every pair of an example."""
-    judged = {verdict.chunk: verdict for verdict in prediction.verdicts}
-    return [
-        (
-            binary(judged[verdict.chunk].label_of(nugget.number), threshold),
-            binary(verdict.label_of(nugget.number), threshold),
+            compiled = _compiled(name, student, train, dev, task, lm)
+        finally:  # whatever DSPy makes of it
+            lm.raise_if_ended()
+    made = [compiled, *(one["program"] for one in getattr(compiled, "candidate_programs", ()))]
+    if details := getattr(compiled, "detailed_results", None):
+        made += details.candidates
+    distinct: dict[str, Any] = {}
+    for program in [student, *made]:
+        predict = program.predict
+        predict.signature = predict.signature.with_instructions(predict.signature.instructions)
+        predict.signature.__name__ = student.task
+        demos = (
+            plain({field: demo.get(field) for field in predict.signature.fields})
+            for demo in predict.demos
         )
-        for verdict in example.verdicts
-        for nugget in example.nuggets
-    ]
+        predict.demos = [demo for demo in demos if is_demonstration(demo, predict.signature)]
+        distinct.setdefault(repr((predict.signature.instructions, predict.demos)), program)
+    return list(distinct.values())[1:]
+
+
+def _compiled(
+    name: OptimizerName, student: Any, train: list[Any], dev: list[Any], task: _Task, lm: _EndingLM
+) -> Any:
+    from dspy import teleprompt
+    from dspy.teleprompt.gepa import InstructionProposer
+
+    def over(state: Any) -> bool:
+        return bool(lm.errors) or max(state.program_full_scores_val_set) >= 1
+
+    credit: dict[str, Any] = {"metric": task.credit, **_FEW_SHOT}
+    feedback: dict[str, Any] = {"metric": task.feedback}
+    threads = {"num_threads": lm.client.model.concurrency}
+    small = {"bsize": min(len(train), 8), "num_candidates": 4, "max_steps": 4}
+    gepa = {
+        "auto": "light",
+        "reflection_lm": lm,
+        "instruction_proposer": InstructionProposer(adapter=_Reasking()),
+        "track_stats": True,
+        "gepa_kwargs": {"stop_callbacks": [over]},
+    }
+    # The class, what it is made with, and what it compiles next to the program and train.
+    table: dict[OptimizerName, tuple[str, dict[str, Any], dict[str, Any]]] = {
+        "labeled": ("LabeledFewShot", {"k": _FEW_SHOT["max_labeled_demos"]}, {}),
+        "bootstrap": ("BootstrapFewShot", credit, {}),
+        "bootstrap_random": (
+            "BootstrapFewShotWithRandomSearch",
+            {"num_candidate_programs": 8, **credit, **threads},
+            {"valset": dev},
+        ),
+        "mipro": (
+            "MIPROv2",
+            {"auto": "light", "seed": 0, **credit, **threads},
+            {"valset": dev, "program_aware_proposer": False},
+        ),
+        "gepa": ("GEPA", {**gepa, **feedback, **threads}, {"valset": dev}),
+        "simba": ("SIMBA", {"demo_input_field_maxlen": 0, **small, **feedback, **threads}, {}),
+    }
+    made_of, settings, given = table[name]
+    return getattr(teleprompt, made_of)(**settings).compile(student, trainset=train, **given)

@@ -1,4 +1,4 @@
-"""`freshstack optimize`: a collection's judge tuned on people's labels."""
+"""`freshstack optimize`: a program tuned on people's labels."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -6,78 +6,117 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from freshstack_dspy.cli.options import JsonOption, ReplaceOption, check_out, judging
-from freshstack_dspy.cli.printing import Table, say, show, show_json
+from freshstack_dspy.cli.printing import Table, counted, say, show, show_json
 
 if TYPE_CHECKING:
-    from freshstack_dspy.calibration.agreement import JudgeMetrics
     from freshstack_dspy.calibration.optimization import OptimizationReport
     from freshstack_dspy.measures.statistics import Estimate, Interval
 
-    Rows = list[tuple[str, Interval]]
-
-LABELS_HELP = "JSON Lines of labels: query_id, nugget_id, chunk_id, label, annotator, time."
+ProgramName = Literal["support_judge", "nuggetizer", "comparer"]
+_KINDS: dict[str, Literal["support", "nugget_list", "answer"]] = {
+    "support_judge": "support",
+    "nuggetizer": "nugget_list",
+    "comparer": "answer",
+}
 
 
 def optimize(
     config: Annotated[
-        Path, typer.Argument(help="TOML file; its [model], [judge] scale, [budget] and [cache].")
+        Path,
+        typer.Argument(help="TOML file; its [model], [judge] scale, [nuggets], [budget], [cache]."),
     ],
-    labels: Annotated[Path, typer.Argument(help=LABELS_HELP)],
+    labels: Annotated[Path, typer.Argument(help="JSON Lines of people's labels.")],
     out: Annotated[Path, typer.Option(help="Program file to write.")],
+    program: Annotated[
+        ProgramName,
+        typer.Option(help="Tuned on labels of kind support, nugget_list or answer."),
+    ] = "support_judge",
     optimizer: Annotated[
-        Literal["labeled", "bootstrap", "mipro"],
-        typer.Option(help="DSPy's LabeledFewShot, BootstrapFewShot or MIPROv2."),
+        Literal["labeled", "bootstrap", "bootstrap_random", "mipro", "gepa", "simba"],
+        typer.Option(
+            help="DSPy's LabeledFewShot, BootstrapFewShot, BootstrapFewShotWithRandomSearch, "
+            "MIPROv2, GEPA or SIMBA; the last three let the model write instructions."
+        ),
     ] = "bootstrap",
+    metric: Annotated[
+        Literal["kappa", "agreement", "f1", "balanced_accuracy", "expected_cost"] | None,
+        typer.Option(help="By which a program is chosen; default kappa, f1 for nuggetizer."),
+    ] = None,
+    miss_cost: Annotated[
+        float, typer.Option(min=0, help="Of expected_cost: a miss, where a false one costs 1.")
+    ] = 1.0,
     collection: Annotated[
         Path | None, typer.Option(help="Where the labels' texts are, if not in the labels.")
     ] = None,
+    mode: Annotated[
+        Literal["live", "replay", "rerecord"],
+        typer.Option(help="live: ask for what is not recorded. replay: no network."),
+    ] = "live",
     replace: ReplaceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tune the support judge against people's labels, tested on queries it never saw."""
+    """Tune a program against people's labels, tested on queries it never saw."""
     from freshstack_dspy.calibration.labels import read_labels
     from freshstack_dspy.calibration.optimization import optimize as compile_program
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.programs.saved import save_program
 
     check_out(out, replace=replace)
-    given = read_labels(labels)
+    given = read_labels(labels, _KINDS[program])
     texts = Collection.load(collection) if collection else None
-    with judging(config) as session:
+    with judging(config, mode) as session:
         optimized = compile_program(
             given,
             session.lm,
             optimizer=optimizer,
+            metric=metric,
+            miss_cost=miss_cost,
             collection=texts,
             scale=session.config.judge.graded,
+            limit=session.config.nuggets.limit,
         )
-    save_program(optimized.program, out)
+    save_program(optimized.program, out, optimized.report)
     if as_json:
         show_json(optimized.report)
     else:
-        _show_optimization(optimized.report, out)
+        _show(optimized.report, program, out)
+
+
+def _show(report: "OptimizationReport", program: ProgramName, path: Path) -> None:
+    queries, before, after = report.queries, report.before, report.after
+    title = (
+        f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
+        f"{queries['dev']} to choose by, {queries['test']} to test ({before.metrics.pairs} pairs)"
+    )
+    rows: list[tuple[str, Interval, Interval]] = [(report.metric, before.score, after.score)]
+    for what in ("support",) if program == "nuggetizer" else ("support", "no_support"):
+        for name in ("precision", "recall"):
+            old, new = (getattr(one.metrics, name)[what] for one in (before, after))
+            rows.append((f"{name}, {what}", old, new))
+    header = ("on the test split", "before", "95 % interval", "after", "95 % interval")
+    values = [(name, *cells(old), *cells(new)) for name, old, new in rows]
+    show(Table(header, values, title, digits=3))
+    difference, ends = cells(report.difference)
+    interval = f", 95 % interval {ends}" if report.difference.reason is None else ""
+    if report.unchanged is not None:
+        say(f"the plain program stays: {report.unchanged}")
+    elif difference is not None:
+        say(f"{report.metric}, after less before: {difference:+.3f}{interval}")
+    if before.failed or after.failed:
+        say(f"failed examples: {before.failed} before, {after.failed} after")
+    tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
+    cost = f", ${report.cost:.4f}" if report.cost else ""
+    instructions = "new" if report.new_instructions else "the plain"
+    say(
+        f"{path} written, with {instructions} instructions and "
+        f"{counted(report.demonstrations, 'demonstration')}{tokens}{cost}; "
+        f'name it in a build as [programs] {program} = "{path}"'
+    )
 
 
 def metric(found: "Estimate") -> str:
     """Write a value, or why there is none."""
     return str(found.reason) if found.value is None else f"{found.value:.3f}"
-
-
-def _show_optimization(report: "OptimizationReport", path: Path) -> None:
-    title = (
-        f"{report.optimizer} for {report.model}: {report.train_queries} queries to train, "
-        f"{report.test_queries} to test ({report.before.metrics.pairs} pairs)"
-    )
-    pairs = zip(_rows(report.before.metrics), _rows(report.after.metrics), strict=True)
-    rows = [(name, *cells(one), *cells(other)) for (name, one), (_, other) in pairs]
-    header = ("on the test split", "before", "95 % interval", "after", "95 % interval")
-    show(Table(header, rows, title, digits=3))
-    if report.before.failed or report.after.failed:
-        say(f"failed examples: {report.before.failed} before, {report.after.failed} after")
-    say(
-        f"{path} written, with {report.demonstrations} demonstrations; "
-        f'name it in a build as [programs] support_judge = "{path}"'
-    )
 
 
 def cells(interval: "Interval | None") -> tuple[float | None, str]:
@@ -86,12 +125,3 @@ def cells(interval: "Interval | None") -> tuple[float | None, str]:
         return None, ""
     ends = "–" if interval.low is None else f"{interval.low:.3f}–{interval.high:.3f}"
     return interval.value, ends
-
-
-def _rows(metrics: "JudgeMetrics") -> "Rows":
-    return [
-        ("Cohen's kappa", metrics.kappa),
-        ("exact match", metrics.exact_match),
-        *((f"precision, {name}", interval) for name, interval in metrics.precision.items()),
-        *((f"recall, {name}", interval) for name, interval in metrics.recall.items()),
-    ]

@@ -83,3 +83,14 @@ def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
         flagged.append(nugget.model_copy(update={"duplicate_of": next(same, None)}))
         alike.append((nugget.nugget_id, found))
     return tuple(flagged)
+
+
+def likeness(one: str, other: str) -> float:
+    """How alike two nuggets are: the Jaccard index of their terms, as in `with_near_duplicates`.
+
+    It is 0 where they name different numbers, or one denies something and the other does not.
+    """
+    differ = set(_NUMBER.findall(one)) != set(_NUMBER.findall(other)) or denies(one) != denies(
+        other
+    )
+    return 0.0 if differ else jaccard(set(terms(one)), set(terms(other)))

@@ -34,9 +34,11 @@ class SavedProgram(BaseModel):
     schema_version: Literal[2] = 2
     program: str
     predictors: dict[str, SavedPredictor]
+    report: dict[str, Any] = {}
+    """How it was made: an `OptimizationReport`."""
 
 
-def save_program(program: Any, path: Path) -> None:
+def save_program(program: Any, path: Path, report: BaseModel | None = None) -> None:
     """Write a program's instructions and complete demonstrations as JSON; see `load_program`."""
     predictors = {}
     for name, predictor in program.named_predictors():
@@ -49,7 +51,8 @@ def save_program(program: Any, path: Path) -> None:
                 if all(field in demo for field in fields)
             ],
         )
-    saved = SavedProgram(program=_kind(program), predictors=predictors).model_dump()
+    made = {} if report is None else report.model_dump(mode="json")
+    saved = SavedProgram(program=_kind(program), predictors=predictors, report=made).model_dump()
     text = json.dumps(saved, ensure_ascii=False, indent=1) + "\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,3 +115,12 @@ def _check_demonstration(demo: dict[str, Any], signature: Any) -> None:
     name, each = itemized_output(signature) or ("", None)
     if each is not None and each.left_out(inputs, getattr(valid, name)):
         raise ValueError(f"its {name} leave out some of its {each.given}")
+
+
+def is_demonstration(demo: dict[str, Any], signature: Any) -> bool:
+    """Whether `load_program` would accept a demonstration."""
+    try:
+        _check_demonstration(demo, signature)
+    except ValueError:
+        return False
+    return True

@@ -30,10 +30,16 @@ from freshstack_dspy.measures.evaluation import Evaluation, evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.statistics import Interval, mean_interval
-from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator
+from freshstack_dspy.programs.answers import AnswerGenerator
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.provenance import prompt_hash
-from freshstack_dspy.recipes.reteval import SAMPLED_TEMPERATURE, YES_OR_NO, Answering, at_depths
+from freshstack_dspy.recipes.reteval import (
+    SAMPLED_TEMPERATURE,
+    YES_OR_NO,
+    Answering,
+    answer_comparer,
+    at_depths,
+)
 from freshstack_dspy.recipes.session import Session
 from freshstack_dspy.records import (
     Agreement,
@@ -240,7 +246,7 @@ def answering_account(
     model = session.config.model
     judge = FreshStack(session.config).support_judge.predict
     asking = [
-        AnswerComparer(graded=one == "graded") for one in ("yes_no", "graded") if one in comparers
+        answer_comparer(session.config, one) for one in ("yes_no", "graded") if one in comparers
     ]
     predictors = [AnswerGenerator().predict, *(one.predict for one in asking), judge]
     return AnsweringAccount(

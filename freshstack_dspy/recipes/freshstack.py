@@ -252,7 +252,7 @@ class FreshStack(dspy.Module):
             QuerySynthesizer(config.queries.per_seed) if config.queries.is_synthetic else None
         )
         for name, path in config.programs:
-            if path is not None:
+            if path is not None and hasattr(self, name):  # a build has no comparer
                 load_program(getattr(self, name), path)
 
     @property

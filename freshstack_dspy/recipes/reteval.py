@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import nuggets_by_query
 from freshstack_dspy.collection.exports import assignment
+from freshstack_dspy.config import BuildConfig
 from freshstack_dspy.errors import CollectionError, ConfigError, FatalModelError, ReplyError
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.measures.contexts import REQUIRED, required_chunks
@@ -23,6 +24,7 @@ from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
+from freshstack_dspy.programs.saved import load_program
 from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, grouped, judge
@@ -305,10 +307,18 @@ def _check_embedder(session: Session, comparers: Mapping[str, float]) -> None:
         )
 
 
+def answer_comparer(config: BuildConfig, name: str) -> AnswerComparer:
+    """The comparer `yes_no` or `graded`; the first may be an optimized program."""
+    program, path = AnswerComparer(graded=name == "graded"), config.programs.comparer
+    if path is not None and name == "yes_no":
+        load_program(program, path)
+    return program
+
+
 def _comparer(session: Session, name: str, texts: Sequence[str]) -> Comparer:
     """Make the comparer of a name; an embedder embeds all texts at once."""
     if name in ("yes_no", "graded"):
-        program = AnswerComparer(graded=name == "graded")
+        program = answer_comparer(session.config, name)
         return lambda query, references, answer: program(query, references, answer).toDict()
     similarity = SIMILARITIES.get(name)
     if similarity is None:

@@ -1,10 +1,11 @@
 """Which nuggets does each of several chunks support, and how far? One question for each scale."""
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import dspy
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationInfo, field_validator
 
 from freshstack_dspy.lm.reask import OneForEach
 from freshstack_dspy.lm.typed import ACCEPT_LESSER_FAULTS
@@ -313,3 +314,10 @@ JUDGES: dict[ScaleName, Any] = {
 }
 """The judge's question on each scale; the items of `verdicts` give the label of a nugget by its
 number (`label_of`)."""
+
+
+@functools.cache
+def verdicts_on(scale: ScaleName) -> TypeAdapter[Any]:
+    """What makes the items of `verdicts` from plain JSON."""
+    annotation: Any = JUDGES[scale].output_fields["verdicts"].annotation
+    return TypeAdapter(annotation)

@@ -1,6 +1,9 @@
 """Labels of two people, over chunks that either hold a nugget's words or do not."""
 
+from typing import Any
+
 from freshstack_dspy.records import HumanLabel
+from tests.recipes.scripted import SCRIPTS, Inputs, ScriptedProvider, judge
 
 QUERIES = 6
 FACTS = ("the dial shows the phase", "reset needs two calls")
@@ -42,3 +45,40 @@ def synthetic_labels(queries: int = QUERIES) -> tuple[HumanLabel, ...]:
                     )
                 )
     return tuple(labels)
+
+
+class Pupil(ScriptedProvider):
+    """A judge that finds nothing unless it is told to be careful or shown demonstrations.
+
+    It also writes instructions, as DSPy's optimizers ask for them.
+    """
+
+    def complete(self, request: Any) -> Any:
+        from dspy.lm15 import Message, Response, Usage
+
+        if (request.config.response_format or {}).get("name") in SCRIPTS:
+            careful = len(request.messages) > 1 or "Be careful" in str(request.system)
+            self._scripts = {"JudgeSupportLevel": judge if careful else _nothing}
+            return super().complete(request)
+        self.calls["instructions"] += 1
+        self.asked.append({"question": str(request.messages[-1].text)})
+        fields = (
+            "observations",
+            "summary",
+            "proposed_instruction",
+            "new_instruction",
+            "discussion",
+        )
+        said = "".join(f"[[ ## {name} ## ]]\nBe careful.\n\n" for name in fields)
+        said += '[[ ## module_advice ## ]]\n{"predict": "Be careful."}\n\n[[ ## completed ## ]]'
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(said),
+            finish_reason="stop",
+            usage=Usage(input_tokens=100, output_tokens=10),
+        )
+
+
+def _nothing(inputs: Inputs) -> Any:
+    return {"verdicts": [{**one, "supported": []} for one in judge(inputs)["verdicts"]]}

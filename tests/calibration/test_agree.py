@@ -306,7 +306,7 @@ def test_labels_of_another_scale_are_refused(graded: Collection) -> None:
 def test_labels_of_a_graded_collection_are_not_optimized_on(graded: Collection) -> None:
     labels = [label("12", "12_0", A, 3), label("123", "123_0", A, 0)]
 
-    with pytest.raises(ConfigError, match="on the scale graded_3"):
+    with pytest.raises(ConfigError, match="a collection on graded_3"):
         optimize(labels, connect(ModelConfig()), collection=graded)
 
 

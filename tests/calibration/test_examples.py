@@ -177,53 +177,54 @@ def test_the_collections_texts_go_before_the_labels(collection: Collection) -> N
     assert verdicts(other) == {"text elsewhere": {"fact n"}}
 
 
+def test_demonstrations_quote_what_people_marked(collection: Collection) -> None:
+    given = [label("12", "12_0", A, 1), label("12", "12_1", A, 1)]
+    given[0] = given[0].model_copy(update={"evidence": ((0, 3),)})
+
+    (example,) = judge_examples(given, collection, 5)
+
+    (verdict,) = example.example.verdicts
+    assert [verdict.quotes_of(number) for number in (1, 2)] == [["alp"], ["alpha"]]
+
+
 def test_an_id_that_is_nowhere_is_a_fault(collection: Collection) -> None:
     with pytest.raises(CollectionError, match="small: the collection has no chunk 'nowhere'"):
         judge_examples([label("12", "12_0", "nowhere", 1)], collection, 5)
 
 
-@settings(deadline=None)
-@given(st.integers(2, 12), st.floats(0.01, 0.99), st.integers(0, 5), st.randoms())
+@settings(deadline=None, max_examples=30)
+@given(st.integers(3, 12), st.randoms())
 def test_a_split_is_by_query_never_empty_and_the_same_however_the_labels_stand(
-    queries: int, share: float, seed: int, chance: Random
+    queries: int, chance: Random
 ) -> None:
     examples = judge_examples(synthetic_labels(queries), None, 2)
     shuffled = list(examples)
     chance.shuffle(shuffled)
 
-    split = split_by_query(examples, share, seed)
-    again = split_by_query(shuffled, share, seed)
-    train, test = ({one.query_id for one in part} for part in split)
+    split, again = split_by_query(examples), split_by_query(shuffled)
+    train, dev, test = sides = [{one.query_id for one in part} for part in split]
 
-    assert train
-    assert test
-    assert train.isdisjoint(test)
-    assert len(test) == min(max(1, round(queries * share)), queries - 1)
-    assert sorted([*split.train, *split.test], key=examples.index) == examples
-    assert {one.query_id for one in again.test} == test
+    assert all(sides)
+    assert len(train | dev | test) == len(train) + len(dev) + len(test) == queries
+    assert (len(test), len(dev)) == (max(1, round(queries * 0.4)), max(1, round(queries * 0.2)))
+    assert sorted([*split.train, *split.dev, *split.test], key=examples.index) == examples
+    assert [{one.query_id for one in part} for part in again] == sides
 
 
 def test_the_split_is_the_same_on_every_machine() -> None:
-    """By SHA-256 of seed and id; Python's own hash differs from process to process."""
-    examples = judge_examples(synthetic_labels(10), None, 5)
+    """By SHA-256 of the id; Python's own hash differs from process to process."""
+    split = split_by_query(judge_examples(synthetic_labels(10), None, 5))
 
-    tested = {
-        seed: sorted(one.query_id for one in split_by_query(examples, 0.3, seed).test)
-        for seed in (0, 1)
-    }
-
-    # printf '0\nq3' | sha256sum, and so on: the three smallest of each seed.
-    assert tested == {0: ["q0", "q3", "q9"], 1: ["q4", "q6", "q8"]}
+    # printf '0\nq3' | sha256sum, and so on: in their order.
+    assert {one.query_id for one in split.test} >= {"q0", "q3", "q9"}
 
 
-def test_one_query_cannot_be_split() -> None:
-    with pytest.raises(CollectionError, match=r"at least two queries are needed.* here is 1"):
-        split_by_query(judge_examples(synthetic_labels(1), None, 2), 0.4, 0)
+def test_two_queries_cannot_be_split() -> None:
+    with pytest.raises(CollectionError, match=r"at least three queries are needed.* here is 2"):
+        split_by_query(judge_examples(synthetic_labels(2), None, 2))
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
-@pytest.mark.parametrize("seed", range(5))
-def test_questions_that_ask_nearly_the_same_are_on_one_side(share: float, seed: int) -> None:
+def test_questions_that_ask_nearly_the_same_are_on_one_side() -> None:
     """Else the test would be on what was trained; such two alone cannot be split."""
     asked = {
         "1": "How do I index a BAM file with samtools on a cluster?",
@@ -231,16 +232,15 @@ def test_questions_that_ask_nearly_the_same_are_on_one_side(share: float, seed: 
         "3": "Why is the dial stuck?",
         "4": "Which aligner takes the longest reads?",
     }
-    labels = [
-        with_texts(label(query_id, f"n{query_id}", "a", 1), question=question)
-        for query_id, question in asked.items()
-    ]
+    for prefix in "abcde":  # other ids, another order
+        labels = [
+            with_texts(label(prefix + query_id, f"n{query_id}", "a", 1), question=question)
+            for query_id, question in asked.items()
+        ]
+        split = split_by_query(judge_examples(labels, None, 2))
+        sides = [{one.query_id for one in part} for part in split]
 
-    split = split_by_query(judge_examples(labels, None, 2), share, seed)
-    train, test = ({one.query_id for one in part} for part in split)
-
-    assert train
-    assert test
-    assert {"1", "2"} <= train or {"1", "2"} <= test
+        assert all(sides)
+        assert any({f"{prefix}1", f"{prefix}2"} <= side for side in sides)
     with pytest.raises(CollectionError, match="do not ask nearly the same"):
-        split_by_query(judge_examples(labels[:2], None, 2), share, seed)
+        split_by_query(judge_examples(labels[:3], None, 2))

@@ -11,14 +11,16 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.bundle import Bundle
 from freshstack_dspy.lm.client import connect
 from freshstack_dspy.lm.store import ReplyStore
+from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.saved import save_program
 from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.provenance import export_replies
+from freshstack_dspy.recipes.reteval import answer_comparer
 from tests.recipes.domain import domain
 from tests.recipes.scripted import ScriptedProvider
 
-from .people import FACTS, synthetic_labels
+from .people import FACTS, Pupil, synthetic_labels
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +28,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The text of the program file of a judge with demonstrations."""
     folder = tmp_path_factory.mktemp("optimized")
     store = ReplyStore(folder / "cache")
-    lm = connect(ModelConfig(), store=store)
-    save_program(
-        optimize(synthetic_labels(), lm, optimizer="labeled").program,
-        folder / "judge.json",
-    )
+    lm = connect(ModelConfig(name="openai/pupil"), store=store, provider=Pupil())
+    optimized = optimize(synthetic_labels(), lm, optimizer="labeled")
+    save_program(optimized.program, folder / "judge.json", optimized.report)
     store.close()
     return (folder / "judge.json").read_text()
 
@@ -51,7 +51,7 @@ def test_its_demonstrations_go_before_every_question_of_that_step(
         roles = [message.role for message in reply.request.messages]
         shown = "".join(message.content for message in reply.request.messages[:-1])
         if reply.request.task == "JudgeSupportLevel":
-            assert roles == ["system", *["user", "assistant"] * 4, "user"]
+            assert roles == ["system", *["user", "assistant"] * 3, "user"]
             assert all(fact in shown for fact in FACTS)
         else:
             assert roles == ["system", "user"]
@@ -99,3 +99,14 @@ def test_each_step_takes_the_program_that_is_named_for_it(tmp_path: Path) -> Non
 
     for name in names:
         assert getattr(recipe, name).predict.signature.instructions == f"Do {name}."
+
+
+def test_answers_are_compared_by_the_program_that_is_named_for_it(tmp_path: Path) -> None:
+    program = AnswerComparer()
+    program.predict.signature = program.predict.signature.with_instructions("Compare.")
+    save_program(program, tmp_path / "comparer.json")
+    config = domain(tmp_path, programs={"comparer": "comparer.json"})
+
+    assert answer_comparer(config, "yes_no").predict.signature.instructions == "Compare."
+    assert answer_comparer(config, "graded").predict.signature.instructions != "Compare."
+    FreshStack(config)  # a build passes it over

@@ -131,8 +131,9 @@ def test_an_optimized_program_is_one_that_a_build_takes(
     built = freshstack("build", config)
 
     assert done.out.startswith(
-        "bootstrap for extractive/baseline: 4 queries to train, 2 to test (12 pairs)\n"
+        "bootstrap for extractive/baseline: 3 queries to train, 1 to choose by, 2 to test (12 pairs)\n"
     )
+    assert "the plain program stays: kappa is 1 already on the train and dev queries\n" in done.out
     assert (done.code, built.code) == (0, 0)
     assert load_config(config).programs.support_judge == tmp_path / "judge.json"
 
@@ -144,8 +145,8 @@ def test_optimization_is_reported_as_json_and_replaces_nothing_unasked(
     report = json.loads(optimize(freshstack, labels, *words).out)
     again = optimize(freshstack, labels, *words)
 
-    assert (report["optimizer"], report["train_queries"]) == ("labeled", 4)
-    assert report["before"].keys() == report["after"].keys() == {"metrics", "failed"}
+    assert (report["optimizer"], report["queries"]["train"]) == ("labeled", 3)
+    assert report["before"].keys() == report["after"].keys() == {"score", "metrics", "failed"}
     assert again.code == 1
     assert "add --replace" in again.err
     assert optimize(freshstack, labels, *words, "--replace").code == 0
