@@ -78,12 +78,17 @@ def provenance(
         model=config.model.name,
         scale=config.judge.graded,
         prompts=dict(prompt_hash(predictor) for _, predictor in predictors),
-        versions={name: version(name) for name in _PACKAGES},
+        versions=_versions(),
         ledger=session.lm.ledger.steps(),
         config=shareable(config.model_dump()),
         fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
         reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
     )
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in _PACKAGES}
 
 
 def prompt_hash(predictor: Any) -> tuple[str, str]:
