@@ -23,8 +23,6 @@ def assert_one_line(done: Done, said: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("build gone.toml", "no such file; write a commented example with: freshstack init"),
-        ("build folder", "folder: a folder; name the TOML file in it"),
         ("retrieve gone", "gone: no such collection"),
         ("retrieve folder", "not a collection"),
         ("explain bio.toml 1 a", "bio.toml: not a collection"),
@@ -32,7 +30,6 @@ def assert_one_line(done: Done, said: str) -> None:
         ("evaluate bio.toml bio.toml", "bio.toml: the qrels are empty"),
         ("optimize x gone.jsonl --out a", "gone.jsonl: cannot be read"),
         ("synthesize gone --config gone.toml --out a", "gone.toml: no such file"),
-        ("requests import a gone.toml", "gone.toml: no such file"),
     ],
 )
 def test_what_is_missing_or_something_else_is_named(
@@ -81,12 +78,6 @@ def tune() -> Path:
     return Path("tune.toml")
 
 
-def test_mipro_is_refused_for_the_baseline(freshstack: Command, labels: Path) -> None:
-    done = freshstack("optimize", tune(), labels, "--out", "a", "--optimizer", "mipro")
-
-    assert_one_line(done, "mipro needs a model that can write instructions")
-
-
 def test_what_cannot_be_written_is_named(
     freshstack: Command, built: Path, labels: Path, tmp_path: Path
 ) -> None:
@@ -96,18 +87,6 @@ def test_what_cannot_be_written_is_named(
     for command in (("synthesize", "a.md", "--config", tune()), ("optimize", tune(), labels)):
         assert_one_line(freshstack(*command, "--out", "file/x"), "file/x cannot be written")
     assert_one_line(freshstack("export", built, "--out", "file/x"), "file/x")
-
-
-def test_replaying_without_replies_says_how_to_record_them(
-    freshstack: Command, config: Path
-) -> None:
-    assert_one_line(freshstack("build", config, "--mode", "replay"), "build once with --mode live")
-
-
-def test_an_unknown_model_is_named(freshstack: Command, tmp_path: Path) -> None:
-    config = write_domain(tmp_path, model={"name": "no-provider"})
-
-    assert_one_line(freshstack("build", config), "[model] name is 'no-provider'")
 
 
 @pytest.mark.slow
@@ -142,13 +121,3 @@ def test_a_name_of_others_cannot_move_the_cursor(freshstack: Command, tmp_path: 
     assert done.code == 0
     assert "\x1b" not in done.out + done.err
     assert one_line("a\nb\x1b[2Jc\u202ed é – 索") == "a b [2Jc d é – 索"
-
-
-def test_no_command_writes_over_a_file_unasked(freshstack: Command, tmp_path: Path) -> None:
-    labels = tmp_path / "labels.jsonl"
-    labels.write_text("hours of work")
-
-    done = freshstack("optimize", tune(), labels, "--out", labels)
-
-    assert_one_line(done, "exists; add --replace, or name another --out")
-    assert labels.read_text() == "hours of work"

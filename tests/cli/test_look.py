@@ -11,7 +11,6 @@ from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import load_config
 from freshstack_dspy.records import Candidate, Judgment, Vote
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, D, write_small
-from tests.collection.test_collection import UNSUPPORTED
 
 from .conftest import Command
 
@@ -77,13 +76,6 @@ def test_show_of_a_query_has_what_explain_asks_for(
     assert freshstack("explain", built, supporting.query_id, first["chunk_id"]).code == 0
     supported = [nugget for nugget in found["nuggets"] if nugget["supported_by"]]
     assert supporting.nugget_id in {nugget["nugget_id"] for nugget in supported}
-
-
-def test_a_wrong_id_is_one_line_with_the_nearest(freshstack: Command, built: Path) -> None:
-    for words in (("show", built, "110"), ("explain", built, "110", "x")):
-        done = freshstack(*words)
-        assert (done.code, done.out) == (1, "")
-        assert "there is no query '110' among its 3; the nearest are '10'" in done.err
 
 
 def test_an_explanation_leads_from_pool_to_reason(
@@ -223,13 +215,3 @@ def test_of_an_imported_collection_it_says_what_is_not_known(
     assert done.code == 0
     assert "candidates that no technique pooled: 3 imported" in done.out
     assert "who found what is not known: no technique pooled a chunk" in done.out
-
-
-def test_without_any_support_it_says_so(freshstack: Command, tmp_path: Path) -> None:
-    write_small(tmp_path / "small", UNSUPPORTED)
-
-    done = freshstack("diagnose", tmp_path / "small")
-
-    assert (done.code, done.out) == (1, "")
-    assert "no query has a nugget that a chunk supports" in done.err
-    assert freshstack("show", tmp_path / "small").code == 0

@@ -339,14 +339,3 @@ def test_a_collection_is_cut_anew_searched_and_compared(
         assert means[0] == means[1]
     assert "one supports a nugget if it holds 100% of its" in done.out
     assert "if half of the evidence were enough: alpha_nDCG@200tok" in done.out
-
-
-def test_a_wrong_passage_is_one_line(freshstack: Command, built: Path, tmp_path: Path) -> None:
-    line = {"query_id": "10", "path": "docs/rest.md", "start": 0, "end": 5, "score": 1}
-    (tmp_path / "mine.jsonl").write_text(json.dumps(line))
-    done = freshstack("evaluate", built, "mine.jsonl")
-
-    assert (done.code, done.err) == (
-        1,
-        "error: mine.jsonl:1: the collection has no file 'docs/rest.md'; the nearest is docs/reset.md\n",
-    )

@@ -58,13 +58,6 @@ def test_the_nuggetizer_makes_numbered_nuggets_in_the_models_order(answering: An
     assert [len(made.call_id) for made in nuggets] == [64, 64]
 
 
-def test_an_answer_without_facts_gives_no_nuggets(answering: Answering) -> None:
-    answering(NuggetizeAnswer={"nuggets": []})
-    made = Nuggetizer()(QUERY)
-
-    assert (made.nuggets, made.failure) == ((), None)
-
-
 @pytest.mark.parametrize(
     ("program", "answers", "inputs", "kind", "texts"),
     [

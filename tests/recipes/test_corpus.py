@@ -1,6 +1,5 @@
 """From configured corpora to chunks and an index that is up to date with the files."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -66,24 +65,6 @@ def test_other_settings_of_cutting_cut_everything_again(tmp_path: Path) -> None:
     cut_corpora(other, steps)
 
     assert steps.notes["chunks"] == "5 of 5 files"
-
-
-def test_ids_of_documents_are_not_searched_as_text(tmp_path: Path) -> None:
-    """A query with "802" found the document with id 802."""
-    lines = tmp_path / "documents.jsonl"
-    documents = [{"id": "802", "text": "the moon"}, {"id": "17", "text": "802 dials"}]
-    lines.write_text("".join(json.dumps(document) + "\n" for document in documents))
-    config = domain(tmp_path)
-    (files,) = config.corpus
-    index = indexed(
-        config.model_copy(update={"corpus": (files.model_copy(update={"path": lines}),)})
-    )
-
-    (found,) = index.search("hybrid", ["802"], 10)
-
-    assert [
-        chunk.path for chunk in index.chunks_by_id(entry.chunk_id for entry in found).values()
-    ] == ["17"]
 
 
 def test_without_an_index_one_is_told_how_to_build_it(tmp_path: Path) -> None:

@@ -121,40 +121,6 @@ def test_a_doubtful_nugget_is_recorded_and_not_searched_with_judged_or_measured(
     assert not validate(tmp_path / "hf").faults
 
 
-def test_misquoted_nuggets_are_kept_counted_and_judged(tmp_path: Path) -> None:
-    def misquote(inputs: Inputs) -> Any:
-        made = nuggetize(inputs)["nuggets"]
-        return {"nuggets": [each | {"quote": f"{each['quote']} indeed"} for each in made]}
-
-    provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, misquote, nuggetize))
-
-    collection = built_and_replayed(tmp_path, provider)
-
-    (failure,) = collection.failures
-    nuggets = [nugget for nugget in collection.nuggets if nugget.query_id == "10"]
-    assert provider.calls["NuggetizeAnswer"] == 5  # three queries, and two re-asks of one
-    assert [(nugget.text, nugget.answer_span) for nugget in nuggets] == [
-        ("Call reset twice", None),
-        ("The moon must be full", None),
-    ]
-    assert slices(collection)["10"] == "partly_supported"
-    assert (failure.query_id, failure.step, failure.status) == ("10", "nuggets", "unparsed")
-    assert failure.message.startswith("2 of 2 nuggets have no place in the answer")
-
-
-def test_a_reply_above_the_cap_is_sent_back_and_never_cut(tmp_path: Path) -> None:
-    def overdo(inputs: Inputs) -> Any:
-        one = nuggetize(inputs)["nuggets"][0]
-        return {"nuggets": [{**one, "quote": "", "text": f"fact {number}"} for number in range(11)]}
-
-    provider = ScriptedProvider(NuggetizeAnswer=when(DIAL, overdo, nuggetize))
-    collection = build(domain(tmp_path), provider=provider)
-
-    (failure,) = collection.failures
-    assert "at most 10 nuggets are allowed, and there are 11" in failure.message
-    assert "10" not in {nugget.query_id for nugget in collection.nuggets}
-
-
 @pytest.mark.parametrize("status", ["unparsed", "failed"])
 def test_a_failed_batch_has_judgments_without_labels_and_leaves_its_query_undetermined(
     tmp_path: Path, status: FailureStatus

@@ -251,10 +251,6 @@ def test_a_nugget_that_restates_the_question_or_another_is_sent_back_by_its_word
     assert "two nuggets have the same text" in told(twice)
 
 
-def test_an_answer_without_facts_has_no_nuggets() -> None:
-    accepted(nuggets())
-
-
 @pytest.mark.parametrize("wrong", [{"importance": "important"}, {"doubtful": None}])
 def test_a_nugget_is_vital_or_okay_and_doubtful_or_not(wrong: Any) -> None:
     told(nuggets(nugget("One.") | wrong))

@@ -154,28 +154,6 @@ def test_the_bundle_of_a_collection_holds_what_its_replay_needs(tmp_path: Path) 
     assert again.manifest.content_hash == made.manifest.content_hash
 
 
-@pytest.mark.parametrize(
-    ("said", "tools", "reason"),
-    [
-        ("Tell me: what every workshop needs, a kiln, and beginners fear it?", 1, "copied"),
-        ("What does the passage say of heat?", 1, "about the passage itself"),
-        ("Which of the two gets hotter?", 3, "near-duplicate of an earlier one"),
-    ],
-)
-def test_a_question_is_refused_for_its_words_and_another_seed_is_tried(
-    tmp_path: Path, said: str, tools: int, reason: str
-) -> None:
-    refused = max(1, tools - 1)
-    config = all_but(workshop(tmp_path), refused)
-    script = session(said, *("kiln", "saw", "loom")[:tools])
-
-    made, _ = made_alone(config, scripted(SynthesizeQueries=script))
-
-    assert len(made.queries) == len(TOOLS) - refused
-    ((why, number),) = made.rejected.items()
-    assert (why.startswith(reason), number) == (True, refused)
-
-
 def test_a_question_is_refused_where_its_chunk_lacks_a_part_of_the_answer(tmp_path: Path) -> None:
     """As where a passage tells the synthesizer what to write, and it obeys."""
     config = all_but(workshop(tmp_path), 1)
