@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -472,6 +473,22 @@ class ProgramsConfig(Section):
     """Of `yes_no` comparisons of answers (LLM-retEval)."""
 
 
+def _one_or_several(value: Any) -> Any:
+    """Take one path for a list of it; a list becomes what a strict model takes."""
+    paths = [value] if isinstance(value, str) else value
+    return tuple(paths) if isinstance(paths, list) else value
+
+
+class TrustConfig(Section):
+    """From which agreement with people on a collection is called calibrated."""
+
+    min_kappa: float = Field(default=0.6, ge=0, le=1)
+    """What the lower end of the interval of Cohen's kappa has to reach, of labels read as support
+    or none."""
+    labels: Annotated[tuple[Path, ...], BeforeValidator(_one_or_several)] = ()
+    """A file of people's labels, or several; without one nothing is measured."""
+
+
 class BuildConfig(Section):
     """All of a build."""
 
@@ -498,6 +515,7 @@ class BuildConfig(Section):
     judge: JudgeConfig = JudgeConfig()
     contamination: ContaminationConfig = ContaminationConfig()
     programs: ProgramsConfig = ProgramsConfig()
+    trust: TrustConfig = TrustConfig()
     _file: Path = PrivateAttr(Path("CONFIG"))
 
     @property
@@ -598,7 +616,7 @@ def load_judging(path: Path | str | None) -> BuildConfig:
     if path is not None:
         values |= _values_of(Path(path))
     config = _loaded(values, Path(path or "CONFIG"))
-    needed = ("cache.bundles ", "programs.")
+    needed = ("cache.bundles ", "programs.", "trust.labels ")
     return _checked(config, [one for one in _missing_inputs(config) if one.startswith(needed)])
 
 
@@ -669,6 +687,7 @@ def _missing_inputs(config: BuildConfig) -> Iterator[str]:
         ("nuggets.edited", config.nuggets.edited),
         *(("cache.bundles", bundle) for bundle in config.cache.bundles),
         *((f"programs.{name}", value) for name, value in config.programs),
+        *(("trust.labels", path) for path in config.trust.labels),
     ]
     for key, value in inputs:
         if value is not None and not value.exists():

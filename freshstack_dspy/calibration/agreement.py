@@ -14,7 +14,9 @@ from freshstack_dspy.calibration.labels import PairId, pair_of, read_labels
 from freshstack_dspy.calibration.sampling import strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.manifest import Kappa, Trust
 from freshstack_dspy.collection.slices import GROUPINGS
+from freshstack_dspy.config import TrustConfig
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.measures.agreement import (
@@ -241,6 +243,37 @@ def compare(
                 for one in report.disagreements
             ),
         }
+    )
+
+
+def measured_trust(
+    contents: Contents, scale: Scale, name: str, settings: TrustConfig
+) -> Trust | None:
+    """Measure how far labels agree with people, for the manifest; None without labels of people.
+
+    Labels that cannot be compared with these records make a collection that is not calibrated, and
+    stop no build.
+    """
+    if not settings.labels:
+        return None
+    labels = read_labels(settings.labels)
+    try:
+        report = compare(contents, scale, name, labels)
+    except CollectionError as error:
+        return Trust(calibrated=False, min_kappa=settings.min_kappa, reason=str(error))
+    kappas = report.metrics["kappa"]
+    judge, people = (
+        Kappa(value=one.value, low=one.low, high=one.high) if one else None
+        for one in (kappas.judge, kappas.people)
+    )
+    low = judge.low if judge else None
+    return Trust(
+        calibrated=low is not None and low >= settings.min_kappa,
+        min_kappa=settings.min_kappa,
+        kappa=judge,
+        ceiling=people,
+        labels=report.labels,
+        annotators=len(report.annotators),
     )
 
 

@@ -55,6 +55,7 @@ def export(
     assert out is not None
     done = export_collection(collection, format, out, slices=slices, replace=replace)
     say(f"{out}: {done.counts['queries']:,} queries and {done.counts['chunks']:,} chunks")
+    say(done.agreement)
     for line in done.left_out:
         complain(line)
     if (ids := out / "ids.json").exists():
@@ -136,6 +137,8 @@ def validate(
         found = counted(len(report.faults), "fault") if report.faults else "ok"
         counts = ", ".join(f"{number:,} {name}" for name, number in report.counts.items() if number)
         say(f"{path}: {found}, {report.format}: {counts}")
+        if report.agreement:
+            say(report.agreement)
     if report.faults:
         raise typer.Exit(1)
 

@@ -53,6 +53,7 @@ def show(
 
 
 def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> None:
+    from freshstack_dspy.collection.manifest import NOT_MEASURED
     from freshstack_dspy.collection.slices import slices_of
 
     titles = {query.query_id: query.title or query.body for query in collection.queries}
@@ -70,6 +71,8 @@ def _show_queries(collection: "Collection", slices: Any, *, as_json: bool) -> No
     shown = [(id_, cut(text, longest), *others) for id_, text, *others in rows]
     show_table(Table(header, shown, title=title, keys=2))
     say(labels_by(collection))
+    if collection.manifest.trust is None:
+        say(NOT_MEASURED)
     say("one of them: freshstack show COLLECTION QUERY")
 
 

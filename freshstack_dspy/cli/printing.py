@@ -96,11 +96,14 @@ def labels_by(collection: "Collection") -> str:
     """Say in one line who made the labels of a collection, for the end of a table of metrics."""
     from freshstack_dspy.collection.manifest import is_baseline, makers
 
+    trust = collection.manifest.trust
+    measured = f"; {trust.line}" if trust else ""
+
     found = makers(collection.manifest)
     if not found:
-        return "labels as they were imported"
+        return f"labels as they were imported{measured}"
     named = (f"{model}, a word counter" if is_baseline(model) else model for model in found)
-    return f"labels by {' and '.join(named)}"
+    return f"labels by {' and '.join(named)}{measured}"
 
 
 # Tables and JSON

@@ -12,6 +12,7 @@ from typing import Any
 from freshstack_dspy.collection.contents import SLICES, Contents
 from freshstack_dspy.collection.counts import count_kinds, listed, some_of
 from freshstack_dspy.collection.manifest import (
+    NOT_MEASURED,
     Manifest,
     exported_from,
     is_baseline,
@@ -478,7 +479,7 @@ def _limits(contents: Contents, manifest: Manifest) -> str:
     failed = sum(judgment.label is None for judgment in contents.judgments)
     shared = sum(judgment.same_as is not None for judgment in contents.judgments)
     return (
-        f"## Limits\n\n- {_by_whom(manifest)}\n"
+        f"## Limits\n\n- {_by_whom(manifest)}\n- {_trust(manifest)}\n"
         "- Only pooled chunks were judged. A chunk without a label is unknown; the measures "
         "count it as not relevant, and report how many they met.\n"
         f"- Judgments that failed: {failed}. They have no label and are counted, never "
@@ -505,9 +506,21 @@ def _by_whom(manifest: Manifest) -> str:
     by = "by a language model, not by people"
     if is_baseline(manifest.model):
         by = "by a program that counts words, neither by people nor by a language model"
+    return f"{made} are {by}."
+
+
+def _trust(manifest: Manifest) -> str:
+    """How far people agree with the labels, and with each other."""
+    if manifest.trust is None:
+        return (
+            f"{NOT_MEASURED[0].upper()}{NOT_MEASURED[1:]}. Label a sample (`freshstack sample`, "
+            "`freshstack label`), and compare: `freshstack agree`."
+        )
+    line = manifest.trust.line
     return (
-        f"{made} are {by}. How far they agree with people is unknown until it is measured: label "
-        "a sample and compute the agreement."
+        f"{line[0].upper()}{escape(line[1:])}. Cohen's κ of labels read as support or none, with 95% "
+        "intervals over queries; that of people with each other is what a judge can be expected to "
+        "reach."
     )
 
 

@@ -30,7 +30,13 @@ from pydantic import BaseModel
 
 from freshstack_dspy.collection.card import attribution, baseline_warning, escape
 from freshstack_dspy.collection.collection import Collection, corpus_schema, write_rows
-from freshstack_dspy.collection.manifest import NO_MODEL, exported_from, makers
+from freshstack_dspy.collection.manifest import (
+    NO_MODEL,
+    NOT_MEASURED,
+    exported_from,
+    makers,
+    trust_line,
+)
 from freshstack_dspy.collection.nugget_banks import (
     BankNugget,
     bank,
@@ -80,6 +86,10 @@ class Description(BaseModel):
     scale: Scale
     slices: tuple[str, ...]
     counts: dict[str, int]
+    calibrated: bool = False
+    """Whether the labels agree with people as well as the collection's maker asked for."""
+    agreement: str = NOT_MEASURED
+    """What was measured of it."""
     imported_from: dict[str, str] = {}
     """The `origin` of an earlier export, of which the collection was imported."""
 
@@ -98,6 +108,8 @@ class Export(NamedTuple):
     counts: dict[str, int]
     left_out: tuple[str, ...]
     """What of the collection it does not hold, in one line each."""
+    agreement: str
+    """How far its labels agree with people, in one line."""
 
 
 def export_collection(
@@ -136,7 +148,9 @@ def export_collection(
     with replace_folder(out) as folder:
         for name, content in chain(_LAYOUTS[format](selection), _about(selection)):
             _write(folder / name, content)
-    return Export(format, selection.counts, selection.left_out())
+    return Export(
+        format, selection.counts, selection.left_out(), trust_line(selection.collection.manifest)
+    )
 
 
 def push_collection(
@@ -378,6 +392,8 @@ def _about(selection: Selection) -> Files:
         slices=selection.slices,
         counts=selection.counts,
         imported_from=origin,
+        calibrated=manifest.trust is not None and manifest.trust.calibrated,
+        agreement=trust_line(manifest),
         **manifest.model_dump(
             include={"content_hash", "schema_version", "recipe", "model", "scale"}
         ),

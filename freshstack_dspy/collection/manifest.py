@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import operator
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -33,6 +34,51 @@ class Extension(Record):
     model: str
 
 
+class Kappa(Record):
+    """Cohen's kappa with its 95 % interval over queries; None where it is undefined."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+
+class Trust(Record):
+    """How far the labels agree with people, and whether that is enough."""
+
+    calibrated: bool
+    """Whether the lower end of kappa's interval reaches `min_kappa`."""
+    min_kappa: float
+    kappa: Kappa | None = None
+    """Of the judge and people, of labels read as support or none."""
+    ceiling: Kappa | None = None
+    """That of people among themselves; None where no pair was labelled by two."""
+    labels: int = 0
+    annotators: int = 0
+    reason: str = ""
+    """Why there is no kappa."""
+
+    @property
+    def line(self) -> str:
+        """What was measured, in one line."""
+        if self.kappa is None or self.kappa.value is None:
+            return f"not calibrated: {self.reason or 'kappa is undefined on these labels'}"
+        people = f"; people {_written(self.ceiling)}" if self.ceiling else ""
+        return (
+            f"{'' if self.calibrated else 'not '}calibrated: kappa {_written(self.kappa)} of "
+            f"{self.labels:,} labels by {self.annotators:,}{people}: "
+            f"{'at least' if self.calibrated else 'below'} {self.min_kappa:g}"
+        )
+
+
+def _written(kappa: Kappa) -> str:
+    if kappa.value is None or kappa.low is None or kappa.high is None:
+        return "without an interval" if kappa.value is None else f"{kappa.value:.2f}, no interval"
+    return f"{kappa.value:.2f}, {kappa.low:.2f}–{kappa.high:.2f}"
+
+
+NOT_MEASURED = "agreement with people: not measured"
+
+
 class Provenance(Record):
     """How a collection was made, as its maker says. It may name no secret and no machine."""
 
@@ -57,6 +103,8 @@ class Provenance(Record):
     fingerprints: dict[str, str] = Field(default_factory=dict)
     """SHA-256 of what it was made from, by part, and of the folder as it was written: by these a
     rerun tells that nothing changed. Empty where it is unknown."""
+    trust: Trust | None = Field(default=None, exclude_if=operator.not_)
+    """None where there were no labels."""
     reasked: tuple[str, ...] = ()
     """Keys of the replies that no record names: they were sent back as invalid, or belong to
     synthetic questions that were refused."""
@@ -150,6 +198,11 @@ def exported_from(manifest: Manifest) -> dict[str, str]:
     """
     imported: Any = manifest.config.get("import", {})
     return dict(imported.get("export", {}))
+
+
+def trust_line(manifest: Manifest) -> str:
+    """Say in one line how far the labels agree with people."""
+    return manifest.trust.line if manifest.trust else NOT_MEASURED
 
 
 def makers(manifest: Manifest) -> tuple[str, ...]:

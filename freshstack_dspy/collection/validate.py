@@ -11,7 +11,7 @@ from freshstack_dspy.collection.contents import RECORD_FILES, Contents, referenc
 from freshstack_dspy.collection.counts import Counts, count
 from freshstack_dspy.collection.exports import EXPORT_FILE, Description, ExportFormat
 from freshstack_dspy.collection.imports import read_description, read_layout
-from freshstack_dspy.collection.manifest import MANIFEST_FILE, read_manifest
+from freshstack_dspy.collection.manifest import MANIFEST_FILE, read_manifest, trust_line
 from freshstack_dspy.errors import CollectionError, FreshstackError
 from freshstack_dspy.files import decode_records, read_lines
 from freshstack_dspy.records import Judgment
@@ -26,6 +26,8 @@ class Report(NamedTuple):
     """Each with its file, and the line where there is one."""
     counts: dict[str, int]
     """How many records of each kind were read."""
+    agreement: str = ""
+    """Of a collection: how far its labels agree with people, in one line."""
 
 
 def validate(path: Path | str) -> Report:
@@ -82,7 +84,7 @@ def _check_collection(folder: Path) -> Report:
         if stored != counted:
             faults.append(f"{MANIFEST_FILE}: counts.{name} is {stored}, the files have {counted}")
     counts = {name: value for name, value in found if isinstance(value, int)}
-    return Report("collection", tuple(faults), counts)
+    return Report("collection", tuple(faults), counts, trust_line(manifest))
 
 
 def evidence_faults(judgments: Iterable[Judgment], corpus: Corpus) -> Iterator[str]:

@@ -168,7 +168,11 @@ def sampled(queries: Sequence[Query], most: int | None) -> Sequence[Query]:
 
 
 def check_place(config: BuildConfig) -> None:
-    """Check that a collection can be written at `out`, before anything is cut or paid for."""
+    """Check `out`, and the labels of `[trust]`, before anything is cut or paid for."""
+    from freshstack_dspy.calibration.labels import read_labels
+
+    if config.trust.labels:
+        read_labels(config.trust.labels)
     check_replaceable(config.out)
     check_writable(config.out)
 

@@ -166,6 +166,7 @@ def _top(collection: Collection, path: Path, depth: int) -> RunTop:
 def _extended(
     session: Session, before: Collection, runs: tuple[RunTop, ...], depth: int, folder: Path
 ) -> Extended:
+    from freshstack_dspy.calibration.agreement import measured_trust
     from freshstack_dspy.recipes.freshstack import FreshStack, judge_pool
     from freshstack_dspy.recipes.judge import with_judgments
     from freshstack_dspy.recipes.known import Known
@@ -206,6 +207,7 @@ def _extended(
         update={
             "extensions": extensions,
             "ledger": added(old.ledger, session.lm.ledger.steps()),
+            "trust": measured_trust(contents, old.scale, old.name, session.config.trust),
             "fingerprints": {},  # a build would make another collection
             "reasked": tuple(sorted({*old.reasked, *session.used()} - call_ids_of(contents))),
         }

@@ -44,6 +44,7 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "index": {"path"},
     "cache": True,
     "budget": True,
+    "trust": True,
     "prices": True,
     "model": {"api_key", "concurrency", "timeout", "retries"},
 }
@@ -65,6 +66,7 @@ def provenance(
         contents: Its records; replies that were used and that none of these names are listed.
         inputs: The fingerprints of what it is made from, where a build may find it unchanged.
     """
+    from freshstack_dspy.calibration.agreement import measured_trust
     from freshstack_dspy.recipes.crux import Crux
     from freshstack_dspy.recipes.freshstack import FreshStack
     from freshstack_dspy.recipes.nuggets import WithoutAnswers
@@ -83,6 +85,9 @@ def provenance(
         config=shareable(config.model_dump()),
         fingerprints={**inputs, _REPLIES: sha256_of(used)} if inputs else {},
         reasked=tuple(sorted(used.keys() - call_ids_of(contents))) if contents else (),
+        trust=measured_trust(contents, config.judge.graded, config.name, config.trust)
+        if contents
+        else None,
     )
 
 
@@ -225,6 +230,7 @@ def fingerprint_inputs(config: BuildConfig) -> dict[str, str]:
             "endpoint": endpoint_identity(config.model.name, config.model.api_base),
             "edited": config.nuggets.edited and _sha256(config.nuggets.edited),
             "programs": {name: path and _sha256(path) for name, path in config.programs},
+            "trust": [config.trust.min_kappa, *map(_sha256, config.trust.labels)],
         }
         queries = {
             "config": config.queries.model_dump(mode="json", exclude={"path", "style"}),

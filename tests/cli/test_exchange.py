@@ -27,7 +27,8 @@ def test_export_says_what_it_wrote_and_what_it_left_out(
     replaced = freshstack("export", "odd", "--format", "trec", "--out", "out", "--replace")
     none = freshstack("export", "c", "--out", "no", "--slices", "partly_supported")
 
-    assert (first.code, first.out) == (0, "out: 2 queries and 3 chunks\n")
+    not_measured = "agreement with people: not measured\n"
+    assert (first.code, first.out) == (0, f"out: 2 queries and 3 chunks\n{not_measured}")
     assert "2 of 4 queries" in first.err
     assert (second.code, second.out) == (1, "")
     assert "exists; add --replace" in second.err

@@ -34,9 +34,12 @@ def test_the_examples_commented_lines_are_valid_too(path: Path) -> None:
     """They are there to be uncommented."""
     text = re.sub(r"^# (?=[\w]+ = |\[)", "", EXAMPLE, flags=re.MULTILINE)
     path.write_text(text)
+    labels = path.with_name("labels-ana.jsonl")
+    labels.touch()
 
     config = load_config(path)
 
+    assert config.trust.labels == (labels,)
     assert "\n# " not in text[text.index("[queries]") :]
     assert config.programs.support_judge == path.with_name("judge.json")
     assert config.cache.bundles == (path.with_name("replies.jsonl"),)

@@ -72,6 +72,8 @@ def test_an_export_says_what_it_is_of(tmp_path: Path, format_: ExportFormat) -> 
         "scale": {"name": "graded_3", "threshold": 2},
         "slices": ["answerable", "partly_supported"],
         "counts": counts,
+        "calibrated": False,
+        "agreement": "agreement with people: not measured",
     }
     assert done.counts == counts
 

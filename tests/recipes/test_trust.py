@@ -1,0 +1,88 @@
+"""The gate: a collection is called calibrated if its labels agree with people's."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from freshstack_dspy.calibration.agreement import measured_trust
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.exports import export_collection
+from freshstack_dspy.collection.manifest import Trust
+from freshstack_dspy.config import TrustConfig, load_config
+from freshstack_dspy.errors import CollectionError, ConfigError
+from freshstack_dspy.files import encode_records
+from freshstack_dspy.recipes.build import build
+from freshstack_dspy.records import HumanLabel
+
+from .domain import write_domain
+
+MODEL = {"name": "extractive/baseline"}
+
+
+def people(collection: Collection, *, wrong_every: int) -> list[HumanLabel]:
+    """Labels of all judged pairs, of which one in so many is not the judge's."""
+    return [
+        HumanLabel(
+            query_id=one.query_id,
+            nugget_id=one.nugget_id,
+            chunk_id=one.chunk_id,
+            label=int((not one.label) != (number % wrong_every > 0)),
+            annotator="ada",
+        )
+        for number, one in enumerate(collection.judgments)
+    ]
+
+
+def test_a_build_and_its_exports_say_what_was_measured(tmp_path: Path) -> None:
+    before = build(load_config(write_domain(tmp_path, model=MODEL)))
+    assert "trust" not in json.loads((tmp_path / "collection/manifest.json").read_bytes())
+    assert "Agreement with people: not measured." in (tmp_path / "collection/README.md").read_text()
+    labels = people(before, wrong_every=9)
+    (tmp_path / "ada.jsonl").write_bytes(encode_records(labels))
+
+    gated = {"labels": "ada.jsonl", "min_kappa": 0.99}
+    after = build(load_config(write_domain(tmp_path, model=MODEL, trust=gated)))
+    export_collection(after, "beir", tmp_path / "beir")
+
+    trust = after.manifest.trust
+    assert trust is not None
+    assert trust.kappa is not None
+    assert not trust.calibrated
+    assert (trust.labels, trust.annotators, trust.ceiling) == (len(labels), 1, None)
+    assert trust.line.endswith(f"of {len(labels)} labels by 1: below 0.99")
+    assert after.manifest.content_hash == before.manifest.content_hash, "labels are no content"
+    assert "- Not calibrated: kappa 0." in (tmp_path / "collection/README.md").read_text()
+    exported = json.loads((tmp_path / "beir/export.json").read_bytes())
+    assert (exported["calibrated"], exported["agreement"]) == (False, trust.line)
+
+
+def test_the_lower_end_of_the_interval_decides(tmp_path: Path) -> None:
+    made = build(load_config(write_domain(tmp_path, model=MODEL)))
+    path = tmp_path / "ada.jsonl"
+    labels = people(made, wrong_every=6)  # kappa .48, and 0 is the lower end
+
+    def trust(labels: list[HumanLabel], min_kappa: float) -> Trust:
+        path.write_bytes(encode_records(labels))
+        settings = TrustConfig(labels=(path,), min_kappa=min_kappa)
+        found = measured_trust(made, made.manifest.scale, made.name, settings)
+        assert found is not None
+        return found
+
+    assert trust(labels, 0).calibrated
+    assert not trust(labels, 0.01).calibrated
+    one = trust(labels[:1], 0)
+    assert not one.calibrated, "without an interval"
+    elsewhere = [labels[0].model_copy(update={"query_id": "elsewhere"})]
+    assert trust(elsewhere, 0).line.startswith("not calibrated: none of the 1 labels is of a pair")
+
+
+def test_labels_are_read_before_anything_is_asked(tmp_path: Path) -> None:
+    trust = {"labels": ["ada.jsonl"]}
+    config = write_domain(tmp_path, model=MODEL, trust=trust)
+    with pytest.raises(ConfigError, match=r"trust\.labels names .*ada\.jsonl"):
+        load_config(config)
+    (tmp_path / "ada.jsonl").write_text('{"label": "yes"}\n')
+
+    with pytest.raises(CollectionError, match=r"ada\.jsonl:1: not a label"):
+        build(load_config(config))
