@@ -74,7 +74,7 @@ def nugget(text: str, quote: str = "") -> dict[str, Any]:
 LIMITED: list[tuple[Any, str, Any]] = [
     (NuggetizeAnswer, "nuggets", [nugget("one"), nugget("two")]),
     (DecomposeQuestion, "sub_questions", ["one", "two"]),
-    (DecontextualizePassages, "passages", ["one", "two"]),
+    (DecontextualizePassages, "passages", ["It reads.", "Reads them."]),
     (
         SynthesizeQueries,
         "queries",
@@ -104,7 +104,7 @@ def test_the_limit_that_the_prompt_names_is_held(signature: Any, field: str, ite
 )
 def test_a_blank_text_is_no_answer(signature: Any, answer: Any) -> None:
     text = json.dumps(answer)
-    validated(signature, json.loads(text.replace("{}", "something")))
+    validated(signature, json.loads(text.replace("{}", "it reads")))
 
     assert "at least 1 character" in faults(signature, json.loads(text.replace("{}", "")))
     assert "the text is blank" in faults(signature, json.loads(text.replace("{}", " ")))
