@@ -27,6 +27,7 @@ from freshstack_dspy.rows import Row, read_csv, read_rows
 LabelFormat = Literal[
     "freshstack",
     "csv",
+    "json",
     "label-studio",
     "argilla",
     "autojudge-annotate",
@@ -292,6 +293,7 @@ def _trec_support(path: Path, left_out: Counter[str]) -> Iterator[Row]:
 
 _READERS: Mapping[str, Callable[[Path, Counter[str]], Iterator[Row]]] = {
     "csv": _csv,
+    "json": lambda path, left_out: read_rows(path),
     "label-studio": _label_studio,
     "argilla": _argilla,
     "autojudge-annotate": _autojudge_annotate,

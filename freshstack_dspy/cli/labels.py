@@ -82,6 +82,7 @@ def import_labels(
         Literal[
             "freshstack",
             "csv",
+            "json",
             "label-studio",
             "argilla",
             "autojudge-annotate",

@@ -78,6 +78,7 @@ def read(path: Path, content: Any, form: Any, small: Collection, **options: Any)
     ("form", "content", "expected", "left_out"),
     [
         ("csv", CSV, LABEL, UNLABELLED),
+        ("json", {"topic": "12", "sentence": "fact 12_0", "docid": B, "support": 2}, BARE, {}),
         ("label-studio", LABEL_STUDIO, LABEL, {"annotations that were skipped": 1}),
         ("argilla", ARGILLA, LABEL, {}),
         ("argilla", [FLATTENED], LABEL, {}),
