@@ -1,4 +1,5 @@
 from .calibration.agreement import agree as agree
+from .calibration.correction import correct as correct
 from .calibration.labels import read_labels as read_labels
 from .calibration.optimization import optimize as optimize
 from .collection.collection import Collection as Collection

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from freshstack_dspy.cli.correction import LabelsOption, show_correction
 from freshstack_dspy.cli.options import (
     ConventionsOption,
     FormatOption,
@@ -30,6 +31,7 @@ from freshstack_dspy.cli.printing import (
 from freshstack_dspy.errors import CollectionError, ConfigError
 
 if TYPE_CHECKING:
+    from freshstack_dspy.calibration.correction import Correction
     from freshstack_dspy.cli.options import SlicesName
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.measures.compare import Comparison, RunDifference
@@ -123,6 +125,28 @@ class _Judgments(NamedTuple):
             "content_hash": self.collection.manifest.content_hash,
         }
         return {**identity, "slices": self.slices, "excluded": self.excluded}
+
+    def corrected(
+        self,
+        labels: Sequence[Path] | None,
+        runs: Mapping[str, Path],
+        measures: Sequence[str] | None,
+        form: str | None,
+        **rules: Any,
+    ) -> "dict[str, Correction]":
+        """Estimate what the values would be by people's labels, where there are some."""
+        from freshstack_dspy.calibration.correction import correct
+        from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES
+
+        if not labels:
+            return {}
+        if self.collection is None:
+            raise ConfigError(f"--labels needs a collection, and {self.name} is a file of qrels")
+        if form == "csv" or rules.pop("conventions", "ours") != "ours":
+            raise ConfigError("--labels is for the conventions ours, and not for csv: take --json")
+        rules |= {"slices": self.slices, "excluded": self.excluded}
+        measures = measures or FRESHSTACK_MEASURES
+        return {"corrected": correct(self.collection, labels, runs, measures, **rules)}
 
     def say_origin(self) -> None:
         """Say below a table which queries were left out, and who made the labels."""
@@ -233,6 +257,7 @@ def evaluate(
     unknown_ids: UnknownIdsOption = "error",
     exclude_contaminated: ContaminatedOption = None,
     covered: CoveredOption = 1.0,
+    labels: LabelsOption = None,
     fail_under: FailUnderOption = None,
     form: FormatOption = None,
     as_json: JsonOption = False,
@@ -259,16 +284,19 @@ def evaluate(
         }
         groups = (grouped(of, each, limit=limit, resamples=resamples) for each in groupings)
         found[name] = _Evaluated(of, means, tuple(groups))
+    by_name = dict(zip(found, runs, strict=True))
+    correction = measured_on.corrected(labels, by_name, measure, form, **rules)
     if as_json:
         dumped = [
             {"file": name, **dict(run.evaluation), "intervals": run.means, "groups": run.groups}
             for name, run in found.items()
         ]
-        show_json({**measured_on.identity, "evaluations": dumped})
+        show_json({**measured_on.identity, "evaluations": dumped, **correction})
     elif form == "csv":
         show(_rows(found), "csv")
     else:
         _show_evaluated(measured_on, found, form)
+        show_correction(correction.get("corrected"), form)
     _fail_if(
         f"{name}: {measure} is {mean:.6g}, below {bound:.6g} (--fail-under)"
         for name, run in found.items()
@@ -591,6 +619,7 @@ def compare(
     slices: SlicesOption = "supported",
     unknown_ids: UnknownIdsOption = "error",
     covered: CoveredOption = 1.0,
+    labels: LabelsOption = None,
     fail_on_regression: Annotated[
         bool,
         typer.Option(
@@ -617,15 +646,20 @@ def compare(
     comparison = compare_evaluations(
         evaluations, baseline=None if baseline is None else names[baseline]
     )
+    pairs = dict.fromkeys((each.run, each.against) for each in comparison.differences)
+    by_name = {name: path for path, name in names.items()}
+    correction = measured_on.corrected(labels, by_name, measure, form, pairs=pairs, **rules)
     if as_json:
-        show_json({**measured_on.identity, "comparison": comparison})
+        show_json({**measured_on.identity, "comparison": comparison, **correction})
     elif form is not None:
         rows = comparison.to_rows()
         show(Table(tuple(rows[0]), [tuple(row.values()) for row in rows], keys=3), form)
+        show_correction(correction.get("corrected"), form)
     else:
         _show_comparison(measured_on, evaluations, comparison)
         for each in comparison.differences if limit else ():
             _show_queries(measured_on, evaluations, each, limit or 0)
+        show_correction(correction.get("corrected"))
     if fail_on_regression:
         _fail_if(
             f"{each.run}: {each.measure} is {comparison.means[each.run][each.measure]:.6g}, below "

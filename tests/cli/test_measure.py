@@ -251,6 +251,37 @@ def test_a_mean_below_its_bound_fails_after_all_was_printed(
     assert measures == ["AP", "Recall@1"]
 
 
+@pytest.mark.usefixtures("small")
+def test_values_are_corrected_by_labels_of_people(freshstack: Command, small: Collection) -> None:
+    """All pairs are labelled here, and 12_1 is supported by nothing but a failed judgment."""
+    lines = [
+        {"query_id": of.query_id, "nugget_id": of.nugget_id, "chunk_id": of.chunk_id}
+        | {"label": of.label * (of.nugget_id != "12_1"), "annotator": "ada"}
+        for of in small.judgments
+        if of.label is not None
+    ]
+    Path("labels.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    words = ("small", "a.run", "b.run", "-m", "AP", "--labels", "labels.jsonl")
+    evaluated, compared = freshstack("evaluate", *words), freshstack("compare", *words)
+    as_json = json.loads(freshstack("evaluate", *words, "--json").out)["corrected"]
+    csv_table = freshstack("evaluate", *words, "--format", "csv")
+    Path("q.txt").write_text("12 0 d 1\n")
+    qrels = freshstack("evaluate", "q.txt", "a.run", "--labels", "labels.jsonl")
+
+    mean, rate = as_json["means"]["a.run"]["AP"], as_json["rates"]["all judged pairs"]
+    assert [rate["judge"], rate["value"]] == pytest.approx([4 / 7, 3 / 7])
+    cells = list(cells_of(evaluated.out))
+    assert ["a.run", "AP", f"{mean['judge']:.4f}", f"{mean['value']:.4f}"] in [
+        each[:4] for each in cells
+    ]
+    assert ["a.run", "AP"] in [each[:2] for each in cells_of(compared.out)]
+    assert "− a.run" in [each[0] for each in cells_of(compared.out)]
+    assert max(map(len, (evaluated.out + compared.out).splitlines())) <= 80
+    assert "labels of people of 7 judged pairs" in evaluated.out
+    assert "not for csv" in csv_table.err
+    assert "--labels needs a collection" in qrels.err
+
+
 # compare
 
 

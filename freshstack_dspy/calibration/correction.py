@@ -1,0 +1,292 @@
+"""What a collection's values would be, had people made all labels: estimates from a sample."""
+
+import dataclasses
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Collection as Ids
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median_low
+from typing import Any, NamedTuple
+
+from freshstack_dspy.calibration.labels import PairId, check_labels, pair_of, read_labels
+from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.slices import Slices, slice_queries
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.correction import Corrected, corrected_mean, rogan_gladen
+from freshstack_dspy.measures.evaluation import FRESHSTACK_MEASURES, Evaluation, evaluate
+from freshstack_dspy.measures.run import RunSource
+from freshstack_dspy.records import SCALES, HumanLabel, Record
+
+ALL_PAIRS = "all judged pairs"
+ROGAN_GLADEN = "all, by Rogan and Gladen"
+
+
+class CorrectedDifference(Record):
+    """The mean of a run's values minus another's, by people's labels."""
+
+    measure: str
+    run: str
+    against: str
+    difference: Corrected
+
+
+class Correction(Record):
+    """What `correct` found."""
+
+    rates: dict[str, Corrected]
+    """The share of judged pairs that support their nugget: of all, of all by Rogan and Gladen, and of
+    those that the judge gave each label."""
+    means: dict[str, dict[str, Corrected]]
+    """By run and measure."""
+    differences: tuple[CorrectedDifference, ...]
+    pairs: int
+    """Judged pairs that people labelled."""
+    whole_queries: int
+    """Queries that were drawn and are labelled in full."""
+    notes: tuple[str, ...]
+    """What was left out, or taken together."""
+
+
+class _Labelled(NamedTuple):
+    """The labels of people, by pair, and how the pairs were drawn."""
+
+    labels: Mapping[PairId, int]
+    drawn: Mapping[PairId, str]
+    """Labelled pair -> the stratum it was drawn from, or an empty text."""
+    strata: Mapping[PairId, str]
+    """Of all judged pairs."""
+    whole: frozenset[str]
+    """Queries that were drawn and are labelled in full."""
+    missing: int
+    """Pairs that were drawn one by one and are not labelled."""
+    notes: tuple[str, ...]
+
+    @property
+    def everything(self) -> bool:
+        """Whether all judged pairs are labelled, so that none had to be drawn."""
+        return len(self.labels) == len(self.strata)
+
+
+def correct(
+    collection: Collection | Path | str,
+    labels: Sequence[HumanLabel] | Sequence[Path | str] | Path | str,
+    runs: Mapping[str, RunSource] | None = None,
+    measures: str | Sequence[str] = FRESHSTACK_MEASURES,
+    *,
+    pairs: Iterable[tuple[str, str]] = (),
+    slices: Slices = None,
+    excluded: Ids[str] = (),
+    **rules: Any,
+) -> Correction:
+    """Estimate what rates, means and differences would be, had people labelled every judged pair.
+
+    Rates are estimated from single pairs that `freshstack sample` drew. Means need queries that are
+    labelled in full, as `sample --whole-queries` draws them; people's labels then decide, as the
+    judge's do, which nuggets are supported and which queries count. Of several people's labels of a
+    pair the lower median counts.
+
+    Args:
+        collection: Or its folder.
+        labels: Of support; or files of labels.
+        runs: By name.
+        measures: As in `evaluate`.
+        pairs: Names of two runs, whose difference is estimated.
+        slices: As in `Collection.qrels`.
+        excluded: Queries that are left out.
+        **rules: Further arguments of `evaluate`, but not `conventions`.
+
+    Raises:
+        CollectionError: A label is not of this collection or off its scale, or none is of a judged
+            pair; or as `evaluate`.
+    """
+    collection = Collection.of(collection)
+    if isinstance(labels, Path | str):
+        labels = [labels]
+    files = [one for one in labels if isinstance(one, Path | str)]
+    given = [one for one in labels if isinstance(one, HumanLabel)]
+    if files:
+        given += read_labels(files, collection=collection)
+    found = _labelled(collection, given)
+    by_people = _by_people(collection, found.labels)
+    queries = sorted({query for query, _, _ in found.strata} - set(excluded))
+    evaluated: dict[str, tuple[Evaluation, Evaluation]] = {}
+    if runs:
+        of = [each.qrels(slices).without(excluded) for each in (collection, by_people)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # evaluating the runs has warned
+            for name, run in runs.items():
+                judge, people = (evaluate(each, run, measures, **rules) for each in of)
+                evaluated[name] = judge, people
+    names = next(iter(evaluated.values()))[0].measures if evaluated else ()
+    return Correction(
+        rates=_rates(collection, found),
+        means={
+            run: {measure: _mean(found, queries, measure, of) for measure in names}
+            for run, of in evaluated.items()
+        },
+        differences=tuple(
+            CorrectedDifference(
+                measure=measure,
+                run=run,
+                against=against,
+                difference=_mean(found, queries, measure, evaluated[run], evaluated[against]),
+            )
+            for measure in names
+            for run, against in pairs
+        ),
+        pairs=len(found.labels),
+        whole_queries=len(found.whole & set(queries)),
+        notes=found.notes,
+    )
+
+
+def _labelled(collection: Collection, labels: Sequence[HumanLabel]) -> _Labelled:
+    check_labels(((f"label {n}", label) for n, label in enumerate(labels, 1)), collection)
+    of_judged = strata(collection)
+    highest = SCALES[collection.manifest.scale.name].highest
+    by_pair: defaultdict[PairId, list[HumanLabel]] = defaultdict(list)
+    for label in labels:
+        by_pair[pair_of(label)].append(label)
+    judged = {pair: by_pair[pair] for pair in sorted(by_pair) if pair in of_judged}
+    if not judged:
+        raise CollectionError(
+            f"none of the {len(labels)} labels is of a judged pair of {collection.name!r}"
+        )
+    drawn = {
+        pair: next((one.stratum for one in of if one.stratum and one.probability), "")
+        for pair, of in judged.items()
+    }
+    queries = {pair[0] for pair, stratum in drawn.items() if stratum == WHOLE_QUERIES}
+    if len(judged) == len(of_judged):
+        queries = {query for query, _, _ in of_judged}
+    whole = queries - {pair[0] for pair in of_judged if pair not in judged}
+    undrawn = sum(not stratum for stratum in drawn.values())
+    sizes, missing = Counter(of_judged.values()), 0
+    for name, labelled in Counter(drawn.values()).items():
+        shares = [label.probability or 0 for label in labels if label.stratum == name]
+        missing += max(0, round(max(shares, default=0) * sizes[name]) - labelled)
+    counts = {
+        "drawn pairs not labelled yet": missing,
+        "drawn queries not labelled in full yet, left out": len(queries - whole),
+        "pairs labelled by several people": sum(len(of) > 1 for of in judged.values()),
+        "labelled pairs not judged, left out": len(by_pair) - len(judged),
+        "labelled pairs that no sample drew, left out": undrawn * (len(judged) < len(of_judged)),
+    }
+    return _Labelled(
+        labels={
+            pair: min(median_low(one.label for one in of), highest) for pair, of in judged.items()
+        },
+        drawn=drawn,
+        strata=of_judged,
+        whole=frozenset(whole),
+        missing=missing,
+        notes=tuple(f"{number:,} {what}" for what, number in counts.items() if number),
+    )
+
+
+def _by_people(collection: Collection, labels: Mapping[PairId, int]) -> Collection:
+    """Give the collection with people's labels where they differ from the judge's."""
+    judgments = tuple(
+        one
+        if (label := labels.get(pair_of(one), one.label)) == one.label
+        else one.model_copy(update={"label": label, "evidence": ()})
+        for one in collection.judgments
+    )
+    of = collection.queries, collection.nuggets, judgments, collection.threshold, collection.pool
+    return dataclasses.replace(collection, judgments=judgments, slices=tuple(slice_queries(*of)))
+
+
+def _mean(
+    given: _Labelled,
+    queries: Sequence[str],
+    measure: str,
+    run: tuple[Evaluation, Evaluation],
+    against: tuple[Evaluation, Evaluation] | None = None,
+) -> Corrected:
+    """Estimate a run's mean, or that of its values minus another's; each by judge and by people."""
+
+    def values(side: int) -> tuple[list[float], list[float]]:
+        own = run[side].values(measure)
+        other = against[side].values(measure) if against else {}
+        differences = [own.get(query, 0) - other.get(query, 0) for query in queries]
+        return differences, [float(query in own) for query in queries]
+
+    (judge, judge_counts), (people, people_counts) = values(0), values(1)
+    known = [
+        one if query in given.whole else None for query, one in zip(queries, people, strict=True)
+    ]
+    found = corrected_mean(judge, known, judge_counts=judge_counts, people_counts=people_counts)
+    if any(query in given.whole for query in queries):
+        return found
+    return found.because(
+        "no query was drawn and labelled in full: single pairs do not tell its measures; "
+        "`freshstack sample COLLECTION --whole-queries 20`"
+    )
+
+
+def _rates(collection: Collection, given: _Labelled) -> dict[str, Corrected]:
+    """Estimate the share of pairs that support: of all, and by the judge's label."""
+    judged = {
+        pair_of(one): one.label for one in collection.judgments if pair_of(one) in given.strata
+    }
+    single = [pair for pair, stratum in given.drawn.items() if stratum not in ("", WHOLE_QUERIES)]
+    by_query = not single and not given.everything
+    known = set(given.labels) if given.everything else set(single)
+    reason = ""
+    if by_query:
+        known = {pair for pair in given.labels if pair[0] in given.whole}
+        if not known:
+            reason = (
+                "the labels do not say how their pairs were drawn, as those of `freshstack sample`"
+            )
+    elif not given.everything and any(given.strata[pair] != given.drawn[pair] for pair in single):
+        reason = (
+            "the pairs were drawn from other strata: of another judge, or --against one; draw a "
+            "sample of this collection"
+        )
+
+    def rates(label: int | None) -> Iterator[Corrected]:
+        pairs = [pair for pair in sorted(judged) if label in (None, judged[pair])]
+        judge = [int((judged[pair] or 0) >= collection.threshold) for pair in pairs]
+        people = [
+            int(given.labels[pair] >= collection.threshold) if pair in known else None
+            for pair in pairs
+        ]
+        queries = [query for query, _, _ in pairs]
+        if reason:
+            share = sum(judge) / len(pairs)
+            yield Corrected(judge=share, labelled=0, items=len(pairs), reason=reason)
+        elif by_query:
+            yield _rate_of_queries(judge, people, queries)
+        else:
+            of = [given.strata[pair] for pair in pairs]
+            rate = corrected_mean(judge, people, strata=of, queries=queries)
+            if given.missing:  # tasks are in the order of their queries, so whole ones are missing
+                rate = rate.model_copy(update={"low": rate.wide_low, "high": rate.wide_high})
+            yield rate
+            if label is None and not given.everything and not given.missing:
+                yield rogan_gladen(judge, people, strata=of)
+
+    found = dict(zip((ALL_PAIRS, ROGAN_GLADEN), rates(None), strict=False))
+    for label in sorted(set(judged.values()), key=lambda label: -(label or 0)):
+        [found[f"label {label}"]] = rates(label)
+    return found
+
+
+def _rate_of_queries(
+    judge: Sequence[int], people: Sequence[int | None], queries: Sequence[str]
+) -> Corrected:
+    """Estimate a rate from queries labelled in full: a ratio of two sums over queries."""
+    counts, by_judge, by_people = Counter(queries), Counter[str](), Counter[str]()
+    for query, verdict, label in zip(queries, judge, people, strict=True):
+        by_judge[query] += verdict
+        if label is not None:
+            by_people[query] += label
+    return corrected_mean(
+        [by_judge[query] for query in counts],
+        [by_people.get(query) for query in counts],
+        judge_counts=list(counts.values()),
+        people_counts=list(counts.values()),
+    )

@@ -1,0 +1,261 @@
+"""Values corrected for the judge's errors, from the labels that people gave a sample (PPI++)."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from freshstack_dspy.measures.statistics import LEVEL
+from freshstack_dspy.records import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+
+FEWEST_ITEMS = 10
+"""Labelled items below which there is no estimate, and `FEWEST_OF_STRATUM` those of a stratum."""
+FEWEST_OF_STRATUM = 5
+FEWEST_CHANGED = 8
+"""Items on which people differ from the judge, below which an interval from the changes covers too
+little."""
+FEWEST_TUNED = 100
+"""Labelled items from which λ is tuned. With fewer, λ and the labels' mean depend on each other, and
+intervals cover too little; it is 1."""
+
+
+class Corrected(Record):
+    """A value by the judge, and its estimate by people's labels, with two 95% intervals."""
+
+    judge: float
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    """The interval of what these same items would give, were all of them labelled by people."""
+    wide_low: float | None = None
+    wide_high: float | None = None
+    """The interval of what other queries like these would give."""
+    labelled: int
+    items: int
+    power: float | None = None
+    """λ, how much the judge's values count: 0 not at all, as with labels alone, to 1."""
+    reason: str | None = None
+    """Why there is no value or no interval."""
+
+    def because(self, reason: str) -> Self:
+        """Give the same with a reason."""
+        return self.model_copy(update={"reason": reason})
+
+
+def corrected_mean(
+    judge: Sequence[float],
+    people: Sequence[float | None],
+    *,
+    strata: Sequence[Any] | None = None,
+    queries: Sequence[Any] | None = None,
+    judge_counts: Sequence[float] | None = None,
+    people_counts: Sequence[float] | None = None,
+    power: float | None = None,
+) -> Corrected:
+    """Estimate what a mean would be by people's labels: PPI++, stratified, clustered by query.
+
+    With y of people, f of the judge, and W_h the share of stratum h among all items, of whose N_h
+    items n_h were drawn at random and labelled:
+
+        θ = mean of λ f over all items + Σ_h W_h (mean of y - λ f over the labelled of h)
+        V = Σ_h W_h² (1/n_h - 1/N_h) s_h²,  s_h² the variance of y - λ f in h
+
+    V is for these same items; for other queries the variance between the queries' sums of what θ
+    consists of is added. λ makes V least. Quantiles are Student's. Where people's values are 0 and 1
+    and the judge's are alike in each stratum, Wilson's intervals of the strata are put together
+    (MOVER): V is 0 where few labels agree. With counts it is the ratio Σ y / Σ count, linearised: a
+    measure's mean over the queries that count, which are others by people than by the judge.
+
+    Source: Angelopoulos, Bates and Zrnic, PPI++, arXiv 2311.01453, section 2 and example 6.1 (where
+    the mean of f is over the unlabelled, λ is ours times their share); Fisch et al., stratified PPI,
+    arXiv 2406.04291; Särndal, Swensson and Wretman, Model Assisted Survey Sampling, 1992, sections
+    4.6 and 6.3; Zou and Donner, Statistics in Medicine 2008; Wilson, JASA 1927.
+
+    Args:
+        judge: Of all items, which are pairs, or queries.
+        people: Of the same; None where it is not labelled.
+        strata: From which part each item was drawn; by default they are one.
+        queries: The query of each item; by default each is of its own.
+        judge_counts: What each counts by the judge; 1 by default.
+        people_counts: The same by people; read where it is labelled.
+        power: λ; by default 1, and tuned from `FEWEST_TUNED` labelled items on.
+    """
+    import numpy as np
+
+    of = _Sample(people, strata)
+    f, y = np.asarray(judge, float), of.values
+    one: Array = np.ones(len(f))
+    g = one if judge_counts is None else np.asarray(judge_counts, float)
+    z = one if people_counts is None else np.where(of.labelled, people_counts, 0).astype(float)
+    found = of.found(float(f.sum() / max(g.sum(), 1e-300)))
+    if found.reason:
+        return found
+    tuned = power is None and found.labelled >= FEWEST_TUNED
+    lam = float(not tuned) if power is None else power
+    ratio = count = 0.0
+    for _ in range(4 if tuned else 1):  # λ depends on the ratio, and the ratio on λ
+        count = of.total(z - lam * g) + lam * float(g.sum())
+        if count <= 0:
+            return found.because("by people's labels no labelled query counts")
+        ratio = (of.total(y - lam * f) + lam * float(f.sum())) / count
+        predicted = f - ratio * g
+        if tuned:
+            lam = of.least_variance(y - ratio * z, predicted)
+    error = y - ratio * z - lam * predicted
+    here = of.variance(error, error) / count**2
+    found = found.model_copy(update={"value": ratio, "power": lam})
+    binary = people_counts is None and bool(np.isin(y, (0, 1)).all()) and not of.within(f).any()
+    changed = int(((np.abs(y - f) + np.abs(z - g))[of.labelled] > 1e-12).sum())
+    if binary:
+        low, high = of.wilson(ratio)
+    elif changed < FEWEST_CHANGED and found.labelled < found.items:
+        return found.because(
+            f"people change {changed} of the {found.labelled} labelled, and {FEWEST_CHANGED} are "
+            "needed"
+        )
+    else:
+        half = _quantile(found.labelled - len(of.sizes) - tuned) * math.sqrt(here)
+        low, high = ratio - half, ratio + half
+    moved: Array = lam * predicted + of.expanded(error)
+    if queries is not None:
+        moved = np.bincount(np.unique(np.asarray(queries), return_inverse=True)[1], moved)
+    between = max(0.0, len(moved) * float(moved.var(ddof=1)) / count**2 - here)
+    more = _quantile(len(moved) - 1) * math.sqrt(between)
+    wide_low = ratio - math.hypot(ratio - low, more)
+    wide_high = ratio + math.hypot(high - ratio, more)
+    if binary:
+        wide_low, wide_high = max(0.0, wide_low), min(1.0, wide_high)
+    ends = {"low": low, "high": high, "wide_low": wide_low, "wide_high": wide_high}
+    return found.model_copy(update=ends)
+
+
+def rogan_gladen(
+    judge: Sequence[int], people: Sequence[int | None], *, strata: Sequence[Any] | None = None
+) -> Corrected:
+    """Estimate a rate by people's labels from the judge's sensitivity and specificity.
+
+        θ = (rate by the judge + specificity - 1) / (sensitivity + specificity - 1)
+
+    Both are of the labelled items, weighted by N_h / n_h. The interval is for these same items, by
+    the delta method. Where the judge's labels are alike in each stratum, value and interval are
+    those of `corrected_mean`, whose arguments it takes.
+
+    Source: Rogan and Gladen, American Journal of Epidemiology 1978; Lee et al., arXiv 2511.21140.
+    """
+    import numpy as np
+
+    of = _Sample(people, strata)
+    f, y = np.asarray(judge, float), of.values
+    found, number = of.found(float(f.mean())), len(f)
+    rate = of.total(y) / number
+    if found.reason or not 0 < rate < 1:
+        return found.because(found.reason or "people gave all labelled items one label")
+    sensitivity = of.total(f * y) / number / rate
+    specificity = of.total((1 - f) * (1 - y)) / number / (1 - rate)
+    if (informed := sensitivity + specificity - 1) <= 0:
+        return found.because(
+            f"sensitivity {sensitivity:.2f} and specificity {specificity:.2f}: the judge is no "
+            "better than chance"
+        )
+    value = (found.judge + specificity - 1) / informed
+    slope = (1 - value) * (1 - f - specificity) * (1 - y) / (1 - rate)
+    slope -= value * (f - sensitivity) * y / rate
+    error = math.sqrt(of.variance(slope, slope)) / number / informed
+    half = _quantile(found.labelled - len(of.sizes)) * error
+    low, high = (value - half, value + half) if of.within(f).any() else of.wilson(value)
+    ends = {"value": value, "low": low, "high": high}
+    return found.model_copy(update={name: min(1.0, max(0.0, end)) for name, end in ends.items()})
+
+
+class _Sample:
+    """Which items are labelled, and of which stratum each is."""
+
+    def __init__(self, people: Sequence[float | None], strata: Sequence[Any] | None) -> None:
+        import numpy as np
+
+        self.labelled = np.array([value is not None for value in people])
+        self.values = np.array([float(value or 0) for value in people])
+        self.names, self.code = np.unique(
+            np.asarray(strata if strata is not None else [""] * len(people)), return_inverse=True
+        )
+        self.sizes = np.bincount(self.code)
+        self.numbers = np.bincount(self.code[self.labelled], minlength=len(self.sizes))
+
+    def found(self, judge: float) -> Corrected:
+        """Begin an estimate, with the reason where the labels are too few."""
+        number, items = int(self.numbers.sum()), len(self.values)
+        reason = None
+        if number < min(FEWEST_ITEMS, items):
+            reason = f"{number} of {items} are labelled, and {FEWEST_ITEMS} are needed"
+        for name, size, labelled in zip(self.names, self.sizes, self.numbers, strict=True):
+            if reason is None and labelled < min(FEWEST_OF_STRATUM, size):
+                reason = (
+                    f"of {name!s}, {labelled} of {size} are labelled, and {FEWEST_OF_STRATUM} are "
+                    "needed"
+                )
+        return Corrected(judge=judge, labelled=number, items=items, reason=reason)
+
+    def means(self, values: "Array") -> "Array":
+        """The mean of the labelled items of each stratum."""
+        import numpy as np
+
+        sums = np.bincount(self.code[self.labelled], values[self.labelled], len(self.sizes))
+        return np.asarray(sums / self.numbers)
+
+    def total(self, values: "Array") -> float:
+        """The sum over all items, estimated from the labelled ones."""
+        return float(self.sizes @ self.means(values))
+
+    def variance(self, one: "Array", other: "Array") -> float:
+        """The variance of an estimated sum, or the covariance of two."""
+        import numpy as np
+
+        centred = (one - self.means(one)[self.code]) * (other - self.means(other)[self.code])
+        spread = self.means(centred) * self.numbers / np.maximum(self.numbers - 1, 1)
+        return float((self.sizes**2 * (1 / self.numbers - 1 / self.sizes)) @ spread)
+
+    def within(self, values: "Array") -> "Array":
+        """Values of all items minus the mean of their stratum; 0 where they differ by rounding."""
+        import numpy as np
+
+        less = values - (np.bincount(self.code, values) / self.sizes)[self.code]
+        return np.where(np.abs(less) > 1e-12, less, 0)
+
+    def least_variance(self, people: "Array", judge: "Array") -> float:
+        """The λ from 0 to 1 that makes the variance of people - λ judge least."""
+        import numpy as np
+
+        spread = np.bincount(self.code, self.within(judge) ** 2) / np.maximum(self.sizes - 1, 1)
+        variance = float((self.sizes**2 * (1 / self.numbers - 1 / self.sizes)) @ spread)
+        return min(1.0, max(0.0, self.variance(people, judge) / max(variance, 1e-300)))
+
+    def expanded(self, error: "Array") -> "Array":
+        """What each item adds to an estimated sum: its stratum's mean, a labelled one its own too."""
+        import numpy as np
+
+        means = self.means(error)[self.code]
+        own = (self.sizes / self.numbers)[self.code] * (error - means)
+        return means + np.where(self.labelled, own, 0)
+
+    def wilson(self, value: float) -> tuple[float, float]:
+        """Put Wilson's intervals of the strata together, each for the items that it has."""
+        import numpy as np
+
+        shares, rates = self.sizes / self.sizes.sum(), self.means(self.values)
+        finite = (self.sizes - self.numbers) / np.maximum(self.sizes - 1, 1)
+        square = _quantile(math.inf) ** 2 * finite / self.numbers
+        middle = (rates + square / 2) / (1 + square)
+        half = np.sqrt(square * rates * (1 - rates) + square**2 / 4) / (1 + square)
+        below, above = shares * (rates - middle + half), shares * (middle + half - rates)
+        return value - math.sqrt(below @ below), value + math.sqrt(above @ above)
+
+
+def _quantile(freedom: float) -> float:
+    from scipy.special import ndtri, stdtrit
+
+    tail = (1 + LEVEL) / 2
+    return float(ndtri(tail) if freedom == math.inf else stdtrit(max(freedom, 1), tail))

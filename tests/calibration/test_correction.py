@@ -1,0 +1,204 @@
+"""A collection's values by people's labels: exact where all are given, refused where they are few."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from freshstack_dspy.calibration.correction import ALL_PAIRS, ROGAN_GLADEN, Correction, correct
+from freshstack_dspy.calibration.sampling import draw
+from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.slices import slice_queries
+from freshstack_dspy.errors import CollectionError
+from freshstack_dspy.measures.correction import FEWEST_ITEMS
+from freshstack_dspy.measures.evaluation import evaluate
+from freshstack_dspy.records import HumanLabel, Judgment, LabelTask, Nugget
+from tests.collection.small import A, B, D, judgment, query, write_small
+
+QUERIES = tuple(f"q{number:02}" for number in range(30))
+MEASURES = ("alpha_nDCG@10", "Recall@2", "P@1")
+RUNS = {
+    "first": {of: {A: 3.0, B: 2.0, D: 1.0} for of in QUERIES},
+    "second": {of: {D: 3.0, A: 2.0, B: 1.0} for of in QUERIES},
+}
+
+
+def by_judge(*pair: object) -> int:
+    return int(Random(f"judge {pair}").random() < 0.3)
+
+
+def by_people(*pair: object) -> int:
+    """They change a label in five."""
+    return by_judge(*pair) ^ int(Random(f"people {pair}").random() < 0.2)
+
+
+def contents(label: Callable[..., int]) -> Contents:
+    queries = tuple(map(query, QUERIES))
+    nuggets = tuple(
+        Nugget(nugget_id=f"{of}_{place}", query_id=of, text="a fact", call_id=None)
+        for of in QUERIES
+        for place in (0, 1)
+    )
+    judgments = tuple(
+        judgment(f"{of}_{place}", chunk, label(number, place, chunk))
+        for number, of in enumerate(QUERIES)
+        for place in (0, 1)
+        for chunk in (A, B, D)
+    )
+    slices = tuple(slice_queries(queries, nuggets, judgments))
+    return Contents(queries=queries, nuggets=nuggets, judgments=judgments, slices=slices)
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return write_small(tmp_path_factory.mktemp("judged") / "judge", contents(by_judge))
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return write_small(tmp_path_factory.mktemp("judged") / "people", contents(by_people))
+
+
+def given(of: Judgment | LabelTask, truth: Collection, annotator: str = "ada") -> HumanLabel:
+    """What people say of a pair."""
+    label = next(
+        one.label
+        for one in truth.judgments
+        if (one.nugget_id, one.chunk_id) == (of.nugget_id, of.chunk_id)
+    )
+    return HumanLabel(
+        query_id=of.query_id,
+        nugget_id=of.nugget_id or "",
+        chunk_id=of.chunk_id or "",
+        label=label or 0,
+        annotator=annotator,
+        stratum=getattr(of, "stratum", None),
+        probability=getattr(of, "probability", None),
+    )
+
+
+def labels_of(tasks: Sequence[Judgment | LabelTask], truth: Collection) -> list[HumanLabel]:
+    return [given(task, truth) for task in tasks]
+
+
+def test_with_all_labels_it_is_what_evaluate_gives_on_them(
+    collection: Collection, truth: Collection
+) -> None:
+    """People decide which nuggets are supported, and which queries count."""
+    found = correct(
+        collection,
+        labels_of(collection.judgments, truth),
+        RUNS,
+        MEASURES,
+        pairs=[("first", "second")],
+    )
+
+    means = {name: evaluate(truth, run, MEASURES).means for name, run in RUNS.items()}
+    judged = {name: evaluate(collection, run, MEASURES).means for name, run in RUNS.items()}
+    assert truth.query_ids() != collection.query_ids()
+    for name, of in found.means.items():
+        for measure, one in of.items():
+            assert (one.judge, one.value) == pytest.approx(
+                (judged[name][measure], means[name][measure])
+            )
+            assert one.low == pytest.approx(one.high)
+    for each in found.differences:
+        difference = means["first"][each.measure] - means["second"][each.measure]
+        assert each.difference.value == pytest.approx(difference)
+    assert found.rates[ALL_PAIRS].value == pytest.approx(
+        sum(one.label or 0 for one in truth.judgments) / len(truth.judgments)
+    )
+
+
+def test_a_sample_of_pairs_tells_rates_and_no_measure(
+    collection: Collection, truth: Collection
+) -> None:
+    labels = labels_of(draw(collection, limit=80).tasks, truth)
+
+    found = correct(collection, labels, RUNS, MEASURES)
+
+    real = sum(one.label or 0 for one in truth.judgments) / len(truth.judgments)
+    rate, same = found.rates[ALL_PAIRS], found.rates[ROGAN_GLADEN]
+    assert rate.low < real < rate.high  # type: ignore[operator]
+    assert same.value == pytest.approx(rate.value)
+    assert found.rates["label 1"].judge == 1
+    assert "--whole-queries" in (found.means["first"]["P@1"].reason or "")
+    assert found.means["first"]["P@1"].value is None
+
+
+def test_of_a_sample_that_is_labelled_in_part_intervals_are_by_query(
+    collection: Collection, truth: Collection
+) -> None:
+    """People label query by query, so that those without a label are missing together."""
+    labels = labels_of(draw(collection, limit=80).tasks, truth)
+
+    found = correct(collection, labels[:50])
+
+    rate = found.rates[ALL_PAIRS]
+    assert found.notes == ("30 drawn pairs not labelled yet",)
+    assert (rate.low, rate.high) == (rate.wide_low, rate.wide_high)
+    assert rate.low is not None
+
+
+def test_whole_queries_tell_means_differences_and_rates(
+    collection: Collection, truth: Collection
+) -> None:
+    """A query that is not labelled in full yet is left out."""
+    tasks = draw(collection, whole_queries=20).tasks
+    labels = labels_of(tasks, truth)
+    found = correct(collection, labels, RUNS, MEASURES, pairs=[("first", "second")])
+    fewer = correct(collection, labels[1:], RUNS, MEASURES)
+    few = correct(collection, labels[: 6 * (FEWEST_ITEMS - 1)], RUNS, MEASURES)
+
+    real = evaluate(truth, RUNS["first"], MEASURES).means["alpha_nDCG@10"]
+    mean = found.means["first"]["alpha_nDCG@10"]
+    assert found.whole_queries == mean.labelled == 20
+    assert mean.low < real < mean.high  # type: ignore[operator]
+    assert mean.wide_high - mean.wide_low > mean.high - mean.low  # type: ignore[operator]
+    assert found.differences[0].difference.low is not None
+    assert "change 4 of the 20" in (found.means["first"]["P@1"].reason or "")
+    assert found.rates[ALL_PAIRS].low is not None
+    assert (fewer.whole_queries, *fewer.notes) == (
+        19,
+        "1 drawn queries not labelled in full yet, left out",
+    )
+    assert f"{FEWEST_ITEMS} are needed" in (few.means["first"]["alpha_nDCG@10"].reason or "")
+
+
+def test_labels_that_were_not_drawn_say_nothing(collection: Collection, truth: Collection) -> None:
+    found = correct(collection, labels_of(collection.judgments[:60], truth), RUNS, MEASURES)
+
+    assert found.notes == ("60 labelled pairs that no sample drew, left out",)
+    assert "do not say how their pairs were drawn" in (found.rates[ALL_PAIRS].reason or "")
+
+
+def test_a_sample_of_another_judge_is_refused(collection: Collection, truth: Collection) -> None:
+    tasks = draw(truth, limit=80).tasks
+
+    found = correct(collection, labels_of(tasks, truth))
+
+    assert "drawn from other strata" in (found.rates[ALL_PAIRS].reason or "")
+
+
+def test_of_several_people_the_lower_median_counts(
+    collection: Collection, truth: Collection
+) -> None:
+    labels = labels_of(collection.judgments, truth)
+    more = [labels[0].model_copy(update={"annotator": "ben", "label": 1 - labels[0].label})]
+
+    def rate(labels: list[HumanLabel]) -> Correction:
+        return correct(collection, labels)
+
+    changed = rate(labels).rates[ALL_PAIRS].value - rate(labels + more).rates[ALL_PAIRS].value  # type: ignore[operator]
+    assert changed == pytest.approx(labels[0].label / len(labels))
+    assert rate(labels + more).notes == ("1 pairs labelled by several people",)
+
+
+def test_labels_of_another_collection_are_a_fault(collection: Collection, tmp_path: Path) -> None:
+    other = write_small(tmp_path / "other")
+    labels = [given(other.judgments[0], other)]
+
+    with pytest.raises(CollectionError, match="no label is of 'small'"):
+        correct(collection, labels)

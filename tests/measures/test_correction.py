@@ -1,0 +1,202 @@
+"""Corrected values: by hand, by property, against truescore, and their coverage."""
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, variance
+
+import numpy as np
+import pytest
+import truescore
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t as student
+
+from freshstack_dspy.measures.correction import Corrected, corrected_mean, rogan_gladen
+
+shares = st.floats(0, 1, allow_subnormal=False)
+
+
+def masked(values: Sequence[float], labelled: Sequence[int]) -> list[float | None]:
+    known = set(labelled)
+    return [float(value) if place in known else None for place, value in enumerate(values)]
+
+
+def test_by_hand() -> None:
+    """The judge's mean plus what people change on average; the variance is of the changes."""
+    judge = [0.0, 1.0] * 10
+    changes = [0.1, -0.2, 0.3, -0.4, 0.0, -0.1, 0.2, -0.3, 0.4, -0.5]
+    people = [one + change for one, change in zip(judge, changes, strict=False)] + [None] * 10
+
+    found = corrected_mean(judge, people)
+
+    half = student.ppf(0.975, 9) * math.sqrt((1 / 10 - 1 / 20) * variance(changes))
+    assert (found.judge, found.labelled, found.items, found.power) == (0.5, 10, 20, 1)
+    assert found.value == pytest.approx(0.5 + fmean(changes))
+    assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half))
+    assert found.wide_low < found.low  # type: ignore[operator]
+
+
+def test_a_ratio_by_hand() -> None:
+    """Queries that count by people and not by the judge, and the other way round."""
+    judge, counts = [0.5, 0.0, 1.0, 0.5] * 5, [1.0, 0.0, 1.0, 1.0] * 5
+    people, theirs = [1.0, 0.5, 0.0, 0.0] * 5, [1.0, 1.0, 1.0, 0.0] * 5
+    labelled = range(10)
+
+    found = corrected_mean(
+        judge, masked(people, labelled), judge_counts=counts, people_counts=theirs
+    )
+
+    total = 10 + 20 * (fmean(people[:10]) - fmean(judge[:10]))
+    number = 15 + 20 * (fmean(theirs[:10]) - fmean(counts[:10]))
+    assert found.judge == pytest.approx(10 / 15)
+    assert found.value == pytest.approx(total / number)
+
+
+def test_strata_by_hand() -> None:
+    """Wilson's interval of each stratum, for the items that it has, and one that is known whole."""
+    strata = ["no"] * 30 + ["yes"] * 6
+    people = [0.0] * 9 + [1.0] + [None] * 20 + [1.0, 1.0, 1.0, 0.0, 1.0, 1.0]
+
+    found = corrected_mean([0] * 30 + [1] * 6, people, strata=strata)
+
+    square = 1.959964**2 * 20 / 29 / 10
+    middle = (0.1 + square / 2) / (1 + square)
+    half = math.sqrt(square * 0.09 + square**2 / 4) / (1 + square)
+    value = 30 / 36 * 0.1 + 6 / 36 * 5 / 6
+    low, high = value + 30 / 36 * (middle - half - 0.1), value + 30 / 36 * (middle + half - 0.1)
+    assert (found.value, found.low, found.high) == pytest.approx((value, low, high))
+
+
+@given(st.lists(st.tuples(shares, shares), min_size=2, max_size=40))
+def test_of_all_labels_it_is_the_truth(values: list[tuple[float, float]]) -> None:
+    judge, people = zip(*values, strict=True)
+
+    found = corrected_mean(judge, people)
+
+    assert found.value == pytest.approx(fmean(people), abs=1e-9)
+    assert (found.low, found.high) == pytest.approx((found.value, found.value), abs=1e-6)
+
+
+@given(st.lists(shares, min_size=40, max_size=60), st.integers(12, 30))
+def test_without_the_judge_it_is_the_classical_estimate(people: list[float], number: int) -> None:
+    some = people[:number]
+
+    found = corrected_mean([0.5] * len(people), masked(people, range(number)), power=0)
+
+    error = math.sqrt((1 / number - 1 / len(people)) * variance(some))
+    assert found.value == pytest.approx(fmean(some))
+    if found.low is not None and found.high is not None and error > 1e-9:
+        half = (found.high - found.low) / 2
+        assert half == pytest.approx(student.ppf(0.975, number - 1) * error, rel=1e-6)
+
+
+def test_a_perfect_judge_gives_its_own_value_and_a_smaller_interval() -> None:
+    rng = np.random.default_rng(0)
+    people = (rng.random(600) < 0.3).astype(float)
+    labelled = [int(place) for place in rng.choice(600, 100, replace=False)]
+    known = masked(people.tolist(), labelled)
+
+    found = corrected_mean(people.tolist(), known, strata=people.tolist())
+    alone = corrected_mean([0.0] * 600, known)
+
+    assert found.value == pytest.approx(found.judge)
+    assert (found.high - found.low) < 0.6 * (alone.high - alone.low)  # type: ignore[operator]
+    assert found.low < found.value, "labels that all agree do not make it certain"  # type: ignore[operator]
+
+
+def test_means_and_rates_are_those_of_truescore() -> None:
+    """Its λ is of the mean over unlabelled items, its variance of other items like these."""
+    rng = np.random.default_rng(1)
+    people = (rng.random(2000) < 0.3).astype(float)
+    judge = np.where(rng.random(2000) < 0.85, people, 1 - people)
+    labelled = rng.choice(2000, 300, replace=False)
+    known = masked(people.tolist(), labelled.tolist())
+    given = judge.tolist(), known
+    ours, theirs = corrected_mean(*given), truescore.ppi_estimate(judge, people[labelled], labelled)
+    fixed = corrected_mean(*given, power=0.6)
+    same = truescore.ppi_estimate(judge, people[labelled], labelled, lambda_=0.6 * 1700 / 2000)
+    rate = rogan_gladen(judge.astype(int).tolist(), known)  # type: ignore[arg-type]
+    their_rate = truescore.rogan_gladen_estimate(judge, people[labelled], labelled)
+
+    assert fixed.value == pytest.approx(same.point, abs=1e-12)
+    assert ours.power * 1700 / 2000 == pytest.approx(theirs.lambda_, rel=0.01)  # type: ignore[operator]
+    assert ours.value == pytest.approx(theirs.point, abs=1e-3)
+    assert ours.wide_high - ours.wide_low == pytest.approx(theirs.high - theirs.low, rel=0.05)  # type: ignore[operator]
+    assert rate.value == pytest.approx(their_rate.point, abs=1e-12)
+    assert rate.low > their_rate.low, "the judge's rate on these items is known"  # type: ignore[operator]
+
+
+def test_where_strata_are_the_judges_labels_rogan_and_gladen_give_the_same_value() -> None:
+    judge = [0] * 60 + [1] * 40
+    people = [0.0] * 17 + [1.0] * 3 + [None] * 40 + [1.0] * 14 + [0.0] * 6 + [None] * 20
+
+    rate = rogan_gladen(judge, people, strata=judge)  # type: ignore[arg-type]
+    found = corrected_mean(judge, people, strata=judge)
+
+    assert rate.value == pytest.approx(0.6 * 3 / 20 + 0.4 * 14 / 20)
+    assert (rate.value, rate.low) == pytest.approx((found.value, found.low))
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (corrected_mean([0.5] * 20, masked([0.0] * 20, range(9))), "9 of 20 are labelled"),
+        (corrected_mean([0.5] * 20, masked([0.5] * 20, range(12))), "people change 0"),
+        (
+            corrected_mean([0] * 40, masked([0] * 40, range(12)), strata=[0] * 10 + [1] * 30),
+            "of 1, 2 of 30 are labelled",
+        ),
+        (rogan_gladen([0, 1] * 20, masked([1, 0] * 20, range(20))), "no better than chance"),  # type: ignore[arg-type]
+    ],
+)
+def test_labels_that_are_too_few_are_told(found: Corrected, reason: str) -> None:
+    assert found.low is None
+    assert reason in (found.reason or "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [100, 300])
+def test_intervals_of_a_rate_hold_the_truth_19_times_in_20(number: int) -> None:
+    """Errors go together by query; half of the labels are of what the judge supports."""
+    rng = np.random.default_rng(number)
+    effect = rng.normal(0, 0.5, 4000)
+    query = np.repeat(np.arange(4000), 40)
+    people = rng.random(query.size) < np.repeat(rng.beta(1, 4, 4000), 40)
+    wrong = rng.random(query.size) < np.where(people, 0.2, 0.08) * np.exp(effect)[query]
+    judge = people ^ wrong
+    held = {"these": 0, "like these": 0}
+    draws = 1000
+    for _ in range(draws):
+        of = np.isin(query, rng.choice(4000, 100, replace=False))
+        f, y = judge[of].astype(int), people[of].astype(int)
+        drawn = [rng.choice(np.flatnonzero(f == one), number // 2, replace=False) for one in (0, 1)]
+        known = masked(y.tolist(), np.concatenate(drawn).tolist())
+        found = corrected_mean(f.tolist(), known, strata=f.tolist(), queries=query[of].tolist())
+        held["these"] += found.low <= y.mean() <= found.high
+        held["like these"] += found.wide_low <= people.mean() <= found.wide_high
+
+    assert {name: 0.93 <= count / draws <= 0.97 for name, count in held.items()} == {
+        "these": True,
+        "like these": True,
+    }, held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [20, 60])
+def test_intervals_of_a_mean_over_queries_hold_the_truth_19_times_in_20(number: int) -> None:
+    rng = np.random.default_rng(number)
+    people = rng.beta(2, 1, 5000)
+    judge = np.clip(people + rng.normal(0.05, 0.15, 5000), 0, 1)
+    held = {"these": 0, "like these": 0}
+    draws = 2000
+    for _ in range(draws):
+        of = rng.choice(5000, 150, replace=False)
+        known = masked(people[of].tolist(), rng.choice(150, number, replace=False).tolist())
+        found = corrected_mean(judge[of].tolist(), known)
+        held["these"] += found.low <= people[of].mean() <= found.high
+        held["like these"] += found.wide_low <= people.mean() <= found.wide_high
+
+    assert {name: 0.93 <= count / draws <= 0.97 for name, count in held.items()} == {
+        "these": True,
+        "like these": True,
+    }, held
