@@ -3,12 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from freshstack_dspy.calibration.labels import AnyLabel, PairId, pair_of
+from freshstack_dspy.calibration.labels import AnyLabel, PairId, identity, pair_of
 from freshstack_dspy.measures.agreement import LabelPair, cohen_kappa
 from freshstack_dspy.measures.statistics import bootstrap_interval
-from freshstack_dspy.records import AnswerLabel, HumanLabel, LabelTask, NuggetList
+from freshstack_dspy.records import HumanLabel, LabelTask
 
 _FEWEST = 10
 """Pairs on which two must have labelled for their agreement to say something."""
@@ -31,19 +31,15 @@ def labelled(labels: Iterable[AnyLabel], tasks: Sequence[LabelTask]) -> dict[str
     return dict(sorted(found.items()))
 
 
-def task_of(label: AnyLabel | LabelTask) -> tuple[str | int | None, ...]:
-    """Identify the task that a label answers; empty where a task asks for more than it."""
-    match label:
-        case LabelTask():
-            ids = label.query_id, label.nugget_id, label.chunk_id
-            return label.kind, *ids, label.run_id, label.sample
-        case HumanLabel():
-            return label.kind, *pair_of(label), None, 1
-        case NuggetList():
-            return "nuggets", label.query_id, None, None, None, 1
-        case AnswerLabel():
-            return "answer", label.query_id, None, None, label.run_id, label.sample
-    return ()
+def task_of(of: AnyLabel | LabelTask) -> tuple[Any, ...] | None:
+    """Identify a task, and the one that a label answers; None of a comment."""
+    if isinstance(of, LabelTask):
+        ids: tuple[Any, ...] = of.nugget_id, of.chunk_id
+        if of.kind in ("nuggets", "answer"):
+            ids = (of.run_id, of.sample) if of.kind == "answer" else ()
+        return "nugget_list" if of.kind == "nuggets" else of.kind, of.query_id, *ids
+    named = identity(of)
+    return named and (named[0], *named[2:])
 
 
 def random_annotators(

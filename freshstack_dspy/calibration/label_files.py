@@ -55,7 +55,6 @@ _NO, _PARTIAL, _FULL = (
 _GRADES = {word: grade for grade, words in enumerate((_NO, _PARTIAL, _FULL)) for word in words}
 _TEXTS = ("question", "nugget", "path", "passage", "answer", "gold_answer")
 _FORMULA = ("=", "+", "-", "@")
-_UNLABELLED = "rows without a label"
 
 
 class ImportedLabels(NamedTuple):
@@ -98,7 +97,7 @@ def import_labels(
         for path in paths:
             for row in _READERS[format](path, left_out):
                 if row.values.get(row.name(*_NAMES["label"])) in (None, ""):
-                    left_out[_UNLABELLED] += 1
+                    left_out["rows without a label"] += 1
                 else:
                     yield row.place, maker.label(row)
 
@@ -135,17 +134,19 @@ class _Labels:
         kind = row.optional("kind") or "support"
         if kind not in ("support", "answerability", "answer"):
             raise row.fault("kind", "support, answerability or answer")
-        query_id = row.id(*_NAMES["query_id"])
-        fields: dict[str, Any] = {"kind": kind, "query_id": query_id}
-        fields["annotator"] = self._annotator
-        if row.values.get(row.name(*_NAMES["annotator"])) is not None:
-            fields["annotator"] = row.id(*_NAMES["annotator"])
-        if fields["annotator"] is None:
+        query_id, who = row.id(*_NAMES["query_id"]), _NAMES["annotator"]
+        named = row.values.get(row.name(*who)) is not None
+        if not named and self._annotator is None:
             raise SourceError(f"{row.place}: says not who labelled; add --annotator NAME")
-        fields["time"] = row.optional(*_NAMES["time"])
-        fields["note"] = row.text(*_NAMES["note"], default="")
-        fields["stratum"] = row.optional("stratum")
-        fields["probability"] = row.values.get("probability")
+        fields: dict[str, Any] = {
+            "kind": kind,
+            "query_id": query_id,
+            "annotator": row.id(*who) if named else self._annotator,
+            "time": row.optional(*_NAMES["time"]),
+            "note": row.text(*_NAMES["note"], default=""),
+            "stratum": row.optional("stratum"),
+            "probability": row.values.get("probability"),
+        }
         grade = self._grade(row, kind)
         if kind == "answer":
             fields |= {"run_id": row.id("run_id", "run"), "agrees": grade > 0}
