@@ -22,7 +22,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from freshstack_dspy.calibration.optimization import OPTIMIZERS, WRITERS, SplitMetrics, optimize
+from freshstack_dspy.calibration.optimization import OPTIMIZERS, WRITERS, optimize
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.files import encode_records
 from freshstack_dspy.lm.client import connect
@@ -85,33 +85,30 @@ def made_up(queries: int) -> list[HumanLabel]:
     return labels
 
 
-def shown(split: SplitMetrics) -> dict[str, object]:
-    score = split.score
-    return {
-        "kappa": score.value,
-        "interval": [score.low, score.high],
-        "exact_match": split.metrics.exact_match.value,
-        "pairs": split.metrics.pairs,
-        "failed": split.failed,
-    }
-
-
 def with_the_baseline(labels: list[HumanLabel]) -> None:
     measured("labels", len(labels))
-    for optimizer in (one for one in OPTIMIZERS if one not in WRITERS):
+    few_shot = [one for one in OPTIMIZERS if one not in WRITERS]
+    for optimizer, metric, miss_cost in (
+        *((one, "kappa", 1) for one in few_shot),
+        ("labeled", "expected_cost", 5),
+        ("labeled", "expected_cost", 0.2),
+    ):
         with tempfile.TemporaryDirectory() as folder:
             store = ReplyStore(Path(folder))
             lm = connect(ModelConfig(), store=store)
             begun = time.monotonic()
-            report = optimize(labels, lm, optimizer=optimizer).report
+            report = optimize(
+                labels, lm, optimizer=optimizer, metric=metric, miss_cost=miss_cost
+            ).report
             store.close()
-        measured(f"{optimizer}: queries, seconds", [report.queries, time.monotonic() - begun])
-        measured(f"{optimizer}: candidates, dev, unchanged", [report.candidates, report.dev])
-        measured(f"{optimizer}: unchanged", report.unchanged)
-        measured(f"{optimizer}: test before", shown(report.before))
-        measured(f"{optimizer}: test after", shown(report.after))
-        difference = report.difference
-        measured(f"{optimizer}: difference", [difference.value, difference.low, difference.high])
+        name = f"{optimizer}, {metric}, a miss costs {miss_cost}"
+        measured(f"{name}: queries, pairs, failed", [report.queries, report.pairs, report.failed])
+        measured(f"{name}: seconds", time.monotonic() - begun)
+        measured(f"{name}: candidates, on dev", [report.candidates, report.dev])
+        measured(f"{name}: unchanged", report.unchanged)
+        for metric_on_test, of in report.test.items():
+            ends = [[one.value, one.low, one.high] for _, one in of]
+            measured(f"{name}: {metric_on_test} before, after, difference", ends)
 
 
 class Table(ThreadingHTTPServer):
@@ -284,7 +281,7 @@ def killed_and_resumed(optimizer: str, queries: int) -> None:
         }
         measured(f"{optimizer}: different programs", len(set(programs.values())), 1)
         report = json.loads(programs["whole"])["report"]
-        scores = [report[side]["score"]["value"] for side in ("before", "after")]
+        scores = [report["test"]["kappa"][side]["value"] for side in ("before", "after")]
         measured(f"{optimizer}: kappa on test before, after; on dev", [scores, report["dev"]])
         measured(f"{optimizer}: candidates, unchanged", [report["candidates"], report["unchanged"]])
 

@@ -21,7 +21,6 @@ from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.files import decode_records
 from freshstack_dspy.measures.agreement import (
     Confusion,
-    LabelPair,
     Level,
     Tables,
     Values,
@@ -55,25 +54,8 @@ from freshstack_dspy.records import (
 
 Item = tuple[str, ...]
 """What was labelled; the first of its ids is that of the query."""
-ByQuery = Mapping[str, Sequence[LabelPair]]
 _CLASSES = {"support": 1, "no support": 0}
 _SHORTEST = 64
-
-
-class JudgeMetrics(Record):
-    """Metrics of a judge on pairs (judge's label, person's label), with intervals over queries.
-
-    Labels are read as support, from the collection's threshold on, and no support.
-    """
-
-    pairs: int
-    kappa: Interval
-    exact_match: Interval
-    precision: dict[str, Interval]
-    """For `support` and `no_support`: the share of the judge's that are the person's too."""
-    recall: dict[str, Interval]
-    """For `support` and `no_support`: the share of the person's that are the judge's too."""
-    confusion: Confusion
 
 
 class Compared(Record):
@@ -732,29 +714,6 @@ def _kappa_among(
     )
     if found:
         yield found["kappa"]
-
-
-# Of pairs, as optimizers and the gate take it
-
-
-def judge_metrics(pairs: ByQuery) -> JudgeMetrics:
-    """Compute all metrics of a judge, from its pairs of 0 and 1 by query."""
-    import numpy as np
-
-    tables = np.stack(
-        [table_of(of, 2) for _, of in sorted(pairs.items()) if of] or [np.zeros((2, 2))]
-    )
-    found = bootstrap_sums(tables, lambda sums: _metrics(sums, 1, graded=False))
-    names = {name.replace(" ", "_"): name for name in _CLASSES}
-    everything = [pair for of in pairs.values() for pair in of]
-    return JudgeMetrics(
-        pairs=len(everything),
-        kappa=found["kappa"],
-        exact_match=found["same, support or none"],
-        precision={key: found[f"precision, {name}"] for key, name in names.items()},
-        recall={key: found[f"recall, {name}"] for key, name in names.items()},
-        confusion=confusion(everything),
-    )
 
 
 def binary(label: int, threshold: int = 1) -> int:

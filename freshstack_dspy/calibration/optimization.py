@@ -4,16 +4,16 @@ import contextlib
 import hashlib
 import importlib.util
 import io
+import math
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, Self, get_args
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
-from freshstack_dspy.calibration.agreement import JudgeMetrics, binary, judge_metrics
+from freshstack_dspy.calibration.agreement import binary
 from freshstack_dspy.calibration.examples import (
     LabelledExample,
     Split,
@@ -30,8 +30,17 @@ from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.lm.typed import TypedPredict, plain
 from freshstack_dspy.lm.usage import step
 from freshstack_dspy.lm.workers import map_in_order
-from freshstack_dspy.measures.agreement import LabelPair, class_recall, cohen_kappa
-from freshstack_dspy.measures.statistics import Interval, bootstrap_interval
+from freshstack_dspy.measures.agreement import (
+    LabelPair,
+    Tables,
+    Values,
+    kappa,
+    precision,
+    recall,
+    share_of,
+    table_of,
+)
+from freshstack_dspy.measures.statistics import Interval, bootstrap_sums
 from freshstack_dspy.programs.answers import AnswerComparer
 from freshstack_dspy.programs.nuggetizer import Nuggetizer
 from freshstack_dspy.programs.saved import is_demonstration
@@ -55,15 +64,13 @@ _SAMPLES = 3
 """How often an optimizer's own question is asked until there is a valid reply."""
 
 
-class SplitMetrics(Record):
-    """How a program does on the test split."""
+class OnTest(Record):
+    """A metric on the examples of the test split that both programs answered."""
 
-    score: Interval
-    """The metric that it was chosen by."""
-    metrics: JudgeMetrics
-    """Support is what a person found too; of nuggets only its precision and recall are defined."""
-    failed: int
-    """Examples without a valid answer; they are left out."""
+    before: Interval
+    after: Interval
+    difference: Interval
+    """After less before; all three by the same draws of queries."""
 
 
 class OptimizationReport(Record):
@@ -86,10 +93,12 @@ class OptimizationReport(Record):
     """Why the program is the plain one; None if it is another."""
     demonstrations: int
     new_instructions: bool
-    before: SplitMetrics
-    after: SplitMetrics
-    difference: Interval
-    """Of the metric on the test split, after less before, on examples that have both answers."""
+    test: dict[str, OnTest]
+    """By metric: the one that programs were chosen by, and others."""
+    pairs: int
+    """On the test split."""
+    failed: tuple[int, int]
+    """Examples of it without a valid answer, before and after."""
     tokens: int
     cost: float | None
     """Of all replies used, recorded ones too; None where the price is not known."""
@@ -174,9 +183,7 @@ def optimize(
         demonstrations=len(best_predict.demos),
         new_instructions=best_predict.signature.instructions
         != plain_predict.signature.instructions,
-        before=(first := _metrics(split.test, before, task)),
-        after=first if after == before else _metrics(split.test, after, task),
-        difference=_difference(split.test, before, after, task),
+        **_on_test(split.test, before, after, task),
         tokens=sum(reply.tokens for reply in replies),
         cost=None if None in costs else sum(cost or 0.0 for cost in costs),
     )
@@ -188,31 +195,29 @@ def _choose(
     optimizer: OptimizerName, student: Any, split: Split, task: "_Task", lm: "_EndingLM"
 ) -> tuple[Any, dict[str, Any]]:
     """Make candidates, and take the best on dev; a tie leaves the one that is there."""
-    dev = task.answers("dev", student, split.dev, lm)
-    known = task.value(_pairs([*dev, *task.answers("train", student, split.train, lm)]))
-    plain_value = task.value(_pairs(dev))
-    best, best_value, candidates = student, plain_value or 0.0, []
-    sign, top = (-1, 0) if task.metric == "expected_cost" else (1, 1)
+    metric, dev = task.metric, task.answers("dev", student, split.dev, lm)
+    known = task.value([*dev, *task.answers("train", student, split.train, lm)])
+    best, best_value, candidates = student, (plain_value := task.value(dev)), []
+    sign, top = (-1, 0) if metric == "expected_cost" else (1, 1)
     if plain_value is None:
         unchanged = (
-            f"{task.metric} is undefined on the dev queries: label more, or name another --metric"
+            f"{metric} is undefined on the dev queries: label more, or name another --metric"
         )
     elif known == top:
-        unchanged = f"{task.metric} is {known:g} already on the train and dev queries"
+        unchanged = f"{metric} is {known:g} already on the train and dev queries"
     else:
         with step("optimize: compile"):
             candidates = _candidates(optimizer, student, split, task, lm)
         for candidate in candidates:
             answers = task.answers("dev", candidate, split.dev, lm)
-            value = task.value(_pairs(answers))
-            fails_more = answers.count(None) > dev.count(None)
-            if value is not None and sign * (value - best_value) > 0 and not fails_more:
+            value, fails_more = task.value(answers), answers.count(None) > dev.count(None)
+            if value is not None and sign * value > sign * (best_value or 0) and not fails_more:
                 best, best_value = candidate, value
         made = f"programs that {optimizer} made ({len(candidates)})"
-        unchanged = f"none of the {made} has a better {task.metric} on the dev queries"
+        unchanged = f"none of the {made} has a better {metric} on the dev queries"
     return best, {
         "candidates": len(candidates),
-        "dev": (plain_value, None if plain_value is None else best_value),
+        "dev": (plain_value, best_value),
         "unchanged": unchanged if best is student else None,
     }
 
@@ -243,6 +248,8 @@ _Answers = list[list[LabelPair] | None]
 class _Task:
     """A program with labels; this one is the comparer of answers."""
 
+    shown: tuple[str, ...] = ("kappa", "agreement", "precision", "recall")
+
     def __init__(self, program: Any, examples: list[LabelledExample]) -> None:
         self.program, self.examples = program, examples
         self.choose_by("agreement", 1.0, ())
@@ -252,12 +259,33 @@ class _Task:
     ) -> None:
         """Set the metric, and what pairs count in an example's credit, by the person's label."""
         self.metric: MetricName = metric
-        self.value = partial(_value, metric, miss_cost)
+        self.miss_cost = miss_cost
         self.weights = (1.0, miss_cost if metric == "expected_cost" else 1.0)
         if metric == "balanced_accuracy":
-            labels = _pairs(self.pairs(one.example, one.example) for one in train)
-            supported = fmean(person for _, person in labels)
+            given = [pair for one in train for pair in self.pairs(one.example, one.example)]
+            supported = fmean(person for _, person in given)
             self.weights = (max(supported, 0.01), max(1 - supported, 0.01))
+
+    def values(self, tables: Tables) -> dict[str, Values]:
+        """All metrics of tables of pairs, program x person, the chosen one first."""
+        found, missed, invented = tables[..., 1, 1], tables[..., 0, 1], tables[..., 1, 0]
+        wrong, total = missed + invented, tables.sum((-1, -2))
+        values = {
+            "kappa": kappa(tables),
+            "agreement": share_of(total - wrong, total),
+            "f1": share_of(2 * found, 2 * found + wrong),
+            "balanced_accuracy": (recall(tables, 0) + recall(tables, 1)) / 2,
+            "expected_cost": share_of(self.miss_cost * missed + invented, total),
+            "precision": precision(tables, 1),
+            "recall": recall(tables, 1),
+        }
+        return {name: values[name] for name in dict.fromkeys((self.metric, *self.shown))}
+
+    def value(self, answers: _Answers) -> float | None:
+        """The chosen metric, or None where it is undefined."""
+        pairs = [pair for of_example in answers for pair in of_example or ()]
+        value = float(self.values(table_of(pairs, 2))[self.metric])
+        return None if math.isnan(value) else value
 
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         """What program and person say, 1 or 0, of each part of an answer."""
@@ -305,6 +333,8 @@ class _Task:
 
 class _NuggetTask(_Task):
     """A nugget found is (1, 1), one that was missed (0, 1), one that is not listed (1, 0)."""
+
+    shown = ("f1", "precision", "recall")
 
     def pairs(self, example: Any, answer: Any) -> list[LabelPair]:
         found, listed, same = self._matched(example, answer)
@@ -390,53 +420,33 @@ def _hash(labels: Sequence[Any]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-# Metrics of a split
-
-
-def _value(name: MetricName, miss_cost: float, pairs: Sequence[LabelPair]) -> float | None:
-    """A metric of pairs (program, person), or None where it is undefined."""
-    if name == "kappa" or not pairs:
-        return cohen_kappa(pairs).value
-    found, missed, invented = (pairs.count(one) for one in ((1, 1), (0, 1), (1, 0)))
-    if name == "agreement":
-        return 1 - (missed + invented) / len(pairs)
-    if name == "expected_cost":
-        return (miss_cost * missed + invented) / len(pairs)
-    if name == "f1":
-        total = 2 * found + missed + invented
-        return 2 * found / total if total else None
-    none, some = (class_recall(pairs, label).value for label in (0, 1))
-    return None if none is None or some is None else (none + some) / 2
-
-
-def _pairs(answers: Iterable[Sequence[LabelPair] | None]) -> list[LabelPair]:
-    return [pair for pairs in answers for pair in pairs or ()]
-
-
-def _by_query(examples: Sequence[LabelledExample], items: Sequence[Any]) -> dict[str, list[Any]]:
-    groups: dict[str, list[Any]] = {}
-    for one, item in zip(examples, items, strict=True):
-        groups.setdefault(one.query_id, []).append(item)
-    return groups
-
-
-def _metrics(examples: Sequence[LabelledExample], answers: _Answers, task: _Task) -> SplitMetrics:
-    pairs = {query: _pairs(given) for query, given in _by_query(examples, answers).items()}
-    score, failed = bootstrap_interval(pairs, task.value), answers.count(None)
-    return SplitMetrics(score=score, metrics=judge_metrics(pairs), failed=failed)
-
-
-def _difference(
+def _on_test(
     examples: Sequence[LabelledExample], before: _Answers, after: _Answers, task: _Task
-) -> Interval:
-    both = _by_query(examples, list(zip(before, after, strict=True)))
-    answered = {query: [one for one in of if None not in one] for query, of in both.items()}
+) -> dict[str, Any]:
+    import numpy as np
 
-    def difference(items: Sequence[Any]) -> float | None:
-        old, new = (task.value(_pairs(one[side] for one in items)) for side in (0, 1))
-        return None if old is None or new is None else new - old
+    tables: dict[str, Any] = {}
+    for one, old, new in zip(examples, before, after, strict=True):
+        if old is not None and new is not None:
+            counted = np.stack([table_of(old, 2), table_of(new, 2)])
+            tables[one.query_id] = tables.get(one.query_id, 0) + counted
 
-    return bootstrap_interval(answered, difference)
+    def values(sums: Tables) -> dict[str, Values]:
+        old, new = (task.values(sums[:, side]) for side in (0, 1))
+        sides = {"before": old, "after": new}
+        sides["difference"] = {name: new[name] - old[name] for name in old}
+        return {f"{side} {name}": of[name] for side, of in sides.items() for name in of}
+
+    stacked = np.stack([*tables.values()] or [np.zeros((2, 2, 2))])
+    found = bootstrap_sums(stacked, values)
+    return {
+        "test": {
+            name: OnTest(**{side: found[f"{side} {name}"] for side in OnTest.model_fields})
+            for name in task.values(stacked[0, 0])
+        },
+        "pairs": int(stacked[:, 0].sum()),
+        "failed": (before.count(None), after.count(None)),
+    }
 
 
 # DSPy's optimizers

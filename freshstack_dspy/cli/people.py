@@ -83,27 +83,21 @@ def optimize(
 
 
 def _show(report: "OptimizationReport", program: ProgramName, path: Path) -> None:
-    queries, before, after = report.queries, report.before, report.after
+    queries = report.queries
     title = (
         f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
-        f"{queries['dev']} to choose by, {queries['test']} to test ({before.metrics.pairs} pairs)"
+        f"{queries['dev']} to choose by, {queries['test']} to test ({report.pairs} pairs)"
     )
-    rows: list[tuple[str, Interval, Interval]] = [(report.metric, before.score, after.score)]
-    for what in ("support",) if program == "nuggetizer" else ("support", "no_support"):
-        for name in ("precision", "recall"):
-            old, new = (getattr(one.metrics, name)[what] for one in (before, after))
-            rows.append((f"{name}, {what}", old, new))
-    header = ("on the test split", "before", "95 % interval", "after", "95 % interval")
-    values = [(name, *cells(old), *cells(new)) for name, old, new in rows]
+    header = ("on the test split", "before", "95 %", "after", "95 %", "difference", "95 %")
+    values = [
+        (name, *cells(of.before), *cells(of.after), *cells(of.difference))
+        for name, of in report.test.items()
+    ]
     show(Table(header, values, title, digits=3))
-    difference, ends = cells(report.difference)
-    interval = f", 95 % interval {ends}" if report.difference.reason is None else ""
     if report.unchanged is not None:
         say(f"the plain program stays: {report.unchanged}")
-    elif difference is not None:
-        say(f"{report.metric}, after less before: {difference:+.3f}{interval}")
-    if before.failed or after.failed:
-        say(f"failed examples: {before.failed} before, {after.failed} after")
+    if any(report.failed):
+        say("failed examples: {} before, {} after".format(*report.failed))
     tokens = f", {report.tokens:,} tokens of replies" if report.tokens else ""
     cost = f", ${report.cost:.4f}" if report.cost else ""
     instructions = "new" if report.new_instructions else "the plain"

@@ -11,14 +11,13 @@ from typing import Any
 import dspy
 import pytest
 
-from freshstack_dspy.calibration.examples import judge_examples, split_by_query
+from freshstack_dspy.calibration.examples import LabelledExample, judge_examples, split_by_query
 from freshstack_dspy.calibration.optimization import (
     OptimizationReport,
     Optimized,
     _JudgeTask,
     _NuggetTask,
     _Task,
-    _value,
     optimize,
 )
 from freshstack_dspy.config import ModelConfig
@@ -27,6 +26,7 @@ from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
 from freshstack_dspy.lm.typed import messages_of, plain
+from freshstack_dspy.measures.agreement import table_of
 from freshstack_dspy.programs.saved import load_program, save_program
 from freshstack_dspy.programs.support_judge import SupportJudge
 from freshstack_dspy.records import (
@@ -102,11 +102,13 @@ def test_before_and_after_are_measured_on_the_same_pairs(lm_to: Connect) -> None
     report = optimize(synthetic_labels(), lm_to(Pupil()), optimizer="labeled").report
 
     # Per query 2 nuggets x 3 chunks, of which 2 are supported.
-    assert report.before.metrics.pairs == report.after.metrics.pairs == 12
-    assert report.before.metrics.exact_match.value == pytest.approx(8 / 12)
-    assert report.after.metrics.recall["support"].value == 1
-    assert (report.before.score.value, report.after.score.value) == (0, 1), "kappa"
-    assert (report.difference.value, report.difference.groups) == (1, 2)
+    assert report.pairs == 12
+    assert list(report.test) == ["kappa", "agreement", "precision", "recall"]
+    assert report.test["agreement"].before.value == pytest.approx(8 / 12)
+    assert report.test["recall"].after.value == 1
+    kappa = report.test["kappa"]
+    assert (kappa.before.value, kappa.after.value, kappa.difference.value) == (0, 1, 1)
+    assert kappa.difference.groups == 2
     assert report.dev == (0, 1)
     # 6 queries plain (dev and train once), the one candidate on dev and test; 110 tokens each.
     assert report.tokens == (6 + 3) * 110
@@ -140,7 +142,7 @@ def test_a_metric_that_cannot_be_raised_leaves_the_plain_program_and_says_why(
     assert optimized.report.unchanged is not None
     assert optimized.report.unchanged.startswith(said)
     assert (optimized.program.predict.demos, optimized.report.new_instructions) == ([], False)
-    assert optimized.report.before == optimized.report.after
+    assert all(of.before == of.after for of in optimized.report.test.values())
 
 
 def test_an_example_without_a_valid_reply_is_counted_and_in_no_metric(lm_to: Connect) -> None:
@@ -154,8 +156,7 @@ def test_an_example_without_a_valid_reply_is_counted_and_in_no_metric(lm_to: Con
 
     report = optimize(labels, lm, optimizer="labeled").report
 
-    assert (report.before.failed, report.after.failed) == (1, 1)
-    assert report.before.metrics.pairs == 6
+    assert (report.failed, report.pairs) == ((1, 1), 6)
     assert lm.ledger.steps()["optimize: test before"].failed == 1
 
 
@@ -200,7 +201,7 @@ def test_optimizing_again_asks_nobody_and_gives_the_same_program(
     assert second.report == first.report
     assert prompts(second) == prompts(first)
     assert all(account.calls == 0 for account in lm.ledger.steps().values())
-    assert first.report.after.score.value == 1
+    assert first.report.test["kappa"].after.value == 1
     assert first.report.new_instructions == (optimizer == "gepa")
     assert capfd.readouterr() == ("", "")
     if optimizer == "gepa":
@@ -290,7 +291,7 @@ def test_the_judge_of_every_scale_is_optimized_and_saved(
     save_program(optimized.program, tmp_path / "judge.json", optimized.report)
     loaded = load_program(SupportJudge(name), tmp_path / "judge.json")
     assert len(loaded.predict.demos) == 3
-    assert optimized.report.after.score.value == 1
+    assert optimized.report.test["kappa"].after.value == 1
     saved = json.loads((tmp_path / "judge.json").read_text())
     assert saved["report"]["labels"] == optimized.report.labels
     if name != "binary":
@@ -348,18 +349,27 @@ def test_nuggets_are_matched_one_to_one_by_their_words() -> None:
 
     assert sorted(task.pairs(example, answer)) == [(0, 1), (0, 1), (1, 0), (1, 0), (1, 1)]
     assert "Missing: Reset needs 2 calls." in task.feedback(example, answer).feedback
-    assert _value("f1", 1, task.pairs(example, answer)) == pytest.approx(2 / 6)
+    assert task.values(table_of(task.pairs(example, answer), 2))["f1"] == pytest.approx(2 / 6)
 
 
-def test_metrics_by_hand() -> None:
-    pairs = [(1, 1)] * 3 + [(0, 1)] * 2 + [(1, 0)] * 1 + [(0, 0)] * 4
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("kappa", (0.7 - 0.5) / (1 - 0.5)),
+        ("agreement", 0.7),
+        ("f1", 6 / 9),
+        ("balanced_accuracy", (3 / 5 + 4 / 5) / 2),
+        ("expected_cost", (5 * 2 + 1) / 10),
+    ],
+)
+def test_metrics_by_hand(metric: Any, value: float) -> None:
+    task = _Task(None, [])
+    task.choose_by(metric, 5, [LabelledExample("1", dspy.Example(agrees="yes"))])
 
-    assert _value("f1", 1, pairs) == pytest.approx(6 / 9)
-    assert _value("agreement", 1, pairs) == pytest.approx(0.7)
-    assert _value("balanced_accuracy", 1, pairs) == pytest.approx((3 / 5 + 4 / 5) / 2)
-    assert _value("expected_cost", 5, pairs) == pytest.approx((5 * 2 + 1) / 10)
-    assert _value("kappa", 1, pairs) == pytest.approx((0.7 - 0.5) / (1 - 0.5))
-    assert [_value(name, 1, []) for name in ("kappa", "f1", "expected_cost")] == [None] * 3
+    assert task.value([[(1, 1)] * 3 + [(0, 1)] * 2, None, [(1, 0), *[(0, 0)] * 4]]) == (
+        pytest.approx(value)
+    )
+    assert task.value([None]) is None
 
 
 def test_the_nuggetizer_is_optimized_on_peoples_lists(lm_to: Connect) -> None:
@@ -399,8 +409,10 @@ def test_the_nuggetizer_is_optimized_on_peoples_lists(lm_to: Connect) -> None:
     report = optimize(lists, lm_to(Pupil()), optimizer="labeled", collection=collection).report
 
     assert report.metric == "f1"
-    assert report.before.score.value == pytest.approx(2 / 3), "every second one is invented"
-    assert report.after.score.value == 1
+    assert list(report.test) == ["f1", "precision", "recall"]
+    f1 = report.test["f1"]
+    assert f1.before.value == pytest.approx(2 / 3), "every second one is invented"
+    assert f1.after.value == 1
     with pytest.raises(ConfigError, match="allowed: f1, expected_cost"):
         optimize(lists, lm_to(Pupil()), metric="kappa", collection=collection)
     with pytest.raises(ConfigError, match="name it with --collection"):
@@ -438,8 +450,8 @@ def test_the_comparer_is_optimized_on_labels_of_answers(lm_to: Connect) -> None:
 
     optimized = optimize(labels, lm_to(Pupil()), optimizer="labeled", metric="balanced_accuracy")
 
-    assert optimized.report.before.score.value == 0.5
-    assert optimized.report.after.score.value == 1
+    chosen = optimized.report.test["balanced_accuracy"]
+    assert (chosen.before.value, chosen.after.value) == (0.5, 1)
     wrong = dspy.Example(agrees="no", reason="they differ")
     assert "A person says yes, and not no, as they differ" in (
         _Task(None, []).feedback(dspy.Example(agrees="yes"), wrong).feedback

@@ -146,7 +146,7 @@ def test_optimization_is_reported_as_json_and_replaces_nothing_unasked(
     again = optimize(freshstack, labels, *words)
 
     assert (report["optimizer"], report["queries"]["train"]) == ("labeled", 3)
-    assert report["before"].keys() == report["after"].keys() == {"score", "metrics", "failed"}
+    assert report["test"]["kappa"].keys() == {"before", "after", "difference"}
     assert again.code == 1
     assert "add --replace" in again.err
     assert optimize(freshstack, labels, *words, "--replace").code == 0
