@@ -13,7 +13,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -28,16 +28,16 @@ from freshstack_dspy.files import encode_records
 from freshstack_dspy.lm.request import BASELINE
 from freshstack_dspy.measures.answers import (
     NUGGET_RECALLS,
-    AnswerAssignments,
-    NuggetAssignment,
     leaderboard_rows,
     score_assignments,
+    score_citations,
 )
 from freshstack_dspy.programs.nuggetizer import with_near_duplicates
+from freshstack_dspy.recipes.answers import assignments_of, citations_of
 from freshstack_dspy.recipes.freshstack import FreshStack, ask, by_query
 from freshstack_dspy.recipes.judge import ToJudge, judge
 from freshstack_dspy.recipes.nuggets import WithoutAnswers, grade, nuggets_of
-from freshstack_dspy.recipes.reteval import assign
+from freshstack_dspy.recipes.reteval import assign, judge_citations
 from freshstack_dspy.recipes.session import Session, open_session
 from freshstack_dspy.records import (
     Answer,
@@ -50,6 +50,9 @@ from freshstack_dspy.records import (
     Query,
 )
 from freshstack_dspy.rows import Row, read_rows
+
+CITATION_SUPPORTS = ("weighted_precision_first", "weighted_recall_first")
+"""As TREC RAG 2024 has them: of the first citation of each sentence."""
 
 
 class Settings(Section):
@@ -68,6 +71,8 @@ class Settings(Section):
     references: bool = True
     """Whether the documents of a topic are judged for its new nuggets, as `Qrels` does; those that
     none supports are then left out, unless that holds for all."""
+    citations: bool = True
+    """Whether `Judge` judges how far cited documents support their sentences."""
     filebase: str | None = None
     outdir: Path | None = None
 
@@ -77,10 +82,19 @@ class Response(NamedTuple):
 
     topic_id: str
     run_id: str
-    text: str
-    """A sentence a line."""
-    cited: frozenset[str]
+    sentences: Sequence[tuple[str, Sequence[str]]]
+    """Each with the documents that it cites, the best first."""
     documents: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """A sentence a line."""
+        return "\n".join(text for text, _ in self.sentences)
+
+    @property
+    def cited(self) -> frozenset[str]:
+        """The documents that it cites."""
+        return frozenset(id_ for _, ids in self.sentences for id_ in ids)
 
 
 def _base() -> Any:
@@ -216,6 +230,8 @@ class Judge(Nuggets, Qrels):
     ) -> Any:
         """Give the leaderboard of `NUGGET_RECALLS`; assignments are written next to it.
 
+        If responses cite documents whose texts are there, it has `CITATION_SUPPORTS` too.
+
         A response of which every judgment failed has no row. In the mean of a run, a topic that
         others answer and it does not counts 0, as the runner has it, and a failure does not count.
 
@@ -226,29 +242,28 @@ class Judge(Nuggets, Qrels):
         chosen, queries = _settings(settings), _queries(rag_topics)
         nuggets, responses = _nuggets(nugget_banks), _responses(rag_responses, queries)
         given = [_answer(one) for one in responses if nuggets.get(one.topic_id)]
+        documents = _documents(responses, corpus) if chosen.citations else {}
+        texts = {topic: {one.chunk_id: one for one in of} for topic, of in documents.items()}
+        cites = any(texts.get(one.topic_id, {}).keys() & {*one.references} for one in given)
         with _asking(llm_config, chosen) as (session, _):
             answers, failures = assign(session, given, queries, nuggets)
+            cited, more = judge_citations(session, given if cites else (), queries, texts)
             session.stop_if_deferred()
-        _report(failures)
+        _report([*failures, *more])
         if chosen.filebase:
             Path(f"{chosen.filebase}.assignments.jsonl").write_bytes(encode_records(answers))
-        scores = score_assignments(
-            AnswerAssignments(
-                one.run_id,
-                one.qid,
-                tuple(
-                    NuggetAssignment(
-                        of.nugget_id, of.importance if of.rated else None, of.assignment
-                    )
-                    for of in one.nuggets
-                ),
-            )
-            for one in answers
-        )
+        if chosen.filebase and cited:
+            Path(f"{chosen.filebase}.citations.jsonl").write_bytes(encode_records(cited))
+        scores = [score_assignments(map(assignments_of, answers))]
+        scores += [score_citations(map(citations_of, cited))] if cited else []
+        measures = (*NUGGET_RECALLS, *(CITATION_SUPPORTS if cited else ()))
+        values: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for run, topic, found in chain(*map(leaderboard_rows, scores)):
+            values[run, topic] |= {name: found[name] for name in measures if name in found}
         theirs = _base()
-        entries = (theirs.LeaderboardEntry(*row) for row in leaderboard_rows(scores))
-        spec = theirs.LeaderboardSpec(tuple(map(theirs.MeasureSpec, NUGGET_RECALLS)))
-        return theirs.Leaderboard(measures=spec.names, spec=spec, entries=tuple(entries))
+        entries = tuple(theirs.LeaderboardEntry(*row, of) for row, of in values.items() if of)
+        spec = theirs.LeaderboardSpec(tuple(map(theirs.MeasureSpec, measures)))
+        return theirs.Leaderboard(measures=spec.names, spec=spec, entries=entries)
 
 
 def _of_responses(
@@ -360,13 +375,11 @@ def _responses(reports: Iterable[Any] | None, queries: Mapping[str, Query]) -> l
         key = report.metadata.topic_id, report.metadata.run_id
         if key in found:
             raise ConfigError(f"run {key[1]!r} has two responses to topic {key[0]!r}; remove one")
-        sentences = report.get_sentences_with_citations()
-        found[key] = Response(
-            *key,
-            text="\n".join(one.text for one in sentences),
-            cited=frozenset(id_ for one in sentences for id_ in one.citations or ()),
-            documents=report.documents or {},
-        )
+        sentences = [
+            (one.text, list(dict.fromkeys(one.citations or ())))
+            for one in report.get_sentences_with_citations()
+        ]
+        found[key] = Response(*key, sentences=sentences, documents=report.documents or {})
     return [found[key] for key in sorted(found) if key[0] in queries]
 
 
@@ -400,15 +413,18 @@ def _document(id_: str, title: str, text: str) -> Chunk:
 
 
 def _answer(response: Response) -> Answer:
-    """A response as an answer of ours; its citations are not looked at."""
+    """A response as an answer of ours."""
+    references = sorted(response.cited)
     return Answer(
         run_id=response.run_id,
         topic_id=response.topic_id,
         topic="",
-        references=(),
+        references=tuple(references),
         response_length=len(response.text.split()),
         answer=tuple(
-            CitedSentence(text=line, citations=()) for line in response.text.splitlines() if line
+            CitedSentence(text=lines, citations=tuple(references.index(id_) for id_ in ids))
+            for text, ids in response.sentences
+            if (lines := "\n".join(filter(None, text.splitlines())))
         ),
         status="ok",
         call_id=None,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from freshstack_dspy.autojudge import Judge, Settings, merged, runner_config
+from freshstack_dspy.autojudge import CITATION_SUPPORTS, Judge, Settings, merged, runner_config
 from freshstack_dspy.errors import ConfigError
 from freshstack_dspy.records import Importance, Nugget
 from tests.collection.exports.loading import lines_of, needs, stopwords
@@ -172,7 +172,7 @@ def test_their_runner_runs_it_and_replays_it(tmp_path: Path) -> None:
     assert {one["doc_id"] for of in found for one in of["references"]} == {"c1", "c2", "c9"}
 
     out, again = tmp_path / "live", tmp_path / "replay"
-    for file in ("nuggets.jsonl", "qrels.txt", "eval.txt", "assignments.jsonl"):
+    for file in ("nuggets.jsonl", "qrels.txt", "eval.txt", "assignments.jsonl", "citations.jsonl"):
         assert (out / f"default.{file}").read_bytes() == (again / f"default.{file}").read_bytes()
     assert (out / "default.qrels.txt").read_text().splitlines()[-2:] == ["192 0 c1 0", "192 0 c2 1"]
     (claim,) = lines_of(out / "default.nuggets.jsonl")[1]["claim_bank"].values()
@@ -187,6 +187,10 @@ def test_their_runner_runs_it_and_replays_it(tmp_path: Path) -> None:
     scores = {run: float(n) for run, *of, n in rows if of == ["all", "A_strict"]}
     assert scores["good"] == 1
     assert scores["good"] > scores["half"] > scores["bad"] == 0
+    rows = (line.split("\t") for line in lines)
+    cited = {(run, topic): float(n) for run, topic, name, n in rows if name == CITATION_SUPPORTS[0]}
+    assert cited["good", "191"] == 1
+    assert cited["good", "192"] == 0  # it cites c1, which does not say so
 
     called(
         tmp_path,

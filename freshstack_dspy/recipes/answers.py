@@ -118,8 +118,8 @@ def answer_metrics(
     cases = failure_cases(found, collection, account.scale, recalls)
     return AnswerMetrics(
         agreement=agreement,
-        nuggets=score_assignments(map(_assigned, assigned)),
-        citations=score_citations(map(_cited, cited)) if cited else None,
+        nuggets=score_assignments(map(assignments_of, assigned)),
+        citations=score_citations(map(citations_of, cited)) if cited else None,
         coverage={
             run_id: mean_interval(values, resamples=RESAMPLES)
             for run_id, values in _coverages(assigned, qrels, account.scale).items()
@@ -321,7 +321,8 @@ def _compared(one: Agreement, thresholds: Mapping[str, float]) -> ComparedAnswer
     return ComparedAnswer(one.run_id, one.query_id, (one.agrees,), one.reason, status, others)
 
 
-def _cited(one: JudgedAnswer) -> CitedAnswer:
+def citations_of(one: JudgedAnswer) -> CitedAnswer:
+    """The citations of an answer, as they are scored."""
     sentences = tuple(
         tuple(
             Citation(each.reference, None if each.support == -1 else each.support)
@@ -332,7 +333,8 @@ def _cited(one: JudgedAnswer) -> CitedAnswer:
     return CitedAnswer(one.run_id, one.topic_id, sentences)
 
 
-def _assigned(one: AssignedAnswer) -> AnswerAssignments:
+def assignments_of(one: AssignedAnswer) -> AnswerAssignments:
+    """The nuggets of an answer, as they are scored."""
     nuggets = tuple(
         NuggetAssignment(each.nugget_id, each.importance if each.rated else None, each.assignment)
         for each in one.nuggets

@@ -167,7 +167,10 @@ def answer_from_runs(
     firsts = [one for one in gold_records if one.sample == 1]
     nuggets = nuggets_by_query(one for one in collection.nuggets if one.nugget_id in qrels.labels)
     assigned, unassigned = assign(session, [*firsts, *answers], queries, nuggets)
-    cited, uncited = _judge_citations(session, collection, [*firsts, *answers], queries)
+    wanted = {id_ for one in (*firsts, *answers) for id_ in one.references}
+    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
+    texts = dict.fromkeys(queries, chunks)
+    cited, uncited = judge_citations(session, [*firsts, *answers], queries, texts)
     of_query: dict[str, list[Answer]] = {}
     for one in gold_records:
         of_query.setdefault(one.topic_id, []).append(one)
@@ -502,19 +505,18 @@ def _assigned(
     )
 
 
-def _judge_citations(
+def judge_citations(
     session: Session,
-    collection: Collection,
     answers: Sequence[Answer],
     queries: Mapping[str, Query],
+    chunks: Mapping[str, Mapping[str, Chunk]],
 ) -> tuple[list[JudgedAnswer], list[AnsweringFailure]]:
     """Judge how far each cited chunk supports its sentence, as if that were a nugget.
 
-    The chunks of an answer that the same sentences cite are in one call.
+    The chunks of an answer that the same sentences cite are in one call. `chunks` has those of each
+    query by id; a citation of another has no label.
     """
     answers = [one for one in answers if one.is_answered]
-    wanted = {id_ for one in answers for id_ in one.references}
-    chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
     pairs: list[ToJudge] = []
     runs: dict[str, str] = {}
     for one in answers:
@@ -528,7 +530,8 @@ def _judge_citations(
             for nugget, sentence in zip(sentences, one.answer, strict=True)
             for number in sentence.citations
         }
-        shown = [chunks[id_] for id_ in one.references]
+        of = chunks.get(one.topic_id, {})
+        shown = [of[id_] for id_ in one.references if id_ in of]
         pairs += grouped(queries[one.topic_id], sentences, shown, cited)
     found = judge(session, FreshStack(session.config), pairs, step="citation", once=True)
     judged = {(one.nugget_id, one.chunk_id): one for one in found.judgments}
@@ -559,16 +562,15 @@ def _cited(
         citations = []
         for place, cited in enumerate(sentence.citations):
             reference = answer.references[cited]
-            if (found := judged.get((id_, reference))) is None:
-                continue  # it is deferred, and so nothing will be written
+            found = judged.get((id_, reference))  # None: without a text, or deferred
             citations.append(
                 JudgedCitation(
                     citationID=place,
                     reference=reference,
-                    support=_SUPPORT[assignment(found.label, scale)],
-                    reason=found.reason,
-                    call_id=found.call_id,
-                    evidence=found.evidence,
+                    support=_SUPPORT[assignment(found.label if found else None, scale)],
+                    reason=found.reason if found else "not judged, for its text is not there",
+                    call_id=found.call_id if found else None,
+                    evidence=found.evidence if found else (),
                 )
             )
         sentences.append(

@@ -90,6 +90,7 @@ def answering(
     """Answer from runs with a scripted model, whose replies are kept below a folder."""
     path = folder / "answer.toml"
     path.write_text(text or '[model]\nname = "openai/scripted"\nretries = 0\n')
-    with open_session(load_judging(path), mode, provider=model, searching=False) as session:
+    searching = "embedding" in options.get("comparers", ())
+    with open_session(load_judging(path), mode, provider=model, searching=searching) as session:
         loaded = Collection.load(collection)
         return answer_from_runs(session, loaded, [read_run(file) for file in files], **options)

@@ -2,9 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
 import pytest
 
 from freshstack_dspy.collection.answers import read_agreement, read_assignments, read_citations
@@ -16,7 +15,6 @@ from freshstack_dspy.errors import (
     DeferredError,
     FatalModelError,
 )
-from freshstack_dspy.index.models import Models
 from freshstack_dspy.measures.answers import score_agreement, score_assignments, score_citations
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import read_run
@@ -30,6 +28,8 @@ from freshstack_dspy.recipes.build import build
 from freshstack_dspy.recipes.reteval import Answering, gold_chunks
 from freshstack_dspy.recipes.session import open_session
 from freshstack_dspy.records import OmittedChunk
+from tests.lm.chat_server import ChatServer, Scripted
+from tests.lm.numbers_server import embeddings, texts_asked
 from tests.recipes.domain import domain as write_domain
 from tests.recipes.domain import files_of
 from tests.recipes.scripted import Said, ScriptedProvider, inputs_of, judge, judge_level, when
@@ -328,21 +328,23 @@ def test_each_comparer_scores_next_to_the_one_that_decides(
 
 
 def test_an_embedder_compares_by_the_cosine(
-    collection: Path, files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    collection: Path, files: list[Path], tmp_path: Path
 ) -> None:
-    class Lengths:
-        """Two texts of one length are the same to it."""
+    """Over HTTP: the vector of a text is its number of words, and 3."""
 
-        name = "lengths"
+    def lengths(body: dict[str, Any]) -> Scripted:
+        return embeddings(body, [[float(len(text.split())), 3.0] for text in body["input"]])
 
-        def embed_passages(self, texts: Any, _: Any) -> Any:
-            return np.array([[float(len(text.split())), 3.0] for text in texts], np.float32)
-
-    monkeypatch.setattr(
-        "freshstack_dspy.recipes.session.Models", lambda: Models([cast("Any", Lengths())])
-    )
-    found = answering(
-        collection, files, provider(), tmp_path, comparers={"embedding": 0.9, "yes_no": 1.0}
+    comparers = {"embedding": 0.9, "yes_no": 1.0}
+    with ChatServer(lengths).running() as server:
+        text = (
+            '[model]\nname = "openai/scripted"\nretries = 0\n[[embedder]]\nname = "lengths"\n'
+            f'model = "openai/lengths"\napi_base = "{server.api_base}"\napi_key = "k"\n'
+        )
+        found = answering(collection, files, provider(), tmp_path, text=text, comparers=comparers)
+        asked = texts_asked(server)
+    again = answering(
+        collection, files, provider(), tmp_path, text=text, comparers=comparers, mode="replay"
     )
 
     (one,) = (one for one in found.agreements if (one.run_id, one.query_id) == ("good", "10"))
@@ -350,6 +352,9 @@ def test_an_embedder_compares_by_the_cosine(
     assert one.scores["embedding"] == pytest.approx(30 / (18 * 58) ** 0.5)
     assert one.agrees
     assert "embedding with the nearest gold answer" in one.reason
+    texts = {one.text for one in (*found.answers, *found.gold_answers) if one.text}
+    assert sorted(asked) == sorted(texts)
+    assert again == found
 
 
 def test_comparing_by_an_embedder_takes_one(
