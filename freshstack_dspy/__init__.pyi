@@ -1,7 +1,9 @@
 from .calibration.agreement import agree as agree
 from .calibration.correction import correct as correct
+from .calibration.label_files import import_labels as import_labels
 from .calibration.labels import read_labels as read_labels
 from .calibration.optimization import optimize as optimize
+from .calibration.sampling import sample as sample
 from .collection.collection import Collection as Collection
 from .collection.diagnose import diagnose as diagnose
 from .collection.evaluating import compare as compare
