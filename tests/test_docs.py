@@ -28,7 +28,11 @@ from freshstack_dspy.recipes.build import build
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MARKS = {"growing.md": pytest.mark.slow, "your-retriever.md": pytest.mark.formats}
+MARKS = {
+    "growing.md": pytest.mark.slow,
+    "trust.md": pytest.mark.slow,
+    "your-retriever.md": pytest.mark.formats,
+}
 """Of pages that take more than a few seconds, or have blocks that need packages of `formats`."""
 _FENCE = re.compile(
     r"^```(?P<language>\S*) ?(?P<word>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
@@ -128,7 +132,7 @@ def test_the_blocks_of_a_page_run_in_order(page: Path) -> None:
     """Those of one page share a namespace and a folder."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks(page):
-        if block.word.endswith(".py"):
+        if block.word.endswith((".py", ".toml")):
             Path(block.word).write_text(block.text, encoding="utf-8")
         elif block.word and importlib.util.find_spec(block.word) is None:
             continue

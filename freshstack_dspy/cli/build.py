@@ -369,4 +369,5 @@ def _show_agreement(found: "Rejudged", model: str, out: Path | None, changes: Pa
     if failed := manifest.counts.unlabelled - found.textless:
         say(f"{failed:,} pairs failed; rejudge again to retry them")
     say(f"{found.difference.judgments.changed:,} pairs have another label than before: {changes}")
+    say(labels_by(found.collection))
     say(f"{out}: content {manifest.content_hash}")
