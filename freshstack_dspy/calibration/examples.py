@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from itertools import product
 from statistics import mode
 from typing import Any, NamedTuple
 
@@ -86,12 +87,9 @@ def judge_examples(
 def nugget_examples(
     lists: Sequence[NuggetList], collection: Collection, limit: int
 ) -> list[LabelledExample]:
-    """Make one example of each list of nuggets that a person made for a query.
+    """Make one example of each list of nuggets that a person made for an answered query.
 
-    Args:
-        lists: Of queries of the collection that have answers.
-        collection: Where questions and answers are.
-        limit: The largest number of nuggets asked for, unless people listed more.
+    At most `limit` nuggets are asked for, or as many as the person listed.
 
     Raises:
         CollectionError: A query is not in the collection, or has no answer.
@@ -128,21 +126,15 @@ def nugget_examples(
 
 
 def same_facts(nuggets: Sequence[str], listed: Sequence[str]) -> dict[int, int]:
-    """Match nuggets one to one with those that people listed, the most alike first.
+    """Match nuggets one to one with listed ones, the most alike first; give their places.
 
-    Returns:
-        By the place of a nugget that of the listed one that states the same fact: with a
-        `likeness` of 0.5 or more.
+    Two state the same fact from a `likeness` of 0.5 on.
     """
-    alike = sorted(
-        (-likeness(one, other), place, place_listed)
-        for place, one in enumerate(nuggets)
-        for place_listed, other in enumerate(listed)
-    )
     found: dict[int, int] = {}
-    for less, place, place_listed in alike:
-        if -less >= _SAME_FACT and place not in found and place_listed not in found.values():
-            found[place] = place_listed
+    pairs = product(enumerate(nuggets), enumerate(listed))
+    for less, one, other in sorted((-likeness(a, b), one, other) for (one, a), (other, b) in pairs):
+        if -less >= _SAME_FACT and one not in found and other not in found.values():
+            found[one] = other
     return found
 
 

@@ -1,12 +1,12 @@
 """Optimize a program against people's labels, and report the untouched test split."""
 
 import contextlib
-import hashlib
 import importlib.util
 import io
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from hashlib import sha256
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, Self, get_args
 
@@ -124,17 +124,15 @@ def optimize(
 ) -> Optimized:
     """Compile the program that labels are of, with one of DSPy's optimizers.
 
-    Queries are divided into train, dev and test (40, 20 and 40 %). The optimizer sees train and
-    dev, and credits each example with the share of its pairs on which program and person agree.
-    Of the programs that it makes the one with the best metric on dev is taken, and the plain one
-    if none is better.
+    It sees the train and dev splits, and credits each example with the share of its pairs on which
+    program and person agree. Of the programs that it makes the one with the best metric on dev is
+    taken, and the plain one if none is better.
 
     Args:
         labels: `HumanLabel` for the judge, `NuggetList` for the nuggetizer, `AnswerLabel` for the
             comparer of answers; with their texts, or with ids of the collection.
         lm: The model to optimize for.
-        optimizer: `labeled` (LabeledFewShot), `bootstrap` (BootstrapFewShot), `bootstrap_random`
-            (BootstrapFewShotWithRandomSearch), `mipro` (MIPROv2), `gepa` or `simba`.
+        optimizer: One of `OPTIMIZERS`; see `docs/trust.md`.
         metric: `kappa` (the default), `agreement` (the share of pairs), `f1`, `balanced_accuracy`
             or `expected_cost` of a pair; of nuggets `f1` (the default) or `expected_cost`.
         miss_cost: For `expected_cost`: what a missed support costs where a false one costs 1.
@@ -176,7 +174,9 @@ def optimize(
         optimizer=optimizer,
         model=lm.model,
         metric=task.metric,
-        labels=_hash(labels),
+        labels=sha256(
+            "\n".join(sorted(one.model_dump_json() for one in labels)).encode()
+        ).hexdigest(),
         queries={part: len({one.query_id for one in of}) for part, of in split._asdict().items()},
         examples={part: len(of) for part, of in split._asdict().items()},
         **chosen,
@@ -223,10 +223,8 @@ def _choose(
 
 
 def _check(optimizer: str, metric: str, metrics: Sequence[str], model: str) -> None:
-    for what, given, allowed in (
-        ("optimizer", optimizer, OPTIMIZERS),
-        ("metric of this program", metric, metrics),
-    ):
+    of_program = ("metric of this program", metric, metrics)
+    for what, given, allowed in (("optimizer", optimizer, OPTIMIZERS), of_program):
         if given not in allowed:
             raise ConfigError(f"unknown {what} {given!r}; allowed: {', '.join(allowed)}")
     if optimizer in WRITERS and model == BASELINE:
@@ -413,11 +411,6 @@ def _plain(labelled: LabelledExample) -> LabelledExample:
     example = labelled.example
     values = dspy.Example(**plain(dict(example.items())))
     return labelled._replace(example=values.with_inputs(*example.inputs().keys()))
-
-
-def _hash(labels: Sequence[Any]) -> str:
-    lines = sorted(label.model_dump_json() for label in labels)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def _on_test(

@@ -88,9 +88,9 @@ def _show(report: "OptimizationReport", program: ProgramName, path: Path) -> Non
         f"{report.optimizer} for {report.model}: {queries['train']} queries to train, "
         f"{queries['dev']} to choose by, {queries['test']} to test ({report.pairs} pairs)"
     )
-    header = ("on the test split", "before", "95 %", "after", "95 %", "difference", "95 %")
+    header = ("on the test split", "before", "after", "difference", "its 95 % interval")
     values = [
-        (name, *cells(of.before), *cells(of.after), *cells(of.difference))
+        (name, of.before.value, of.after.value, *cells(of.difference))
         for name, of in report.test.items()
     ]
     show(Table(header, values, title, digits=3))
@@ -117,5 +117,7 @@ def cells(interval: "Interval | None") -> tuple[float | None, str]:
     """Write a value and the ends of its interval."""
     if interval is None:
         return None, ""
-    ends = "–" if interval.low is None else f"{interval.low:.3f}–{interval.high:.3f}"
-    return interval.value, ends
+    if interval.low is None or interval.high is None:
+        return interval.value, "–"
+    dash = " to " if interval.low < 0 else "–"
+    return interval.value, f"{interval.low:.3f}{dash}{interval.high:.3f}"

@@ -74,14 +74,14 @@ def with_near_duplicates(nuggets: Sequence[Nugget]) -> tuple[Nugget, ...]:
         The same nuggets, each with `duplicate_of` as the earliest such nugget, or None.
     """
     flagged = []
-    earlier: dict[tuple[str, frozenset[str], bool], list[tuple[str, frozenset[str]]]] = {}
+    earlier: dict[str, list[Nugget]] = {}
     for nugget in nuggets:
-        numbers = frozenset(_NUMBER.findall(nugget.text))
-        alike = earlier.setdefault((nugget.query_id, numbers, denies(nugget.text)), [])
-        found = frozenset(terms(nugget.text))
-        same = (name for name, other in alike if jaccard(other, found) >= NEARLY_THE_SAME)
+        before = earlier.setdefault(nugget.query_id, [])
+        same = (
+            one.nugget_id for one in before if likeness(one.text, nugget.text) >= NEARLY_THE_SAME
+        )
         flagged.append(nugget.model_copy(update={"duplicate_of": next(same, None)}))
-        alike.append((nugget.nugget_id, found))
+        before.append(nugget)
     return tuple(flagged)
 
 
