@@ -6,21 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from freshstack_dspy.cli.build import show_plan
+from freshstack_dspy.cli.build import plan_asking
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ModeOption,
+    PlanOption,
     ReplaceOption,
     RunsArgument,
     check_out,
     judging,
 )
-from freshstack_dspy.cli.printing import Bars, Table, counted, cut, say, say_wrapped, show
+from freshstack_dspy.cli.printing import Table, counted, cut, say, say_wrapped, show
 from freshstack_dspy.cli.score import show_relations, show_scores
 
 if TYPE_CHECKING:
-    from freshstack_dspy.collection.collection import Collection
-    from freshstack_dspy.measures.run import Run
     from freshstack_dspy.recipes.answers import AnsweringAccount, AnswerMetrics
     from freshstack_dspy.recipes.reteval import Answering
     from freshstack_dspy.records import FailureCase
@@ -62,9 +61,7 @@ def answer(
     ] = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Say what it would ask for and cost; nothing is sent.")
-    ] = False,
+    plan: PlanOption = False,
 ) -> None:
     """Answer from runs and from gold chunks; say how often both agree."""
     from freshstack_dspy.collection.collection import Collection
@@ -78,7 +75,9 @@ def answer(
     how: dict[str, Any] = {"k": depths, "gold_answers": gold_answers, "comparers": comparers}
     if plan:
         comparers.pop("embedding", None)  # there are no answers yet that could be embedded
-        _plan(config, loaded, read, how)
+        from freshstack_dspy.recipes.reteval import answer_from_runs
+
+        plan_asking(config, loaded, lambda session: answer_from_runs(session, loaded, read, **how))
         return
     with judging(config, mode, searching="embedding" in comparers) as session:
         from freshstack_dspy.recipes.answers import (
@@ -93,25 +92,6 @@ def answer(
     metrics = answer_metrics(found, account, loaded, read)
     write_answers(out, found, account, metrics.cases)
     _show(out, found, account, metrics)
-
-
-def _plan(
-    config: Path, collection: "Collection", runs: "Sequence[Run]", how: dict[str, Any]
-) -> None:
-    """Print what answering would ask for."""
-    from freshstack_dspy.config import load_judging
-    from freshstack_dspy.recipes.plan import plan_asking
-    from freshstack_dspy.recipes.reteval import answer_from_runs
-
-    with Bars() as bars:
-        found = plan_asking(
-            load_judging(config),
-            lambda session: answer_from_runs(session, collection, runs, **how),
-            name=collection.name,
-            queries=len(collection.qrels().nuggets),
-            progress=bars,
-        )
-    show_plan(found)
 
 
 def _comparers(given: Sequence[str]) -> dict[str, float]:

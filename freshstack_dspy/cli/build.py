@@ -1,6 +1,6 @@
 """`freshstack init`, `plan`, `build`, `extend`, `refresh`, `rejudge` and `rechunk`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.recipes.plan import Plan
     from freshstack_dspy.recipes.rejudge import Rejudged
+    from freshstack_dspy.recipes.session import Session
 
 JudgingOption = Annotated[
     Path, typer.Option(help="TOML file; its [model], [judge], [budget] and [cache] are used.")
@@ -215,6 +216,22 @@ def rechunk(
             f"{found.lost:,}; nuggets that are supported no more: {len(found.lost_nuggets):,}"
         )
     say(f"{out}: content {manifest.content_hash}")
+
+
+def plan_asking(config: Path, collection: "Collection", ask: "Callable[[Session], object]") -> None:
+    """Print what a function would ask for that asks about the queries of a collection."""
+    from freshstack_dspy.config import load_judging
+    from freshstack_dspy.recipes.plan import plan_asking as plan
+
+    with Bars() as bars:
+        found = plan(
+            load_judging(config),
+            ask,
+            name=collection.name,
+            queries=len(collection.qrels().nuggets),
+            progress=bars,
+        )
+    show_plan(found)
 
 
 def show_plan(found: "Plan") -> None:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from freshstack_dspy.cli.build import plan_asking
 from freshstack_dspy.cli.options import (
     CollectionArgument,
     ModeOption,
     OutOption,
+    PlanOption,
     ReplaceOption,
     RunsArgument,
     check_out,
@@ -43,6 +45,7 @@ def contexts(
     out: OutOption = None,
     replace: ReplaceOption = False,
     mode: ModeOption = "live",
+    plan: PlanOption = False,
 ) -> None:
     """Measure contexts and the reports from them, next to the bounds of CRUX."""
     from freshstack_dspy.collection.collection import Collection
@@ -54,6 +57,17 @@ def contexts(
         raise typer.BadParameter("a context has --k chunks or --tokens tokens, not both")
     loaded = Collection.load(collection)
     read = [read_run(path) for path in runs]
+    if plan:
+        if config is None:
+            raise typer.BadParameter("without --config nothing is asked, so there is no plan")
+        from freshstack_dspy.recipes.contexts import evaluate_contexts
+
+        plan_asking(
+            config,
+            loaded,
+            lambda session: evaluate_contexts(session, loaded, read, k=k, tokens=tokens),
+        )
+        return
     with judging(config, mode) if config else nullcontext() as session:
         from freshstack_dspy.recipes.contexts import evaluate_contexts
 
@@ -80,6 +94,10 @@ def _show(found: "ContextTable", size: str) -> None:
         tau = one.kendall.value
         shown = one.kendall.reason if tau is None else f"{tau:.3f}"
         say(f"Kendall's τ of {one.first} and {one.second} over the runs: {shown}")
+    if omitted := sum(len(one.omitted) for one in found.reports):
+        say(
+            f"{counted(omitted, 'chunk')} not shown to the writer, for there was no room or no text"
+        )
     if failed := sum(one.coverage is None for one in found.reports):
         say(f"{counted(failed, 'report')} without a rating, left out of Cov(y) and Den(y)")
     say("unjudged: the share of a context's chunks that has no label, and answers nothing")

@@ -26,6 +26,9 @@ ModeOption = Annotated[
         "defer: write missing requests to a file. rerecord: ask everything again."
     ),
 ]
+PlanOption = Annotated[
+    bool, typer.Option("--plan", help="Say what it would ask for and cost; nothing is sent.")
+]
 LogOption = Annotated[
     Path | None, typer.Option(help="Append one JSON line for each request to this file.")
 ]

@@ -1,6 +1,7 @@
 """From a report to its request and its sub-questions, and from a request to a report."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import dspy
 
@@ -69,8 +70,13 @@ class ReportWriter(dspy.Module):
         It may have as many words as the query's own report, and at least 50; without chunks it is
         direct prompting.
         """
-        return self.predict(
-            request=ShownQuestion.of(query),
-            passages=numbered([whole(chunk) for chunk in chunks]),
-            words=max(50, len(query.answer.split())),
-        )
+        return self.predict(**writer_inputs(query, chunks))
+
+
+def writer_inputs(query: Query, chunks: Sequence[Chunk]) -> dict[str, Any]:
+    """What a report is asked for with."""
+    return {
+        "request": ShownQuestion.of(query),
+        "passages": numbered([whole(chunk) for chunk in chunks]),
+        "words": max(50, len(query.answer.split())),
+    }

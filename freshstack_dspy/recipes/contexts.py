@@ -18,11 +18,12 @@ from freshstack_dspy.measures.contexts import answer_coverage, answer_density, o
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import Judged
 from freshstack_dspy.measures.run import Run
-from freshstack_dspy.programs.reports import ReportWriter
+from freshstack_dspy.programs.reports import ReportWriter, writer_inputs
 from freshstack_dspy.recipes.freshstack import FreshStack
-from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
+from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, judge
+from freshstack_dspy.recipes.reteval import check_shown
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Query, Record, Status
+from freshstack_dspy.records import OmittedChunk, Query, Record, Status
 
 DIRECT, RESULT, RETRIEVAL = "direct prompting", "oracle result", "oracle retrieval"
 BOUNDS = (DIRECT, RESULT, RETRIEVAL)
@@ -39,6 +40,8 @@ class ContextReport(Record):
     query_id: str
     chunk_ids: tuple[str, ...]
     """The context, the best first; empty for direct prompting and the oracle result."""
+    omitted: tuple[OmittedChunk, ...] = ()
+    """Chunks of it that the writer was not shown."""
     text: str
     status: Status
     reason: str
@@ -151,19 +154,26 @@ def _written(
     queries: Mapping[str, Query],
     rows: Mapping[str, Mapping[str, Sequence[str]]],
 ) -> list[ContextReport]:
-    """The reports of all rows, in their order, by query; those that people wrote as they are."""
+    """The reports of all rows, in their order, by query; those that people wrote as they are.
+
+    The writer is shown as many chunks of a context as its window takes, each whole.
+    """
     wanted = {chunk_id for of in rows.values() for ids in of.values() for chunk_id in ids}
     chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
     writer = ReportWriter()
+    window = Window(session.config.model, writer.predict)
     contexts = {DIRECT: dict.fromkeys(queries, ()), RESULT: dict.fromkeys(queries, ()), **rows}
 
     def write(context: tuple[str, str]) -> ContextReport:
         run_id, query_id = context
         query, ids = queries[query_id], contexts[run_id][query_id]
         made: dict[str, Any] = {"text": query.answer, "call_id": None}
+        of = (chunks[chunk_id] for chunk_id in ids)
+        shown, omitted = window.packed(writer_inputs(query, []), of)
         try:
             if run_id != RESULT:
-                reply = writer(query=query, chunks=[chunks[chunk_id] for chunk_id in ids])
+                check_shown(shown, omitted)
+                reply = writer(query=query, chunks=shown)
                 made = {"text": reply.report, "call_id": reply.call_id}
             made |= {"status": "ok", "reason": ""}
         except ReplyError as error:
@@ -178,6 +188,7 @@ def _written(
             run_id=run_id,
             query_id=query_id,
             chunk_ids=tuple(ids),
+            omitted=tuple(omitted),
             coverage=None,
             density=None,
             **made,

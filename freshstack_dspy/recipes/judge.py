@@ -5,6 +5,7 @@ Calls are packed for the context window of the model.
 
 import functools
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import accumulate, groupby, pairwise, product
@@ -24,7 +25,17 @@ from freshstack_dspy.lm.typed import answer_schema, messages_of, plain
 from freshstack_dspy.programs.support_judge import Passage, SupportJudge, judge_inputs, moved, whole
 from freshstack_dspy.recipes.known import NOTHING, Known
 from freshstack_dspy.recipes.session import Session
-from freshstack_dspy.records import Chunk, Failure, Judgment, Nugget, Query, Scale, Step, Vote
+from freshstack_dspy.records import (
+    Chunk,
+    Failure,
+    Judgment,
+    Nugget,
+    OmittedChunk,
+    Query,
+    Scale,
+    Step,
+    Vote,
+)
 from freshstack_dspy.signatures.judge_support import NumberedChunk
 
 if TYPE_CHECKING:
@@ -430,6 +441,28 @@ class Window:
         if key not in self._sizes:
             self._sizes[key] = passage_tokens(*key)
         return self._sizes[key]
+
+    def packed(
+        self, frame: dict[str, Any], chunks: Iterable[Chunk]
+    ) -> tuple[list[Chunk], list[OmittedChunk]]:
+        """Take chunks as long as there is room next to other inputs, each whole.
+
+        One that does not fit, or has no text, is passed over, and those below it that do are shown.
+        """
+        room = self.room_next_to(frame)
+        left = math.inf if room is None else room
+        shown: list[Chunk] = []
+        omitted: list[OmittedChunk] = []
+        for chunk in chunks:
+            size = 0 if room is None else self.size(whole(chunk))
+            if not chunk.passage:
+                omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_text"))
+            elif size > left:
+                omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_room"))
+            else:
+                shown.append(chunk)
+                left -= size
+        return shown, omitted
 
     def split(self, passage: Passage, room: int) -> list[Passage]:
         """Split a passage that is too long into parts that each fit, at line ends."""

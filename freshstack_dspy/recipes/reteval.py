@@ -5,7 +5,6 @@ with the answer that the same generator writes from the gold chunks, those that 
 of the query. Each answer is also judged by the nuggets that it supports.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,6 @@ from freshstack_dspy.measures.run import Run
 from freshstack_dspy.measures.similarity import SIMILARITIES
 from freshstack_dspy.programs.answers import AnswerComparer, AnswerGenerator, generator_inputs
 from freshstack_dspy.programs.saved import load_program
-from freshstack_dspy.programs.support_judge import whole
 from freshstack_dspy.recipes.freshstack import FreshStack
 from freshstack_dspy.recipes.judge import ToJudge, Window, as_chunk, grouped, judge
 from freshstack_dspy.recipes.session import Session
@@ -209,10 +207,7 @@ def _contexts(
     *,
     samples: int = 1,
 ) -> list[Context]:
-    """Show as many chunks of each top as the model's window takes, each whole.
-
-    A chunk that does not fit is passed over, and those below it that do are shown.
-    """
+    """Show as many chunks of each top as the model's window takes, each whole."""
     window = Window(session.config.model, AnswerGenerator().predict)
     wanted = {chunk_id for top in tops.values() for ids in top.values() for chunk_id in ids}
     chunks = {one.chunk_id: one for one in collection.chunks() if one.chunk_id in wanted}
@@ -221,19 +216,8 @@ def _contexts(
     for run_id, top in tops.items():
         for query_id, ids in top.items():
             query = queries[query_id]
-            room = window.room_next_to(generator_inputs(query, []))
-            left = math.inf if room is None else room
-            shown: list[Chunk] = []
-            omitted: list[OmittedChunk] = []
-            for chunk in (chunks[chunk_id] for chunk_id in ids):
-                size = 0 if room is None else window.size(whole(chunk))
-                if not chunk.passage:
-                    omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_text"))
-                elif size > left:
-                    omitted.append(OmittedChunk(chunk_id=chunk.chunk_id, reason="no_room"))
-                else:
-                    shown.append(chunk)
-                    left -= size
+            of = (chunks[chunk_id] for chunk_id in ids)
+            shown, omitted = window.packed(generator_inputs(query, []), of)
             contexts += [
                 Context(run_id, query, shown, tuple(omitted), sample, temperature)
                 for sample in range(1, samples + 1)
@@ -241,17 +225,22 @@ def _contexts(
     return contexts
 
 
+def check_shown(shown: Sequence[Chunk], omitted: Sequence[OmittedChunk]) -> None:
+    """Raise a ReplyError where a context has chunks and none can be shown."""
+    if omitted and not shown:
+        raise ReplyError(
+            f"none of the {len(omitted)} chunks of the context can be shown: they have no text "
+            "(freshstack import … --corpus PATH), or do not fit into the model's window "
+            "([model] context, max_tokens)",
+            status="failed",
+            call_id=None,
+        )
+
+
 def _answered(generator: AnswerGenerator, context: Context) -> Outcome:
     """The answer from a context, or the record that there is none."""
     try:
-        if context.omitted and not context.chunks:
-            raise ReplyError(  # noqa: TRY301
-                f"none of the {len(context.omitted)} chunks of the context can be shown: they have "
-                "no text (freshstack import … --corpus PATH), or do not fit into the model's "
-                "window ([model] context, max_tokens)",
-                status="failed",
-                call_id=None,
-            )
+        check_shown(context.chunks, context.omitted)
         answer = generator(
             query=context.query,
             chunks=context.chunks,

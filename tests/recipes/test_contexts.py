@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.collection import Collection
+from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.writing import write_collection
+from freshstack_dspy.config import load_config
 from freshstack_dspy.errors import CollectionError
 from freshstack_dspy.lm.tokens import count_tokens
 from freshstack_dspy.measures.contexts import answer_density
 from freshstack_dspy.measures.run import Run
 from freshstack_dspy.recipes.contexts import ContextTable, evaluate_contexts
+from freshstack_dspy.recipes.plan import plan_asking
 from freshstack_dspy.recipes.session import open_session
 
 from .scripted import Inputs, Said, ScriptedProvider
@@ -49,8 +53,6 @@ def table(
     folder: Path, collection: Collection, *runs: Run, writer: Any = write, **options: Any
 ) -> ContextTable:
     provider: ScriptedProvider = scripted(WriteReport=writer)
-    from freshstack_dspy.config import load_config
-
     config = load_config(folder / "build.toml")
     with open_session(config, provider=provider, searching=False) as session:
         return evaluate_contexts(session, collection, runs, **options)
@@ -123,6 +125,47 @@ def test_a_report_that_failed_is_left_out_and_no_0(tmp_path: Path, made: Collect
     assert found.values["run"]["Cov(y)"] == {"bridge": 0.5}
     (failed,) = [one for one in found.reports if one.status != "ok"]
     assert (failed.run_id, failed.query_id, failed.coverage) == ("run", "dam", None)
+
+
+def test_what_does_not_fit_is_not_shown_and_named(tmp_path: Path, made: Collection) -> None:
+    path = tmp_path / "build.toml"
+    path.write_text(path.read_text().replace("retries = 0", "retries = 0\ncontext = 1200"))
+    path.write_text(path.read_text().replace("retries = 0", "retries = 0\nmax_tokens = 200"))
+    long = made.chunk(ids(made, "dam/2"))
+    texts = {long.chunk_id: "word " * 2000}
+    longer = [
+        one.model_copy(update={"text": texts.get(one.chunk_id, one.text)}) for one in made.chunks()
+    ]
+    with_long = write_collection(
+        tmp_path / "long", Contents(**made.records()), longer, made.manifest
+    )
+    run = run_of(made, "run", dam="dam/2 dam/1", bridge="bridge/1")
+    found = table(tmp_path, with_long, run, k=2)
+    alone = table(tmp_path, with_long, run_of(made, "run", dam="dam/2"), k=1)
+
+    reports = {one.query_id: one for one in found.reports if one.run_id == "run"}
+    assert [(one.chunk_id, one.reason) for one in reports["dam"].omitted] == [
+        (long.chunk_id, "no_room")
+    ]
+    assert reports["dam"].text == "In March the wall cracked and the village flooded."
+    assert reports["bridge"].omitted == ()
+    (failed,) = (one for one in alone.reports if one.run_id == "run" and one.query_id == "dam")
+    assert (failed.status, failed.coverage) == ("failed", None)
+    assert "none of the 1 chunks of the context can be shown" in failed.reason
+
+
+def test_a_plan_counts_what_is_then_asked(tmp_path: Path, made: Collection) -> None:
+    run = run_of(made, "run", dam="dam/2 dam/1", bridge="bridge/1")
+    config = load_config(tmp_path / "build.toml")
+    planned = plan_asking(
+        config, lambda session: evaluate_contexts(session, made, [run]), name="a", queries=2
+    )
+    provider = scripted(WriteReport=write)
+    with open_session(config, provider=provider, searching=False) as session:
+        evaluate_contexts(session, made, [run])
+
+    asked = [step.requests for step in planned.steps]
+    assert asked == [provider.calls["WriteReport"], provider.calls["GradeAnswerability"]]
 
 
 def test_without_a_session_contexts_alone_are_measured(made: Collection) -> None:
