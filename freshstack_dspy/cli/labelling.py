@@ -48,6 +48,10 @@ def label(
     out = out or Path(f"labels-{annotator}.jsonl")
     check_out(out, replace=True)
     tasks = Tasks.open(target)
+    if not tasks.by_id or not annotator.strip():
+        what = "--annotator is empty" if tasks.by_id else f"{target}: there is nothing to label"
+        raise ConfigError(what)
+    out.parent.mkdir(parents=True, exist_ok=True)
     token = secrets.token_urlsafe(24)
     with open_labels(out, annotator, tasks.by_id, tasks.collection) as file:
         try:

@@ -108,7 +108,7 @@ class LabelFile:
 
     def _mend(self) -> None:
         """Leave out a last line that a killed process has not written to its end."""
-        data = self.path.read_bytes() if self.path.exists() else b""
+        data = self.path.read_bytes() if self.path.is_file() else b""
         whole, line_end, rest = data.rpartition(b"\n")
         if rest:
             try:

@@ -14,11 +14,11 @@ function make(tag, properties = {}, ...children) {
 let state = null; // of all tasks, as the server says
 let number = 0; // of the task that is shown
 let task = null;
-let draft = null; // what is said of it so far: {label, evidence, note, rows}
+let draft = null; // what is said of it: {label, evidence, note, rows}
 let isBusy = false; // while a label is on its way
 let showsJudge = false;
 const loaded = new Map(); // by number, the promise of a task
-const drafts = new Map(); // by number, what was begun and not saved
+const drafts = new Map(); // by number, of the tasks that were shown
 
 // Talking to the server
 
@@ -51,7 +51,7 @@ async function alone(work) {
 }
 
 function load(wanted) {
-  if (wanted < 0 || wanted >= state.total) return null;
+  if (wanted === null || wanted < 0 || wanted >= state.total) return null;
   if (!loaded.has(wanted)) {
     const promise = ask(`api/tasks/${wanted}`);
     promise.catch(() => loaded.delete(wanted));
@@ -155,11 +155,13 @@ function selected() {
   return [toCharacters(text, start), toCharacters(text, end)];
 }
 
+let pending = null; // what was selected last: a touch on a button ends the selection before it clicks
+
 function markSelected() {
-  const span = selected();
-  if (!span) return;
+  if (!pending) return;
+  let [start, end] = pending;
+  pending = null;
   getSelection().removeAllRanges();
-  let [start, end] = span;
   const apart = draft.evidence.filter(([from, to]) => {
     if (to < start || from > end) return true;
     [start, end] = [Math.min(start, from), Math.max(end, to)];
@@ -202,9 +204,9 @@ const gradesOf = () => state.grades[task.kind] || [];
 async function show(wanted) {
   const found = await load(wanted);
   if (!found) return;
-  if (draft && (draft.changed || !isDone())) drafts.set(number, draft);
   [number, task] = [wanted, found];
   draft = drafts.get(wanted) || draftOf(found);
+  drafts.set(wanted, draft);
   render();
   await showVerdict();
   load(wanted + 1);
@@ -219,6 +221,7 @@ function draftOf({ given, nuggets }) {
 
 function render() {
   $("title").textContent = task.title;
+  $("title").hidden = !task.title;
   $("nugget-box").hidden = !task.nugget.length;
   fill($("nugget"), task.nugget);
   fill($("body"), task.body);
@@ -236,17 +239,16 @@ function render() {
     $("verdict").after($("texts"));
     $("list").replaceChildren();
   }
-  $("grades").replaceChildren(...gradesOf().map((grade) => {
-    const button = make("button", { title: grade.meaning }, make("kbd", {}, grade.key), ` ${grade.name || (matchMedia("(min-width: 60rem)").matches ? "" : grade.key)}`);
-    button.ariaPressed = String(isDone() && draft.label === grade.label);
-    button.onclick = () => alone(() => grade_(grade.label));
+  const focused = focusedIn($("grades"));
+  const choices = task.kind === "nuggets" ? [{ label: null, key: "Enter", name: "Save" }] : gradesOf();
+  $("grades").replaceChildren(...choices.map(({ label, key, name, meaning = "" }) => {
+    const button = make("button", { title: meaning, className: name && "named" }, make("kbd", {}, key), ` ${name}`);
+    button.ariaPressed = String(isDone() && draft.label === label);
+    button.onclick = () => alone(() => give(label));
     return button;
   }));
-  if (task.kind === "nuggets") {
-    const button = make("button", {}, "Save ", make("kbd", {}, "Enter"));
-    button.onclick = () => alone(() => grade_(null));
-    $("grades").append(button);
-  }
+  $("grades").children[focused]?.focus();
+  pending = null;
   $("clear").hidden = !takesEvidence();
   $("judge").hidden = state.blind || !takesEvidence();
   $("back").disabled = number === 0;
@@ -266,6 +268,9 @@ function renderProgress() {
   $("left").textContent = left === null || done.length === total ? "" : minutes < 90 ? `about ${minutes} min left` : `about ${(minutes / 60).toFixed(1)} h left`;
 }
 
+/** The number of the button that has the focus of the keyboard; what is drawn anew gets it back. */
+const focusedIn = (parent) => [...parent.querySelectorAll("button")].findIndex((one) => one.matches(":focus-visible"));
+
 const pairs = (rows) => rows.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]);
 
 function nextToDo(from) {
@@ -278,43 +283,22 @@ function nextToDo(from) {
 }
 
 async function save(label) {
-  const note = draft.note;
-  const one = { kind: task.kind, note };
-  if (task.kind === "nuggets") {
-    await keep(rowLabels(note));
-    return;
-  }
+  const one = { kind: task.kind, note: draft.note };
   if (task.kind === "answer") one.agrees = label === 1;
   else Object.assign(one, { label, evidence: draft.evidence });
-  await keep([one]);
+  Object.assign(state, await ask(`api/tasks/${number}`, task.kind === "nuggets" ? rowLabels() : [one]));
   draft.label = label;
 }
 
-async function keep(labels) {
-  const { given, ...progress } = await ask(`api/tasks/${number}`, labels);
-  Object.assign(state, progress);
-  Object.assign(task, { given });
-  draft.changed = false;
-  drafts.delete(number);
-}
-
 /** Save a label, and go on to the next task unless the judge's label is to be looked at. */
-async function grade_(label) {
+async function give(label) {
   await save(label);
   const grade = gradesOf().find((one) => one.label === label);
   const said = grade ? `${grade.key} ${grade.name || grade.meaning}` : "the list of nuggets";
-  $("status").textContent = `Saved: ${said}. u takes it back.`;
   const next = nextToDo(number + 1);
-  if (next === null) {
-    render();
-    $("status").textContent = `Saved: ${said}. All ${state.total} are labelled, in ${state.file}.`;
-    await showVerdict();
-  } else if (showsJudge && takesEvidence()) {
-    render();
-    await showVerdict();
-  } else {
-    await show(next);
-  }
+  const all = next === null ? ` All ${state.total} are labelled, in ${state.file}.` : "";
+  await show(next === null || (showsJudge && takesEvidence()) ? number : next);
+  $("status").textContent = `Saved: ${said}. u takes it back.${all}`;
 }
 
 async function undo() {
@@ -324,11 +308,10 @@ async function undo() {
     $("status").textContent = "There is nothing to undo.";
     return;
   }
-  loaded.delete(undone);
-  drafts.delete(undone);
-  draft = null;
+  const isChange = state.done.includes(undone);
+  if (isChange) [loaded, drafts].forEach((one) => one.delete(undone));
   await show(undone);
-  $("status").textContent = isDone() ? "The change was taken back." : "The label was taken back.";
+  $("status").textContent = isChange ? "The change was taken back." : "The label was taken back.";
 }
 
 async function showVerdict() {
@@ -377,7 +360,7 @@ function rowsOf(given, nuggets) {
 
 const isShared = (row) => row.ids.length !== 1 || draft.rows.list.filter((one) => one.ids.includes(row.ids[0])).length > 1;
 
-function rowLabels(note) {
+function rowLabels() {
   const { list, quality } = draft.rows;
   for (const [id, said] of Object.entries(quality)) {
     if (QUALITIES.some(([name]) => said[name] === undefined)) {
@@ -395,7 +378,7 @@ function rowLabels(note) {
     };
   });
   const qualities = task.nuggets.map(({ nugget_id }) => ({ kind: "nugget", nugget_id, ...quality[nugget_id] }));
-  return [{ kind: "nugget_list", nuggets, note }, ...qualities];
+  return [{ kind: "nugget_list", nuggets, note: draft.note }, ...qualities];
 }
 
 function toggle(said, name, key) {
@@ -405,25 +388,20 @@ function toggle(said, name, key) {
   button.ariaLabel = `${name}: ${value || "not said"}`;
   button.onclick = () => {
     said[name] = said[name] !== true;
-    changeRows();
+    renderRows();
   };
   return button;
 }
 
-function changeRows() {
-  $("alert").hidden = true;
-  draft.changed = true;
-  renderRows();
-}
-
 function renderRows() {
+  $("alert").hidden = true;
   const { list, quality } = draft.rows;
   const texts = Object.fromEntries(task.nuggets.map((one) => [one.nugget_id, one.text]));
   const told = new Set();
   current = Math.max(0, Math.min(current, list.length - 1));
   const items = list.map((row, place) => {
     const area = make("textarea", { value: row.text, rows: Math.ceil(row.text.length / 70) || 1, ariaLabel: "Nugget", readOnly: Boolean(row.removed) });
-    area.oninput = () => { row.text = area.value; draft.changed = true; };
+    area.oninput = () => { row.text = area.value; };
     area.onfocus = () => { if (current !== place) { current = place; markCurrent(); } };
     const item = make("li", { className: row.removed ? "removed" : "" }, area);
     let tools = null;
@@ -445,7 +423,9 @@ function renderRows() {
   });
   const add = make("button", {}, "Add a nugget ", make("kbd", {}, "a"));
   add.onclick = addRow;
+  const focused = focusedIn($("list"));
   $("list").replaceChildren(make("h2", {}, "Nuggets"), make("ol", { id: "rows" }, ...items), add);
+  $("list").querySelectorAll("button")[focused]?.focus();
   markCurrent();
 }
 
@@ -459,7 +439,7 @@ const editRow = () => $("rows").children[current]?.querySelector("textarea").foc
 function addRow() {
   draft.rows.list.push({ ids: [], text: "" });
   current = draft.rows.list.length - 1;
-  changeRows();
+  renderRows();
   editRow();
 }
 
@@ -473,7 +453,7 @@ function splitRow() {
   const rest = { ...row, text: row.text.slice(place).trim() };
   row.text = row.text.slice(0, place).trim();
   draft.rows.list.splice(current + 1, 0, rest);
-  changeRows();
+  renderRows();
   editRow();
 }
 
@@ -484,7 +464,7 @@ function mergeRow() {
   above.ids = [...new Set([...above.ids, ...row.ids])];
   draft.rows.list.splice(current, 1);
   current -= 1;
-  changeRows();
+  renderRows();
   editRow();
 }
 
@@ -493,7 +473,7 @@ function removeRow() {
   if (!row) return;
   if (isShared(row) && row.ids.length < 2) draft.rows.list.splice(current, 1); // a new one, or a part
   else row.removed = !row.removed;
-  changeRows();
+  renderRows();
 }
 
 const ROW_TOOLS = [["Split", "s", splitRow], ["Merge up", "m", mergeRow], ["Remove", "x", removeRow]];
@@ -509,10 +489,10 @@ function rowKey(key) {
   } else if (key === "y" && row) {
     for (const id of row.ids) for (const [name] of QUALITIES) draft.rows.quality[id][name] = true;
     current += 1;
-    changeRows();
+    renderRows();
   } else if (quality && row && (row.ids.length || key === "t")) {
     said[quality[0]] = said[quality[0]] !== true;
-    changeRows();
+    renderRows();
   } else if (tool) tool[2]();
   else if (key === "e") editRow();
   else if (key === "a") addRow();
@@ -532,7 +512,7 @@ function closeNote() {
   $("note-box").hidden = !note;
   $("note").blur();
   if (note === draft.note) return;
-  Object.assign(draft, { note, changed: true });
+  draft.note = note;
   if (isDone()) alone(() => save(draft.label));
   else $("status").textContent = "The note is saved with the label.";
 }
@@ -542,7 +522,7 @@ const ACTIONS = {
   ArrowRight: () => alone(() => show(number + 1)),
   ArrowUp: () => $("reading").scrollBy(0, -90),
   ArrowDown: () => $("reading").scrollBy(0, 90),
-  Enter: () => alone(() => (task.kind === "nuggets" ? grade_(null) : show(nextToDo(number + (isDone() ? 1 : 0)) ?? number))),
+  Enter: () => alone(() => (task.kind === "nuggets" ? give(null) : show(nextToDo(number + (isDone() ? 1 : 0)) ?? number))),
   c: () => takesEvidence() && draft.evidence.length && setEvidence([]),
   n: openNote,
   u: () => alone(undo),
@@ -556,7 +536,7 @@ function pressed(event) {
   if (isTyping) {
     const saves = event.key === "Enter" && (event.ctrlKey || event.metaKey);
     if (event.key === "Escape" || saves) event.target.blur();
-    if (saves && task.kind === "nuggets") alone(() => grade_(null));
+    if (saves && task.kind === "nuggets") alone(() => give(null));
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -564,7 +544,7 @@ function pressed(event) {
   const grade = gradesOf().find((one) => one.key === event.key);
   const isScroll = event.key === "ArrowUp" || event.key === "ArrowDown";
   if (event.repeat && !isScroll) return;
-  if (grade) alone(() => grade_(grade.label));
+  if (grade) alone(() => give(grade.label));
   else if (task.kind === "nuggets" && rowKey(event.key)) event.preventDefault();
   else if (ACTIONS[event.key]) {
     event.preventDefault();
@@ -583,9 +563,13 @@ async function start() {
 
 document.addEventListener("keydown", pressed);
 document.addEventListener("pointerup", (event) => {
-  if (event.pointerType === "mouse") setTimeout(markSelected);
+  if (event.pointerType === "mouse") setTimeout(() => { pending = selected(); markSelected(); });
 });
-document.addEventListener("selectionchange", () => { $("mark").hidden = !selected(); });
+document.addEventListener("selectionchange", () => {
+  const span = selected();
+  if (span) pending = span;
+  setTimeout(() => { $("mark").hidden = !selected(); }, span ? 0 : 400);
+});
 for (const [id, key] of [["note-open", "n"], ["judge", "v"], ["undo", "u"], ["back", "ArrowLeft"], ["forward", "ArrowRight"], ["clear", "c"], ["help-open", "?"]]) {
   $(id).onclick = () => ACTIONS[key]();
 }

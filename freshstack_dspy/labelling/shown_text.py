@@ -24,7 +24,9 @@ class Block(NamedTuple):
     pieces: tuple[Piece, ...]
 
 
-_MARKDOWN, _PROSE = (".md", ".markdown", ".mdx"), (".rst", ".txt", ".text")
+_MARKDOWN = (".md", ".markdown", ".mdx", ".html", ".htm", ".xhtml", ".ipynb")
+"""Pages and notebooks are Markdown in a corpus."""
+_PROSE = (".rst", ".txt", ".text")
 _LONGEST_STYLED, _PLAIN_BLOCK, _MOST_SPECIAL = 200_000, 20_000, 500
 """Characters of a text with styles; of a block of a longer one; addresses and so on in a block.
 With more, browsers need seconds to lay a hostile text out."""
@@ -43,7 +45,7 @@ _SPECIAL = re.compile(
 def blocks_of(text: str, path: str) -> list[Block]:
     """Cut a text into blocks, by the name of its file."""
     suffix = PurePath(path).suffix.lower()
-    lexer = _lexer(lexers.get_lexer_for_filename, path)
+    lexer = _lexer(lexers.get_lexer_for_filename, "a.md" if suffix in _MARKDOWN else path)
     is_code = lexer is not None and suffix not in _MARKDOWN + _PROSE
     if len(text) > _LONGEST_STYLED:
         starts = range(0, len(text), _PLAIN_BLOCK)

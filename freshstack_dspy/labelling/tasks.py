@@ -66,7 +66,7 @@ class Tasks:
         """Read a file of tasks, or take all judged pairs of a collection, shuffled by a hash.
 
         Raises:
-            CollectionError: It is neither, or the tasks were drawn from another collection.
+            CollectionError: It is neither, or was drawn from another collection.
         """
         if path.is_dir():
             collection = Collection.load(path)

@@ -1,7 +1,7 @@
 """What is shown of texts, and the words for the labels."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from freshstack_dspy.labelling.shown_text import blocks_of
@@ -23,6 +23,7 @@ PARTS = [
 ]
 
 
+@settings(max_examples=15)
 @given(
     text=st.lists(st.sampled_from(PARTS) | st.text(max_size=4), max_size=20).map("".join),
     path=st.sampled_from(["a.md", "a.py", "b.rst", "c.html", "d.json", "Makefile", "e.xyz"]),
