@@ -1,5 +1,6 @@
 """The command line, called as its entry point is."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     build(load_config(write_domain(folder, model=BASELINE)))
     return folder / "collection"
+
+
+@pytest.fixture
+def built_config(built: Path, tmp_path: Path) -> Path:
+    """The configuration of a copy of that build, whose replies are recorded."""
+    shutil.copytree(built.parent, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "build.toml"
 
 
 @pytest.fixture

@@ -34,13 +34,12 @@ def test_a_build_says_what_was_left_out_and_who_judged(freshstack: Command, conf
 
 
 def test_a_build_with_other_settings_needs_to_be_told_to_replace(
-    freshstack: Command, config: Path
+    freshstack: Command, built_config: Path
 ) -> None:
-    assert freshstack("build", config).code == 0
-    config.write_text(config.read_text().replace("top_k = 5", "top_k = 4"))
+    built_config.write_text(built_config.read_text().replace("top_k = 5", "top_k = 4"))
 
-    refused = freshstack("build", config)
-    replaced = freshstack("build", config, "--replace", "--json")
+    refused = freshstack("build", built_config)
+    replaced = freshstack("build", built_config, "--replace", "--json")
 
     assert refused.code == 1
     assert "pool.top_k = 5, now 4; replace it with --replace" in refused.err
@@ -68,14 +67,17 @@ def test_a_run_is_extended_and_again_there_is_nothing_to_add(
     assert f"type: freshstack refresh {config}, which reuses them" in refused.err
 
 
-def test_a_refresh_says_what_became_of_the_collection(freshstack: Command, config: Path) -> None:
-    assert freshstack("build", config).code == 0
-    nothing = freshstack("refresh", config)
-    config.write_text(config.read_text().replace("[queries]", '[queries]\nretired = ["x"]'))
+def test_a_refresh_says_what_became_of_the_collection(
+    freshstack: Command, built_config: Path
+) -> None:
+    nothing = freshstack("refresh", built_config)
+    built_config.write_text(
+        built_config.read_text().replace("[queries]", '[queries]\nretired = ["x"]')
+    )
     Path("corpus/docs/dial.md").write_text("# The dial\n\nThe dial shows the phase of Mars.\n")
 
-    done = freshstack("refresh", config)
-    again = json.loads(freshstack("refresh", config, "--json").out)
+    done = freshstack("refresh", built_config)
+    again = json.loads(freshstack("refresh", built_config, "--json").out)
 
     assert nothing.out.splitlines()[-1] == "nothing differs, so nothing was written"
     assert done.code == 0, done.err
@@ -88,10 +90,9 @@ def test_a_refresh_says_what_became_of_the_collection(freshstack: Command, confi
 
 
 def test_a_collection_is_rejudged_into_another_folder_or_by_a_sample(
-    freshstack: Command, config: Path
+    freshstack: Command, built_config: Path
 ) -> None:
-    assert freshstack("build", config).code == 0
-    words = ("rejudge", "collection", "--config", config)
+    words = ("rejudge", "collection", "--config", built_config)
 
     whole = freshstack(*words, "--out", "new")
     sample = freshstack(*words, "--sample", 4)

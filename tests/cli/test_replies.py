@@ -29,18 +29,17 @@ from .conftest import BASELINE, Command
 
 
 @pytest.fixture
-def built(freshstack: Command, config: Path) -> Path:
-    """The configuration of a collection that was built."""
-    assert freshstack("build", config).code == 0
-    assert freshstack("replies", "export", config, "--out", "saved.jsonl").code == 0
-    return config
+def built_config(freshstack: Command, built_config: Path) -> Path:
+    """The configuration of a collection that was built, and its replies in `saved.jsonl`."""
+    assert freshstack("replies", "export", built_config, "--out", "saved.jsonl").code == 0
+    return built_config
 
 
 def test_export_writes_what_a_replay_elsewhere_needs(
-    freshstack: Command, built: Path, tmp_path: Path
+    freshstack: Command, built_config: Path, tmp_path: Path
 ) -> None:
     name = "used.jsonl.zst"
-    done = freshstack("replies", "export", built, "--out", name)
+    done = freshstack("replies", "export", built_config, "--out", name)
     elsewhere = write_domain(tmp_path / "theirs", model=BASELINE, cache={"bundles": [f"../{name}"]})
     replayed = freshstack("build", elsewhere, "--mode", "replay")
     manifests = [
@@ -75,26 +74,26 @@ def test_export_has_the_vectors_and_scores_that_were_used(
     assert (tmp_path / "used.jsonl").read_bytes() == (tmp_path / "saved.jsonl").read_bytes()
 
 
-def test_import_adds_and_counts(freshstack: Command, built: Path, tmp_path: Path) -> None:
+def test_import_adds_and_counts(freshstack: Command, built_config: Path, tmp_path: Path) -> None:
     number = len(Bundle(tmp_path / "saved.jsonl").keys())
     shutil.rmtree(tmp_path / "cache")
-    first = freshstack("replies", "import", "saved.jsonl", built)
-    second = freshstack("replies", "import", "saved.jsonl", built)
+    first = freshstack("replies", "import", "saved.jsonl", built_config)
+    second = freshstack("replies", "import", "saved.jsonl", built_config)
 
     assert (first.code, first.out) == (0, f"{number} added, 0 there already\n")
     assert (second.code, second.out) == (0, f"0 added, {number} there already\n")
     write_bundle([reply("theirs", to="a question")], tmp_path / "a.jsonl")
     write_bundle([reply("other", to="a question")], tmp_path / "b.jsonl")
-    freshstack("replies", "import", "a.jsonl", built)
-    kept = freshstack("replies", "import", "b.jsonl", built)
-    taken = freshstack("replies", "import", "b.jsonl", built, "--replace")
+    freshstack("replies", "import", "a.jsonl", built_config)
+    kept = freshstack("replies", "import", "b.jsonl", built_config)
+    taken = freshstack("replies", "import", "b.jsonl", built_config, "--replace")
     assert (kept.code, taken.code) == (1, 0)
     assert ", 1 conflicts (" in kept.out
     assert ", 1 replaced (" in taken.out
 
 
 def test_verify_takes_a_configuration_a_store_or_a_bundle(
-    freshstack: Command, built: Path, tmp_path: Path
+    freshstack: Command, built_config: Path, tmp_path: Path
 ) -> None:
     number = len(Bundle(tmp_path / "saved.jsonl").keys())
     config = write_domain(tmp_path, model=BASELINE, cache={"bundles": ["saved.jsonl"]})
