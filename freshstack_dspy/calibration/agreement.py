@@ -438,7 +438,10 @@ def _among(
     *,
     graded: bool,
 ) -> dict[str, Interval]:
-    """The metrics of people: the mean of each two, either being the judge; and those of many."""
+    """The metrics of people: the mean of each two, either being the judge; and those of many.
+
+    Two count by the pairs that both labelled.
+    """
     if not several:
         return {}
     import numpy as np
@@ -468,7 +471,9 @@ def _among(
 
     found = bootstrap_sums(
         _sums(several, tables),
-        lambda sums: {name: _mean(values) for name, values in metrics(sums).items()},
+        lambda sums: {
+            name: _mean(values, sums.sum((-1, -2))) for name, values in metrics(sums).items()
+        },
     )
     found |= bootstrap_sums(_sums(several, coincidences), alphas)
     found |= bootstrap_sums(
@@ -478,12 +483,12 @@ def _among(
     return found
 
 
-def _mean(values: Values) -> Values:
-    """The mean of the last axis without `nan`."""
+def _mean(values: Values, weights: Values) -> Values:
+    """The weighted mean over the last axis, without `nan`."""
     import numpy as np
 
-    defined = ~np.isnan(values)
-    return share_of(np.where(defined, values, 0).sum(-1), defined.sum(-1))
+    weights = np.where(np.isnan(values), 0, weights)
+    return share_of((np.nan_to_num(values) * weights).sum(-1), weights.sum(-1))
 
 
 def _evidence(

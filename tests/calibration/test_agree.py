@@ -128,7 +128,7 @@ def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) 
 
 
 def test_the_ceiling_is_the_mean_of_each_two(collection: Collection) -> None:
-    """Eve and ann have kappa 1/2 on four pairs, bob has 0 with each of them, on two."""
+    """Eve and ann have kappa 1/2 on four pairs, bob has 0 with each of them, on two: 4 of 8."""
     given = {
         ("12_0", A): {"eve": 1, "ann": 1},
         ("12_0", B): {"eve": 0, "ann": 0, "bob": 1},
@@ -142,7 +142,7 @@ def test_the_ceiling_is_the_mean_of_each_two(collection: Collection) -> None:
         for who, value in of.items()
     ]
 
-    assert values(agree(collection, labels), "people")["kappa"] == pytest.approx(0.5 / 3)
+    assert values(agree(collection, labels), "people")["kappa"] == pytest.approx(0.5 * 4 / 8)
 
 
 def test_a_pair_counts_for_those_that_it_was_sampled_from(collection: Collection) -> None:
