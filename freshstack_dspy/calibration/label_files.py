@@ -55,6 +55,7 @@ _NO, _PARTIAL, _FULL = (
 _GRADES = {word: grade for grade, words in enumerate((_NO, _PARTIAL, _FULL)) for word in words}
 _TEXTS = ("question", "nugget", "path", "passage", "answer", "gold_answer")
 _FORMULA = ("=", "+", "-", "@")
+_GIVEN = ".responses"
 
 
 class ImportedLabels(NamedTuple):
@@ -244,10 +245,11 @@ def _argilla(path: Path, left_out: Counter[str]) -> Iterator[Row]:
         for question in nested.values:
             for one in nested.inners(question):
                 by_user[one.id("user_id")][question] = one.values.get("value")
-        for name in [name for name in row.values if name.endswith(".responses")]:
-            users = row.list(f"{name}.users")
-            for user, value in zip(users, row.list(name), strict=True):
-                by_user[str(user)][name.removesuffix(".responses")] = value
+        for name in [name for name, value in row.values.items() if value and name.endswith(_GIVEN)]:
+            users, states = row.list(f"{name}.users"), row.list(f"{name}.status")
+            for user, state, value in zip(users, states, row.list(name), strict=True):
+                if state in (None, "submitted"):
+                    by_user[str(user)][name.removesuffix(_GIVEN)] = value
         left_out["records without a response"] += not by_user
         for user, given in sorted(by_user.items()):
             marked = [value for value in given.values() if isinstance(value, list)]

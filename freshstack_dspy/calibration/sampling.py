@@ -6,19 +6,20 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from freshstack_dspy.calibration.labels import PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
-from freshstack_dspy.collection.contents import Contents
+from freshstack_dspy.collection.contents import Contents, RecordFile
 from freshstack_dspy.errors import CollectionError, ConfigError
-from freshstack_dspy.files import R, decode_records, encode_records, write_file
+from freshstack_dspy.files import decode_records, encode_records, write_file
 from freshstack_dspy.records import (
     Agreement,
     Answer,
     HumanLabel,
     Judgment,
     LabelTask,
+    Record,
     SampleHeader,
     TaskKind,
 )
@@ -39,8 +40,8 @@ class Sample(NamedTuple):
 
     tasks: tuple[LabelTask, ...]
     """All queries at random, and the tasks of each together, by nugget."""
-    sizes: dict[str, int]
-    """How many there are to be drawn in each stratum; of `WHOLE_QUERIES`, how many queries."""
+    strata: dict[str, tuple[int, int]]
+    """How many each stratum has, and how many were drawn; of `WHOLE_QUERIES`, queries."""
     kept: int
     """How many of the tasks were drawn before."""
 
@@ -118,57 +119,42 @@ def sample(
     *,
     seed: int = 0,
     whole_queries: int | None = None,
-    against: Collection | Path | str | None = None,
-    answers: Path | None = None,
+    **options: Any,
 ) -> Sample:
     """Draw tasks for people, and write them to a file, or add them to those that it has.
 
     A file may have tasks of several kinds. Those of a kind are one sample: what was drawn stays,
-    and a larger `limit` adds to it; the probabilities are then those of the larger sample.
-
-    Args:
-        collection: What was judged, or its folder.
-        out: JSON Lines: a `SampleHeader`, then the tasks.
-        kind: What people are asked; `support` and `answerability` of pairs, `nuggets` of queries,
-            `answer` of the answers in `answers`.
-        limit: How many of them there are then.
-        seed: Of the random order; another seed is another sample.
-        whole_queries: In place of `limit`, how many queries are drawn with all their judged pairs.
-        against: The same pairs judged by another model or prompt; they differ where it is unsure.
-        answers: A folder of `freshstack answer`.
+    and a larger `limit` adds to it; the probabilities are then those of the larger sample. The
+    file begins with a `SampleHeader`; the other arguments are those of `draw`.
 
     Raises:
-        CollectionError: The file has tasks of another collection, or drawn in another way.
-        ConfigError: The kind needs `answers`, or is not of pairs and `whole_queries` is given.
+        CollectionError: The file has tasks of another collection, or drawn in another way; or as
+            `draw`.
     """
-    out, folder = Path(out), None if isinstance(collection, Collection) else Path(collection)
-    collection = Collection.of(collection)
-    relative = os.path.relpath(folder, out.parent) if folder else collection.name
-    header = SampleHeader(collection=relative, content=collection.manifest.content_hash, seed=seed)
+    out, loaded = Path(out), Collection.of(collection)
     before: tuple[LabelTask, ...] = ()
     if out.exists():
-        first, before = read_tasks(out, collection)
+        first, before = read_tasks(out, loaded)
         if first.seed != seed:
             raise CollectionError(
                 f"{out}: drawn with --seed {first.seed}; take that seed, or another --out"
             )
     drawn = [task for task in before if task.kind == kind]
-    found = draw(
-        collection,
-        kind,
-        max(limit, len(drawn)),
-        seed=seed,
-        whole_queries=whole_queries and max(whole_queries, len({one.query_id for one in drawn})),
-        against=None if against is None else Collection.of(against),
-        answers=answers,
-    )
-    if {(_item(one), one.stratum) for one in drawn} - {
-        (_item(one), one.stratum) for one in found.tasks
-    }:
+    limit = max(limit, len(drawn))
+    if whole_queries is not None:
+        whole_queries = max(whole_queries, len({one.query_id for one in drawn}))
+    found = draw(loaded, kind, limit, seed=seed, whole_queries=whole_queries, **options)
+    if not {*map(_without_probability, drawn)} <= {*map(_without_probability, found.tasks)}:
         raise CollectionError(
             f"{out}: its tasks of kind {kind!r} were drawn in another way (--whole-queries, "
             "--against or --answers differ); draw as before, or name another --out"
         )
+    folder = collection.name if isinstance(collection, Collection) else collection
+    header = SampleHeader(
+        collection=os.path.relpath(folder, out.parent),
+        content=loaded.manifest.content_hash,
+        seed=seed,
+    )
     others = [task for task in before if task.kind != kind]
     write_file(out, encode_records([header, *others, *found.tasks]))
     return found._replace(kept=len(drawn))
@@ -184,48 +170,66 @@ def draw(
     against: Collection | None = None,
     answers: Path | None = None,
 ) -> Sample:
-    """Draw tasks; the arguments and errors are those of `sample`.
+    """Draw tasks.
 
     Everything has a fixed random number, the hash of seed and ids. Of each stratum the first are
     drawn, as many as `allocated` says, so that a larger sample holds the smaller.
+
+    Args:
+        collection: What was judged.
+        kind: What people are asked; `support` and `answerability` of pairs, `nuggets` of queries,
+            `answer` of the answers in `answers`.
+        limit: How many of them.
+        seed: Of the random numbers; another seed is another sample.
+        whole_queries: In place of `limit`, how many queries are drawn with all their judged pairs.
+        against: The same pairs judged by another model or prompt; they differ where it is unsure.
+        answers: A folder of `freshstack answer`.
+
+    Raises:
+        CollectionError: There is nothing of this kind to label, or no such folder of answers.
+        ConfigError: The kind needs `answers`, or is not of pairs and `whole_queries` is given.
     """
-    texts: dict[Item, tuple[str, str]] = {}
-    strata_of: Strata
+    texts: dict[Item, dict[str, str]] = {}
+    stratum: Strata
     if kind == "nuggets":
-        strata_of = {(one.query_id,): one.slice for one in collection.slices}
+        stratum = {(one.query_id,): one.slice for one in collection.slices}
     elif kind == "answer":
         if answers is None:
             raise ConfigError("name the folder of the answers: --answers FOLDER")
-        strata_of, texts = _answers(answers)
+        stratum, texts = _answers(answers)
     else:
-        strata_of = dict(strata(collection, against).items())
-    queries = sorted({item[0] for item in strata_of}, key=lambda query: _number(seed, query))
-    sizes, probabilities = Counter(strata_of.values()), {}
-    if whole_queries is not None:
-        if kind not in ("support", "answerability"):
-            raise ConfigError(f"--whole-queries is of judged pairs, and kind {kind!r} is not")
-        sizes = Counter({WHOLE_QUERIES: len(queries)})
-        chosen = set(queries[:whole_queries])
-        drawn = {item: WHOLE_QUERIES for item in strata_of if item[0] in chosen}
-        probabilities[WHOLE_QUERIES] = len(chosen) / max(1, len(queries))
-    else:
-        left = allocated(sizes, limit)
-        probabilities = {name: left[name] / size for name, size in sizes.items()}
-        drawn = {}
-        for item in sorted(strata_of, key=lambda item: _number(seed, *item)):
-            if left[name := strata_of[item]]:
-                left[name] -= 1
-                drawn[item] = name
+        stratum = dict(strata(collection, against).items())
+    if not stratum:
+        raise CollectionError(f"{collection.name!r} has nothing of kind {kind!r} to label")
+    if whole_queries is not None and kind not in ("support", "answerability"):
+        raise ConfigError(f"--whole-queries is of judged pairs, and kind {kind!r} is not")
+    queries = sorted({item[0] for item in stratum}, key=lambda query: _number(seed, query))
     place = {query: number for number, query in enumerate(queries)}
-    tasks = [
-        _task(kind, item, texts.get(item)).model_copy(
-            update={"stratum": drawn[item], "probability": probabilities[drawn[item]]}
+    drawn: list[Item] = []
+    if whole_queries is None:
+        sizes = Counter(stratum.values())
+        counts = allocated(sizes, limit)
+        items = sorted(stratum, key=lambda item: _number(seed, *item))
+        for name, count in counts.items():
+            drawn += [item for item in items if stratum[item] == name][:count]
+    else:
+        sizes = Counter({WHOLE_QUERIES: len(queries)})
+        counts = Counter({WHOLE_QUERIES: min(whole_queries, len(queries))})
+        drawn += [item for item in stratum if place[item[0]] < whole_queries]
+        stratum = dict.fromkeys(drawn, WHOLE_QUERIES)
+    names = ("query_id", "run_id") if kind == "answer" else ("query_id", "nugget_id", "chunk_id")
+    drawn.sort(key=lambda item: (place[item[0]], item[1:2], _number(seed, *item)))
+    tasks = tuple(
+        LabelTask(
+            kind=kind,
+            **dict(zip(names, item, strict=False)),
+            **texts.get(item, {}),
+            stratum=stratum[item],
+            probability=counts[stratum[item]] / sizes[stratum[item]],
         )
-        for item in sorted(
-            drawn, key=lambda item: (place[item[0]], item[1:2], _number(seed, *item))
-        )
-    ]
-    return Sample(tuple(tasks), dict(sorted(sizes.items())), 0)
+        for item in drawn
+    )
+    return Sample(tasks, {name: (size, counts[name]) for name, size in sorted(sizes.items())}, 0)
 
 
 def allocated(sizes: Mapping[str, int], limit: int) -> Counter[str]:
@@ -278,42 +282,28 @@ def _number(seed: int, *ids: str) -> str:
     return hashlib.sha256("\0".join((str(seed), *ids)).encode()).hexdigest()
 
 
-def _task(kind: TaskKind, item: Item, texts: tuple[str, str] | None) -> LabelTask:
-    if kind == "answer":
-        answer, gold = texts or ("", "")
-        return LabelTask(
-            kind=kind, query_id=item[0], run_id=item[1], answer=answer, gold_answer=gold
-        )
-    return LabelTask(
-        kind=kind, **dict(zip(("query_id", "nugget_id", "chunk_id"), item, strict=False))
-    )
+def _without_probability(task: LabelTask) -> LabelTask:
+    return task.model_copy(update={"probability": 1})
 
 
-def _item(task: LabelTask) -> Item:
-    ids = task.query_id, task.nugget_id, task.chunk_id, task.run_id
-    return tuple(one for one in ids if one is not None)
-
-
-def _answers(folder: Path) -> tuple[Strata, dict[Item, tuple[str, str]]]:
+def _answers(folder: Path) -> tuple[Strata, dict[Item, dict[str, str]]]:
     """Read the compared answers of a folder: their strata, and their texts with the gold ones."""
 
-    def read(name: str, record: type[R]) -> tuple[R, ...]:
-        path = folder / name
-        try:
-            return decode_records(path.read_bytes(), record, path)
-        except OSError as error:
-            raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
+    def read(name: str, record: type[Record]) -> Any:
+        return RecordFile(name, record, ()).read(folder)
 
     texts: dict[Item, str] = {
-        (one.topic_id, one.run_id): one.text for one in read("answers.jsonl", Answer)
+        (one.topic_id, one.run_id): one.text for one in read("answers", Answer)
     }
     golds: defaultdict[str, list[str]] = defaultdict(list)
-    for one in read("gold_answers.jsonl", Answer):
+    for one in read("gold_answers", Answer):
         if one.is_answered:
             golds[one.topic_id].append(one.text)
     found: Strata = {
         (one.query_id, one.run_id): "agrees" if one.agrees else "disagrees"
-        for one in read("agreement.jsonl", Agreement)
+        for one in read("agreement", Agreement)
         if one.agrees is not None
     }
-    return found, {item: (texts[item], _OR.join(golds[item[0]])) for item in found}
+    return found, {
+        item: {"answer": texts[item], "gold_answer": _OR.join(golds[item[0]])} for item in found
+    }

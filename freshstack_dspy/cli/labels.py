@@ -45,34 +45,29 @@ def sample(
 ) -> None:
     """Draw judgments for people to label, more where the judge is unsure."""
     from freshstack_dspy.calibration.label_files import tasks_as
-    from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, draw
-    from freshstack_dspy.calibration.sampling import sample as draw_into
+    from freshstack_dspy.calibration.sampling import draw
+    from freshstack_dspy.calibration.sampling import sample as add_sample
     from freshstack_dspy.collection.collection import Collection
     from freshstack_dspy.files import write_file
 
+    loaded = Collection.load(collection)
     options: Any = {"seed": seed, "whole_queries": whole_queries, "answers": answers}
+    options["against"] = Collection.load(against) if against else None
     if format == "freshstack":
-        found = draw_into(collection, out, kind, limit, against=against, **options)
+        found = add_sample(collection, out, kind, limit, **options)
     else:
         check_out(out)
-        loaded = Collection.load(collection)
-        other = Collection.load(against) if against else None
-        found = draw(loaded, kind, limit, against=other, **options)
+        found = draw(loaded, kind, limit, **options)
         write_file(out, tasks_as(format, found.tasks, loaded))
-    drawn = Counter(task.stratum for task in found.tasks)
-    probabilities = {task.stratum: task.probability for task in found.tasks}
-    whole = len({task.query_id for task in found.tasks}) if whole_queries else 0
-    rows = [
-        (name, size, whole if name == WHOLE_QUERIES else drawn[name], probabilities.get(name))
-        for name, size in found.sizes.items()
-    ]
-    what = "queries" if whole or kind == "nuggets" else "answers" if kind == "answer" else "pairs"
+    rows = [(name, size, drawn, drawn / size) for name, (size, drawn) in found.strata.items()]
+    what = {"nuggets": "queries", "answer": "answers"}.get(kind, "pairs")
     title = f"{out}: {counted(len(found.tasks), 'task')} of kind {kind}"
-    show(Table(("stratum", what, "drawn", "probability"), rows, title))
+    header = ("stratum", "queries" if whole_queries else what, "drawn", "probability")
+    show(Table(header, rows, title))
     if found.kept:
         say(f"{found.kept:,} of them were there before, and stay")
-    if kind in ("support", "answerability") and not whole and len(found.tasks) < limit:
-        say(f"there are no more: all {len(found.tasks):,} judged pairs were drawn")
+    if whole_queries is None and len(found.tasks) < limit:
+        say(f"there are no more {what}")
 
 
 def import_labels(

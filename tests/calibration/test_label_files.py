@@ -44,7 +44,11 @@ ARGILLA = {
 }
 FLATTENED: dict[str, Any] = {"id": "1", "passage": "bêta ", **IDS}
 for _name, _value in ANSWERED.items():
-    FLATTENED |= {f"{_name}.responses": [_value], f"{_name}.responses.users": ["ana"]}
+    FLATTENED |= {
+        f"{_name}.responses": [_value, "0"],
+        f"{_name}.responses.users": ["ana", "bob"],
+        f"{_name}.responses.status": ["submitted", "discarded"],
+    }
 RATED = {"topic_id": "12", "username": "ana", "rating": "Perfect", "comment": "yes"}
 CITED = {"sentence_idx": 0, "sentence": {"text": "fact 12_0"}, "docid": B, "document": None}
 AUTOJUDGE = {**RATED, "spans": [{**MARKED, "text": "ta"}], "citation": CITED}
@@ -81,7 +85,12 @@ def read(path: Path, content: Any, form: Any, small: Collection, **options: Any)
         ("json", {"topic": "12", "sentence": "fact 12_0", "docid": B, "support": 2}, BARE, {}),
         ("label-studio", LABEL_STUDIO, LABEL, {"annotations that were skipped": 1}),
         ("argilla", ARGILLA, LABEL, {}),
-        ("argilla", [FLATTENED], LABEL, {}),
+        (
+            "argilla",
+            [FLATTENED, {"label.responses": None}],
+            LABEL,
+            {"records without a response": 1},
+        ),
         (
             "autojudge-annotate",
             [AUTOJUDGE, {**AUTOJUDGE, "rating": "Not rated"}],

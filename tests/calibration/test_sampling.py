@@ -157,11 +157,9 @@ def test_a_sample_is_added_to_and_keeps_what_was_drawn(many: Collection, tmp_pat
     assert set(pairs(before)) < set(pairs(after))
     assert [task.kind for task in after[:3]] == ["nuggets", "nuggets", "support"]
     assert after[2:] == second.tasks == draw(many, limit=60).tasks
-    assert second.sizes == {"label 0": 192, "label 1": 48}
-    drawn = Counter(task.stratum for task in second.tasks)
-    assert {task.stratum: task.probability for task in second.tasks} == {
-        name: drawn[name] / size for name, size in second.sizes.items()
-    }
+    drawn = Counter((task.stratum, task.probability) for task in second.tasks)
+    assert second.strata == {"label 0": (192, 40), "label 1": (48, 20)}
+    assert drawn == {("label 0", 40 / 192): 40, ("label 1", 20 / 48): 20}
     groups = [key for key, _ in groupby(second.tasks, lambda one: (one.query_id, one.nugget_id))]
     assert len(groups) == len(set(groups))
     assert sample(many, out, limit=10).kept == 60, "a smaller one takes nothing away"
@@ -205,6 +203,8 @@ def test_a_file_of_another_sample_is_not_added_to(many: Collection, tmp_path: Pa
         read_tasks(tmp_path / "labels.jsonl")
     with pytest.raises(FreshstackError, match="name the folder of the answers: --answers"):
         sample(many, tmp_path / "other.jsonl", "answer")
+    with pytest.raises(FreshstackError, match="'small' has nothing of kind 'support' to label"):
+        draw(dataclasses.replace(many, judgments=()))
 
 
 def test_answers_are_drawn_with_their_texts(many: Collection, tmp_path: Path) -> None:
