@@ -62,6 +62,8 @@ _FEW_SHOT = {"max_bootstrapped_demos": 4, "max_labeled_demos": 8}
 _GOOD_ENOUGH = 0.8
 _SAMPLES = 3
 """How often an optimizer's own question is asked until there is a valid reply."""
+_MOST_FAILURES = 10
+"""How many of these questions may end without one before the optimization does."""
 
 
 class OnTest(Record):
@@ -477,8 +479,9 @@ class _EndingLM(RecordedLM):
     """
 
     def __init__(self, client: Client) -> None:
-        super().__init__(client)
+        super().__init__(_Whole(client))  # type: ignore[arg-type]
         self.errors: list[FreshstackError] = []
+        self.failures: list[ReplyError] = []
 
     def __deepcopy__(self, _: object) -> Self:
         return self
@@ -498,9 +501,22 @@ class _EndingLM(RecordedLM):
         if self.errors:
             raise self.errors[0]
 
-    def _check_truncation(self, results: Any) -> None:
-        if any(one.finish_reason == "length" for one in getattr(results, "choices", ())):
-            raise ReplyError("an instruction was truncated", status="truncated", call_id=None)
+
+class _Whole:
+    """A client whose truncated replies are errors, also those to an optimizer's own questions."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def complete(self, request: Any) -> Any:
+        response = self._client.complete(request)
+        if response.finish_reason == "length":
+            message = "the reply was truncated: raise [model] max_tokens"
+            raise ReplyError(message, status="truncated", call_id=response.id)
+        return response
 
 
 class _Reasking(dspy.ChatAdapter):
@@ -511,11 +527,16 @@ class _Reasking(dspy.ChatAdapter):
             try:
                 return super().__call__(lm, lm_kwargs, **question)
             except (AdapterParseError, ReplyError) as error:
-                failed = error
+                failed: Exception = error
             lm_kwargs = {**lm_kwargs, "rollout_id": sample, "temperature": 1.0}
         lm.ledger.enter(failed=1)
-        message = f"no valid instruction in {_SAMPLES} attempts; last: {failed!s:.200}"
-        raise ReplyError(message, status="unparsed", call_id=None)
+        fault = " ".join(str(failed).split())[:200]
+        message = f"no valid instruction in {_SAMPLES} attempts; the last reply: {fault}"
+        unwritten = ReplyError(message, status="unparsed", call_id=None)
+        lm.failures.append(unwritten)
+        if len(lm.failures) == _MOST_FAILURES:
+            lm.errors.append(unwritten)
+        raise unwritten
 
 
 def _candidates(

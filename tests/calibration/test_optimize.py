@@ -21,7 +21,13 @@ from freshstack_dspy.calibration.optimization import (
     optimize,
 )
 from freshstack_dspy.config import ModelConfig
-from freshstack_dspy.errors import BudgetError, CollectionError, ConfigError, FatalModelError
+from freshstack_dspy.errors import (
+    BudgetError,
+    CollectionError,
+    ConfigError,
+    FatalModelError,
+    ReplyError,
+)
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.engine import Provider
 from freshstack_dspy.lm.store import ReplyStore
@@ -186,6 +192,25 @@ def test_what_stops_the_model_stops_the_optimizer(
         optimize(synthetic_labels(12), lm_to(provider), optimizer=optimizer)
 
     assert provider.calls.total() == 10
+
+
+@pytest.mark.parametrize("optimizer", ["mipro", "gepa"])
+def test_a_model_that_writes_no_instruction_ends_it(lm_to: Connect, optimizer: Any) -> None:
+    """A truncated instruction is none; GEPA would go on with the next, hundreds of times."""
+
+    class Rambling(Pupil):
+        def complete(self, request: Any) -> Any:
+            response = super().complete(request)
+            if request.config.response_format is None:
+                return replace(response, finish_reason="length")
+            return response
+
+    provider = Rambling()
+
+    with pytest.raises(ReplyError, match=r"no valid instruction in 3 attempts; .* was truncated"):
+        optimize(synthetic_labels(8), lm_to(provider), optimizer=optimizer)
+
+    assert provider.calls["instructions"] <= 30
 
 
 @pytest.mark.parametrize("optimizer", ["bootstrap_random", "gepa"])
