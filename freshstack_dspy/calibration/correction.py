@@ -104,9 +104,8 @@ def correct(
     collection = Collection.of(collection)
     if isinstance(labels, Path | str):
         labels = [labels]
-    files = [one for one in labels if isinstance(one, Path | str)]
     given = [one for one in labels if isinstance(one, HumanLabel)]
-    if files:
+    if files := [one for one in labels if not isinstance(one, HumanLabel)]:
         given += read_labels(files, collection=collection)
     found = _labelled(collection, given)
     by_people = _by_people(collection, found.labels)

@@ -151,9 +151,11 @@ def rogan_gladen(
     of = _Sample(people, strata)
     f, y = np.asarray(judge, float), of.values
     found, number = of.found(float(f.mean())), len(f)
+    if found.reason:
+        return found
     rate = of.total(y) / number
-    if found.reason or not 0 < rate < 1:
-        return found.because(found.reason or "people gave all labelled items one label")
+    if not 0 < rate < 1:
+        return found.because("people gave all labelled items one label")
     sensitivity = of.total(f * y) / number / rate
     specificity = of.total((1 - f) * (1 - y)) / number / (1 - rate)
     if (informed := sensitivity + specificity - 1) <= 0:
