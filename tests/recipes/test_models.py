@@ -51,13 +51,20 @@ def other_numbers(body: dict[str, Any]) -> Scripted:
 def test_what_was_used_is_whole_whether_an_index_stands_or_not(
     tmp_path: Path, server: ChatServer
 ) -> None:
+    """And a plan counts what is to be embedded, and no key is in what is written."""
     config = configured(tmp_path / "ours", server)
+    (planned,) = plan(config).embeddings
     first = build(config)
     export_replies(config, tmp_path / "first.jsonl")
+    (left,) = plan(config).embeddings
     again = build(config)
     export_replies(config, tmp_path / "again.jsonl")
     asked = len(server.requests)
 
+    assert (planned.texts, planned.recorded) == (5 + 6, 0)  # chunks, questions and answers
+    assert (left.texts, left.recorded) == (0, 11)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "build.toml"]
+    assert not [path for path in files if b"sk-secret" in path.read_bytes()]
     assert again.manifest.content_hash == first.manifest.content_hash
     assert (tmp_path / "again.jsonl").read_bytes() == (tmp_path / "first.jsonl").read_bytes()
 
@@ -81,24 +88,3 @@ def test_a_refresh_takes_the_vectors_of_now(tmp_path: Path, server: ChatServer) 
     afresh = build(config, mode="replay")
 
     assert refreshed.manifest.content_hash == afresh.manifest.content_hash
-
-
-def test_a_plan_counts_what_is_to_be_embedded(tmp_path: Path, server: ChatServer) -> None:
-    config = configured(tmp_path / "ours", server)
-
-    (before,) = plan(config).embeddings
-    build(config)
-    (after,) = plan(config).embeddings
-
-    assert (before.texts, before.recorded) == (5 + 6, 0)  # chunks, questions and answers
-    assert (after.texts, after.recorded) == (0, 11)
-
-
-def test_no_key_reaches_the_collection(tmp_path: Path, server: ChatServer) -> None:
-    config = configured(tmp_path / "ours", server)
-
-    build(config)
-    export_replies(config, tmp_path / "replies.jsonl")
-
-    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "build.toml"]
-    assert not [path for path in files if b"sk-secret" in path.read_bytes()]

@@ -4,7 +4,6 @@ import pytest
 
 from freshstack_dspy.collection.diagnose import (
     Pooled,
-    depth_curve,
     diagnose,
     estimated_relevant,
     finders,
@@ -13,9 +12,7 @@ from freshstack_dspy.collection.diagnose import (
     pooling_results,
 )
 from freshstack_dspy.errors import CollectionError
-from freshstack_dspy.measures.evaluation import evaluate
-from freshstack_dspy.measures.run import Run
-from freshstack_dspy.records import Candidate, ScoredChunk
+from freshstack_dspy.records import Candidate
 
 from .pools import EVALUATED, POOL, added_for_a_run, candidate, contents, judgment
 
@@ -54,33 +51,6 @@ def test_a_nugget_that_a_run_brought_support_for_is_not_lost() -> None:
 
     assert (nuggets.chunks, nuggets.relevant, nuggets.nuggets, nuggets.queries) == (2, 1, 0, 0)
     assert (lsa.relevant, lsa.nuggets) == (2, 1)
-
-
-def test_what_a_pool_of_each_depth_would_hold(pool: Pooled) -> None:
-    assert [tuple(each.model_dump().values()) for each in depth_curve(pool)] == [
-        (1, 3, 2, 2),
-        (2, 4, 3, 3),
-        (3, 5, 4, 4),
-    ]
-
-
-def test_pooling_results_keep_the_places_of_chunks_that_were_not_pooled() -> None:
-    """Chunk d is fifth with lsa: ranks 3 and 4 are taken by chunks without a judgment."""
-    results = {
-        (each.technique, each.retriever): each
-        for each in pooling_results(pooled(contents(), EVALUATED))
-    }
-    ranking = ("c", "a", "?", "??", "d")
-    run = Run(
-        "by hand",
-        {"q": tuple(ScoredChunk(each, -float(rank)) for rank, each in enumerate(ranking))},
-    )
-
-    by_hand = evaluate(contents().qrels_of(EVALUATED), run)
-
-    assert results["nuggets", "lsa"].means == by_hand.means
-    assert results["question", "bm25"].means["Recall@50"] == (2 / 3 + 0) / 2
-    assert results["question", "fusion"].means["Coverage@20"] == (2 / 3 + 1) / 2
 
 
 def test_pooling_results_leave_out_what_was_judged_outside_of_the_pool() -> None:
