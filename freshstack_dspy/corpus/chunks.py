@@ -152,23 +152,13 @@ class Packer:
 
 
 def chunk_file(file: SourceFile, max_tokens: int) -> list[Chunk]:
-    """Cut a file into chunks.
+    """Cut a file into chunks of at most `max_tokens` cl100k_base tokens; none where it is blank.
 
     Code is cut between definitions, prose between sections, and everything else
     between paragraphs; finer only where that leaves too much. Small neighbours
     share a chunk. The chunks tile the file: the first begins at byte 0, each where the one before
     ends, and the last ends with the file; white space between them belongs to the one before.
     `text_of(file.data, chunk) == chunk.text` always holds.
-
-    Args:
-        file: Its encoding says how its bytes are read.
-        max_tokens: The most cl100k_base tokens in a chunk; never exceeded.
-
-    Returns:
-        The chunks in order; none for a file without text.
-
-    Raises:
-        ValueError: `max_tokens` is below `SMALLEST_LIMIT`.
     """
     if max_tokens < SMALLEST_LIMIT:
         raise ValueError(f"max_tokens is {max_tokens!r}; allowed: {SMALLEST_LIMIT} or more")

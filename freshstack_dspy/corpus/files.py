@@ -33,15 +33,9 @@ def read_files(
     """Read the files of a corpus in order of path, one at a time.
 
     Everything that is there comes out: as a file with something in it, as a licence, or as a
-    skipped file with the reason. A hidden folder comes out as one skipped "file".
-
-    Args:
-        corpus: One with a `url` has to be fetched before (`corpus.git.fetch`).
-        max_file_bytes: Larger files are skipped; of a notebook or a PDF, its text counts.
-
-    Raises:
-        ConfigError: A glob cannot be understood.
-        SourceError: The place cannot be read (raised by the call, but for damage met later).
+    skipped file with the reason. A hidden folder comes out as one skipped "file". A corpus with a
+    `url` has to be fetched before (`corpus.git.fetch`). Of a notebook or a PDF its text counts for
+    `max_file_bytes`.
     """
     try:
         include = [Glob.of(text) for text in corpus.include]

@@ -137,19 +137,9 @@ def fetch(
     """Bring the wanted revision of a corpus's `url` here; another corpus is given back as it is.
 
     History is left out where the server allows it. A full commit id that is here needs no
-    network; a tag, a branch, or no revision (HEAD) is looked up at the remote.
-
-    Args:
-        corpus: With a `url`.
-        clones: The folder for copies of repositories.
-        offline: Open no connection: a branch or tag is then what it was when last fetched.
-        progress: Is called with a note where a branch could not be looked up.
-
-    Returns:
-        The corpus with the bare repository as `path` and the full commit id as `revision`.
-
-    Raises:
-        SourceError: The repository or revision is not allowed, or cannot be found or reached.
+    network; a tag, a branch, or no revision (HEAD) is looked up at the remote, or, where `offline`,
+    is what it was when last fetched, which `progress` is told. The corpus comes back with the bare
+    repository in `clones` as `path` and the full commit id as `revision`.
     """
     if corpus.url is None or corpus.path is not None:
         return corpus

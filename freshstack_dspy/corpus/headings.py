@@ -32,13 +32,8 @@ def trails(
 ) -> list[tuple[str, ...]]:
     """The headings that each of several places of a text in UTF-8 is below, the outermost first.
 
-    Args:
-        kind: Of the file. Code is below the names of the definitions around it; a text below
-            the titles of its sections; other kinds have none.
-        data: The text.
-        outline: Of the text, as `outline_of` gives it.
-        starts: Offsets in bytes, ascending. A heading at a place itself is in its text, and so
-            not above it.
+    Code is below the names of the definitions around it, a text below the titles of its sections.
+    `starts` are offsets in bytes, ascending; a heading at a place itself is not above it.
     """
     if is_language(kind):
         tree = syntax_tree(data, kind)

@@ -40,14 +40,7 @@ _log = logging.getLogger(__name__)
 
 
 class Draft:
-    """What an index is to be made from.
-
-    Attributes:
-        chunks: In the order of their ids.
-        texts: What each chunk is found by.
-        hashes: SHA-256 of these texts.
-        fingerprint: See `Manifest`.
-    """
+    """What an index is to be made from; chunks, texts and hashes are in the order of the ids."""
 
     def __init__(
         self,

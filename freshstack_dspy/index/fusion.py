@@ -25,19 +25,11 @@ _DECIMALS = 12
 def fuse(
     rankings: Mapping[str, Sequence[ScoredChunk]], depth: int, fusion: FusionConfig
 ) -> list[ScoredChunk]:
-    """Fuse the rankings of one text.
+    """Fuse the rankings of one text, each cut to its best `depth` chunks.
 
     Scores are normalised by `(score - lowest) / (highest - lowest)` over the chunks that count;
     where all scores are equal each chunk gets 1. A chunk that a ranking lacks gets 0 from it.
-
-    Args:
-        rankings: By retriever, sorted or not; they may be empty.
-        depth: How many chunks count of each ranking, and how many are given at most.
-        fusion: The method. The weights of `weighted` are taken relative to the largest of them,
-            and a ranking of weight 0 is left out.
-
-    Returns:
-        Chunks by score descending, then by id.
+    Weights are taken relative to the largest of them, and a ranking of weight 0 is left out.
     """
     best = {name: ranked(dict(ranking), depth) for name, ranking in rankings.items()}
     if fusion.method == "rrf":

@@ -41,13 +41,8 @@ def nearest(
 ) -> list[list[RowScore]]:
     """Rank rows by cosine for each query; rows of no or negative cosine are not found.
 
-    Single precision finds the candidates, with a margin for all it can be wrong by; double
-    precision scores them, so the result is as if all had been scored so.
-
-    Args:
-        queries: Shape (queries, dimensions), rows of length 1 or 0.
-        vectors: Shape (rows, dimensions), rows of length 1 or 0.
-        depth: How many rows to give at most.
+    Queries and vectors are of length 1 or 0. Single precision finds the candidates, with a margin
+    for all it can be wrong by; double precision scores them, as if all had been scored so.
     """
     # Higham, Accuracy and Stability of Numerical Algorithms, §3.1: a dot product of n terms is off
     # by at most n units of roundoff for unit vectors, and rounding the query adds one.

@@ -102,11 +102,7 @@ class Reservation:
         return self.bound()
 
     def __enter__(self) -> Self:
-        """Wait until the upper bound can be spent on top of all that is in flight.
-
-        Raises:
-            BudgetError: It could go over a cap even with nothing else in flight.
-        """
+        """Wait until the upper bound fits next to all in flight, or raise a BudgetError."""
         if self.account.caps == BudgetConfig():
             return self
         account = self.account
@@ -127,11 +123,7 @@ class Reservation:
         self._taken = Spent()
 
     def lost(self) -> None:
-        """Count an attempt without a reply that may have been billed, and reserve the next one.
-
-        Raises:
-            BudgetError: There is nothing left for another attempt.
-        """
+        """Count an attempt without a reply that may have been billed, and reserve the next one."""
         self.charge(self.upper_bound)
         self.__exit__()
         self.__enter__()

@@ -35,12 +35,7 @@ class Bundle(Recorded):
     """The entries of one bundle, by key; shared by threads."""
 
     def __init__(self, path: Path) -> None:
-        """Open a bundle and validate every line.
-
-        Raises:
-            StoreError: The file cannot be read, a line is not a recorded entry, or a key comes
-                twice.
-        """
+        """Open a bundle and validate every line; the first fault is a StoreError."""
         self.path = path
         self._places: dict[str, tuple[int, int]] = {}
         """The length of every line, and where it begins."""
@@ -77,11 +72,7 @@ class Bundles(Several):
     """The entries of several bundles as of one."""
 
     def __init__(self, paths: Iterable[Path] = ()) -> None:
-        """Open bundles.
-
-        Raises:
-            StoreError: One cannot be opened, or two have different replies to one request.
-        """
+        """Open bundles; two with different replies to one request are a StoreError."""
         bundles = [Bundle(path) for path in paths]
         super().__init__(*bundles)
         for one, other in itertools.combinations(bundles, 2):
@@ -95,12 +86,9 @@ class Bundles(Several):
 
 
 def write_bundle(keys: Iterable[str], recorded: Recorded, path: Path) -> int:
-    """Write what is recorded for these keys as a bundle, and return how many entries there are.
+    """Write what is recorded for these keys, in their order; return how many entries there are.
 
-    They are in the order of their keys. The file appears whole or not at all.
-
-    Raises:
-        StoreError: It cannot be written, or an entry cannot be read.
+    The file appears whole or not at all.
     """
     import pyarrow as pa
 
@@ -147,10 +135,7 @@ class MergeReport(Record):
 
 
 def merge_bundle(bundle: Bundle, store: ReplyStore, *, replace: bool = False) -> MergeReport:
-    """Record the entries of a bundle.
-
-    With `replace` its reply takes the place of another one in the store.
-    """
+    """Record the entries of a bundle, with `replace` also where the store has another reply."""
     added = same = 0
     others: list[str] = []
     for entry in bundle.entries():
@@ -181,11 +166,7 @@ class VerifyReport(Record):
 
 
 def verify(path: Path) -> VerifyReport:
-    """Validate every entry of a store, which is a folder, and its database; or of a bundle.
-
-    Raises:
-        StoreError: It is not there, is of another schema, or cannot be read.
-    """
+    """Validate every entry of a store, which is a folder, and its database; or of a bundle."""
     counts: Counter[str] = Counter()
     damaged: dict[str, str] = {}
     with contextlib.ExitStack() as stack:

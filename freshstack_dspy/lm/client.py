@@ -50,12 +50,7 @@ class Prompt(NamedTuple):
 
 
 class Client(Recorder[Prompt, Reply]):
-    """A DSPy engine over recorded replies and one provider.
-
-    Attributes:
-        model: Which model is asked, and how.
-        deferred: The keys of the requests that were written down for later.
-    """
+    """A DSPy engine over recorded replies and one provider."""
 
     supports_response_schema = True
 
@@ -65,6 +60,7 @@ class Client(Recorder[Prompt, Reply]):
         """Open the client; for the arguments and errors see `connect`."""
         self.model = model
         self.deferred: set[str] = set()
+        """The keys of the requests that were written down for later."""
         self._prices = access.account.prices
         opened: Any = functools.partial(provider_for, model)
         if provider is not None:  # whoever made it closes it

@@ -61,11 +61,7 @@ class Provider(Protocol):
 
 
 def provider_for(model: ModelConfig) -> Provider:
-    """Choose what answers a model; nothing is sent.
-
-    Raises:
-        FatalModelError: The name has no provider, as `openai/…`, or an unknown one.
-    """
+    """Choose what answers a model, or raise a FatalModelError; nothing is sent."""
     if model.name == BASELINE:
         return BaselineProvider()
     prefix, _, name = model.name.partition("/")
@@ -78,7 +74,7 @@ def provider_for(model: ModelConfig) -> Provider:
     if native is not None:
         return native
     imported_litellm(model)
-    return NetworkProvider(_LiteLLM(**_litellm_address(model)), model)
+    return NetworkProvider(_LiteLLM(**litellm_address(model)), model)
 
 
 def check_model(model: ModelConfig) -> None:
@@ -132,11 +128,8 @@ class NetworkProvider:
     def complete(self, request: "Request") -> "Response":
         """Ask once.
 
-        Raises:
-            FatalModelError: No key, no access, unknown model.
-            ReplyError: This one request was refused, as one that is too long.
-            TransientModelError: Rate limit, timeout, dropped connection, server error, or a reply
-                that cannot be read; with `retry_after` in seconds where the server named it.
+        A FatalModelError: no key, no access, unknown model. A ReplyError: this request was refused.
+        A TransientModelError: rate limit, timeout, server error, or a reply that cannot be read.
         """
         with errors_explained(self._model):
             response: Response = self._engine.complete(request)
@@ -227,10 +220,11 @@ def imported_litellm(model: Model) -> Any:
 
 def litellm_options(model: HostedModel) -> dict[str, Any]:
     """The arguments of a call of LiteLLM's functions that makes one attempt."""
-    return {"model": model.name, "max_retries": 0, "num_retries": 0, **_litellm_address(model)}
+    return {"model": model.name, "max_retries": 0, "num_retries": 0, **litellm_address(model)}
 
 
-def _litellm_address(model: Model) -> dict[str, Any]:
+def litellm_address(model: Model) -> dict[str, Any]:
+    """Timeout, endpoint and key, where these are not the provider's own and the environment's."""
     base = model.api_base or base_from_environment(model.name)
     address = {"timeout": model.timeout, "api_base": base, "api_key": _key_for(model, base)}
     return {name: value for name, value in address.items() if value}
@@ -260,7 +254,7 @@ _FATAL: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str], ...] = 
 )
 _PASSING = (408, 409, 425, 429, 529)
 _NOT_THERE = (404, 405, 410)
-_UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
+UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What the clients raise on a body that is no reply."""
 _FILTERED = re.compile(r"content.?(filter|policy|management)", re.IGNORECASE)
 _CLASS_NAMES = re.compile(r"^((litellm\.)?\w+(Error|Exception|Timeout)( Error)?( -|:)\s*)+")
@@ -276,7 +270,7 @@ def errors_explained(model: Model) -> Iterator[None]:
         if mapped is not error:
             mapped.__cause__ = error
         raise _explained(mapped, model) from None
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise did_not_answer(f"its reply cannot be read: {error}", model) from None
 
 

@@ -28,10 +28,7 @@ class Misses:
         self._first: str | None = None
 
     def explain(self, request: AnyRequest, recorded: Recorded) -> str:
-        """Say how the nearest recorded request differs from the one that was asked.
-
-        Threads that miss at once wait for the one search.
-        """
+        """Say how the nearest recorded request differs; threads that miss at once search once."""
         with self._searching:
             if self._first is None:
                 self._first = explain_miss(request, recorded)

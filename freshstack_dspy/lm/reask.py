@@ -156,11 +156,8 @@ def answer_each(
 ) -> Fields:
     """Ask about all items, then, a bounded number of times, about those still left out.
 
-    `ask` leads from inputs to outputs and `call_id`; with `again=True` it is a re-ask. The outputs
-    come back with `call_ids`, the key of the reply that each item came from.
-
-    Raises:
-        IncompleteReplyError: Some items are still left out.
+    `ask` leads from inputs to outputs and `call_id`; with `again=True` it is a re-ask. `call_ids`
+    are the keys of the replies that the items came from.
     """
     outputs = ask(inputs)
     items, call_id = list(outputs[name]), outputs["call_id"]

@@ -37,16 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Access:
-    """What calls of a model go through.
-
-    Attributes:
-        mode: See the module.
-        store: Where replies are recorded; every mode but `replay` needs one that can be written.
-        recorded: Replies of bundles, read next to the store.
-        account: Who pays, and how much at most.
-        ledger: Where what is asked and reused is entered.
-        callback: Notified of every call, by many threads.
-    """
+    """What calls of a model go through; for the fields see `client.connect`."""
 
     mode: Mode = "live"
     store: ReplyStore | None = None
@@ -78,12 +69,7 @@ class Sent(NamedTuple, Generic[EntryT]):
 
 
 class Recorder(ABC, Generic[ItemT, EntryT]):
-    """Recorded replies of one model, and the way to ask it for more; shared by threads.
-
-    Attributes:
-        ledger: What was asked and reused, by step.
-        endpoint: Where requests go, without credentials.
-    """
+    """Recorded replies of one model, and the way to ask it for more; shared by threads."""
 
     def __init__(self, model: Model, access: Access, retries: Retries, *, asks: bool) -> None:
         """Prepare; `asks` says whether this mode sends anything, which the budget must allow."""
@@ -105,15 +91,9 @@ class Recorder(ABC, Generic[ItemT, EntryT]):
         self._guard = threading.Lock()
 
     def answer(self, items: Sequence[ItemT]) -> list[EntryT]:
-        """Serve what is recorded, and ask for the rest in one request.
+        """Serve what is recorded, and ask for the rest in one request; replies come in order.
 
-        What another thread is asking for is waited for, and what comes of it is shared.
-
-        Args:
-            items: Each with a key of its own; their replies come in the same order.
-
-        Raises:
-            ModelError: See the tree in `errors.py`.
+        Each item has a key of its own. What another thread is asking for is waited for and shared.
         """
         begun = time.monotonic()
         requests = [item.request for item in items]

@@ -102,11 +102,7 @@ def receive(
     price: Price | None,
     batch: bool = False,
 ) -> Reply:
-    """Make the record of a reply that has just come in.
-
-    Tokens are as the provider counted them; what is no count is taken for None. `batch`: it came
-    from the provider's batch API, which has prices of its own.
-    """
+    """Make the record of a reply that has just come in; what is no count of tokens becomes None."""
     input_tokens, output_tokens = _counted(input_tokens), _counted(output_tokens)
     asked: dict[str, Any] = {"request": request}  # type checkers disagree about its alias
     return Reply(
@@ -239,11 +235,7 @@ _MODELS: dict[str, type[Entry]] = {
 
 
 def entry_from_json(data: bytes, where: str) -> Entry:
-    """Read one recorded entry of any kind, validating every field.
-
-    Raises:
-        DamagedReplyError: Naming `where` and the fault.
-    """
+    """Read and validate one recorded entry; a DamagedReplyError names `where` and the fault."""
     try:
         if data.startswith(_CHAT_BEGINS):
             return Reply.model_validate_json(data)
@@ -264,10 +256,7 @@ def entry_json(entry: Entry) -> str:
 
 
 def content_hash(entry: Entry | dict[str, Any]) -> str:
-    """SHA-256 of all in an entry that can change what is made of it; the request is in its key.
-
-    A dictionary is its JSON.
-    """
+    """SHA-256 of all in an entry, or in its JSON, that can change what is made of it."""
     fields = entry if isinstance(entry, dict) else vars(entry)
     if "text" in fields:
         return sha256_of([fields["finish_reason"], fields["text"]])

@@ -155,11 +155,7 @@ def text_hash(text: str) -> str:
 
 
 def chat_request(request: "Request", *, endpoint: str, sample: int | None) -> ChatRequest:
-    """Make the canonical form of a DSPy request.
-
-    Raises:
-        FatalModelError: The request holds something other than text.
-    """
+    """Make the canonical form of a DSPy request; only text can be asked."""
     messages = []
     if request.system is not None:
         system = request.system if isinstance(request.system, str) else _text_of(request.system)

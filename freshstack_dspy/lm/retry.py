@@ -49,10 +49,7 @@ class Throttle:
 
     @contextmanager
     def slot(self) -> Iterator[int]:
-        """Wait until a request may begin, and be in flight for as long as the context lasts.
-
-        Gives the window that it began in, for `slowed` and `succeeded`.
-        """
+        """Wait until a request may begin; gives the window that it began in, see `slowed`."""
         with self._changed:
             while (pause := self.pause()) != 0:
                 self._changed.wait(pause)
@@ -127,20 +124,10 @@ class Retries:
         self._answered = False
 
     def complete(self, request: Any, lost: Callable[[], None] = lambda: None) -> tuple[Any, int]:
-        """Ask until there is an answer or no point in asking; within `asking`.
+        """Ask until there is an answer or no point in asking; gives the answer and the attempts.
 
-        Args:
-            request: What to ask.
-            lost: Called after an attempt that brought no reply and may have been billed.
-
-        Returns:
-            The answer, and how many times the provider was asked for it.
-
-        Raises:
-            FatalModelError: No retry can help, or the provider has refused all requests so far.
-            TransientModelError: Several requests in a row were not answered.
-            ReplyError: This request was refused, or not answered by the last attempt.
-            BudgetError: `lost` allows no further attempt.
+        `lost` is called after an attempt that brought no reply and may have been billed. A
+        ReplyError is of this request alone; the other errors stop the build. Called within `asking`.
         """
         failed = 0
 

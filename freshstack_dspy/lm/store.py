@@ -54,12 +54,7 @@ class Recorded(ABC):
         """Close files and connections."""
 
     def entry(self, key: str) -> Entry | None:
-        """The entry recorded for a key, validated, or None.
-
-        Raises:
-            DamagedReplyError: It is damaged.
-            StoreError: It cannot be read.
-        """
+        """The entry recorded for a key, validated, or None; a damaged one is an error."""
         data = self.read(key)
         return None if data is None else entry_from_json(data, f"entry {key}")
 

@@ -224,18 +224,10 @@ class EmbeddingClient(NumbersClient):
         input_type: str | None = None,
         progress: Callable[[float], None] = lambda _: None,
     ) -> "NDArray[Any]":
-        """Embed texts, exactly as they are given.
+        """Embed texts exactly as they are given: shape (texts, dimensions), float32, finite.
 
-        Args:
-            texts: With their prefixes, and cut; equal ones are asked for once.
-            input_type: What they are to the model, where it must know.
-            progress: Called with the fraction that is done, by many threads.
-
-        Returns:
-            Shape (texts, dimensions), float32, finite, no row all zero.
-
-        Raises:
-            ModelError: Some text has no vector; those that came are recorded.
+        Equal texts are asked for once, and no row is all zero. `progress` is called with the
+        fraction that is done, by many threads. Vectors that came before an error are recorded.
         """
         import numpy as np
 
@@ -323,9 +315,6 @@ class RerankClient(NumbersClient):
 
         They are sent in the order of their hashes, each once, so that the request is the same
         in any order of the texts.
-
-        Raises:
-            ModelError: There are no scores.
         """
         text, passages = encodable(text), [encodable(passage) for passage in passages]
         hashes = [text_hash(passage) for passage in passages]

@@ -20,16 +20,8 @@ def map_in_order(
     """Apply a function to all items, several at a time, and return the results in order.
 
     `dspy.Parallel` is not used: it re-submits stragglers, which are paid for twice, and turns
-    failures into None.
-
-    Args:
-        function: Called in a thread that sees the caller's context variables.
-        items: What to apply it to.
-        workers: How many run at once.
-        done: Called after each item.
-
-    Raises:
-        Exception: The first error; what has not begun by then is not begun.
+    failures into None. Threads see the caller's context variables; `done` is called after each
+    item. The first error is raised, and what has not begun by then is not begun.
     """
     stopped = threading.Event()
 

@@ -104,12 +104,7 @@ def _packages(text: str) -> Iterator[Link]:
 def link_coverage(
     queries: Iterable[Query], *, limit: int | None = None
 ) -> dict[LinkKind, TagCoverage]:
-    """Which repositories, packages and sites cover the most questions, one after the other.
-
-    Args:
-        queries: Questions with their accepted answers; both are looked at.
-        limit: How many of each kind to list at most.
-    """
+    """Which repositories, packages and sites cover the most questions, one after the other."""
     found = {
         query.query_id: links(f"{query.title}\n{query.body}\n{query.answer}") for query in queries
     }
@@ -136,10 +131,7 @@ def corpus_entries(
 ) -> list[str]:
     """Give the lines of a configuration that name repositories and installed packages as corpora.
 
-    Args:
-        links: What questions link to or name.
-        distributions: By the name that is imported, the installed distributions that have it, as
-            `importlib.metadata.packages_distributions` gives them.
+    `distributions` are as `importlib.metadata.packages_distributions` gives them.
     """
     installed = {name.casefold(): name for of in distributions.values() for name in of}
     installed |= {name.casefold(): of[0] for name, of in distributions.items()}

@@ -37,19 +37,11 @@ class QueryReading(NamedTuple):
 def read_queries(
     config: QueriesConfig, progress: ReadProgress | None = None, *, answered: bool = True
 ) -> QueryReading:
-    """Read the questions that have an accepted answer and pass the filters.
+    """Read the questions that have an accepted answer (if `answered`) and pass the filters.
 
     Numeric ids come first, by number; other ids follow in code point order. `limit` keeps the
-    first in that order and counts the others as rejected.
-
-    Args:
-        config: The source and the filters.
-        progress: Is called with the bytes read so far, and with all there are.
-        answered: Whether questions without an accepted answer are left out.
-
-    Raises:
-        ConfigError: A filter cannot be understood, or a tag occurs nowhere.
-        SourceError: The source cannot be read, or no question in it has an answer.
+    first in that order and counts the others as rejected. `progress` is called with the bytes read
+    so far, and with all there are.
     """
     if config.is_synthetic:
         raise ConfigError(

@@ -75,11 +75,6 @@ def corpus_overlap(query: Query, frequency: Callable[[str], int], chunks: int) -
     Its terms are those of the prose of title and accepted answer, of three characters or more,
     without numbers; blocks of code and addresses hold too many names that occur once. Rare is
     what at most 1% of the chunks have, or 10 of a small corpus. Without rare terms it is 1.
-
-    Args:
-        query: The question and its answer.
-        frequency: How many chunks of the corpus have a term, by `text.terms`.
-        chunks: How many chunks there are.
     """
     prose = _NO_PROSE.sub(" ", f"{query.title}\n{query.answer}")
     words = {term for term in terms(prose) if len(term) > 2 and not term.isdigit()}

@@ -132,11 +132,7 @@ def _split(tags: str) -> tuple[str, ...] | str:
 
 
 def dataset_files(folder: Path, split: str | None) -> tuple[list[Path], list[Path]]:
-    """Find the files of a dataset, or of one split of it, which is needed where there are several.
-
-    Returns:
-        The Arrow files with the rows, in order; and the JSON files that name them.
-    """
+    """Find the Arrow files of a dataset or of one split, in order, and the JSON that names them."""
     described: list[Path] = []
     place = folder
     if (folder / _SPLITS).is_file():

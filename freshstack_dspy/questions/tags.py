@@ -65,12 +65,7 @@ def tag_coverage(
     """Count the tags of questions, and how many questions they cover one after the other.
 
     Next in the list is the tag that adds the most questions; it ends when none adds any. Ties go
-    to the tag of more questions, then by name.
-
-    Args:
-        questions: The tags of each question.
-        ignored: Tags that do not count, as the topic's own; case does not matter.
-        limit: How many tags to list at most.
+    to the tag of more questions, then by name. Case does not matter.
     """
     passed = {tag.casefold() for tag in ignored}
     sets: Counter[frozenset[str]] = Counter()

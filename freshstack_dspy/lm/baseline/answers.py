@@ -35,11 +35,9 @@ class _Statement(NamedTuple):
 
 
 def answer(question: str, passages: Mapping[int, str]) -> list[Json]:
-    """Extract the statements that answer a question, with the passages that they are in.
+    """Extract at most `SENTENCES` statements that answer a question, with the passages they are in.
 
-    Returns:
-        `text` and `citations` of at most `SENTENCES` different statements in the passages' order;
-        none where no passage holds an uncommon term of the question.
+    None where no passage holds an uncommon term of the question.
     """
     asked = {term for term in terms(" ".join(prose(question))) if not is_common(term)}
     by_passage = [

@@ -28,12 +28,9 @@ _CHATTER = re.compile(
 
 
 def nuggets(question: str, answer: str, limit: int) -> list[dict[str, Any]]:
-    """Extract nuggets, each with the words of the answer that it was taken from.
+    """Extract at most `limit` nuggets in the answer's order, none of which restates the question.
 
-    Returns:
-        `quote` (empty where the words are not together) and `text` of 1 to `limit` different
-        nuggets, in the answer's order, none of which restates the question; none if the answer has
-        no text, or says nothing else. With `importance` and `doubtful`, which none of them is.
+    `quote` is the words of the answer, empty where they are not together; none is `doubtful`.
     """
     found = [fact for fact in facts(answer) if not restates(shown(fact), question)]
     sentences = [place for place, fact in enumerate(found) if not fact.is_code]
@@ -52,10 +49,7 @@ def nuggets(question: str, answer: str, limit: int) -> list[dict[str, Any]]:
 
 
 def importance(question: str, nuggets: Sequence[str]) -> list[Literal["vital", "okay"]]:
-    """Rate nuggets: vital is what holds an uncommon term of the question.
-
-    If none is about what was asked, nothing tells them apart, and all are vital.
-    """
+    """Rate nuggets: vital is what holds an uncommon term of the question; if none does, all are."""
     asked = {term for term in terms(question) if not is_common(term)}
     vital = [not asked.isdisjoint(terms(nugget)) for nugget in nuggets]
     return ["vital" if about_it or not any(vital) else "okay" for about_it in vital]
@@ -68,11 +62,7 @@ def most_telling(
     known: Collection[str] = (),
     favoured: Collection[int] = (),
 ) -> list[int]:
-    """Choose statements greedily by what they add.
-
-    Returns:
-        Places in `texts`, ascending; at least one if there is a text.
-    """
+    """Choose statements greedily by what they add: their places, ascending, at least one."""
     weights: list[dict[str, float]] = []
     value: list[float] = []
     for place, text in enumerate(texts):
@@ -111,9 +101,7 @@ def _share_in(weights: dict[str, float], other: Collection[str]) -> float:
 def facts(markdown: str) -> list[Statement]:
     """The different statements of a Markdown text that state something.
 
-    Returns:
-        Of a text that states nothing all statements, and of one without any the text itself;
-        none if it is blank.
+    Of a text that states nothing all statements, and of one without any the text itself.
     """
     found: dict[str, Statement] = {}
     for block in blocks(markdown):

@@ -14,11 +14,7 @@ _LONGEST_CONTEXT = 200
 
 
 def passages(document: str, title: str, limit: int) -> list[str]:
-    """Cut a document into passages that can be read by themselves.
-
-    Returns:
-        1 to `limit` passages in the document's order; none if the document is blank.
-    """
+    """Cut a document into at most `limit` passages that can be read by themselves."""
     pieces = [piece for block in blocks(document) for piece in _pieces(block)]
     packed = [_passage(run, title) for run in _runs(pieces)]
     if not packed and document.strip():

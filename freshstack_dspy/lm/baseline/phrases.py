@@ -64,11 +64,7 @@ _LONGEST_FAULT = 160
 
 
 def key_phrases(text: str, limit: int) -> list[str]:
-    """The most telling runs of up to four uncommon words of the prose.
-
-    Returns:
-        Phrases as they are written, the most telling first.
-    """
+    """The most telling runs of up to four uncommon words of the prose, the best first."""
     counts: Counter[str] = Counter()
     written: dict[str, str] = {}
     for block in blocks(text):
@@ -94,11 +90,7 @@ def key_phrases(text: str, limit: int) -> list[str]:
 
 
 def names(text: str, limit: int) -> list[str]:
-    """The names of code in a text: dotted, underscored, mixed-case or called.
-
-    Returns:
-        At most `limit` names, the most frequent first, then as they appear.
-    """
+    """The most frequent names of code in a text: dotted, underscored, mixed-case or called."""
     counts = Counter(
         name.removesuffix("()")
         for name in _NAME.findall(_NOT_A_NAME.sub(" ", text))

@@ -17,12 +17,7 @@ _FEW_TERMS = 6
 
 
 def sub_questions(question: str, limit: int) -> list[str]:
-    """Cut a question into what it asks, each part with the names that it is about.
-
-    Returns:
-        1 to `limit` different questions, in the question's order and its error message last;
-        none if it has no text.
-    """
+    """Cut a question into what it asks, each part with its names, and its error message last."""
     found = prose(question)
     asked = [place for place, text in enumerate(found) if place == 0 or _asks(text)]
     causes = [f"What causes {fault}?" for fault in faults(question, 1)] if limit > 1 else []
@@ -35,11 +30,7 @@ def sub_questions(question: str, limit: int) -> list[str]:
 def queries(
     passages: Sequence[str], style_examples: Sequence[str], limit: int
 ) -> list[dict[str, str]]:
-    """Turn the most telling statements of passages into questions.
-
-    Returns:
-        `question` and `answer`, 1 to `limit` times; none if a passage has no text.
-    """
+    """Turn the most telling statements of passages into at most `limit` questions with answers."""
     marked = sum(example.rstrip().endswith("?") for example in style_examples)
     bare = 2 * marked < len(style_examples)
     answers: dict[str, str] = {}
@@ -57,11 +48,7 @@ def report_request(report: str) -> str:
 
 
 def report_questions(report: str, count: int) -> list[str]:
-    """What the most telling statements of a report are about, then its key phrases, as questions.
-
-    Returns:
-        `count` questions, no two alike; none if the report does not give so many.
-    """
+    """`count` different questions on a report's statements and key phrases, or none."""
     asks = [*map(_ask_for, _telling(report, count))]
     asks += [f"What is {phrase}?" for phrase in key_phrases(report, 4 * count)]
     found: dict[str, set[str]] = {}
@@ -75,8 +62,7 @@ def report_questions(report: str, count: int) -> list[str]:
 def prose(text: str) -> list[str]:
     """The different sentences of a text outside its code, without greetings and thanks.
 
-    Returns:
-        Of a text that is all code its statements; none if it is blank.
+    Of a text that is all code its statements.
     """
     found = [
         shortened(statement.text, _LONGEST_SENTENCE)
@@ -148,11 +134,7 @@ _PHRASES = 8
 
 
 def closed_book_answer(question: str) -> str:
-    """Declare what a question asks, with its names, key phrases and error messages.
-
-    Returns:
-        A paragraph to search with; empty if the question is blank.
-    """
+    """Declare what a question asks, with its names, key phrases and error messages."""
     found = prose(question)
     declared = [_declared(found[place]) for place in most_telling(found, _SENTENCES)]
     if phrases := key_phrases(question, _PHRASES):

@@ -28,15 +28,10 @@ class _Passage(BaseModel):
 
 
 def reply(task: str, inputs: Json, demos: Sequence[tuple[Json, Json]] = ()) -> Json:
-    """Answer one prompt, by the name of its signature.
+    """Answer one prompt, by the name of its signature; all values are as JSON has them.
 
-    Inputs, outputs and demonstrations (pairs of both) are as JSON has them. `JudgeSupport` and
-    `JudgeSupportLevel` take their threshold from the labels of the demonstrations; the other tasks do
-    not use them.
-
-    Raises:
-        FatalModelError: The task is unknown, or its inputs or a demonstration do not fit it.
-        ReplyError: The text to work on is blank, so there is nothing to answer.
+    Only `JudgeSupport` and `JudgeSupportLevel` use the demonstrations: their labels set the
+    threshold. A task or inputs of others are a FatalModelError, and a blank text a ReplyError.
     """
     if task not in _TASKS:
         raise FatalModelError(

@@ -123,13 +123,9 @@ class Support(NamedTuple):
 
 
 def threshold(demonstrated: Sequence[tuple[float, bool]]) -> float:
-    """From which score on a nugget counts as supported.
+    """From which score on a nugget counts as supported, by the scores and labels of demonstrations.
 
-    Args:
-        demonstrated: The score of each demonstrated pair, and whether it was labelled as supported.
-
-    Returns:
-        The threshold, at most four standard deviations of the prior from the default.
+    At most four standard deviations of the prior from the default.
     """
     if not demonstrated:
         return THRESHOLD

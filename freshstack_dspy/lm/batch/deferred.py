@@ -103,11 +103,8 @@ def import_replies(
 
     A person's answer that does not fit its request is refused, and one that does replaces what was
     recorded before. A batch's reply is paid for, in the name of the account, and recorded as it is;
-    the next build asks again with its error. Secrets of the model are not shown.
-
-    Raises:
-        StoreError: The file cannot be read, or a line is not in one of the two formats; then
-            nothing is recorded.
+    the next build asks again with its error. A line in neither format is a StoreError, and then
+    nothing is recorded. Secrets of the model are not shown.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
@@ -225,10 +222,7 @@ def record_answers(
     *,
     only: Container[str] | None = None,
 ) -> ImportReport:
-    """Record answers to the keys in `only` (None: all), and count the others.
-
-    See `import_replies`.
-    """
+    """Record answers to the keys in `only` (None: all); see `import_replies`."""
     waiting = {request.key: request for request in store.deferred()}
     groups: dict[str, list[str]] = {name: [] for name in ("imported", *_GROUPS)}
     reasons: Counter[str] = Counter()
@@ -294,10 +288,7 @@ def _record(
 
 
 def fault_in(request: ChatRequest, text: str) -> str | None:
-    """Say in one line how a hand-written reply does not fit its request; None if it does.
-
-    One Markdown fence around it is allowed; a request that asks for no JSON takes any text.
-    """
+    """Say in one line how a hand-written reply, fenced or not, does not fit its request."""
     wanted = request.parameters.get("response_format")
     if not isinstance(wanted, dict) or wanted.get("type") not in ("json_schema", "json_object"):
         return None

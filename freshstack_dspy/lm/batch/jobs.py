@@ -111,24 +111,14 @@ class Batches:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """Keep other processes away, and settle what an earlier one left unsettled.
-
-        Raises:
-            StoreError: Another process is at work, or a lost batch is like others.
-            ModelError: The provider could not be asked.
-        """
+        """Keep other processes away, and settle what an earlier one left unsettled."""
         with self.folder.exclusive():
             for job in self.folder.pending():
                 self._settle(job)
             yield
 
     def plan(self) -> Plan:
-        """Find out which requests of the last deferred build can be sent, and what they could cost.
-
-        Raises:
-            FatalModelError: The model's provider has no batch API.
-            StoreError: The file that the build wrote cannot be read.
-        """
+        """Find which requests of the last deferred build can be sent, and what they could cost."""
         waiting = {request.key: request for request in self._store.deferred()}
         underway = {key for job in self.folder.everyones() if job.pending for key in job.keys}
         requests: list[ChatRequest] = []
@@ -154,12 +144,7 @@ class Batches:
         )
 
     def check_budget(self, planned: Plan) -> None:
-        """Stop where the caps of `[budget]` could be passed.
-
-        Raises:
-            BudgetError: The upper bound does not fit into what is left.
-            ConfigError: There is a cap on dollars, and the model has no price.
-        """
+        """Stop with a BudgetError where the caps of `[budget]` could be passed."""
         caps, model = self._config.budget, self._config.model.name
         check_unpriced(caps, model, SET_PRICES, known=self._price is not None)
         spent, reserved = self._store.spent(self._config.name), self.folder.reserved()

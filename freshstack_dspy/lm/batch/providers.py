@@ -18,8 +18,13 @@ from pydantic import AwareDatetime
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, TransientModelError
 from freshstack_dspy.lm.batch.deferred import Answer, read_answer, request_line
-from freshstack_dspy.lm.engine import imported_litellm, presentable
-from freshstack_dspy.lm.request import ChatRequest, base_from_environment, canonical_json
+from freshstack_dspy.lm.engine import (
+    UNREADABLE,
+    imported_litellm,
+    litellm_address,
+    presentable,
+)
+from freshstack_dspy.lm.request import ChatRequest, canonical_json
 from freshstack_dspy.records import Record
 
 LONGEST_WAIT = 600.0
@@ -48,11 +53,7 @@ class Batch(Record):
 
 
 def batch_api(model: ModelConfig) -> "BatchAPI":
-    """Find the batch API of a model's provider.
-
-    Raises:
-        FatalModelError: There is none.
-    """
+    """Find the batch API of a model's provider, or raise a FatalModelError."""
     provider = model.name.partition("/")[0]
     if provider in ("openai", "azure"):
         return OpenAIBatches(model)
@@ -75,15 +76,13 @@ class OpenAIBatches:
         self._model = model
         self._litellm = imported_litellm(model)
         provider = model.name.partition("/")[0]
-        base, key = _base_and_key(model)
         # Azure knows the path without the version that OpenAI's begins with.
         self._path = "/chat/completions" if provider == "azure" else "/v1/chat/completions"
         self._access = {
+            **litellm_address(model),
             "custom_llm_provider": provider,
             "max_retries": 0,  # a second attempt could make a second batch
             "timeout": max(model.timeout, LONGEST_WAIT),
-            **({"api_base": base} if base else {}),
-            **({"api_key": key} if key else {}),
         }
 
     def line(self, request: ChatRequest) -> bytes:
@@ -174,12 +173,12 @@ class AnthropicBatches:
         from dspy.lm15 import AnthropicLM
 
         self._model = model
-        base, key = _base_and_key(model)
-        key = key or os.environ.get("ANTHROPIC_API_KEY")
+        address = litellm_address(model)
+        key = address.get("api_key") or os.environ.get("ANTHROPIC_API_KEY")
         if not key:
             raise FatalModelError(f"no key for {model.name}: set ANTHROPIC_API_KEY")
-        address: dict[str, Any] = {"base_url": base} if base else {}
-        self._client = AnthropicLM(api_key=key, **address)
+        base = {"base_url": address["api_base"]} if "api_base" in address else {}
+        self._client = AnthropicLM(api_key=key, **base)
 
     def line(self, request: ChatRequest) -> bytes:
         """One request as it is sent: with the body of a live call."""
@@ -293,27 +292,14 @@ def _in_openai_format(line: str) -> str:
             },
         }
         return canonical_json({"custom_id": item["custom_id"], "response": {"body": body}})
-    except _UNREADABLE:
+    except UNREADABLE:
         return line
-
-
-def _base_and_key(model: ModelConfig) -> tuple[str | None, str | None]:
-    """The address and the key, where they are not the provider's own and the environment's."""
-    base = model.api_base or base_from_environment(model.name)
-    if model.api_key:
-        return base, model.api_key.get_secret_value()
-    in_environment = os.environ.get(f"{model.name.partition('/')[0].upper()}_API_KEY")
-    return base, "none" if base and not in_environment else None  # a server of one's own takes any
 
 
 def _check_list(data: Any) -> None:
     """What is no list would count as an empty one, and its batches be paid for twice."""
     if not isinstance(data, list):
         raise TypeError("there is no list of batches in it")
-
-
-_UNREADABLE = (AttributeError, LookupError, TypeError, ValueError)
-"""Raised while reading an answer that is none of a batch API."""
 
 
 @contextlib.contextmanager
@@ -334,14 +320,14 @@ def _explained(model: ModelConfig) -> Iterator[None]:
     except httpx.HTTPStatusError as error:
         try:
             words = error.response.json()["error"]["message"]
-        except _UNREADABLE:
+        except UNREADABLE:
             words = error.response.text
         raise _refusal(str(words), error.response.status_code, model) from None
     except httpx.HTTPError as error:
         raise _refusal(f"{type(error).__name__}: {error}", None, model) from None
     except LM15Error as error:
         raise _refusal(str(error), 400, model) from None
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         why = f"its answer cannot be read: {type(error).__name__}: {error}"
         raise _refusal(why, None, model) from error
 
