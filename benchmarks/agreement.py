@@ -6,7 +6,7 @@ nuggetizer's files, imported (`import --format nuggetizer`), judged again by the
 cite for the same sentence was labelled anew for each, which is the ceiling here. Read from
 ../shared/data.
 
-    python benchmarks/agreement.py
+    python benchmarks/agreement.py [--tiny]
 """
 
 import json
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ def compare(name: str, labelled: Iterable[Labelled], folder: Path) -> None:
     for one in given:
         ids.setdefault((one.query_id, one.nugget), f"{one.query_id}_{len(ids)}")
     nuggets: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    rows: dict[tuple[str, str], dict[str, object]] = {}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
     first: defaultdict[tuple[str, str], dict[str, int]] = defaultdict(dict)
     times: defaultdict[tuple[str, str], int] = defaultdict(int)
     labels: defaultdict[str, list[HumanLabel]] = defaultdict(list)
@@ -89,8 +90,8 @@ def compare(name: str, labelled: Iterable[Labelled], folder: Path) -> None:
     with (folder / "nuggets.jsonl").open("w") as file:
         for query_id, of in nuggets.items():
             listed = [{"nugget_id": id_, "text": text} for id_, text in of.items()]
-            row = {"qid": query_id, "query": queries[query_id], "nuggets": listed}
-            file.write(f"{json.dumps(row)}\n")
+            line = {"qid": query_id, "query": queries[query_id], "nuggets": listed}
+            file.write(f"{json.dumps(line)}\n")
     with (folder / "assignments.jsonl").open("w") as file:
         for place, row in rows.items():
             assigned = [
@@ -103,9 +104,9 @@ def compare(name: str, labelled: Iterable[Labelled], folder: Path) -> None:
     rejudged = folder.with_name(f"{name}-baseline")
     rejudge(folder.with_name(f"{name}-people"), folder / "judge.toml", rejudged)
     paths = []
-    for mode, of in labels.items():
+    for mode, of_mode in labels.items():
         paths.append(folder / f"labels-{mode}.jsonl")
-        paths[-1].write_bytes(encode_records(of))
+        paths[-1].write_bytes(encode_records(of_mode))
     for chosen in [paths, *([path] for path in paths if len(paths) > 1)]:
         print(f"\n{name}: {', '.join(path.stem for path in chosen)}", flush=True)
         sys.argv = ["freshstack", "agree", str(rejudged), *map(str, chosen)]
@@ -116,6 +117,10 @@ def compare(name: str, labelled: Iterable[Labelled], folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    most = 200 if "--tiny" in sys.argv else None
+    if not DATA.exists():
+        print(json.dumps({"skipped": f"{DATA} is absent"}))
+        sys.exit()
     with tempfile.TemporaryDirectory() as out:
-        compare("assignments", assignments(), Path(out, "assignments"))
-        compare("citations", citations(), Path(out, "citations"))
+        compare("assignments", islice(assignments(), most), Path(out, "assignments"))
+        compare("citations", islice(citations(), most), Path(out, "citations"))
