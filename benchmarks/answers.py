@@ -24,9 +24,14 @@ from typing import Any, get_args
 from freshstack_dspy.config import EmbedderConfig
 from freshstack_dspy.index.models import FolderEmbedder
 from freshstack_dspy.lm.baseline.replies import reply
-from freshstack_dspy.measures.agreement import LabelPair, class_precision, class_recall, cohen_kappa
+from freshstack_dspy.measures.agreement import (
+    LabelPair,
+    class_precision,
+    class_recall,
+    cohen_kappa,
+    kappa_interval,
+)
 from freshstack_dspy.measures.similarity import SIMILARITIES
-from freshstack_dspy.measures.statistics import bootstrap_interval
 from freshstack_dspy.recipes.reteval import COMPARERS
 from freshstack_dspy.signatures.answers import AgreementGrade
 
@@ -140,7 +145,7 @@ def report(name: str, value: float | None, goal: float | None = None) -> None:
 
 
 def agreement(name: str, pairs: ByQuestion, goal: float | None = None) -> None:
-    found = bootstrap_interval(pairs, lambda drawn: cohen_kappa(drawn).value)
+    found = kappa_interval(pairs)
     everything = list(chain.from_iterable(pairs.values()))
     report(f"{name}: answers", float(len(everything)))
     report(f"{name}: kappa", found.value, goal)

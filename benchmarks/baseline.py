@@ -21,8 +21,12 @@ from typing import Any, NamedTuple
 
 from freshstack_dspy.lm.baseline.replies import reply
 from freshstack_dspy.lm.baseline.support import THRESHOLD, support
-from freshstack_dspy.measures.agreement import class_precision, class_recall, cohen_kappa
-from freshstack_dspy.measures.statistics import bootstrap_interval
+from freshstack_dspy.measures.agreement import (
+    class_precision,
+    class_recall,
+    cohen_kappa,
+    kappa_interval,
+)
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 ASSIGNMENTS = DATA / "trec-rag24-nugget-assignments" / "assignments.jsonl"
@@ -99,7 +103,7 @@ def agreement(name: str, pairs: Sequence[Pair]) -> None:
         by_topic = defaultdict(list)
         for pair, label in zip(pairs, labels(pairs, THRESHOLD, least), strict=True):
             by_topic[pair.topic].append(label)
-        found = bootstrap_interval(by_topic, lambda drawn: cohen_kappa(drawn).value)
+        found = kappa_interval(by_topic)
         value, low, high = found.value or 0.0, found.low or 0.0, found.high or 0.0
         what = f"{name}, {strictness}"
         if least == 1:

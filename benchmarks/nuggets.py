@@ -23,10 +23,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from freshstack_dspy.config import BuildConfig, Mode, load_config
 from freshstack_dspy.errors import DeferredError
 from freshstack_dspy.lm.request import BASELINE
-from freshstack_dspy.measures.statistics import bootstrap_interval
+from freshstack_dspy.measures.statistics import bootstrap_sums
 from freshstack_dspy.recipes.corpus import cut_corpora, index_corpora
 from freshstack_dspy.recipes.freshstack import FreshStack, by_query, expand
 from freshstack_dspy.recipes.judge import ToJudge, as_chunk, judge
@@ -150,7 +152,8 @@ def compare(config: BuildConfig, topics: Topics, folder: Path, name: str, mode: 
             for query, of, chunks in lists
             if chunks[0].chunk_id == text
         }
-        value = bootstrap_interval(groups, lambda drawn: sum(drawn) / len(drawn) if drawn else None)
+        sums = np.array([[sum(of), len(of)] for of in groups.values() if of])
+        value = bootstrap_sums(sums, lambda of: {"share": of[:, 0] / of[:, 1]})["share"]
         name = f"{title}, {rated}, {'fully' if least == 2 else 'at least partly'}"
         number = sum(map(len, groups.values()))
         print(json.dumps({"name": name, **value.model_dump(exclude_none=True), "of": number}))

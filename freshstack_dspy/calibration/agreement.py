@@ -114,13 +114,10 @@ class AgreementReport(Record):
     slices: tuple[SliceAgreement, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
     """All, the largest difference first; at one difference those about support or none."""
-    failed: int = 0
-    """Labels of pairs whose judgment failed; they are left out."""
-    unjudged: int = 0
-    """Labels of pairs that were not judged; they are left out."""
-    first_failed: Item | None = None
-    first_unjudged: Item | None = None
-    """The first of them, in the order of the labels."""
+    failed: tuple[Item, ...] = ()
+    """What labels are of whose judgment failed; they are left out."""
+    unjudged: tuple[Item, ...] = ()
+    """What labels are of that was not judged; they are left out."""
 
 
 class _Label(NamedTuple):
@@ -286,15 +283,10 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
         for one in labels
         if one.sample == 1
     ]
-    return _report("answer", folder.name, verdicts, people, 1, 1)
+    return _report("answer", folder.name, verdicts, people, 1, 1, design={})
 
 
 _NONE = _Judged(None, "")
-
-
-def _mean_1(weights: Mapping[Item, float]) -> dict[Item, float]:
-    mean = fmean(weights.values())
-    return {item: weight / mean for item, weight in weights.items()}
 
 
 class _Given(NamedTuple):
@@ -334,11 +326,13 @@ def _report(
     highest: int,
     threshold: int,
     *,
-    design: Mapping[Any, float] | None = None,
+    design: Mapping[Any, float],
     groups: Callable[[Item], Iterable[str]] = _no_groups,
 ) -> AgreementReport:
     given, failed, unjudged = _given(name, verdicts, people)
-    weight = _mean_1({item: (design or {}).get(item, 1.0) for item in given})
+    weight = {item: design.get(item, 1.0) for item in given}
+    mean = fmean(weight.values())
+    weight = {item: one / mean for item, one in weight.items()}
     pairs = [(verdicts[item], label) for item in sorted(given) for label in given[item].values()]
     graded = highest > 1 and any(label.label > 1 for _, label in pairs)  # else yes and no
 
@@ -374,10 +368,8 @@ def _report(
             for group, items in _sliced(given, groups)
         ),
         disagreements=_disagreements(pairs, threshold),
-        failed=len(failed),
-        unjudged=len(unjudged),
-        first_failed=next(iter(failed), None),
-        first_unjudged=next(iter(unjudged), None),
+        failed=tuple(failed),
+        unjudged=tuple(unjudged),
     )
 
 
@@ -643,8 +635,6 @@ class NuggetQuality(Record):
     shares: dict[str, Interval]
     """`precise`, `grounded`, `vital`: of the nuggets; `recall`: of the nuggets that people list
     for a query, those that it had. Intervals are over queries."""
-    among: dict[str, Interval]
-    """Cohen's kappa of people about it, the mean of each two."""
     left_out: int
     """Labels of nuggets that the collection does not have."""
 
@@ -699,26 +689,8 @@ def nugget_quality(
         labels=number,
         annotators=tuple(sorted({who for of_item in given.values() for who in of_item})),
         shares=found,
-        among={name: found for name in QUALITIES for found in _kappa_among(given, name)},
         left_out=len(labels) - number,
     )
-
-
-def _kappa_among(
-    given: Mapping[Item, Mapping[str, NuggetLabel]], quality: str
-) -> Iterable[Interval]:
-    """Cohen's kappa of people about a quality; nothing where no nugget has labels of two."""
-    labels = {
-        item: {who: _Label(item, who, int(getattr(of, quality))) for who, of in of_item.items()}
-        for item, of_item in given.items()
-        if len(of_item) > 1
-    }
-    weight = dict.fromkeys(labels, 1.0)
-    found = _among(
-        labels, list(labels), weight, 1, 1, lambda of: {"kappa": kappa(of)}, graded=False
-    )
-    if found:
-        yield found["kappa"]
 
 
 def binary(label: int, threshold: int = 1) -> int:

@@ -6,8 +6,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from freshstack_dspy.calibration.labels import AnyLabel, PairId, identity, pair_of
-from freshstack_dspy.measures.agreement import LabelPair, cohen_kappa
-from freshstack_dspy.measures.statistics import bootstrap_interval
+from freshstack_dspy.measures.agreement import LabelPair, kappa_interval
 from freshstack_dspy.records import HumanLabel, LabelTask
 
 _FEWEST = 10
@@ -89,7 +88,7 @@ def _kappa(pairs: _ByQuery) -> _Kappa | None:
     """Cohen's kappa with its interval over queries; None where it is unknown."""
     if sum(map(len, pairs.values())) < _FEWEST or len(pairs) < 2:
         return None
-    found = bootstrap_interval(pairs, lambda some: cohen_kappa(some).value, resamples=_RESAMPLES)
+    found = kappa_interval(pairs, _RESAMPLES)
     if found.value is None:
         return None
     if found.low is None or found.high is None:  # it does not vary: all or none agree

@@ -143,13 +143,11 @@ def _show_slices(report: "AgreementReport") -> None:
         ]
         header = ["part", "pairs", *("kappa", "95 %", "precision", "95 %", "recall", "95 %")]
         show(Table(header, slices, digits=3))
-    for number, what, first in (
-        (report.unjudged, "that were not judged", report.first_unjudged),
-        (report.failed, "whose judgment failed", report.first_failed),
-    ):
-        if first is not None:
-            label = counted(number, "label")
-            say(f"{label} left out, of pairs {what}: the first is of {_named(first)}")
+    left_out = {"that were not judged": report.unjudged, "whose judgment failed": report.failed}
+    for what, items in left_out.items():
+        if items:
+            label = counted(len(items), "label")
+            say(f"{label} left out, of pairs {what}: the first is of {_named(items[0])}")
 
 
 def _show_metrics(
@@ -174,11 +172,9 @@ def _show_nuggets(found: "NuggetQuality") -> None:
     people = counted(len(found.annotators), "annotator")
     title = f"{counted(found.nuggets, 'nugget')} by {people}, {counted(found.labels, 'label')}"
     header = ["share of nuggets", "people", "95 %"]
-    of = [(name, [one, found.among.get(name)]) for name, one in found.shares.items()]
-    if found.among:
-        header += ["kappa among people", "95 %"]
-    else:
-        of = [(name, both[:1]) for name, both in of]
+    of: list[tuple[str, list[Interval | None]]] = [
+        (name, [one]) for name, one in found.shares.items()
+    ]
     _show_metrics(title, header, of)
     paper = ", ".join(f"{name} {share:.3f}" for name, share in _PAPER.items())
     say(f"FreshStack, Table 5, of GPT-4o's nuggets: {paper}")

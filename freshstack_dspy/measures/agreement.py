@@ -9,11 +9,11 @@ Where a measure is undefined they have `nan`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any, Literal
 
-from freshstack_dspy.measures.statistics import Estimate
+from freshstack_dspy.measures.statistics import Estimate, Interval, bootstrap_sums
 from freshstack_dspy.records import Record
 
 LabelPair = tuple[int, int]
@@ -187,14 +187,14 @@ def _kappa(pairs: Sequence[LabelPair], weights: Weights | None = None) -> Estima
     return Estimate(value=float(kappa(table_of(pairs, highest + 1), weights)))
 
 
-def binarised_kappa(pairs: Sequence[LabelPair], threshold: int) -> Estimate:
-    """Compute Cohen's kappa of labels made two: 1 from the threshold on, 0 below it.
+def kappa_interval(by_query: Mapping[str, Sequence[LabelPair]], resamples: int = 1000) -> Interval:
+    """Compute Cohen's kappa of the pairs of all queries, of which one at least has some."""
+    import numpy as np
 
-    Source: Upadhyay et al., UMBRELA, 2024, section 4, with `threshold=2`.
-    """
-    return cohen_kappa(
-        [(int(judge >= threshold), int(person >= threshold)) for judge, person in pairs]
-    )
+    pairs = [of for _, of in sorted(by_query.items()) if of]
+    labels = 1 + max(label for of in pairs for pair in of for label in pair)
+    tables = np.stack([table_of(of, labels) for of in pairs])
+    return bootstrap_sums(tables, lambda sums: {"kappa": kappa(sums)}, resamples=resamples)["kappa"]
 
 
 def class_precision(pairs: Sequence[LabelPair], label: int) -> Estimate:

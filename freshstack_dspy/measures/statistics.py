@@ -58,49 +58,6 @@ class Interval(Record):
     """Why there is no interval; None where there is one."""
 
 
-def bootstrap_interval(
-    groups: Mapping[str, Sequence[T]],
-    statistic: Callable[[Sequence[T]], float | None],
-    *,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Interval:
-    """Compute the percentile interval of a statistic by a cluster bootstrap.
-
-    The items of one query are not independent, so whole groups are drawn, with replacement and
-    as many as there are. There is a reason in place of ends where there are fewer than two groups,
-    where the value is undefined, where more resamples are undefined than one tail has, or where
-    the resamples do not vary.
-
-    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13; Field and Welsh,
-    Bootstrapping Clustered Data, 2007.
-
-    Args:
-        groups: The items by the id of their query; groups without items are passed over.
-        statistic: Gives the value of a list of items, or None where it is undefined on them.
-        resamples: How many resamples to draw.
-        seed: Of the random numbers.
-    """
-    import numpy as np
-
-    clusters = [items for _, items in sorted(groups.items()) if len(items) > 0]
-    value = statistic([item for items in clusters for item in items]) if clusters else None
-    found = Interval(value=value, low=None, high=None, groups=len(clusters))
-    if len(clusters) < 2:
-        reason = f"an interval over queries needs two with items, not {len(clusters)}"
-        return found.model_copy(update={"reason": reason})
-    if value is None:
-        return found.model_copy(update={"reason": "the value is undefined on all items"})
-    generator = np.random.default_rng(seed)
-    defined = []
-    for _ in range(resamples):
-        drawn = generator.integers(len(clusters), size=len(clusters)).tolist()
-        draw = statistic([item for index in drawn for item in clusters[index]])
-        if draw is not None:
-            defined.append(draw)
-    return found.model_copy(update=_ends_of_defined(defined, resamples))
-
-
 def bootstrap_sums(
     sums: "np.ndarray",
     statistics: Callable[["np.ndarray"], Mapping[str, "np.ndarray"]],
@@ -108,7 +65,15 @@ def bootstrap_sums(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Interval]:
-    """Compute the intervals of statistics of sums over queries, as `bootstrap_interval` does.
+    """Compute the percentile intervals of statistics of sums over queries, by a cluster bootstrap.
+
+    The items of one query are not independent, so whole queries are drawn, with replacement and
+    as many as there are. There is a reason in place of ends where there are fewer than two,
+    where the value is undefined, where more resamples are undefined than one tail has, or where
+    the resamples do not vary.
+
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, ch. 13; Field and Welsh,
+    Bootstrapping Clustered Data, 2007.
 
     Args:
         sums: Of each query's items, queries x …; a query without items is left out by the caller.
@@ -133,25 +98,19 @@ def bootstrap_sums(
             ends["reason"] = f"an interval over queries needs two with items, not {groups}"
         elif math.isnan(value):
             ends["reason"] = "the value is undefined on all items"
+        elif (undefined := int(np.isnan(draws).sum())) > (1 - LEVEL) / 2 * resamples:
+            ends["reason"] = f"the value is undefined on {undefined} of {resamples} resamples"
         else:
-            ends = _ends_of_defined([one for one in draws if not math.isnan(one)], resamples)
+            ends = _ends([one for one in draws if not math.isnan(one)])
         defined = None if math.isnan(value) else float(value)
         found[name] = Interval(value=defined, groups=groups, **ends)
     return found
 
 
-def _ends_of_defined(defined: "Sequence[float]", resamples: int) -> dict[str, Any]:
-    undefined = resamples - len(defined)
-    if undefined > (1 - LEVEL) / 2 * resamples:
-        reason = f"the value is undefined on {undefined} of {resamples} resamples"
-        return {"low": None, "high": None, "reason": reason}
-    return _ends(defined)
-
-
 def mean_interval(values: Mapping[str, float], resamples: int = 10_000) -> Interval:
     """Compute the percentile interval of a mean over queries by the bootstrap.
 
-    The same as `bootstrap_interval` with one item in each group, drawn all at once.
+    The same as `bootstrap_sums` of the values and their number.
     """
     return intervals([_in_order(values)], resamples)[0]
 

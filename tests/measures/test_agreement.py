@@ -10,7 +10,6 @@ from sklearn.metrics import cohen_kappa_score, confusion_matrix, precision_score
 from freshstack_dspy.measures.agreement import (
     Level,
     Weights,
-    binarised_kappa,
     by_class,
     cohen_kappa,
     confusion,
@@ -55,18 +54,10 @@ def test_confusion_precision_and_recall_are_those_of_sklearn(pairs: list[tuple[i
 KINDS: tuple[Weights, ...] = ("linear", "quadratic")
 
 
-def test_binarised_as_by_umbrela() -> None:
-    """Above 1 of the grades 0 to 3: judge 1, 1, 0, 0 and person 1, 0, 0, 1."""
-    pairs = [(3, 2), (2, 1), (1, 0), (0, 3)]
-
-    assert binarised_kappa(pairs, threshold=2).value == 0
-    assert cohen_kappa(pairs).value == pytest.approx((0 - 4 / 16) / (1 - 4 / 16))
-
-
 def test_what_is_undefined_says_why() -> None:
     no_pairs = Estimate(reason="there are no pairs of labels")
 
-    assert weighted_kappa([], "linear") == binarised_kappa([], 2) == cohen_kappa([]) == no_pairs
+    assert weighted_kappa([], "linear") == cohen_kappa([]) == no_pairs
     one_label = cohen_kappa([(2, 2)] * 3)
     assert one_label == Estimate(reason="both raters gave the label 2 to every item")
     assert weighted_kappa([(2, 1)] * 3, "quadratic").value == 0

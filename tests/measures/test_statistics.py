@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Iterable
 from itertools import product
 from math import fsum
 from statistics import fmean
@@ -12,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import bootstrap, kendalltau, nct, spearmanr, t
 
-from freshstack_dspy.measures.agreement import cohen_kappa, kappa, table_of
+from freshstack_dspy.measures.agreement import kappa_interval
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.statistics import (
+    Interval,
     adjust,
-    bootstrap_interval,
     bootstrap_sums,
     detectable_difference,
     kendall_tau,
@@ -29,23 +30,36 @@ from freshstack_dspy.measures.statistics import (
 from tests.measures.five import QRELS, run
 
 
-def test_with_one_item_a_group_it_is_the_bootstrap_of_scipy() -> None:
+def bootstrapped(values: Iterable[float], resamples: int) -> Interval:
+    """Of single values, one for each query."""
+    sums = np.array([[value, 1] for value in values])
+    means = bootstrap_sums(sums, lambda of: {"mean": of[:, 0] / of[:, 1]}, resamples=resamples)
+    return means["mean"]
+
+
+def test_with_one_item_a_query_it_is_the_bootstrap_of_scipy() -> None:
     rng = random.Random(0)
     values = [rng.random() for _ in range(50)]
 
-    ours = bootstrap_interval({str(n): [value] for n, value in enumerate(values)}, fmean,
-                              resamples=4000)  # fmt: skip
+    ours = bootstrapped(values, resamples=4000)
     theirs = bootstrap((values,), fmean, n_resamples=4000, method="percentile", vectorized=False,
                        rng=0).confidence_interval  # fmt: skip
 
     assert (theirs.low, theirs.high) == pytest.approx((ours.low, ours.high), abs=0.006)
 
 
+def test_whole_queries_are_drawn() -> None:
+    """Four items of a query that are all alike tell no more than one."""
+    values = VALUES.values()
+    four = np.array([[4 * value, 4] for value in values])
+    found = bootstrap_sums(four, lambda of: {"mean": of[:, 0] / of[:, 1]}, resamples=200)["mean"]
+
+    assert found == bootstrapped(values, resamples=200)
+
+
 def test_an_interval_is_not_made_of_what_is_left_when_much_is_undefined() -> None:
     """With two queries of one label each, half of the resamples hold one label only."""
-    interval = bootstrap_interval(
-        {"a": [(1, 1)], "b": [(0, 0)]}, lambda pairs: cohen_kappa(pairs).value
-    )
+    interval = kappa_interval({"a": [(1, 1)], "b": [(0, 0)]})
 
     assert (interval.value, interval.low, interval.high) == (1.0, None, None)
     assert re.search("undefined on [45][0-9]{2} of 1000 resamples", interval.reason or "")
@@ -58,31 +72,14 @@ finite = st.floats(-100, 100)
 @given(st.dictionaries(st.text(), finite, min_size=2, max_size=30))
 def test_it_is_the_cluster_bootstrap_of_single_items(values: dict[str, float]) -> None:
     fast = mean_interval(values, resamples=60)
-    slow = bootstrap_interval(
-        {query: [value] for query, value in values.items()}, fmean, resamples=60
-    )
+    slow = bootstrapped([values[query] for query in sorted(values)], resamples=60)
 
     assert (fast.low is None) == (slow.low is None) == (fast.reason is not None)
     if fast.low is not None:
         assert fast.low == pytest.approx(slow.low, rel=1e-9, abs=1e-9)
         assert fast.high == pytest.approx(slow.high, rel=1e-9, abs=1e-9)
-    assert (fast.value, fast.groups, fast.reason) == (slow.value, slow.groups, slow.reason)
-
-
-def test_sums_over_queries_have_the_intervals_of_their_items() -> None:
-    """Queries of 3 pairs, each in its own table: kappa of the sums is that of the pairs."""
-    random = np.random.default_rng(5)
-    pairs = {
-        f"q{n}": [(int(one), int(other)) for one, other in random.integers(3, size=(3, 2))]
-        for n in range(8)
-    }
-    sums = np.stack([table_of(of, 3) for of in pairs.values()])
-
-    slow = bootstrap_interval(pairs, lambda drawn: cohen_kappa(drawn).value)
-    fast = bootstrap_sums(sums, lambda tables: {"kappa": kappa(tables)})["kappa"]
-
-    without = {"reason"}
-    assert slow.model_dump(exclude=without) == pytest.approx(fast.model_dump(exclude=without))
+    assert fast.value == pytest.approx(slow.value, rel=1e-9, abs=1e-9)
+    assert (fast.groups, fast.reason) == (slow.groups, slow.reason)
 
 
 def test_the_intervals_of_an_evaluation_are_those_of_its_means() -> None:
