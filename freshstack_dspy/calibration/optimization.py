@@ -82,6 +82,8 @@ class OptimizationReport(Record):
     model: str
     """The model that the program was tuned for."""
     metric: MetricName
+    miss_cost: float
+    """Of `expected_cost`."""
     labels: str
     """SHA-256 of the labels, whatever their order."""
     queries: dict[str, int]
@@ -176,6 +178,7 @@ def optimize(
         optimizer=optimizer,
         model=lm.model,
         metric=task.metric,
+        miss_cost=miss_cost,
         labels=sha256(
             "\n".join(sorted(one.model_dump_json() for one in labels)).encode()
         ).hexdigest(),
