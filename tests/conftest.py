@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import importlib.metadata
 import os
 import socket
 from collections.abc import Iterator
@@ -56,9 +57,11 @@ def _nothing_of_the_machine(
 
 @pytest.fixture(autouse=True, scope="session")
 def _nothing_is_made_twice_that_is_always_the_same() -> Iterator[None]:
-    """The parser of the command line; and no test depends on what a power cut leaves behind."""
+    """Parser and installed packages; and no test depends on what a power cut leaves behind."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
+        installed = functools.cache(importlib.metadata.packages_distributions)
+        patch.setattr(importlib.metadata, "packages_distributions", installed)
         patch.setattr(os, "fsync", lambda _: None)
         yield
 
