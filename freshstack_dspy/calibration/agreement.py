@@ -208,7 +208,7 @@ def compare(
         for one in labels
     ]
     of_judged = [one for one in labels if verdicts.get(pair_of(one), _NONE).label is not None]
-    design = weights(of_judged, strata(contents))
+    design = weights(of_judged, strata(contents), pair_of)
     report = _report(kind, name, verdicts, people, highest, threshold, design=design, groups=groups)
     texts = {nugget.nugget_id: nugget.text for nugget in contents.nuggets}
     return report.model_copy(
@@ -272,18 +272,26 @@ def agree_on_answers(folder: Path, labels: Sequence[AnswerLabel]) -> AgreementRe
         found = decode_records(path.read_bytes(), Agreement, path)
     except OSError as error:
         raise CollectionError(f"{path}: cannot be read: {error.strerror}") from None
-    verdicts = {
+    verdicts: dict[Item, _Judged] = {
         (one.query_id, one.run_id): _Judged(
             None if one.agrees is None else int(one.agrees), one.reason
         )
         for one in found
     }
-    people = [
-        _Label((one.query_id, one.run_id), one.annotator, int(one.agrees), one.note)
-        for one in labels
-        if one.sample == 1
-    ]
-    return _report("answer", folder.name, verdicts, people, 1, 1, design={})
+
+    def item(label: AnswerLabel) -> Item:
+        return label.query_id, label.run_id
+
+    labels = [one for one in labels if one.sample == 1]
+    people = [_Label(item(one), one.annotator, int(one.agrees), one.note) for one in labels]
+    agrees = {
+        of: "agrees" if one.label else "disagrees"
+        for of, one in verdicts.items()
+        if one.label is not None
+    }
+    design = weights([one for one in labels if item(one) in agrees], agrees, item)
+    report = _report("answer", folder.name, verdicts, people, 1, 1, design=design)
+    return report.model_copy(update={"weighted": any(one.stratum for one in labels)})
 
 
 _NONE = _Judged(None, "")
@@ -645,7 +653,7 @@ QUALITIES = ("precise", "grounded", "vital")
 def nugget_quality(
     collection: Collection, labels: Sequence[NuggetLabel], lists: Sequence[NuggetList] = ()
 ) -> NuggetQuality:
-    """Sum up what people say of the nuggets of a collection.
+    """Sum up what people say of the nuggets of a collection; queries count as they were sampled.
 
     Raises:
         CollectionError: No label is of a nugget of the collection.
@@ -664,9 +672,12 @@ def nugget_quality(
             "nugget_id must be those of nuggets.jsonl"
         )
 
+    slices: dict[Item, str] = {(part.query_id,): part.slice for part in collection.slices}
+    design = weights([*labels, *lists], slices, lambda label: (label.query_id,))
+
     def shares(item: Item) -> Any:
         means = [fmean(getattr(one, name) for one in given[item].values()) for name in QUALITIES]
-        return np.array([1, *means])
+        return design[item[:1]] * np.array([1, *means])
 
     found = bootstrap_sums(
         _sums(given, shares),
@@ -682,7 +693,7 @@ def nugget_quality(
             kept[one.query_id,] += sum(
                 bool(each.nugget_id or each.made_from) for each in one.nuggets
             )
-        sums = _sums(listed, lambda item: np.array([kept[item], listed[item]]))
+        sums = _sums(listed, lambda item: design[item] * np.array([kept[item], listed[item]]))
         found |= bootstrap_sums(sums, lambda of: {"recall": share_of(of[:, 0], of[:, 1])})
     return NuggetQuality(
         nuggets=len(given),

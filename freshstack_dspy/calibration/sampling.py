@@ -4,9 +4,9 @@ import hashlib
 import math
 import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from freshstack_dspy.calibration.labels import PairId, pair_of
 from freshstack_dspy.collection.collection import Collection
@@ -16,7 +16,7 @@ from freshstack_dspy.files import decode_records, encode_records, write_file
 from freshstack_dspy.records import (
     Agreement,
     Answer,
-    HumanLabel,
+    GivenLabel,
     Judgment,
     LabelTask,
     Record,
@@ -32,6 +32,8 @@ _OR = "\n\n– or –\n\n"
 """Between the gold answers, where there are several."""
 Item = tuple[str, ...]
 """A query; with nugget and chunk; or with a run."""
+ItemT = TypeVar("ItemT", bound=Item)
+LabelT = TypeVar("LabelT", bound=GivenLabel)
 Strata = dict[Item, str]
 
 
@@ -79,7 +81,9 @@ def _is_unsure(judgment: Judgment, *, quotes: bool) -> bool:
     return without or len(set(votes.values())) > 1
 
 
-def weights(labels: Sequence[HumanLabel], strata: Mapping[PairId, str]) -> dict[PairId, float]:
+def weights(
+    labels: Sequence[LabelT], strata: Mapping[ItemT, str], item: Callable[[LabelT], ItemT]
+) -> dict[ItemT, float]:
     """Say for how many judged pairs each labelled pair counts; 1 where it was not sampled.
 
     In each stratum it is the number of judged pairs divided by that of labelled ones, so that it
@@ -91,18 +95,19 @@ def weights(labels: Sequence[HumanLabel], strata: Mapping[PairId, str]) -> dict[
     Args:
         labels: Of one kind; those of several people of a pair are one pair.
         strata: Those of the collection, as `strata` gives them.
+        item: Gives what a label is of: `pair_of` those of pairs; queries and answers likewise.
     """
-    pairs: defaultdict[str, set[PairId]] = defaultdict(set)
+    pairs: defaultdict[str, set[ItemT]] = defaultdict(set)
     highest: defaultdict[str, float] = defaultdict(float)
     for label in labels:
         name = label.stratum or ""
-        pairs[name].add(pair_of(label))
+        pairs[name].add(item(label))
         highest[name] = max(highest[name], label.probability or 1)
     whole, unsampled = pairs.pop(WHOLE_QUERIES, set()), pairs.pop("", set())
     found = dict.fromkeys(unsampled, 1.0)
     if whole:
-        queries = len({query for query, _, _ in strata})
-        found.update(dict.fromkeys(whole, queries / len({query for query, _, _ in whole})))
+        queries = len({pair[0] for pair in strata})
+        found.update(dict.fromkeys(whole, queries / len({pair[0] for pair in whole})))
     same = all(strata.get(pair) == name for name, group in pairs.items() for pair in group)
     sizes = Counter(strata.values())
     for name, group in pairs.items():

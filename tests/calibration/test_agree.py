@@ -229,14 +229,14 @@ def test_answers_are_compared_with_those_of_a_folder(tmp_path: Path) -> None:
     ]
     (tmp_path / "agreement.jsonl").write_bytes(encode_records(verdicts))
     labels = [
-        AnswerLabel(run_id="r", query_id=query, agrees=agrees, annotator="ada")
-        for query, agrees in (("1", True), ("2", False), ("3", False))
+        AnswerLabel(run_id="r", query_id=query, agrees=agrees, annotator="ada", stratum=stratum)
+        for query, agrees, stratum in (("1", True, "agrees"), ("3", True, "disagrees"))
     ]
 
     found = agree_on_answers(tmp_path, labels)
 
-    assert (found.kind, found.pairs) == ("answer", 3)
-    assert values(found)["precision, support"] == 1 / 2
+    assert (found.kind, found.pairs, found.weighted) == ("answer", 2, True)
+    assert values(found)["same, support or none"] == pytest.approx(2 / 3), "one of two, one of one"
 
 
 def test_the_same_labels_give_the_same_report(

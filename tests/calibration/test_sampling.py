@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freshstack_dspy.calibration.labels import pair_of
 from freshstack_dspy.calibration.sampling import (
     WHOLE_QUERIES,
     allocated,
@@ -95,15 +96,15 @@ def test_a_labelled_pair_counts_for_those_of_its_stratum(small: Collection) -> N
     one = sampled("12", "12_0", A, "label 1", 0.25)
     two = sampled("12", "12_0", B, "label 1", 0.5)
 
-    assert weights([one, two, label("5", "5_0", A, 1)], found) == {
+    assert weights([one, two, label("5", "5_0", A, 1)], found, pair_of) == {
         ("12", "12_0", A): 2,
         ("12", "12_0", B): 2,
         ("5", "5_0", A): 1,
     }
     rejudged = dict.fromkeys(found, "label 0")
-    assert set(weights([one, two], rejudged).values()) == {2}, "1 / .5"
+    assert set(weights([one, two], rejudged, pair_of).values()) == {2}, "1 / .5"
     whole = sampled("5", "5_0", A, WHOLE_QUERIES, 1 / 3)
-    assert weights([whole], found) == {("5", "5_0", A): 3}
+    assert weights([whole], found, pair_of) == {("5", "5_0", A): 3}
 
 
 SIZES = {"label 0": 900, "label 1": 90, "label 1, unsure": 30, "label 2": 3}
