@@ -237,11 +237,7 @@ def corpus_schema() -> "pa.Schema":
 
 
 def sorted_chunks(chunks: Iterable[Chunk]) -> list[Chunk]:
-    """Put chunks into the order of the corpus: by chunk_id, by code point.
-
-    Raises:
-        CollectionError: Two chunks share an id.
-    """
+    """Put chunks into the order of the corpus: by chunk_id, by code point."""
     ordered = sorted(chunks, key=lambda chunk: chunk.chunk_id)
     for one, other in pairwise(ordered):
         if one.chunk_id == other.chunk_id:

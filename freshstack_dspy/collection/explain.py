@@ -131,11 +131,7 @@ def explain(
 
 
 def find_query(collection: Collection, query_id: str) -> Query:
-    """Give a query by its id.
-
-    Raises:
-        CollectionError: There is none; the message names the nearest ids.
-    """
+    """Give a query by its id."""
     queries = {query.query_id: query for query in collection.queries}
     if query_id not in queries:
         raise CollectionError(

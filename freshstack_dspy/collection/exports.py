@@ -383,7 +383,7 @@ Files = Iterator[tuple[str, Any]]
 
 
 def _about(selection: Selection) -> Files:
-    """Give `export.json` and the licences."""
+    """Give `export.json`, the licences, and the README of a layout that has none of its own."""
     manifest = selection.collection.manifest
     origin = exported_from(manifest)
     description = Description(
@@ -401,6 +401,8 @@ def _about(selection: Selection) -> Files:
     yield EXPORT_FILE, description.model_dump(exclude=None if origin else {"imported_from"})
     if selection.collection.licences:
         yield LICENCES_FILE, encode_records(selection.collection.licences)
+    if selection.format != "hf":
+        yield "README.md", selection.readme()
 
 
 def _write(path: Path, content: Any) -> None:
@@ -589,7 +591,6 @@ def _beir(selection: Selection) -> Files:
     yield "queries.jsonl", _query_rows(selection, queries, "_id")
     yield "qrels/test.tsv", chain(["query-id\tcorpus-id\tscore"], grades)
     yield from _changed_ids(queries=queries.items(), chunks=chunks.items())
-    yield "README.md", selection.readme()
 
 
 _MTEB_TASK = '''\
@@ -689,7 +690,6 @@ def _trec(selection: Selection) -> Files:
     yield "qrels.txt", grades
     yield "diversity_qrels.txt", subtopics
     yield from _changed_ids(queries=queries.items(), chunks=chunks.items())
-    yield "README.md", selection.readme()
 
 
 # FreshStack
@@ -736,9 +736,8 @@ def _freshstack(selection: Selection) -> Files:
         }
         for query in selection.queries
     ]
-    readme = selection.readme()
     for name, split, fields, found, text in (
-        ("queries", "test", _FRESHSTACK_QUERIES, rows, f"\n{readme}"),
+        ("queries", "test", _FRESHSTACK_QUERIES, rows, f"\n{selection.readme()}"),
         ("corpus", "train", _FRESHSTACK_CORPUS, _corpus_rows(selection, {}), ""),
     ):
         file, content = _parquet(split, _schema(fields), found)
@@ -747,7 +746,6 @@ def _freshstack(selection: Selection) -> Files:
         head = _front_matter({selection.collection.name: (split, file)})
         yield f"{name}/README.md", f"{head}{text}"
     yield from _changed_ids(queries=queries.items(), nuggets=nuggets.items())
-    yield "README.md", readme
 
 
 # Hugging Face
@@ -846,7 +844,6 @@ def _crux(selection: Selection) -> Files:
     yield "passages/test_psgs.jsonl", texts
     chunk_ids = ((chunk, passage) for passage, chunk in passages.items())
     yield from _changed_ids(queries=topics.items(), chunks=chunk_ids)
-    yield "README.md", selection.readme()
 
 
 def _passage_ids(topic: str, chunks: Iterable[Chunk]) -> list[str]:
@@ -913,7 +910,6 @@ def _nuggetizer(selection: Selection) -> Files:
     yield "input.jsonl", inputs
     yield "nuggets.jsonl", nuggets
     yield "assignments.jsonl", assigned
-    yield "README.md", selection.readme()
 
 
 def assignment(label: int | None, scale: Scale) -> Assignment:
@@ -979,7 +975,6 @@ def _autojudge(selection: Selection) -> Files:
     corpus = _corpus_rows(selection, chunks)
     yield "corpus.jsonl", ({"id": row.pop("_id"), **row} for row in corpus)
     yield from _changed_ids(queries=ids.items(), chunks=chunks.items())
-    yield "README.md", selection.readme()
 
 
 def _file_word(id_: str) -> str:

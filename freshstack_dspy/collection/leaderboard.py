@@ -172,11 +172,7 @@ class Results(Record):
 
 
 def read_board(folder: Path | str) -> Board:
-    """Read the description of a leaderboard.
-
-    Raises:
-        ConfigError: It cannot be read, or a key, value or measure is not allowed.
-    """
+    """Read the description of a leaderboard."""
     path = Path(folder) / BOARD_FILE
     try:
         board = Board.model_validate(tomllib.loads(path.read_text("utf-8")))
@@ -200,10 +196,6 @@ def compute(folder: Path | str, measured: Callable[[], object] | None = None) ->
     Args:
         folder: Of the leaderboard. The paths of runs stay inside.
         measured: Is called after each run.
-
-    Raises:
-        ConfigError: The description cannot be read.
-        CollectionError: A collection is not the one that is named, or a file cannot be read.
     """
     folder, board = Path(folder), read_board(folder)
     collections: dict[str, Collection] = {}
@@ -296,11 +288,7 @@ def write_results(folder: Path | str, results: Results) -> None:
 
 
 def differences(folder: Path | str, results: Results) -> list[str]:
-    """Say how the stored results differ from computed ones, one line for each difference.
-
-    Raises:
-        CollectionError: There are no stored results, or they cannot be read.
-    """
+    """Say how the stored results differ from computed ones, one line for each difference."""
     path = Path(folder) / RESULTS_FILE
     try:
         stored = _by_name(json.loads(path.read_bytes()))

@@ -134,11 +134,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a collection.
-
-    Raises:
-        CollectionError: There is none, it is of another schema version, or it is damaged.
-    """
+    """Read the manifest of a collection."""
     path = folder / MANIFEST_FILE
     values = _read(folder)
     version = values.get("schema_version")

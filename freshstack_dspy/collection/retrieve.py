@@ -105,11 +105,7 @@ def retrieve(
 
 
 def queries_of(collection: Collection, slices: Sequence[SliceName] | None = None) -> list[Query]:
-    """Give the queries of some slices; None: every query that has a nugget.
-
-    Raises:
-        CollectionError: There is none.
-    """
+    """Give the queries of some slices; None: every query that has a nugget."""
     wanted = set(collection.query_ids(slices or SLICES))
     queries = [query for query in collection.queries if query.query_id in wanted]
     if not queries:
@@ -146,11 +142,7 @@ def _placed(
 
 
 def check_retriever(retriever: str, models: Models) -> None:
-    """Check a retriever's name before anything is read or built.
-
-    Raises:
-        IndexingError: There is no such retriever with these models.
-    """
+    """Check a retriever's name before anything is read or built."""
     names = [BM25, "lsa", *(embedder.name for embedder in models.embedders), HYBRID]
     names += [RERANKED] * (models.reranker is not None)
     if retriever not in names:

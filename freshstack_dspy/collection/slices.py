@@ -30,11 +30,7 @@ Slices = SlicesName | Sequence[SliceName] | None
 
 
 def slices_of(slices: Slices) -> tuple[SliceName, ...]:
-    """Give the slices of a name, in their one order.
-
-    Raises:
-        CollectionError: A name is not that of a slice.
-    """
+    """Give the slices of a name, in their one order."""
     if slices is None or slices == "supported":
         return SUPPORTED
     if slices == "all":
@@ -47,11 +43,7 @@ def slices_of(slices: Slices) -> tuple[SliceName, ...]:
 
 
 def left_out(contents: Contents, slices: Slices = None) -> str:
-    """Say in one line which queries and nuggets measures on these slices leave out; or nothing.
-
-    Raises:
-        CollectionError: A name is not that of a slice.
-    """
+    """Say in one line which queries and nuggets measures on these slices leave out; or nothing."""
     chosen = slices_of(slices)
     total = len(contents.slices)
     found = [part for part in contents.slices if part.slice in chosen and part.nuggets]
@@ -71,11 +63,7 @@ def left_out(contents: Contents, slices: Slices = None) -> str:
 
 
 def check_any(contents: Contents, slices: Slices = None) -> None:
-    """Check that some query is in these slices, so that there is something to measure.
-
-    Raises:
-        CollectionError: There is none; says where there are some.
-    """
+    """Check that some query is in these slices, so that there is something to measure."""
     if contents.queries_in(slices_of(slices)):
         return
     counts = Counter(part.slice for part in contents.slices if part.nuggets)
@@ -211,9 +199,6 @@ def found_shares(contents: Contents) -> dict[str, float]:
 
     What the technique `question` holds to rank 20, all retrievers of the pool fused: it is the
     same for every run. Queries without a supported nugget are left out.
-
-    Raises:
-        CollectionError: No chunk of the pool was found with the question, as in an import.
     """
     ranks = {
         (candidate.query_id, candidate.chunk_id): by.rank

@@ -61,10 +61,6 @@ def write_collection(
 
     Returns:
         The collection, as it is on disk.
-
-    Raises:
-        CollectionError: The folder holds something else, an id is there twice or leads nowhere, or
-            the folder cannot be written. What was there still is.
     """
     path = Path(os.path.realpath(path))
     check_replaceable(path)
@@ -102,11 +98,7 @@ def write_collection(
 
 
 def check_replaceable(path: Path) -> None:
-    """Check that nothing but a collection would be replaced, and no other files in its folder.
-
-    Raises:
-        CollectionError: Writing a collection there would lose something.
-    """
+    """Check that nothing but a collection would be replaced, and no other files in its folder."""
     if not path.exists():
         return
     if not path.is_dir():

@@ -357,11 +357,7 @@ def citation_support(sentences: Sequence[Sequence[Citation]], measure: str) -> E
 
 
 def score_citations(answers: Iterable[CitedAnswer]) -> Scores:
-    """Score answers by all eight measures of citation support.
-
-    Raises:
-        CollectionError: There is no answer, or a run answers a query twice.
-    """
+    """Score answers by all eight measures of citation support."""
     scored = []
     for run, query, sentences in answers:
         citations = [each for sentence in sentences for each in sentence]
@@ -421,9 +417,6 @@ def score_agreement(answers: Iterable[ComparedAnswer]) -> Scores:
 
     Source: Alinejad, Kumar and Vahdat, Evaluating the Retrieval Component in LLM-Based Question
     Answering Systems, 2024 (arXiv 2406.06458), section 2.2.
-
-    Raises:
-        CollectionError: There is no answer, or a run answers a query twice.
     """
     scored, not_retrieved = [], []
     comparers: dict[str, None] = {}
@@ -654,11 +647,7 @@ def _share_without(verdicts: Sequence[bool | None], question: str) -> Estimate:
 
 
 def score_nuggets(read: Iterable[ReadNuggets]) -> Scores:
-    """Compute the quality of each query's nuggets, and the means of each annotator.
-
-    Raises:
-        CollectionError: There are no nuggets, or an annotator read a query's twice.
-    """
+    """Compute the quality of each query's nuggets, and the means of each annotator."""
     scored = []
     for one in read:
         answered = [value for each in one.nuggets for value in each] + [one.additional]

@@ -224,10 +224,6 @@ def compare_evaluations(
     by the paired permutation test. All these tests are one family: the p-values of all runs and
     measures are adjusted together (Holm), for whoever looks at all of them and picks one is likely
     to pick chance. Each interval holds for itself, not for all of them together.
-
-    Raises:
-        ValueError: There are fewer than two runs, no run has the baseline's name, or the runs
-            were not evaluated alike.
     """
     _check(evaluations, baseline)
     runs = list(evaluations)

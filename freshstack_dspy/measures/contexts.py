@@ -109,10 +109,6 @@ def density(
 
     Source: CRUX, section 3.3, equation 5, with w = 0.5; its code has w = 1 by default, and takes
     the mean length for one that is not known.
-
-    Raises:
-        CollectionError: The length of a chunk of the context, or of the required subset, is not
-            known.
     """
     if not ranking:
         return 0.0
@@ -162,8 +158,5 @@ def answer_density(coverage: float, tokens: int, judged: Judged, *, w: float = 0
     """Compute Den(y), the density of an answer of so many tokens with this coverage.
 
     It is `density` with the answer in place of the context: compared with the oracle context too.
-
-    Raises:
-        CollectionError: The length of a chunk of the oracle context is not known.
     """
     return _density(round(coverage * len(judged.answerable)), tokens, judged, w)

@@ -1,6 +1,5 @@
 """Groups of queries: the means of an evaluation within each, and their macro-average."""
 
-import csv
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
@@ -10,6 +9,7 @@ from freshstack_dspy.measures.evaluation import Evaluation
 from freshstack_dspy.measures.measure import Cutoff
 from freshstack_dspy.measures.statistics import Interval, macro_interval, mean_interval
 from freshstack_dspy.records import Record
+from freshstack_dspy.rows import read_csv
 
 
 class QueryGroups(Record):
@@ -145,37 +145,26 @@ def read_groups(path: Path | str, query_ids: Iterable[str]) -> QueryGroups:
     query on several lines is in several groups; one on no line is in none.
 
     Args:
-        path: A UTF-8 text file, with commas between the cells, or tabs if it ends with `.tsv`.
+        path: A CSV file in UTF-8, with commas or tabs between the cells.
         query_ids: All queries of the collection.
-
-    Raises:
-        CollectionError: With file and line, where a line cannot be understood, or names a query
-            that the collection does not have; or the file has no line.
     """
     path = Path(path)
     known = frozenset(query_ids)
     members: dict[str, set[str]] = {}
     by = path.stem
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
-            for row in reader:
-                others = [name for name in row if name != "query_id"]
-                column = "group" if "group" in row else others[0] if len(others) == 1 else ""
-                query_id, group = row.get("query_id"), (row.get(column) or "").strip()
-                if not query_id or not group:
-                    raise CollectionError(f"{path}:{reader.line_num}: {_TABLE}")
-                if query_id not in known:
-                    raise CollectionError(
-                        f"{path}:{reader.line_num}: there is no query {query_id!r:.200} in the "
-                        "collection; is the file of another one?"
-                    )
-                by = path.stem if column == "group" else column
-                members.setdefault(group, set()).add(query_id)
-    except OSError as error:
-        raise CollectionError(f"{path}: the groups cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise CollectionError(f"{path}: the groups are not UTF-8") from None
+    for row in read_csv(path, ("query_id", "group")):
+        others = [name for name in row.values if name != "query_id"]
+        column = "group" if "group" in row.values else others[0] if len(others) == 1 else ""
+        query_id, group = row.values.get("query_id"), (row.values.get(column) or "").strip()
+        if not query_id or not group:
+            raise CollectionError(f"{row.place}: {_TABLE}")
+        if query_id not in known:
+            raise CollectionError(
+                f"{row.place}: there is no query {query_id!r:.200} in the collection; is the file "
+                "of another one?"
+            )
+        by = path.stem if column == "group" else column
+        members.setdefault(group, set()).add(query_id)
     if not members:
         raise CollectionError(f"{path}: the file names no query; {_TABLE}")
     return QueryGroups(
