@@ -10,7 +10,6 @@ from freshstack_dspy.corpus.outlines import FileKind, Language, file_kind, synta
 from freshstack_dspy.lm.tokens import count_tokens
 from tests.corpus.exactness import chunks_of
 
-LANGUAGES: tuple[Language, ...] = get_args(Language)
 WORDS = "one two three four five six seven eight nine ten"
 
 
@@ -94,7 +93,7 @@ def test_broken_code_is_cut_as_well(suffix: str, broken: str) -> None:
     assert len(chunks_of(f"a.{suffix}", text, 48)) > 3
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("language", get_args(Language))
 def test_each_grammar_is_there_and_reads_its_file_to_the_end(language: Language) -> None:
     data = b"x = 1;\n" * 5000
 
@@ -104,15 +103,14 @@ def test_each_grammar_is_there_and_reads_its_file_to_the_end(language: Language)
     assert tree.root_node.end_byte == len(data)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(
     "text",
     ["(;\n" * 2000, "([{" * 500 + "\n", "a<\n" * 4000, "x" * 10_001 + "\n", "1,2," * 3000],
     ids=["parentheses", "brackets", "angles", "long word", "long line"],
 )
-def test_what_nobody_wrote_is_not_parsed(language: Language, text: str) -> None:
+def test_what_nobody_wrote_is_not_parsed(text: str) -> None:
     """Parsed, some of these take gigabytes."""
-    assert syntax_tree(text.encode(), language) is None
+    assert syntax_tree(text.encode(), "python") is None
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from freshstack_dspy.index.lexical import CorpusTerms
-from freshstack_dspy.index.lsa import FIT_SAMPLE, MAX_FEATURES, LsaModel, fit_lsa
+from freshstack_dspy.index.lsa import FIT_SAMPLE, LsaModel, fit_lsa
 from tests.index.pieces import many
 
 TEXTS = [chunk.text for chunk in many(60)]
@@ -75,15 +75,16 @@ def test_a_large_corpus_is_fitted_on_a_sample_and_embedded_whole() -> None:
     np.testing.assert_array_equal(vectors[-77:], vectors[-154:-77])
 
 
-def test_of_too_many_terms_those_in_the_most_chunks_count() -> None:
-    """Every number is in one chunk, but the last hundred in two."""
-    numbers = [str(number) for number in range(MAX_FEATURES + 100)]
-    texts = [" ".join(numbers[start : start + 1000]) for start in range(0, len(numbers), 1000)]
+def test_of_too_many_terms_those_in_the_most_chunks_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every number is in one chunk, but the last ten in two."""
+    monkeypatch.setattr("freshstack_dspy.index.lsa.MAX_FEATURES", 50)
+    numbers = [str(number) for number in range(60)]
+    texts = [" ".join(numbers[start : start + 20]) for start in range(0, len(numbers), 20)]
 
-    features = fitted([*texts, " ".join(numbers[-100:])], 2)[0].features
+    features = fitted([*texts, " ".join(numbers[-10:])], 2)[0].features
 
-    assert len(features) == MAX_FEATURES
-    assert set(numbers[-100:]) <= features.keys()
+    assert len(features) == 50
+    assert set(numbers[-10:]) <= features.keys()
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Self
 
 _USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
@@ -51,22 +51,50 @@ Script = Callable[[dict[str, Any]], Scripted]
 """From the body of a request to what the server does."""
 
 
-class ChatServer:
+class LocalServer:
+    """A server of the loopback, which answers as long as it is running."""
+
+    protocol = "HTTP/1.1"
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._http = _Server(("127.0.0.1", 0), _handler(self))
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    @property
+    def api_base(self) -> str:
+        return f"{self.address}/v1"
+
+    def answer(self, method: str, target: str, headers: Any, content: bytes) -> Scripted:
+        """Answer one HTTP request."""
+        raise NotImplementedError
+
+    @contextmanager
+    def running(self) -> Iterator[Self]:
+        thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._http.shutdown()
+            self._http.server_close()
+            thread.join()
+
+
+class ChatServer(LocalServer):
     """Replies by its script and remembers what it was asked."""
 
     def __init__(self, script: Script) -> None:
+        super().__init__()
         self.script = script
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.at_once = 0
         """The most requests that were open at the same time."""
         self._open = 0
-        self._lock = threading.Lock()
-        self._http = _Server(("127.0.0.1", 0), _handler(self))
-
-    @property
-    def api_base(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     def says(self, *replies: str | Scripted) -> None:
         """Reply with these in turn, and with the last of them from then on."""
@@ -84,10 +112,11 @@ class ChatServer:
         messages: list[dict[str, str]] = self.requests[number]["messages"]
         return messages
 
-    def take(self, body: dict[str, Any], headers: dict[str, str]) -> Scripted:
+    def answer(self, method: str, target: str, headers: Any, content: bytes) -> Scripted:
+        body = json.loads(content)
         with self._lock:
             self.requests.append(body)
-            self.headers.append(headers)
+            self.headers.append(dict(headers.items()))
             self._open += 1
             self.at_once = max(self.at_once, self._open)
         try:
@@ -98,17 +127,6 @@ class ChatServer:
             with self._lock:
                 self._open -= 1
 
-    @contextmanager
-    def running(self) -> Iterator["ChatServer"]:
-        thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._http.shutdown()
-            self._http.server_close()
-            thread.join()
-
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
@@ -116,14 +134,14 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
 
-def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
+def _handler(server: LocalServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+        protocol_version = server.protocol
         disable_nagle_algorithm = True
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            reply = server.take(body, dict(self.headers.items()))
+        def _do(self) -> None:
+            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            reply = server.answer(self.command, self.path, self.headers, content)
             if reply.drop:
                 self.close_connection = True
                 return
@@ -134,6 +152,8 @@ def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
             self.wfile.write(payload)
+
+        do_GET = do_POST = _do
 
         def log_message(self, *_: Any) -> None:
             """Say nothing."""

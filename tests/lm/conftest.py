@@ -1,5 +1,6 @@
 """The server and the clients of these tests."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +26,14 @@ def store(tmp_path: Path) -> Iterator[ReplyStore]:
     store = ReplyStore(tmp_path / "cache")
     yield store
     store.close()
+
+
+def forbid_sockets(patch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise AssertionError("a socket was opened")
+
+    patch.setattr(socket, "socket", refuse)
+    patch.setattr(socket, "create_connection", refuse)
 
 
 class Connect(Protocol):

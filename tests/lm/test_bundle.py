@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from freshstack_dspy.errors import StoreError
 from freshstack_dspy.lm import bundle as bundles
@@ -20,15 +18,6 @@ from freshstack_dspy.lm.bundle import (
 from freshstack_dspy.lm.reply import Entry, Reply
 from freshstack_dspy.lm.store import ReplyStore
 from tests.lm.recording import Listed, ask, every_entry, reply, write_bundle
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(texts=st.lists(st.text(st.characters(codec="utf-8")), unique=True, max_size=5))
-def test_a_bundle_comes_back_as_it_was_written(tmp_path: Path, texts: list[str]) -> None:
-    replies = [reply(text + "!", to=text) for text in texts]
-
-    assert write_bundle(replies, tmp_path / "a.jsonl") == len(texts)
-    assert list(Bundle(tmp_path / "a.jsonl").entries()) == sorted(replies, key=lambda one: one.key)
 
 
 def test_a_bundle_is_the_same_file_whatever_the_order(tmp_path: Path) -> None:

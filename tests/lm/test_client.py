@@ -1,7 +1,6 @@
 """The modes of the client."""
 
 import copy
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,8 @@ from tests.lm.recording import write_bundle
 
 from .asking import BERN, ask_cities, request
 from .chat_server import ChatServer
-from .conftest import Connect
+from .conftest import Connect, forbid_sockets
 from .recording import rows
-
-
-def _forbid_sockets(patch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise AssertionError("a socket was opened")
-
-    patch.setattr(socket, "socket", refuse)
-    patch.setattr(socket, "create_connection", refuse)
 
 
 def test_live_asks_once_and_serves_from_then_on(
@@ -52,7 +43,7 @@ def test_replay_serves_without_a_socket(server: ChatServer, client_for: Connect)
     server.says(BERN)
     recorded = ask_cities(client_for())
     with pytest.MonkeyPatch.context() as patch:
-        _forbid_sockets(patch)
+        forbid_sockets(patch)
         replayed = ask_cities(client_for("replay"))
 
     assert (recorded.cities, recorded.call_id) == (replayed.cities, replayed.call_id)
@@ -67,7 +58,7 @@ def test_a_replay_miss_opens_no_socket_and_names_key_nearest_request_and_differe
     missing = request("How high is the tower of Pisa?", temperature=0.7)
     replay = client_for("replay")
     with pytest.MonkeyPatch.context() as patch:
-        _forbid_sockets(patch)
+        forbid_sockets(patch)
         with pytest.raises(ReplayMissError) as caught:
             replay(missing)
     message = str(caught.value)

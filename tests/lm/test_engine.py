@@ -215,14 +215,14 @@ def test_a_request_that_is_refused_is_its_own_failure(
         (Scripted(body=b"<html>proxy error</html>"), False, True),
         (Scripted(body=b'{"choices": 1}'), False, True),
         (Scripted(drop=True), False, True),
-        (Scripted("late", delay=2), False, True),
+        (Scripted("late", delay=0.6), False, True),
     ],
 )
 def test_what_may_pass_says_whether_it_is_a_rate_limit_and_may_cost(
     server: ChatServer, provider: str, reply: Scripted, rate_limited: bool, maybe_billed: bool
 ) -> None:
     server.says(reply)
-    error = failure(provider, server.api_base, timeout=1)
+    error = failure(provider, server.api_base, timeout=0.3 if reply.delay else 5)
 
     assert isinstance(error, TransientModelError)
     assert str(error).startswith(f"{provider}/scripted did not answer: ")

@@ -1,14 +1,13 @@
 """Calls at the same time: equal ones are one request, and what stops one stops those that wait."""
 
-import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
-from dspy.lm15 import Message, Request, Response, Usage
+from dspy.lm15 import Request, Response, Usage
 
 from freshstack_dspy.config import BudgetConfig, ModelConfig
 from freshstack_dspy.errors import FatalModelError
@@ -16,7 +15,7 @@ from freshstack_dspy.lm.budget import Account, Spent
 from freshstack_dspy.lm.client import RecordedLM, connect
 from freshstack_dspy.lm.store import ReplyStore
 
-from .asking import request
+from .asking import Scribe, request
 from .chat_server import ChatServer, Scripted
 from .conftest import Connect
 
@@ -43,19 +42,6 @@ def test_twenty_equal_calls_at_once_are_one_request(
     texts = all_at_once(20, lambda: lm(request()).text)
 
     assert (texts, len(server.requests)) == (["slow"] * 20, 1)
-
-
-def test_twenty_equal_asynchronous_calls_at_once_are_one_request(
-    server: ChatServer, client_for: Connect
-) -> None:
-    server.says(Scripted("slow", delay=0.2))
-    lm = client_for()
-
-    async def gathered() -> list[Any]:
-        return await asyncio.gather(*(lm.acall(request()) for _ in range(20)))
-
-    assert [response.text for response in asyncio.run(gathered())] == ["slow"] * 20
-    assert len(server.requests) == 1
 
 
 def test_equal_calls_at_once_share_a_failure_and_leave_nothing_behind(
@@ -113,23 +99,18 @@ class Watched(ReplyStore):
         return found
 
 
-class Provider:
-    """It counts its requests, and does something before it answers."""
+class Provider(Scribe):
+    """It does something before it answers."""
 
     def __init__(self, before: Callable[[], object]) -> None:
-        self.asked = 0
+        super().__init__(*["there"] * AT_ONCE, usage=Usage(input_tokens=1, output_tokens=1))
         self._before = before
+        self.started = 0
 
     def complete(self, asked: Request) -> Response:
-        self.asked += 1
+        self.started += 1
         self._before()
-        return Response(
-            id=None,
-            model=asked.model,
-            message=Message.assistant("there"),
-            finish_reason="stop",
-            usage=Usage(input_tokens=1, output_tokens=1),
-        )
+        return super().complete(asked)
 
 
 @pytest.fixture
@@ -169,7 +150,7 @@ def test_what_stops_a_request_stops_those_that_wait_too(watched: Watched) -> Non
     provider = Provider(refuse)
 
     assert _outcomes(_client(watched, provider)) == ["the key was withdrawn"] * AT_ONCE
-    assert provider.asked == 1
+    assert provider.started == 1
 
 
 def test_those_that_wait_when_the_client_is_closed_do_not_ask(watched: Watched) -> None:
@@ -183,5 +164,5 @@ def test_those_that_wait_when_the_client_is_closed_do_not_ask(watched: Watched) 
     lm = _client(watched, provider)
 
     assert _outcomes(lm) == ["the client was closed"] * (AT_ONCE - 1) + ["there"]
-    assert provider.asked == 1
+    assert provider.started == 1
     assert len(list(watched.replies())) == 1

@@ -7,8 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from freshstack_dspy.config import ModelConfig
 from freshstack_dspy.errors import FatalModelError, ModelError, ReplyError, TransientModelError
@@ -105,16 +103,6 @@ def test_a_server_that_refuses_everything_stops_the_build(
     assert 'set structured = "none"' in str(caught.value)
 
 
-class Clock:
-    """A clock that is set by hand."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def one(throttle: Throttle, outcome: str, retry_after: float | None = None) -> None:
     """One request from its beginning to its end."""
     with throttle.slot() as window:
@@ -159,16 +147,11 @@ def test_as_many_successes_as_the_limit_raise_it_by_one() -> None:
 
 
 def test_nothing_begins_before_the_time_that_the_server_named() -> None:
-    clock = Clock()
-    throttle = Throttle(4, clock)
+    times = iter([1000.0, 1000.0, 1000.0, 1006.0, 1007.0])
+    throttle = Throttle(4, lambda: next(times))
     one(throttle, "429", 7.0)
-    pauses = [throttle.pause()]
-    clock.now += 6
-    pauses.append(throttle.pause())
-    clock.now += 1
-    pauses.append(throttle.pause())
 
-    assert pauses == [7.0, 1.0, 0.0]
+    assert [throttle.pause() for _ in range(3)] == [7.0, 1.0, 0.0]
 
 
 def test_who_waits_is_let_through_when_all_is_over() -> None:
@@ -201,17 +184,6 @@ def test_an_interrupt_gets_through_to_who_waits() -> None:
         signal.signal(signal.SIGINT, before)
 
     assert throttle.pause() == 0
-
-
-@given(st.integers(1, 64), st.lists(st.sampled_from(["ok", "429"]), max_size=200))
-def test_the_limit_stays_between_one_and_the_configured_one(most: int, outcomes: list[str]) -> None:
-    throttle = Throttle(most)
-    for outcome in outcomes:
-        before = throttle.limit
-        one(throttle, outcome)
-
-        assert 1 <= throttle.limit <= most
-        assert throttle.limit in (before, before + 1, max(1, before // 2))
 
 
 class Busy:
@@ -247,14 +219,14 @@ def test_a_server_that_bears_less_is_asked_less_and_more_again_when_it_bears_mor
     def answered(numbers: range) -> list[str | None]:
         return map_in_order(lambda number: lm(request(str(number))).text, numbers, workers=16)
 
-    assert answered(range(150)) == ["there"] * 150
-    assert max(busy.most[-50:]) < max(busy.most)
+    assert answered(range(80)) == ["there"] * 80
+    assert max(busy.most[-30:]) < max(busy.most)
 
     rejected_by_then, busy.bears = busy.rejected, 16
-    answered(range(150, 400))
+    answered(range(80, 200))
 
     assert busy.rejected == rejected_by_then
-    assert max(busy.most[-50:]) > 3
+    assert max(busy.most[-30:]) > 3
 
 
 @pytest.mark.usefixtures("waits")

@@ -2,7 +2,6 @@
 
 import json
 import random
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -51,6 +50,7 @@ from tests.lm.recording import write_bundle
 
 from .asking import request
 from .chat_server import ChatServer, Scripted
+from .conftest import forbid_sockets
 from .numbers_server import DIMENSIONS, answer, embeddings, reranked, score, texts_asked, vector
 
 TEXTS = [f"text {number}" for number in range(10)]
@@ -105,13 +105,6 @@ def open_reranker(open_client: OpenClient) -> OpenClient:
 
 def expected(texts: list[str], dimensions: int = DIMENSIONS) -> Any:
     return np.array([vector(text, dimensions) for text in texts], dtype=np.float32)
-
-
-def forbid_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: Any) -> None:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", refuse)
 
 
 # --- keys
@@ -358,7 +351,14 @@ def test_vectors_of_another_length_are_not_mixed(
 # --- what is paid and entered
 
 
-@pytest.mark.parametrize("caps", [{"tokens": 3_000}, {"dollars": 0.003}, {"calls": 40}])
+@pytest.mark.parametrize(
+    "caps",
+    [
+        {"calls": 40},
+        pytest.param({"tokens": 3_000}, marks=pytest.mark.slow),
+        pytest.param({"dollars": 0.003}, marks=pytest.mark.slow),
+    ],
+)
 def test_no_cap_is_overshot_by_vectors_and_replies_that_are_in_flight_together(
     server: ChatServer, open_client: OpenClient, store: ReplyStore, caps: dict[str, Any]
 ) -> None:

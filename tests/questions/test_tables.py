@@ -371,6 +371,9 @@ def test_a_query_log_is_told_that_answers_are_needed(lines: Path) -> None:
         read_lines(lines, log)
 
 
-def test_a_line_without_end_is_an_error_before_it_fills_the_memory(lines: Path) -> None:
-    with pytest.raises(SourceError, match=r"queries\.jsonl:1: longer than 64 MiB"):
-        read_lines(lines, b"x" * (65 << 20))
+def test_a_line_without_end_is_an_error_before_it_fills_the_memory(
+    lines: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freshstack_dspy.files.LONGEST_LINE", 1 << 20)
+    with pytest.raises(SourceError, match=r"queries\.jsonl:1: longer than 1 MiB"):
+        read_lines(lines, b"x" * (2 << 20))

@@ -9,16 +9,13 @@ import email.policy
 import functools
 import json
 import re
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.lm.chat_server import Script, Scripted
+from tests.lm.chat_server import LocalServer, Script, Scripted
 
 from .batch_shapes import (
     FILE,
@@ -39,10 +36,13 @@ Interruption = Callable[[], Scripted | None]
 """What happens in the middle of a call: None goes on, anything else is answered in its place."""
 
 
-class BatchServer:
+class BatchServer(LocalServer):
     """Makes batches, and remembers everything that it was asked."""
 
+    protocol = "HTTP/1.0"  # LiteLLM would leave connections open behind it
+
     def __init__(self, script: Script) -> None:
+        super().__init__()
         self.script = script
         self.course = Course()
         self.page = 2
@@ -58,27 +58,6 @@ class BatchServer:
         """By call: `upload`, `create`, `retrieve`, `content`, `list`."""
         self.after: dict[str, Interruption] = {}
         """The same, once the work is done and before it is told."""
-        self._lock = threading.RLock()
-        self._http = _Server(("127.0.0.1", 0), _handler(self))
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
-
-    @property
-    def api_base(self) -> str:
-        return f"{self.address}/v1"
-
-    @contextmanager
-    def running(self) -> Iterator["BatchServer"]:
-        thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._http.shutdown()
-            self._http.server_close()
-            thread.join()
 
     def add(self, custom_ids: list[str], **fields: Any) -> Made:
         """A batch that somebody else made."""
@@ -87,7 +66,6 @@ class BatchServer:
         return self._make(lines, **fields)
 
     def answer(self, method: str, target: str, headers: Any, content: bytes) -> Scripted:
-        """Answer one HTTP request."""
         url = urlsplit(target)
         path = re.sub(r"^/(v1|openai/v1|openai)", "", url.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
@@ -221,37 +199,3 @@ class BatchServer:
         self.live.append(body)
         reply = self.script(body)
         return Scripted(status=reply.status, body=encode(reply))
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-
-def _handler(server: BatchServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        def _do(self) -> None:
-            content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            reply = server.answer(self.command, self.path, self.headers, content)
-            if reply.drop:
-                self.close_connection = True
-                return
-            payload = reply.encoded()
-            self.send_response(reply.status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(payload)))
-            self.end_headers()
-            self.wfile.write(payload)
-
-        do_GET = do_POST = _do
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-        def handle_one_request(self) -> None:
-            try:
-                super().handle_one_request()
-            except ConnectionError:
-                self.close_connection = True
-
-    return Handler

@@ -1,7 +1,6 @@
 """A collection whose requests wait, and the batch API of the provider that will answer them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,17 +79,3 @@ class Waiting:
 
 
 OpenWaiting = Callable[..., Waiting]
-
-
-@contextmanager
-def opened(folder: Path, server: BatchServer) -> Iterator[OpenWaiting]:
-    """Make collections, and close their stores in the end."""
-    made: list[Waiting] = []
-
-    def make(provider: Provider = "openai", name: str = "a", **sections: Any) -> Waiting:
-        made.append(Waiting(folder / name, server, provider, **sections))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.store.close()

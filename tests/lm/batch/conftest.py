@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from .batch_server import BatchServer
-from .batching import OpenWaiting, echo, opened
+from .batching import OpenWaiting, Provider, Waiting, echo
 
 
 @pytest.fixture
@@ -18,5 +19,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
 
 @pytest.fixture
 def waiting(tmp_path: Path, server: BatchServer) -> Iterator[OpenWaiting]:
-    with opened(tmp_path, server) as make:
-        yield make
+    """Makes collections, and closes their stores in the end."""
+    made: list[Waiting] = []
+
+    def make(provider: Provider = "openai", name: str = "a", **sections: Any) -> Waiting:
+        made.append(Waiting(tmp_path / name, server, provider, **sections))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.store.close()
