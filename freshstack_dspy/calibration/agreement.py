@@ -399,22 +399,22 @@ def _sliced(
 def _metrics(tables: Tables, threshold: int, *, graded: bool) -> dict[str, Values]:
     """All metrics of two raters, by their names."""
     two = on_support(tables, threshold)
-    found = {"kappa": kappa(two), "same, support or none": same_label(two)}
+    found = {"kappa": kappa(two), "share agreed": same_label(two)}
     for name, label in _CLASSES.items():
-        found[f"precision, {name}"] = precision(two, label)
-        found[f"recall, {name}"] = recall(two, label)
+        found[f"precision of {name}"] = precision(two, label)
+        found[f"recall of {name}"] = recall(two, label)
     if not graded:
         return found
     found["same grade"] = same_label(tables)
     found["kappa of grades"] = kappa(tables)
     for weights_ in get_args(Weights):
-        found[f"kappa of grades, {weights_}"] = kappa(tables, weights_)
+        found[f"{weights_} kappa of grades"] = kappa(tables, weights_)
     for label in range(tables.shape[-1]):
         if label not in (0, threshold):
-            found[f"kappa, support from {label} on"] = kappa(on_support(tables, label))
+            found[f"kappa from {label} on"] = kappa(on_support(tables, label))
     for label in range(int(threshold == 1), tables.shape[-1]):  # grade 0 is no support
-        found[f"precision, grade {label}"] = precision(tables, label)
-        found[f"recall, grade {label}"] = recall(tables, label)
+        found[f"precision of grade {label}"] = precision(tables, label)
+        found[f"recall of grade {label}"] = recall(tables, label)
     return found
 
 
@@ -467,7 +467,7 @@ def _among(
     def alphas(sums: Tables) -> dict[str, Values]:
         found = {"Krippendorff's alpha": alpha(on_support(sums, threshold))}
         levels: tuple[Level, ...] = get_args(Level) if graded else ()
-        return found | {f"alpha of grades, {level}": alpha(sums, level) for level in levels}
+        return found | {f"{level} alpha of grades": alpha(sums, level) for level in levels}
 
     found = bootstrap_sums(
         _sums(several, tables),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _WHAT = {
     "support": "judge compared with {people}",
     "answerability": "judge compared with {people}, on whether a chunk answers a sub-question",
-    "answer": "comparer compared with {people}, on whether answers agree",
+    "answer": "comparer compared with {people}, on whether answers agree, here called support",
 }
 _PAPER = {"precise": 0.901, "grounded": 0.964, "recall": 0.966}
 """Table 5 of FreshStack: GPT-4o's nuggets of 60 questions about LangChain."""
@@ -136,7 +136,7 @@ def _show_agreement(report: "AgreementReport", disagreements: int) -> None:
 
 def _show_slices(report: "AgreementReport") -> None:
     if report.slices:
-        metrics = ("kappa", "precision, support", "recall, support")
+        metrics = ("kappa", "precision of support", "recall of support")
         slices: list[Sequence[Cell]] = [
             (part.name, part.pairs, *_cells(part.metrics[name] for name in metrics))
             for part in report.slices

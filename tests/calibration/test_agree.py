@@ -72,11 +72,11 @@ def test_the_metrics_by_hand(report: AgreementReport) -> None:
     assert values(report) == pytest.approx(
         {
             "kappa": (5 / 6 - 1 / 2) / (1 - 1 / 2),
-            "same, support or none": 5 / 6,
-            "precision, support": 3 / 4,
-            "recall, support": 1,
-            "precision, no support": 1,
-            "recall, no support": 2 / 3,
+            "share agreed": 5 / 6,
+            "precision of support": 3 / 4,
+            "recall of support": 1,
+            "precision of no support": 1,
+            "recall of no support": 2 / 3,
         }
     )
     assert report.metrics["kappa"].judge is not None
@@ -87,7 +87,7 @@ def test_the_metrics_by_hand(report: AgreementReport) -> None:
 def test_a_graded_label_is_read_as_support(collection: Collection) -> None:
     report = agree(collection, [label("12", "12_1", B, 5), label("12", "12_1", A, 0)])
 
-    assert values(report)["same, support or none"] == 1
+    assert values(report)["share agreed"] == 1
     assert not any("grade" in name for name in report.metrics)
 
 
@@ -120,7 +120,7 @@ def test_two_annotators_give_a_ceiling_and_share_a_pair(collection: Collection) 
         fleiss_kappa([(1, 1), (0, 1), (0, 0), (1, 1)]).value
     )
     assert (report.pairs, report.shared, report.labels) == (4, 4, 8)
-    assert values(report)["same, support or none"] == pytest.approx(3.5 / 4)
+    assert values(report)["share agreed"] == pytest.approx(3.5 / 4)
 
 
 def test_the_ceiling_is_the_mean_of_each_two(collection: Collection) -> None:
@@ -156,8 +156,8 @@ def test_a_pair_counts_for_those_that_it_was_sampled_from(collection: Collection
     report = agree(collection, labels)
 
     assert report.weighted
-    assert values(report)["same, support or none"] == pytest.approx((2 + 3) / 7)
-    assert values(report)["recall, no support"] == pytest.approx(3 / 5)
+    assert values(report)["share agreed"] == pytest.approx((2 + 3) / 7)
+    assert values(report)["recall of no support"] == pytest.approx(3 / 5)
     assert report.confusion.counts == ((3, 0), (1, 1)), "labels, as they were given"
 
 
@@ -236,7 +236,7 @@ def test_answers_are_compared_with_those_of_a_folder(tmp_path: Path) -> None:
     found = agree_on_answers(tmp_path, labels)
 
     assert (found.kind, found.pairs, found.weighted) == ("answer", 2, True)
-    assert values(found)["same, support or none"] == pytest.approx(2 / 3), "one of two, one of one"
+    assert values(found)["share agreed"] == pytest.approx(2 / 3), "one of two, one of one"
 
 
 def test_the_same_labels_give_the_same_report(
@@ -310,13 +310,13 @@ def test_the_grades_themselves_by_hand(graded: Collection) -> None:
     """The judge's 3, 1, 2, 0 against 2, 1, 1, 0: 1 + 1 apart, by chance 18/4 and 32/4 squared."""
     found = values(agree(graded, GRADES))
 
-    assert found["same, support or none"] == 3 / 4, "support from 2 on"
+    assert found["share agreed"] == 3 / 4, "support from 2 on"
     assert found["same grade"] == 2 / 4
     assert found["kappa of grades"] == pytest.approx((2 / 4 - 4 / 16) / (1 - 4 / 16))
-    assert found["kappa of grades, linear"] == pytest.approx(1 - 2 * 4 / 18)
-    assert found["kappa of grades, quadratic"] == pytest.approx(1 - 2 * 4 / 32)
-    assert (found["kappa, support from 1 on"], found["kappa, support from 3 on"]) == (1.0, 0.0)
-    assert (found["precision, grade 2"], found["recall, grade 1"]) == (0, 1 / 2)
+    assert found["linear kappa of grades"] == pytest.approx(1 - 2 * 4 / 18)
+    assert found["quadratic kappa of grades"] == pytest.approx(1 - 2 * 4 / 32)
+    assert (found["kappa from 1 on"], found["kappa from 3 on"]) == (1.0, 0.0)
+    assert (found["precision of grade 2"], found["recall of grade 1"]) == (0, 1 / 2)
 
 
 def test_several_annotators_among_themselves(graded: Collection) -> None:
@@ -332,7 +332,7 @@ def test_several_annotators_among_themselves(graded: Collection) -> None:
     levels: tuple[Level, ...] = get_args(Level)
     for level in levels:
         alpha = krippendorff_alpha(grades, level).value
-        assert found[f"alpha of grades, {level}"] == pytest.approx(alpha)
+        assert found[f"{level} alpha of grades"] == pytest.approx(alpha)
 
 
 def test_a_failed_judgment_is_no_zero(graded: Collection) -> None:

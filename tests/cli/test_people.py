@@ -57,9 +57,9 @@ def test_grades_of_several_people(freshstack: Command, graded: Path) -> None:
     out = freshstack("agree", graded, people, "--by", "kind").out
 
     assert ", support from 2 on\n" in out
-    for name in ("kappa of grades, quadratic", "recall, grade 0"):
+    for name in ("quadratic kappa of grades", "recall of grade 0"):
         assert rows(out)[name] == "1.000"
-    assert rows(out)["alpha of grades, ordinal"] == "–", "of people, not the judge"
+    assert rows(out)["ordinal alpha of grades"] == "–", "of people, not the judge"
     assert "people: the mean of each two, on " in out
     assert {"code", "prose"} & rows(out).keys()
 
@@ -73,8 +73,8 @@ def test_agreement_is_a_table_or_json(
     assert table.out.startswith(
         f"judge compared with 1 annotator: {report['pairs']} pairs, {report['labels']} labels"
     )
-    assert rows(table.out)["same, support or none"] == "1.000"
-    assert report["metrics"]["same, support or none"]["judge"]["value"] == 1.0
+    assert rows(table.out)["share agreed"] == "1.000"
+    assert report["metrics"]["share agreed"]["judge"]["value"] == 1.0
     assert "people with each other: no pair was labelled by two" in table.out
     assert "each pair counts the same" in table.out
     assert table.out.splitlines()[-1] == "labels by extractive/baseline, a word counter"
