@@ -9,7 +9,7 @@ import pytest
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.config import load_config
-from freshstack_dspy.records import Candidate, Judgment, Vote
+from freshstack_dspy.records import Judgment, Vote
 from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, A, D, write_small
 
 from .conftest import Command
@@ -199,19 +199,3 @@ def test_a_diagnosis_is_there_as_json(freshstack: Command, built: Path) -> None:
     assert diagnosis["slices"] == ["answerable", "partly_supported"]
     assert [each["without"] for each in diagnosis["losses"]][-2:] == ["bm25", "lsa"]
     assert {each["knows"] for each in diagnosis["results"]} == {"question", "answer"}
-
-
-def test_of_an_imported_collection_it_says_what_is_not_known(
-    freshstack: Command, tmp_path: Path
-) -> None:
-    pool = tuple(
-        Candidate(query_id=each.query_id, chunk_id=each.chunk_id, origin="imported")
-        for each in CONTENTS.pool
-    )
-    write_small(tmp_path / "small", dataclasses.replace(CONTENTS, pool=pool))
-
-    done = freshstack("diagnose", tmp_path / "small")
-
-    assert done.code == 0
-    assert "candidates that no technique pooled: 3 imported" in done.out
-    assert "who found what is not known: no technique pooled a chunk" in done.out

@@ -70,15 +70,6 @@ def test_rows_are_runs_or_answers(
     assert freshstack(*words).code == 0
 
 
-def test_a_damaged_file_is_one_line(freshstack: Command, tmp_path: Path) -> None:
-    damaged = write(tmp_path / "a.jsonl", assigned("a", "1", ("vital", "yes")))
-
-    done = freshstack("score", "assignments", damaged)
-
-    assert (done.code, done.err.count("\n")) == (1, 1)
-    assert "a.jsonl:1: assignment is 'yes'; allowed: support, partial_support" in done.err
-
-
 def test_citations(freshstack: Command, tmp_path: Path) -> None:
     cited = [[{"reference": "d", "support": 1}], [{"reference": None, "support": 2}], []]
     sentences = [{"sentenceID": place, "citations": each} for place, each in enumerate(cited)]

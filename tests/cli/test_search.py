@@ -97,13 +97,6 @@ def test_a_search_that_cannot_be_done_is_one_line(
     assert said in done.err
 
 
-def test_a_search_without_an_index_says_how_to_build_it(freshstack: Command, config: Path) -> None:
-    done = freshstack("search", config, "dial")
-
-    assert (done.code, done.out) == (1, "")
-    assert done.err.endswith(f"no index here; build it: freshstack index {config}\n")
-
-
 def test_bm25_needs_no_embedder_though_one_is_configured(
     freshstack: Command, indexed: Path, tmp_path: Path
 ) -> None:
@@ -201,10 +194,6 @@ def test_retrieve_takes_an_embedder_without_a_configuration(
 
 
 OWN = """
-class Nothing:
-    def retrieve(self, text):
-        return []
-
 def search(text, k):
     return [{"path": "docs/reset.md", "text": "If the dial sticks"}, {"path": "no.md", "text": "x"}][:k]
 
@@ -265,7 +254,6 @@ def test_what_needs_no_argument_makes_the_retriever_and_chunks_are_a_run(
         ("no_such_module:search", "--retriever no_such_module:search: No module named 'no_such"),
         ("{}:serach", "has no serach; did you mean {}:search?"),
         ("{}:broken", "broken raised ValueError: two lines, at query '10', after 0 of 3"),
-        ("{}:Nothing", "Nothing returned nothing for any of 3 queries"),
         ("{}.search", "one of your own is package.module:name"),
     ],
 )

@@ -179,14 +179,6 @@ def test_vectors_are_put_in_order_by_their_index(
     assert server.requests[-1]["dimensions"] == 4
 
 
-def test_the_type_of_a_text_is_sent(server: ChatServer, open_client: OpenClient) -> None:
-    client = open_client(name="voyage/scripted")
-    client.vectors(["a"], input_type="query")
-    client.vectors(["a"])
-
-    assert [body.get("input_type") for body in server.requests] == ["query", None]
-
-
 @pytest.mark.parametrize("name", ["infinity", "voyage", "cohere"])
 def test_every_passage_has_its_score_in_the_given_order(
     server: ChatServer, open_reranker: OpenClient, name: str
