@@ -197,8 +197,8 @@ def test_its_methods_are_the_functions(tmp_path: Path) -> None:
     assert collection.evaluate(tmp_path / "r.run").means == means
     scores = {query_id: dict(ranking) for query_id, ranking in RUN.rankings.items()}
     assert collection.evaluate(scores).means == means
-    run = collection.retrieve("bm25", depth=2, index_path=tmp_path / "index")
-    assert "12" in run.rankings
+    assert isinstance(found := collection.retrieve(lambda _: [B, A]), Run)
+    assert [chunk_id for chunk_id, _ in found.rankings["12"]] == [B, A]
     assert collection.explain("12", A).query.query_id == "12"
     collection.export("trec", tmp_path / "out")
     assert (tmp_path / "out").is_dir()

@@ -15,19 +15,14 @@ from freshstack_dspy.collection.diff import (
     difference,
     match_chunks,
 )
-from freshstack_dspy.records import Chunk, Judgment, Nugget, Query, QuerySlice
+from freshstack_dspy.records import Chunk, Nugget, Query, QuerySlice
+
+from . import small
+from .small import judgment
 
 
-def chunk(text: str, start: int, path: str = "a.py") -> Chunk:
-    return Chunk(
-        chunk_id=f"s/{path}_{start}_{start + len(text)}",
-        source="s",
-        path=path,
-        start_byte=start,
-        end_byte=start + len(text),
-        text=text,
-        tokens=1,
-    )
+def chunk(text: str, start: int) -> Chunk:
+    return small.chunk(f"s/a.py_{start}_{start + len(text)}", text, start)
 
 
 def state(
@@ -49,16 +44,7 @@ def state(
                 for id_, (query_id, text) in nuggets.items()
             ),
             judgments=tuple(
-                Judgment(
-                    query_id=nuggets[nugget_id][0],
-                    nugget_id=nugget_id,
-                    chunk_id=ids[text],
-                    label=label,
-                    status="failed" if label is None else "ok",
-                    reason="",
-                    call_id=None,
-                )
-                for (nugget_id, text), label in labels.items()
+                judgment(nugget_id, ids[text], label) for (nugget_id, text), label in labels.items()
             ),
             slices=tuple(
                 QuerySlice(

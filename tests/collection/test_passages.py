@@ -23,7 +23,8 @@ from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.measures.qrels import NuggetQrels
 from freshstack_dspy.measures.run import PassageRun
 from freshstack_dspy.measures.spans import Place
-from freshstack_dspy.records import Chunk, Judgment, SourceFile
+from freshstack_dspy.records import Chunk, SourceFile
+from tests.collection.small import judgment
 
 TEXT = "Größe: how large it is.\n\nThe rest of the page is about colours.\n" * 3
 FILES = Files(
@@ -99,15 +100,8 @@ Label = tuple[int | None, tuple[tuple[int, int], ...]]
 def judgments_of(chunks: Sequence[Chunk], labels: Mapping[str, Mapping[int, Label]]) -> NuggetQrels:
     """Make judgments of query q: nugget id -> number of the chunk -> label and evidence."""
     judgments = [
-        Judgment(
-            query_id="q",
-            nugget_id=nugget,
-            chunk_id=chunks[number].chunk_id,
-            label=label,
-            status="ok" if label is not None else "refused",
-            reason="",
-            call_id=None,
-            evidence=evidence,
+        judgment(nugget, chunks[number].chunk_id, label).model_copy(
+            update={"query_id": "q", "evidence": evidence}
         )
         for nugget, of in labels.items()
         for number, (label, evidence) in of.items()

@@ -45,15 +45,6 @@ def test_a_chunk_id_is_the_chunk() -> None:
     )
 
 
-def test_an_offset_counts_where_its_text_is_there() -> None:
-    second = TEXT.index("How large", TEXT.index("How large") + 1)
-    hit = Hit(1.0, path="docs/size.md", text="How large it is.", start=second)
-    place = FILES.place(hit)
-
-    assert place is not None
-    assert place.start == len(TEXT[:second].encode())
-
-
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -66,13 +57,6 @@ def test_an_offset_counts_where_its_text_is_there() -> None:
 )
 def test_a_text_alone_is_placed_where_it_is_once(text: str, found: str | None) -> None:
     assert placed(Hit(1.0, path="docs/size.md", text=text, start=3)) == found
-
-
-def test_line_ends_that_a_loader_translated_do_not_matter() -> None:
-    text = TEXT.replace("\r\n", "\n")
-    place = FILES.place(Hit(1.0, path="docs/size.md", text=text.strip(), start=0))
-
-    assert place == Place("lib", "docs/size.md", 0, len(DATA.rstrip()))
 
 
 @pytest.mark.parametrize(
@@ -92,18 +76,6 @@ def test_a_path_is_a_file_by_its_end(path: str, source: str | None, expected: li
 
 def test_a_base_name_of_several_files_is_placed_by_its_text() -> None:
     assert FILES.place(Hit(1.0, path="size.md", text="Other.")) == Place("lib", "src/size.md", 0, 6)
-
-
-def test_offsets_without_a_text_are_taken_in_their_unit() -> None:
-    chars = Hit(1.0, path="docs/size.md", start=2, end=7)
-    in_bytes = chars._replace(unit="bytes", end=9)
-
-    assert placed(chars) == placed(in_bytes) == "Größe"
-    assert FILES.place(chars._replace(end=10_000)) is None
-
-
-def test_the_nearest_path_is_named() -> None:
-    assert FILES.nearest("docs/sizes.md") == "docs/size.md"
 
 
 def test_of_files_of_one_name_the_text_tells_which_it_is() -> None:

@@ -16,6 +16,7 @@ from freshstack_dspy.corpus.chunks import chunk_file, text_of
 from freshstack_dspy.errors import CollectionError, ConfigError
 from freshstack_dspy.measures.evaluation import evaluate
 from freshstack_dspy.records import Chunk, Judgment, Nugget, Relevance, SourceFile
+from tests.collection import small
 from tests.collection.small import PROVENANCE, candidate, query, write_small
 
 PARTS = [
@@ -37,16 +38,9 @@ def judgment(chunk: Chunk, number: int) -> Judgment:
     start = chunk.text.find(QUOTES[number])
     failed = chunk.path == "d.txt" and number == 3 and start < 0
     span = chunk.byte_at(start), chunk.byte_at(start + len(QUOTES[number]))
-    return Judgment(
-        query_id="12",
-        nugget_id=f"12_{number}",
-        chunk_id=chunk.chunk_id,
-        label=None if failed else int(start >= 0),
-        status="refused" if failed else "ok",
-        reason="because",
-        call_id="k",
-        evidence=(span,) if start >= 0 else (),
-    )
+    label = None if failed else int(start >= 0)
+    made = small.judgment(f"12_{number}", chunk.chunk_id, label)
+    return made.model_copy(update={"evidence": (span,) if start >= 0 else ()})
 
 
 @pytest.fixture(scope="module")

@@ -232,6 +232,9 @@ def test_a_retriever_is_evaluated_as_its_run_is(collection: Collection) -> None:
     run = retrieve(collection, search)
 
     assert evaluate(collection, search) == evaluate(collection, run) == collection.evaluate(search)
+    folder = collection.corpus._path.parent
+    assert evaluate(str(folder), run) == evaluate(qrels=folder, run=run) == collection.evaluate(run)
+    assert compare(folder, [run, run]) == compare(collection, [run, run])
     runs = {"mine": search, "other": {"12": {ONE: 1.0}}}
     assert compare(collection, runs) == compare(collection, runs | {"mine": run})
     passages = evaluate(collection, lambda _: [{"path": "page.md", "text": "`len(a)`"}])

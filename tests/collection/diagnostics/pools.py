@@ -18,13 +18,13 @@ from freshstack_dspy.records import (
     Found,
     Judgment,
     Nugget,
-    Query,
     QuerySlice,
     RunRank,
     SliceName,
     Technique,
     TechniqueRank,
 )
+from tests.collection.small import judgment, query
 
 EVALUATED: tuple[SliceName, ...] = ("answerable", "partly_supported")
 Ranks = dict[Technique, int]
@@ -61,35 +61,14 @@ def technique_ranks(ranks: Ranks) -> tuple[TechniqueRank, ...]:
     return tuple(TechniqueRank(technique=each, rank=rank) for each, rank in ranks.items())
 
 
-def query(query_id: str) -> Query:
-    return Query(query_id=query_id, title=query_id, body="", answer="So.")
-
-
 def nugget(nugget_id: str) -> Nugget:
     return Nugget(nugget_id=nugget_id, query_id=nugget_id[0], text=nugget_id, call_id=None)
 
 
-def judgment(nugget_id: str, chunk_id: str, label: int) -> Judgment:
-    return Judgment(
-        query_id=nugget_id[0],
-        nugget_id=nugget_id,
-        chunk_id=chunk_id,
-        label=label,
-        status="ok",
-        reason="",
-        call_id=None,
-    )
-
-
 def query_slice(query_id: str, name: str, nuggets: int, supported: int) -> QuerySlice:
     return QuerySlice.model_validate(
-        {
-            "query_id": query_id,
-            "slice": name,
-            "nuggets": nuggets,
-            "supported": supported,
-            "undetermined": 0,
-        }
+        {"query_id": query_id, "slice": name, "nuggets": nuggets, "supported": supported}
+        | {"undetermined": 0}
     )
 
 

@@ -10,6 +10,17 @@ from typing import Any
 
 import pytest
 
+_BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4.0"}
+METADATA = {
+    "title": "How?",
+    "origin": "community",
+    "date": "2026-01-02T03:04:05",
+    "tags": ["api"],
+    "question_source": _BY,
+    "answer_source": _BY,
+}
+"""Of query 12 of the small collection."""
+
 
 def needs(module: str) -> pytest.MarkDecorator:
     """Skip where a tool is not installed: those that pull torch come with an extra of their own."""

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from freshstack_dspy.collection.exports import export_collection, word
-from tests.collection.exports.loading import lines_of, loaded, needs
+from tests.collection.exports.loading import METADATA, lines_of, loaded, needs
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import A, B, write_small
 
@@ -17,8 +17,6 @@ from beir.datasets.data_loader import GenericDataLoader
 print(json.dumps(GenericDataLoader(sys.argv[1]).load(split="test")))
 """
 ORDINARY = [id_ for id_ in ODD_IDS if id_.isprintable() and '"' not in id_]
-
-BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4.0"}
 
 
 def read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, int]]]:
@@ -53,14 +51,7 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
     assert queries["12"] == {
         "_id": "12",
         "text": "How? It fails.",
-        "metadata": {
-            "title": "How?",
-            "origin": "community",
-            "date": "2026-01-02T03:04:05",
-            "tags": ["api"],
-            "question_source": BY,
-            "answer_source": BY,
-        },
+        "metadata": METADATA,
     }
     # Of the third chunk of query 123 nothing is known: its only judgment failed.
     assert qrels == {"12": {A: 1, B: 2}, "123": {A: 1, B: 0}}

@@ -2,11 +2,9 @@ import json
 from pathlib import Path
 
 from freshstack_dspy.collection.exports import export_collection
-from tests.collection.exports.loading import lines_of
+from tests.collection.exports.loading import METADATA, lines_of
 from tests.collection.exports.odd import ODD_IDS, write_odd
 from tests.collection.small import A, B, D, write_small
-
-BY = {"author": "Ada", "url": "https://example.org/q/12", "licence": "CC BY-SA 4.0"}
 
 
 def words_of(path: Path) -> list[list[str]]:
@@ -25,14 +23,7 @@ def test_the_files_by_hand(tmp_path: Path) -> None:
         "questions": ["fact 12_0", "fact 12_1"],
         "report": "Call `run()` twice.",
         "nugget_ids": ["12_0", "12_1"],
-        "metadata": {
-            "title": "How?",
-            "origin": "community",
-            "date": "2026-01-02T03:04:05",
-            "tags": ["api"],
-            "question_source": BY,
-            "answer_source": BY,
-        },
+        "metadata": METADATA,
     }
     assert lines_of(ranking / "test_judgements.jsonl") == [
         {"example_id": "12", "pid": "12:0#0", "rating": [1, 0]},

@@ -15,8 +15,8 @@ from freshstack_dspy.collection.slices import slice_queries
 from freshstack_dspy.collection.validate import validate
 from freshstack_dspy.collection.writing import write_collection
 from freshstack_dspy.errors import SourceError
-from freshstack_dspy.records import Judgment, Nugget, Query
-from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, chunk, write_small
+from freshstack_dspy.records import Nugget, Query
+from tests.collection.small import CHUNKS, CONTENTS, PROVENANCE, chunk, judgment, write_small
 
 _IDS = st.lists(
     st.text(st.characters(codec="utf-8"), min_size=1, max_size=12),
@@ -74,15 +74,7 @@ def _collection(path: Path, query_ids: list[str], chunk_ids: list[str]) -> Colle
         Nugget(nugget_id=f"{id_}_0", query_id=id_, text="a fact", call_id=None) for id_ in query_ids
     ]
     judgments = [
-        Judgment(
-            query_id=nugget.query_id,
-            nugget_id=nugget.nugget_id,
-            chunk_id=chunk_id,
-            label=int(number == 0),
-            status="ok",
-            reason="",
-            call_id=None,
-        )
+        judgment(nugget.nugget_id, chunk_id, int(number == 0))
         for nugget in nuggets
         for number, chunk_id in enumerate(chunk_ids)
     ]
@@ -101,22 +93,21 @@ def _labels(collection: Collection) -> set[tuple[str, str, int | None]]:
 
 
 @pytest.mark.parametrize(
-    ("exported", "read_as", "fault"),
+    ("exported", "fault"),
     [
-        ("beir", "freshstack", "is an export in the format beir; use --format beir"),
-        ("mteb", "freshstack", "is an export in the format mteb; use --format beir"),
-        ("hf", "freshstack", "is an export in the format hf; export as freshstack"),
+        ("beir", "is an export in the format beir; use --format beir"),
+        ("mteb", "is an export in the format mteb; use --format beir"),
+        ("hf", "is an export in the format hf; export as freshstack"),
     ],
 )
 def test_an_export_says_what_to_read_it_as(
-    tmp_path: Path, exported: ExportFormat, read_as: ImportFormat, fault: str
+    tmp_path: Path, exported: ExportFormat, fault: str
 ) -> None:
     export_collection(write_small(tmp_path / "small"), exported, tmp_path / "e")
 
-    with pytest.raises(SourceError, match=fault):
-        import_collection(read_as, tmp_path / "e", tmp_path / "c")
-    with pytest.raises(SourceError, match="is a collection already"):
-        import_collection(read_as, tmp_path / "small", tmp_path / "c")
+    for folder, message in (("e", fault), ("small", "is a collection already")):
+        with pytest.raises(SourceError, match=message):
+            import_collection("freshstack", tmp_path / folder, tmp_path / "c")
 
 
 def test_the_card_names_what_was_exported_however_often(tmp_path: Path) -> None:
