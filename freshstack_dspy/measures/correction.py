@@ -120,17 +120,15 @@ def corrected_mean(
     else:
         half = _quantile(found.labelled - len(of.sizes) - tuned) * math.sqrt(here)
         low, high = ratio - half, ratio + half
-    moved: Array = lam * predicted + of.expanded(error)
-    if queries is not None:
-        moved = np.bincount(np.unique(np.asarray(queries), return_inverse=True)[1], moved)
-    between = max(0.0, len(moved) * float(moved.var(ddof=1)) / count**2 - here)
-    more = _quantile(len(moved) - 1) * math.sqrt(between)
-    wide_low = ratio - math.hypot(ratio - low, more)
-    wide_high = ratio + math.hypot(high - ratio, more)
+    found = found.model_copy(update={"low": low, "high": high})
+    variance, freedom = of.between(lam * predicted + of.expanded(error), queries)
+    if not freedom:
+        return found
+    more = _quantile(freedom) * math.sqrt(max(0.0, variance / count**2 - here))
+    low, high = ratio - math.hypot(ratio - low, more), ratio + math.hypot(high - ratio, more)
     if binary:
-        wide_low, wide_high = max(0.0, wide_low), min(1.0, wide_high)
-    ends = {"low": low, "high": high, "wide_low": wide_low, "wide_high": wide_high}
-    return found.model_copy(update=ends)
+        low, high = max(0.0, low), min(1.0, high)
+    return found.model_copy(update={"wide_low": low, "wide_high": high})
 
 
 def rogan_gladen(
@@ -242,6 +240,18 @@ class _Sample:
         means = self.means(error)[self.code]
         own = (self.sizes / self.numbers)[self.code] * (error - means)
         return means + np.where(self.labelled, own, 0)
+
+    def between(self, moved: "Array", queries: Sequence[Any] | None) -> tuple[float, int]:
+        """The variance of a sum over queries drawn at random, and its degrees of freedom."""
+        import numpy as np
+
+        code = np.arange(len(moved))
+        if queries is not None:
+            code = np.unique(np.asarray(queries), return_inverse=True)[1]
+            moved = np.bincount(code, moved)
+        # Of a sample labelled in part, whole queries are missing.
+        freedom = len(np.unique(code[self.labelled])) - 1 if queries is not None else len(code) - 1
+        return float(len(moved) * moved.var(ddof=1)) if freedom else 0.0, freedom
 
     def wilson(self, value: float) -> tuple[float, float]:
         """Put Wilson's intervals of the strata together, each for the items that it has."""
