@@ -10,7 +10,7 @@ from statistics import median_low
 from typing import Any, NamedTuple
 
 from freshstack_dspy.calibration.labels import PairId, check_labels, pair_of, read_labels
-from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata
+from freshstack_dspy.calibration.sampling import WHOLE_QUERIES, strata, weights
 from freshstack_dspy.collection.collection import Collection
 from freshstack_dspy.collection.slices import Slices, slice_queries
 from freshstack_dspy.errors import CollectionError
@@ -59,8 +59,13 @@ class _Labelled(NamedTuple):
     """Of all judged pairs."""
     whole: frozenset[str]
     """Queries that were drawn and are labelled in full."""
+    weights: Mapping[PairId, float]
+    """Labelled pair -> for how many judged pairs it counts."""
     missing: int
     """Pairs that were drawn one by one and are not labelled."""
+    same: bool
+    """Whether they were drawn from the strata of the collection, and not by another judge's labels,
+    or --against them; else the weights are all that is known."""
     notes: tuple[str, ...]
 
     @property
@@ -163,9 +168,11 @@ def _labelled(collection: Collection, labels: Sequence[HumanLabel]) -> _Labelled
     whole = queries - {pair[0] for pair in of_judged if pair not in judged}
     undrawn = sum(not stratum for stratum in drawn.values())
     sizes, missing = Counter(of_judged.values()), 0
-    for name, labelled in Counter(drawn.values()).items():
+    single = {pair: name for pair, name in drawn.items() if name not in ("", WHOLE_QUERIES)}
+    same = all(of_judged[pair] == name for pair, name in single.items())
+    for name, labelled in Counter(single.values()).items():
         shares = [label.probability or 0 for label in labels if label.stratum == name]
-        missing += max(0, round(max(shares, default=0) * sizes[name]) - labelled)
+        missing += max(0, round(max(shares) * sizes[name]) - labelled) if same else 0
     counts = {
         "drawn pairs not labelled yet": missing,
         "drawn queries not labelled in full yet, left out": len(queries - whole),
@@ -180,7 +187,9 @@ def _labelled(collection: Collection, labels: Sequence[HumanLabel]) -> _Labelled
         drawn=drawn,
         strata=of_judged,
         whole=frozenset(whole),
+        weights=weights([label for of in judged.values() for label in of], of_judged),
         missing=missing,
+        same=same,
         notes=tuple(f"{number:,} {what}" for what, number in counts.items() if number),
     )
 
@@ -240,11 +249,8 @@ def _rates(collection: Collection, given: _Labelled) -> dict[str, Corrected]:
             reason = (
                 "the labels do not say how their pairs were drawn, as those of `freshstack sample`"
             )
-    elif not given.everything and any(given.strata[pair] != given.drawn[pair] for pair in single):
-        reason = (
-            "the pairs were drawn from other strata: of another judge, or --against one; draw a "
-            "sample of this collection"
-        )
+
+    others = not (given.everything or given.same)
 
     def rates(label: int | None) -> Iterator[Corrected]:
         pairs = [pair for pair in sorted(judged) if label in (None, judged[pair])]
@@ -254,18 +260,20 @@ def _rates(collection: Collection, given: _Labelled) -> dict[str, Corrected]:
             for pair in pairs
         ]
         queries = [query for query, _, _ in pairs]
-        if reason:
+        by_other = "the pairs were drawn by other labels, so that they tell the share of all only"
+        if why := reason or by_other * (others and label is not None):
             share = sum(judge) / len(pairs)
-            yield Corrected(judge=share, labelled=0, items=len(pairs), reason=reason)
+            yield Corrected(judge=share, labelled=0, items=len(pairs), reason=why)
         elif by_query:
             yield _rate_of_queries(judge, people, queries)
         else:
-            of = [given.strata[pair] for pair in pairs]
-            rate = corrected_mean(judge, people, strata=of, queries=queries)
+            of = [judged[pair] if others else given.strata[pair] for pair in pairs]
+            weight = [given.weights.get(pair, 1) for pair in pairs] if others else None
+            rate = corrected_mean(judge, people, strata=of, queries=queries, weights=weight)
             if given.missing:  # tasks are in the order of their queries, so whole ones are missing
                 rate = rate.model_copy(update={"low": rate.wide_low, "high": rate.wide_high})
             yield rate
-            if label is None and not given.everything and not given.missing:
+            if label is None and not (given.everything or given.missing or others):
                 yield rogan_gladen(judge, people, strata=of)
 
     found = dict(zip((ALL_PAIRS, ROGAN_GLADEN), rates(None), strict=False))

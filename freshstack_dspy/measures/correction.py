@@ -54,6 +54,7 @@ def corrected_mean(
     queries: Sequence[Any] | None = None,
     judge_counts: Sequence[float] | None = None,
     people_counts: Sequence[float] | None = None,
+    weights: Sequence[float] | None = None,
     power: float | None = None,
 ) -> Corrected:
     """Estimate what a mean would be by people's labels: PPI++, stratified, clustered by query.
@@ -82,11 +83,12 @@ def corrected_mean(
         queries: The query of each item; by default each is of its own.
         judge_counts: What each counts by the judge; 1 by default.
         people_counts: The same by people; read where it is labelled.
+        weights: 1 / probability of each labelled item, where it differs within a stratum.
         power: λ; by default 1, and tuned from `FEWEST_TUNED` labelled items on.
     """
     import numpy as np
 
-    of = _Sample(people, strata)
+    of = _Sample(people, strata, weights)
     f, y = np.asarray(judge, float), of.values
     one: Array = np.ones(len(f))
     g = one if judge_counts is None else np.asarray(judge_counts, float)
@@ -174,7 +176,12 @@ def rogan_gladen(
 class _Sample:
     """Which items are labelled, and of which stratum each is."""
 
-    def __init__(self, people: Sequence[float | None], strata: Sequence[Any] | None) -> None:
+    def __init__(
+        self,
+        people: Sequence[float | None],
+        strata: Sequence[Any] | None,
+        weights: Sequence[float] | None = None,
+    ) -> None:
         import numpy as np
 
         self.labelled = np.array([value is not None for value in people])
@@ -184,6 +191,9 @@ class _Sample:
         )
         self.sizes = np.bincount(self.code)
         self.numbers = np.bincount(self.code[self.labelled], minlength=len(self.sizes))
+        given = np.where(self.labelled, 1.0 if weights is None else weights, 0)
+        sums = np.bincount(self.code, given, len(self.sizes))
+        self.weights = given / np.where(sums, sums, 1)[self.code]  # 1 in each stratum
 
     def found(self, judge: float) -> Corrected:
         """Begin an estimate, with the reason where the labels are too few."""
@@ -201,10 +211,12 @@ class _Sample:
 
     def means(self, values: "Array") -> "Array":
         """The mean of the labelled items of each stratum."""
+        return self._sums(self.weights * values)
+
+    def _sums(self, values: "Array") -> "Array":
         import numpy as np
 
-        sums = np.bincount(self.code[self.labelled], values[self.labelled], len(self.sizes))
-        return np.asarray(sums / self.numbers)
+        return np.asarray(np.bincount(self.code, values, len(self.sizes)))
 
     def total(self, values: "Array") -> float:
         """The sum over all items, estimated from the labelled ones."""
@@ -215,22 +227,24 @@ class _Sample:
         import numpy as np
 
         centred = (one - self.means(one)[self.code]) * (other - self.means(other)[self.code])
-        spread = self.means(centred) * self.numbers / np.maximum(self.numbers - 1, 1)
-        return float((self.sizes**2 * (1 / self.numbers - 1 / self.sizes)) @ spread)
+        spread = self._sums(self.weights**2 * centred)
+        spread *= self.numbers / np.maximum(self.numbers - 1, 1)
+        return float((self.sizes * (self.sizes - self.numbers)) @ spread)
 
     def within(self, values: "Array") -> "Array":
         """Values of all items minus the mean of their stratum; 0 where they differ by rounding."""
         import numpy as np
 
-        less = values - (np.bincount(self.code, values) / self.sizes)[self.code]
+        less = values - (self._sums(values) / self.sizes)[self.code]
         return np.where(np.abs(less) > 1e-12, less, 0)
 
     def least_variance(self, people: "Array", judge: "Array") -> float:
         """The λ from 0 to 1 that makes the variance of people - λ judge least."""
         import numpy as np
 
-        spread = np.bincount(self.code, self.within(judge) ** 2) / np.maximum(self.sizes - 1, 1)
-        variance = float((self.sizes**2 * (1 / self.numbers - 1 / self.sizes)) @ spread)
+        spread = self._sums(self.within(judge) ** 2) / np.maximum(self.sizes - 1, 1)
+        spread *= self._sums(self.weights**2)
+        variance = float((self.sizes * (self.sizes - self.numbers)) @ spread)
         return min(1.0, max(0.0, self.variance(people, judge) / max(variance, 1e-300)))
 
     def expanded(self, error: "Array") -> "Array":
@@ -238,8 +252,7 @@ class _Sample:
         import numpy as np
 
         means = self.means(error)[self.code]
-        own = (self.sizes / self.numbers)[self.code] * (error - means)
-        return means + np.where(self.labelled, own, 0)
+        return np.asarray(means + self.sizes[self.code] * self.weights * (error - means))
 
     def between(self, moved: "Array", queries: Sequence[Any] | None) -> tuple[float, int]:
         """The variance of a sum over queries drawn at random, and its degrees of freedom."""
@@ -259,7 +272,11 @@ class _Sample:
 
         shares, rates = self.sizes / self.sizes.sum(), self.means(self.values)
         finite = (self.sizes - self.numbers) / np.maximum(self.sizes - 1, 1)
-        square = _quantile(math.inf) ** 2 * finite / self.numbers
+        # One through the number of labels, as weights make it (Kish; Korn and Graubard 1998).
+        weighted = self._sums(self.weights**2 * (self.values - rates[self.code]) ** 2)
+        spread = np.where((rates > 0) & (rates < 1), rates * (1 - rates), math.inf)
+        fewer = np.maximum(self._sums(self.weights**2), weighted / spread)
+        square = _quantile(math.inf) ** 2 * finite * fewer
         middle = (rates + square / 2) / (1 + square)
         half = np.sqrt(square * rates * (1 - rates) + square**2 / 4) / (1 + square)
         below, above = shares * (rates - middle + half), shares * (middle + half - rates)

@@ -163,13 +163,24 @@ def test_whole_queries_tell_means_differences_and_rates(
 def test_labels_of_which_nothing_says_how_they_were_drawn_are_refused(
     collection: Collection, truth: Collection
 ) -> None:
-    """None were drawn; or they were from the strata of another judge."""
-    undrawn = correct(collection, labels_of(collection.judgments[:60], truth))
-    others = correct(collection, labels_of(draw(truth, limit=80).tasks, truth))
+    found = correct(collection, labels_of(collection.judgments[:60], truth))
 
-    assert undrawn.notes == ("60 labelled pairs that no sample drew, left out",)
-    assert "do not say how their pairs were drawn" in (undrawn.rates[ALL_PAIRS].reason or "")
-    assert "drawn from other strata" in (others.rates[ALL_PAIRS].reason or "")
+    assert found.notes == ("60 labelled pairs that no sample drew, left out",)
+    assert "do not say how their pairs were drawn" in (found.rates[ALL_PAIRS].reason or "")
+
+
+def test_a_sample_drawn_by_another_judge_tells_the_share_of_all_pairs(
+    collection: Collection, truth: Collection
+) -> None:
+    """Each pair counts by the probability with which it was drawn."""
+    tasks = draw(truth, limit=80).tasks
+
+    found = correct(collection, labels_of(tasks, truth))
+
+    rate, of_label = found.rates[ALL_PAIRS], found.rates["label 1"]
+    real = sum(one.label or 0 for one in truth.judgments) / len(truth.judgments)
+    assert rate.low < real < rate.high  # type: ignore[operator]
+    assert "drawn by other labels" in (of_label.reason or "")
 
 
 def test_of_several_people_the_lower_median_counts(
